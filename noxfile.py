@@ -3,7 +3,7 @@
 ``nox -s conformance -- ARGS`` passes ARGS to ``conformance run``. The environments and the compiled core are
 kept and reused; a session rebuilds only the changed files.
 
-``nox -l`` lists the sessions in three groups: for every day, before a release, and the nightly workflow's.
+``nox -l`` lists the sessions in three groups: for every day, before a release, and in the nightly workflow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sessions import code_coverage
 from sessions import matrix as matrices
 from sessions import wheel as wheels
 from sessions import workflows as workflow_checks
-from sessions.environments import BACKEND, ROOT, Environment, install_torch, prepare, prepare_fork
+from sessions.environments import BACKEND, ROOT, Environment, install_torch, prepare_device, prepare_fork
 from sessions.sanitize import session as sanitizers
 from sessions.third_party import run as third_party_programs
 
@@ -57,8 +57,10 @@ nox.options.sessions = ["conformance"]
 nox.options.default_venv_backend = "none"
 
 
-def own_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Split the arguments of ``conformance run`` into the options that this file reads and the other ones."""
+def split_own_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Split the arguments of ``conformance run`` into the options that this file reads and the other
+    arguments.
+    """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--target", default=TARGET)
     parser.add_argument("--mode")
@@ -86,8 +88,8 @@ def legs_of(session: nox.Session, environment: Environment, modes: str | None) -
 @nox.session
 def conformance(session: nox.Session) -> None:
     """Every day: run the suite on the reference device, all modes at level full, and write one report."""
-    options, arguments = own_arguments(list(session.posargs))
-    device = prepare(session)
+    options, arguments = split_own_arguments(list(session.posargs))
+    device = prepare_device(session)
     if options.target != TARGET:
         device.run("conformance", "run", *session.posargs, "--output", options.output)
         return
@@ -115,7 +117,7 @@ def run_legs(
 
     The session fails if a leg ends without an exit code of the suite, or if the merged results fail.
     """
-    clear(session, output)
+    clear_output_folder(session, output)
     builds = {name: environment.version_of("torch") for name, environment in environments.items()}
     folders, failed = [], []
     for name, mode in legs:
@@ -135,8 +137,8 @@ def run_legs(
         session.error(f"These legs ended without an exit code of the suite: {', '.join(failed)}.")
 
 
-def clear(session: nox.Session, output: Path) -> None:
-    """Remove the files of an earlier run from the output folder; fail if the files are not a run's."""
+def clear_output_folder(session: nox.Session, output: Path) -> None:
+    """Remove the files of an earlier run from the output folder. Fail if the files are not from a run."""
     if any(
         any(output.glob(name)) for name in ("journal.jsonl", "legs/*/journal.jsonl", "legs/*/results.json")
     ):
@@ -156,7 +158,7 @@ def clear(session: nox.Session, output: Path) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Every day: run the tests of the suite and of the reference device, the longest files first."""
-    environment = prepare(session)
+    environment = prepare_device(session)
     environment.install(
         "hypothesis",
         "pillow",
@@ -185,6 +187,7 @@ def lint(session: nox.Session) -> None:
     environment.run("mypy", "--strict", "conformance", "tools")
     environment.run("lint-imports", "--no-cache")
     with session.chdir(BACKEND):
+        environment.run("mypy", "--strict")
         environment.run("lint-imports", "--no-cache", env={"PYTHONPATH": str(BACKEND)})
     environment.run("python", "-m", "sessions.unused_code")
     environment.run("python", "-m", "tools.generate", "--check")
@@ -218,7 +221,7 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Every day: print the project's figures, as ratios measured side by side."""
-    prepare(session).run("python", "-m", "benchmarks", *session.posargs)
+    prepare_device(session).run("python", "-m", "benchmarks", *session.posargs)
 
 
 @nox.session
@@ -236,7 +239,7 @@ def coverage(session: nox.Session) -> None:
 @nox.session
 def vendor(session: nox.Session) -> None:
     """Before a release: compile a third-party device, run its tests, and execute the vendor guide."""
-    prepare(session).run("python", "-m", "pytest", *TESTS[:-2], VENDOR, *session.posargs)
+    prepare_device(session).run("python", "-m", "pytest", *TESTS[:-2], VENDOR, *session.posargs)
 
 
 @nox.session
@@ -246,20 +249,20 @@ def third_party(session: nox.Session) -> None:
     After ``--``: ``--tree NAME=PATH`` for a program that no package index has, ``--client NAME``, ``--page``,
     ``-o DIR``. Each program takes minutes.
     """
-    third_party_programs.run(session)
+    third_party_programs.run_clients(session)
 
 
 @nox.session
 def build(session: nox.Session) -> None:
     """Before a release: build the wheels of both distributions into dist/."""
-    environment = prepare(session)
+    environment = prepare_device(session)
     for source in (ROOT, BACKEND):
         environment.wheel(source)
 
 
 @nox.session
 def wheel(session: nox.Session) -> None:
-    """Before a release: build one wheel of the device for several builds of torch, and try it beside each.
+    """Before a release: build one wheel of the device for several builds of torch, and try it with each.
 
     After ``--``: ``--torches '["2.13.0", "newest"]'``, ``-o DIR``.
     """
@@ -308,7 +311,7 @@ def browser(session: nox.Session) -> None:
 
 @nox.session
 def matrix(session: nox.Session) -> None:
-    """Nightly: run the reference device in all modes on public and fork-like builds, a column for each build.
+    """Nightly: run the reference device in all modes on public and fork-like builds, one column per build.
 
     After ``--``: ``--level L`` for all cells, ``--mode M[,M]``, ``--build SPEC:KIND[:LEVEL]`` (repeatable),
     ``-o DIR``.
@@ -322,12 +325,12 @@ def mutation(session: nox.Session) -> None:
 
     After ``--``: arguments of ``python -m tools.mutation``, such as ``--count 500``.
     """
-    environment = prepare(session)
+    environment = prepare_device(session)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("-o", "--output", type=Path, default=Path("mutation-out"))
     options, arguments = parser.parse_known_args(session.posargs)
     build_folder = {"CONFORMANCE_POWER_BUILD": str((options.output / "build").resolve())}
-    for file in sorted(Path("tests/mutation").glob("test_*.py")):  # a process each
+    for file in sorted(Path("tests/mutation").glob("test_*.py")):  # one process for each file
         environment.run("python", "-m", "pytest", "-q", str(file), env=build_folder)
     environment.run("python", "-m", "tools.mutation", "-o", str(options.output), *arguments)
 
@@ -336,10 +339,10 @@ def mutation(session: nox.Session) -> None:
 def sanitize(session: nox.Session) -> None:
     """Nightly: run the core's tests under ThreadSanitizer, AddressSanitizer and UBSan; needs gcc.
 
-    After ``--``: ``thread`` or ``address`` for one of them, then arguments of pytest instead of all its
-    tests, such as ``reference_backend/tests/engine``.
+    After ``--``: ``thread`` or ``address`` for one sanitizer, then arguments of pytest instead of all tests
+    of the session, such as ``reference_backend/tests/engine``.
     """
-    sanitizers.run(session, list(session.posargs))
+    sanitizers.run_sanitizers(session, list(session.posargs))
 
 
 @nox.session
@@ -357,21 +360,19 @@ def variant_wheel(session: nox.Session) -> None:
 @nox.session
 def power(session: nox.Session) -> None:
     """Old name of mutation."""
-    session.warn("nox -s power is now called nox -s mutation; the old name goes with the next release")
+    session.warn("nox -s power is now called nox -s mutation; the next release removes the old name")
     mutation.func(session)
 
 
 @nox.session
 def clients(session: nox.Session) -> None:
     """Old name of third_party."""
-    session.warn("nox -s clients is now called nox -s third_party; the old name goes with the next release")
+    session.warn("nox -s clients is now called nox -s third_party; the next release removes the old name")
     third_party.func(session)
 
 
 @nox.session
 def stand_ins(session: nox.Session) -> None:
     """Old name of variant_wheel."""
-    session.warn(
-        "nox -s stand_ins is now called nox -s variant_wheel; the old name goes with the next release"
-    )
+    session.warn("nox -s stand_ins is now called nox -s variant_wheel; the next release removes the old name")
     variant_wheel.func(session)

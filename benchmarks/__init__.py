@@ -1,1 +1,4 @@
-"""Benchmarks: each figure is a command, ``python -m benchmarks.NAME``. Ratios are measured side by side."""
+"""Benchmarks: each module measures one figure and runs as ``python -m benchmarks.NAME``.
+
+The two sides of a ratio are measured in alternation.
+"""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME ...]``: measure all figures, or the named ones."""
+"""``python -m benchmarks [NAME ...]``: measure all figures, or only the listed ones."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ FIGURES = (
 
 
 def main() -> None:
-    """Measure the figures named on the command line, or all.
+    """Measure the figures that the command line lists, or all figures.
 
-    Raises: SystemExit: a figure with this name does not exist.
+    Raises:
+        SystemExit: the command line lists an unknown figure.
     """
     names = sys.argv[1:] or FIGURES
     for name in names:

@@ -1,8 +1,8 @@
-"""Collectives of 2 ranks, hccl on hpu tensors / gloo on CPU tensors, alternating call by call; a DDP step
-likewise.
+"""Measure collectives of 2 ranks and a DDP step: hccl on hpu tensors / gloo on CPU tensors.
 
-Rank 0 measures the seconds between a call and its result on the host, so work that hccl hides behind a stream
-is included. Medians are reported, because other processes of the machine slow down single calls.
+Calls of hccl and gloo alternate. Rank 0 measures the seconds until the call has finished on the device, so
+the asynchronous work of hccl is included. Medians are reported, because other processes of the machine slow
+down single calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.measure import medians_of, show
 
 SIZE = 2
 BYTES = {"4 KiB": 1 << 12, "64 KiB": 1 << 16, "1 MiB": 1 << 20, "16 MiB": 1 << 24, "64 MiB": 1 << 26}
-#: Target ratios of seconds, of all_reduce by size and of the DDP step.
+#: The largest allowed ratios of seconds: of all_reduce by tensor size, and of the DDP step.
 TARGETS = {"4 KiB": 1.2, "1 MiB": 0.7, "64 MiB": 0.7}
 STEP_TARGET = 0.95
 
@@ -29,24 +29,26 @@ STEP_TARGET = 0.95
 def collective_calls(elements: int, device: str, group: dist.ProcessGroup) -> dict[str, Callable[[], object]]:
     """Return collective calls on float32 tensors by name.
 
-    Args: elements: the size of the whole tensor; a part has ``elements / SIZE``. device: ``hpu`` or ``cpu``.
-    group: the process group.
+    Args:
+        elements: the number of elements of the whole tensor. The part of a rank has ``elements / SIZE``.
+        device: ``hpu`` or ``cpu``.
+        group: the process group.
     """
     whole = torch.ones(elements, device=device)
     part = torch.ones(elements // SIZE, device=device)
     wait = torch.hpu.synchronize if device == "hpu" else lambda: None  # type: ignore[attr-defined]
 
-    def timed(call: Callable[[], object]) -> Callable[[], object]:
-        def run() -> None:
+    def with_wait(call: Callable[[], object]) -> Callable[[], object]:
+        def call_and_wait() -> None:
             call()
             wait()
 
-        return run
+        return call_and_wait
 
     return {
-        "all_reduce": timed(lambda: dist.all_reduce(whole, group=group)),
-        "all_gather": timed(lambda: dist.all_gather_into_tensor(whole, part, group=group)),
-        "reduce_scatter": timed(lambda: dist.reduce_scatter_tensor(part, whole, group=group)),
+        "all_reduce": with_wait(lambda: dist.all_reduce(whole, group=group)),
+        "all_gather": with_wait(lambda: dist.all_gather_into_tensor(whole, part, group=group)),
+        "reduce_scatter": with_wait(lambda: dist.reduce_scatter_tensor(part, whole, group=group)),
     }
 
 
@@ -58,14 +60,14 @@ def training_step(device: str, group: dist.ProcessGroup) -> Callable[[], object]
     optimizer = torch.optim.SGD(wrapped.parameters(), lr=1e-3)
     data = torch.randn(64, 512, device=device)
 
-    def run() -> None:
+    def step() -> None:
         optimizer.zero_grad()
         loss = wrapped(data).square().mean()
         loss.backward()
         optimizer.step()
         loss.item()
 
-    return run
+    return step
 
 
 def print_figure(figure: str, ratio: float, target: float | None) -> None:
@@ -76,12 +78,12 @@ def print_figure(figure: str, ratio: float, target: float | None) -> None:
         print(f"{figure:<58} {ratio:8.2f}")
 
 
-def run_rank(number: int, meeting: str) -> None:
+def run_rank(number: int, rendezvous: str) -> None:
     """Run all measurements on one rank. Rank 0 prints them."""
     import habana_frameworks.torch  # noqa: F401
 
     torch.set_num_threads(1)
-    dist.init_process_group("hccl", init_method=f"file://{meeting}", rank=number, world_size=SIZE)
+    dist.init_process_group("hccl", init_method=f"file://{rendezvous}", rank=number, world_size=SIZE)
     gloo = dist.new_group(backend="gloo")
     hccl = dist.group.WORLD
     for size_label, count in BYTES.items():
@@ -104,23 +106,24 @@ def run_rank(number: int, meeting: str) -> None:
 
 
 def main() -> None:
-    """Start the ranks, or run one of them.
+    """Start the ranks. With ``--rank NUMBER FILE``, run one rank.
 
-    Raises: SystemExit: a rank failed.
+    Raises:
+        SystemExit: a rank failed.
     """
     if sys.argv[1:2] == ["--rank"]:
         run_rank(int(sys.argv[2]), sys.argv[3])
         return
     with tempfile.TemporaryDirectory() as folder:
-        meeting = str(Path(folder) / "meeting")
+        rendezvous = str(Path(folder) / "meeting")
         ranks = []
         for number in range(SIZE):
-            command = [sys.executable, "-m", "benchmarks.collectives", "--rank", str(number), meeting]
+            command = [sys.executable, "-m", "benchmarks.collectives", "--rank", str(number), rendezvous]
             rank_variables = {"WORLD_SIZE": str(SIZE), "RANK": str(number), "LOCAL_RANK": str(number)}
             ranks.append(subprocess.Popen(command, env={**os.environ, **rank_variables}))
         codes = [process.wait() for process in ranks]
     if any(codes):
-        raise SystemExit(f"the ranks ended with {codes}")
+        raise SystemExit(f"a rank failed: the exit codes of the ranks are {codes}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Compiled training step (forward and backward), hpu_backend / Inductor on the CPU, without
-compilation time.
+"""Measure compiled training steps (forward and backward) after compilation: hpu_backend / Inductor on the
+CPU.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def transformer() -> tuple[nn.Module, torch.Tensor]:
 
 
 def mlp() -> tuple[nn.Module, torch.Tensor]:
-    """Return an MLP of a common size for MNIST, and its input, float32[64, 784]."""
+    """Return an MLP of a size that is common for MNIST, and its input, float32[64, 784]."""
     layers = nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)
     return nn.Sequential(*layers), torch.randn(64, 784)
 
@@ -62,7 +62,7 @@ def small_mlp() -> tuple[nn.Module, torch.Tensor]:
     return nn.Sequential(*layers), torch.randn(32, 64)
 
 
-#: Models with the number of steps per batch and the largest allowed ratio.
+#: By model: the number of steps per measured batch, and the largest allowed ratio.
 MODELS: dict[Callable[[], tuple[nn.Module, torch.Tensor]], tuple[int, float]] = {
     resnet18: (5, 1.0),
     transformer: (20, 1.0),

@@ -1,4 +1,7 @@
-"""Time to compile a training step, hpu_backend / Inductor on the CPU, in new processes with empty caches."""
+"""Measure the first compiled training step: hpu_backend / Inductor on the CPU.
+
+Each measurement runs in a new process with empty caches.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +40,15 @@ def first_step(name: str, device: str) -> float:
     return time.perf_counter() - start
 
 
-def in_fresh_process(name: str, device: str) -> float:
+def first_step_in_new_process(name: str, device: str) -> float:
     """Return the seconds of `first_step` in a new process with empty caches.
 
-    Raises: subprocess.CalledProcessError: the process failed.
+    Raises:
+        subprocess.CalledProcessError: the process failed.
     """
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder}
-        # The device sets the variable in this process, and a child would interpret it as the user's choice.
+        # The device sets this variable in its own process. A child process would treat it as set by the user.
         environment.pop("TORCHINDUCTOR_COMPILE_THREADS", None)
         command = [sys.executable, "-m", "benchmarks.compile_time", name, device]
         root = Path(__file__).resolve().parent.parent
@@ -61,7 +65,7 @@ def main() -> None:
         seconds: dict[str, list[float]] = {device: [] for device in DEVICES}
         for _ in range(ROUNDS):
             for device, times in seconds.items():
-                times.append(in_fresh_process(name, device))
+                times.append(first_step_in_new_process(name, device))
         cpu, hpu = (statistics.median(seconds[device]) for device in DEVICES)
         ratios.append(hpu / cpu)
         show(f"first compiled step of {name}: {cpu:.1f} s on cpu, {hpu:.1f} s on hpu, ratio", ratios[-1], 1.1)

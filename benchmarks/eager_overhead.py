@@ -1,4 +1,4 @@
-"""Eager calls on small tensors, hpu / cpu: add, mm, softmax, t, empty."""
+"""Measure eager calls on small tensors, hpu / cpu: add, mm, softmax, t, empty."""
 
 from __future__ import annotations
 

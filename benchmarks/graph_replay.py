@@ -1,5 +1,6 @@
-"""Replay of an HPU graph of 200 small operators, interpreted and fused / the same operators eager
-on the CPU.
+"""Measure the replay of an HPU graph of 200 small operators / the same operators in eager mode on the CPU.
+
+The graph is measured twice: interpreted, and fused (compiled).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from benchmarks.measure import best_of, show
 
 OPERATORS = 200
 SIZE = 32
-#: The time limit in seconds for a compilation, which takes some seconds, and more on a busy machine.
+#: The time limit in seconds for a compilation. It takes some seconds, and longer on a busy machine.
 LONGEST_WAIT = 300.0
 
 
@@ -28,8 +29,8 @@ def chain(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-def captured(x: torch.Tensor) -> tuple[Any, torch.Tensor]:
-    """Capture `chain`; return the graph and the tensor that its replays write."""
+def capture_chain(x: torch.Tensor) -> tuple[Any, torch.Tensor]:
+    """Capture `chain` on the input `x`. Return the graph and the tensor that its replays write."""
     graph = _C.Graph()
     graph.begin()
     result = chain(x)
@@ -37,8 +38,8 @@ def captured(x: torch.Tensor) -> tuple[Any, torch.Tensor]:
     return graph, result
 
 
-def fuse(graph: Any) -> bool:
-    """Compile a graph, and return whether the compilation finished within LONGEST_WAIT."""
+def wait_until_fused(graph: Any) -> bool:
+    """Request fused code for a graph, and wait. Return False if it is not ready within LONGEST_WAIT."""
     digest = service.request(
         graph.describe(), lambda artifact: fusion_policy.install_fused_code(graph, artifact)
     )
@@ -55,10 +56,10 @@ def main() -> None:
     with torch.no_grad():
         x = torch.randn(SIZE, SIZE)
         device = x.to("hpu")
-        interpreted, first = captured(device)
-        fused, second = captured(device)
+        interpreted, first = capture_chain(device)
+        fused, second = capture_chain(device)
         fused.prepare()
-        if not fuse(fused):
+        if not wait_until_fused(fused):
             print("fused replay: not measured, the graph was not compiled (is there a C++ compiler?)")
         times = best_of([lambda: chain(x), interpreted.replay, fused.replay], calls=200, rounds=15)
         expected = chain(x)

@@ -1,4 +1,4 @@
-"""Seconds that autoloading the backend adds to `import torch`: the median difference of alternating runs."""
+"""Measure the seconds that autoloading the backend adds to `import torch`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from benchmarks.measure import show
 
 
-def seconds(autoload: str) -> float:
+def import_seconds(autoload: str) -> float:
     """Return the wall seconds of a process that imports torch with this TORCH_DEVICE_BACKEND_AUTOLOAD."""
     environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": autoload}
     start = time.perf_counter()
@@ -20,7 +20,7 @@ def seconds(autoload: str) -> float:
 
 
 def main() -> None:
-    """Measure the difference, and print it.
+    """Measure the median difference of alternating runs, and print it.
 
     Raises:
         SystemExit: the backend is not installed with its metadata, so it does not autoload.
@@ -33,10 +33,10 @@ def main() -> None:
     ).stdout.strip()
     if loaded != "True":
         raise SystemExit(
-            "the backend does not autoload here: install it with its metadata (nox -s bench does)"
+            "the backend does not autoload here. Install it with its metadata, as nox -s bench does."
         )
-    seconds("1")
-    differences = sorted(seconds("1") - seconds("0") for _ in range(7))
+    import_seconds("1")
+    differences = sorted(import_seconds("1") - import_seconds("0") for _ in range(7))
     show("import torch, time added by autoload", statistics.median(differences), 0.3, " s")
 
 

@@ -1,4 +1,4 @@
-"""Training step of a host-bound MLP in lazy mode / the same step on the CPU in eager mode.
+"""Measure a training step of a host-bound MLP in lazy mode / the same step on the CPU in eager mode.
 
 Lazy mode is a state of the process and officially needs a fork-like build. The benchmark enables it through
 the core, in a separate process, so that it works on any build.
@@ -19,7 +19,9 @@ from benchmarks.measure import best_of, show
 def step_on(device: str, finish: Callable[[], None]) -> Callable[[], None]:
     """Return a training step: forward, backward and SGD with momentum on eight float32 layers of width 32.
 
-    Args: device: ``hpu`` or ``cpu``. finish: called after the backward pass and after the step.
+    Args:
+        device: ``hpu`` or ``cpu``.
+        finish: a function that is called after the backward pass and after the optimizer's step.
     """
     torch.manual_seed(0)
     layers = [layer for _ in range(8) for layer in (nn.Linear(32, 32), nn.ReLU())]
@@ -38,7 +40,7 @@ def step_on(device: str, finish: Callable[[], None]) -> Callable[[], None]:
 
 
 def measure() -> None:
-    """Measure in this process, which is switched to lazy mode, and print the ratio."""
+    """Switch this process to lazy mode, measure the steps, and print the ratio."""
     from habana_frameworks.torch import _C
 
     torch.set_num_threads(1)

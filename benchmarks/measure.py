@@ -19,10 +19,13 @@ def seconds_per_call(function: Callable[[], object], calls: int) -> float:
 def best_of(functions: Sequence[Callable[[], object]], calls: int, rounds: int) -> list[float]:
     """Measure functions in alternation, so that a busy moment affects all of them.
 
-    Args: functions: the functions. calls: calls per batch. A tenth as many warm-up calls precede the first
-    batch. rounds: batches per function.
+    Args:
+        functions: the functions.
+        calls: calls per batch. A tenth as many warm-up calls precede the first batch.
+        rounds: batches per function.
 
-    Returns: The smallest seconds per call of each function.
+    Returns:
+        The seconds per call of the fastest batch of each function.
     """
     for function in functions:
         seconds_per_call(function, max(1, calls // 10))
@@ -36,9 +39,12 @@ def best_of(functions: Sequence[Callable[[], object]], calls: int, rounds: int) 
 def medians_of(functions: Sequence[Callable[[], object]], turns: int) -> list[float]:
     """Call functions in alternation, one call each, so that a busy moment affects all of them.
 
-    Args: functions: the functions. turns: calls of each function. A tenth as many warm-up calls precede them.
+    Args:
+        functions: the functions.
+        turns: calls of each function. A tenth as many warm-up calls precede these calls.
 
-    Returns: The median wall seconds of each function.
+    Returns:
+        The median wall seconds of each function.
     """
     seconds: list[list[float]] = [[] for _ in functions]
     for turn in range(-max(1, turns // 10), turns):
@@ -52,12 +58,16 @@ def medians_of(functions: Sequence[Callable[[], object]], turns: int) -> list[fl
 def geometric_mean(values: Sequence[float]) -> float:
     """Return the geometric mean of positive numbers.
 
-    Raises: ZeroDivisionError: the sequence is empty. ValueError: a number is not positive.
+    Raises:
+        ZeroDivisionError: the sequence is empty.
+        ValueError: a number is not positive.
     """
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def show(figure: str, value: float, target: float, unit: str = "") -> None:
-    """Print a line with the figure, its value, the largest allowed value, and whether the target is met."""
+    """Print a line with the figure, its value, its target (the largest allowed value), and ``met`` or
+    ``MISSED``.
+    """
     state = "met" if value <= target else "MISSED"
     print(f"{figure:<58} {value:8.2f}{unit:<2} target <= {target:.2f}{unit:<2} {state}")

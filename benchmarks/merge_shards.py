@@ -1,4 +1,4 @@
-"""Seconds of `conformance merge` for 100 shards of a run with 60,000 results."""
+"""Measure the seconds of `conformance merge` for 100 shards of a run with 60,000 results."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from conformance.results.leg_summary import LegSummary, expectation_report
 
 SHARDS = 100
 RESULTS = 60_000
-#: The numbers per thousand results of expected failures and of unsupported results.
+#: Per thousand results: the number of expected failures, and the number of unsupported results.
 EXPECTED, UNSUPPORTED = 1, 40
-#: The numbers per thousand results of failures: of a nearly complete backend, and of a backend in bring-up.
-#: The other results pass.
+#: Failures per thousand results: of a nearly complete backend, and of a backend in bring-up. The other
+#: results pass.
 FAILED = (5, 300)
 DTYPES = ("float32", "float64", "bfloat16", "float16", "complex64", "complex128", "int64", "int32", "bool")
 
 
 def make_row(property_name: str, subject: str, dtype: str, number: int, failed: int) -> ResultRow:
-    """Return a result as large as a real one. Its number determines its verdict."""
+    """Return a result row that is as large as a real row. ``number`` and ``failed`` determine its verdict."""
     result_row: ResultRow = {
         "id": f"{property_name}/{subject}@{dtype}",
         "verdict": "pass",
@@ -56,7 +56,7 @@ def make_row(property_name: str, subject: str, dtype: str, number: int, failed: 
 
 
 def rows_by_shard(failed: int) -> list[list[ResultRow]]:
-    """Return results of the suite's subjects by shard, assigned as in a run.
+    """Return the result rows of each shard. Subjects are assigned to shards as in a real run.
 
     ``failed`` of a thousand results fail.
     """
@@ -72,8 +72,8 @@ def rows_by_shard(failed: int) -> list[list[ResultRow]]:
     return rows
 
 
-def expectations(rows: list[ResultRow]) -> list[ExpectationRecord]:
-    """Return the expectations of all shards, with the number of their results in this shard."""
+def expectation_records(rows: list[ResultRow]) -> list[ExpectationRecord]:
+    """Return the expectation records of a shard, which count the shard's expected failures."""
     return [
         {
             "id": f"property-*/*@{dtype}",
@@ -102,7 +102,7 @@ def make_leg(shard: int, rows: list[ResultRow]) -> Leg:
         left_out=0,
         missing={"count": 0, "first": []},
         complete=True,
-        expectations=expectation_report(expectations(rows), "eager", whole=False),
+        expectations=expectation_report(expectation_records(rows), "eager", whole=False),
     )
     digest_names = ("manifest", "target", "expectations", "torch", "backend")
     return {
@@ -136,10 +136,11 @@ def make_leg(shard: int, rows: list[ResultRow]) -> Leg:
 
 
 def measure_merge(failed: int) -> tuple[float, float]:
-    """Merge shards with ``failed`` failures per thousand results; return the seconds and the MiB of the
-    results.
+    """Merge shards with ``failed`` failures per thousand results. Return the seconds and the MiB of
+    results.json.
 
-    Raises: SystemExit: the merged leg is incomplete or does not contain every result once.
+    Raises:
+        SystemExit: the merged leg is incomplete or does not contain every result once.
     """
     with tempfile.TemporaryDirectory() as scratch:
         folders = [Path(scratch) / f"shard-{number}" for number in range(1, SHARDS + 1)]
@@ -159,7 +160,7 @@ def measure_merge(failed: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure merges from process start to process end, and print them."""
+    """Measure the merges from process start to process end, and print the seconds."""
     for failed in FAILED:
         seconds, size = measure_merge(failed)
         name = f"merge, {SHARDS} shards, {RESULTS:,} results, {failed / 10:g} % fail, {size:.0f} MiB"

@@ -1,5 +1,6 @@
-"""One forward pass over all float32 samples of op_db, hpu / cpu, without the creation and transfer of
-samples.
+"""Measure one forward pass over all float32 samples of op_db, hpu / cpu.
+
+The creation and the transfer of samples are not measured.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from conformance.subjects.torch_databases import subjects
 
 
 def to_device(value: Any) -> Any:
-    """Return a tensor on hpu, the hpu device for a device, and any other value unchanged."""
+    """Return a tensor as an hpu tensor, a device as the hpu device, and any other value unchanged."""
     if isinstance(value, torch.Tensor):
         return value.to("hpu")
     return torch.device("hpu") if isinstance(value, torch.device) else value
 
 
-def run(operator: Any, calls: list[tuple[Any, Any]]) -> float:
+def seconds_of_calls(operator: Any, calls: list[tuple[Any, Any]]) -> float:
     """Call an operator with each (args, kwargs); return the total wall seconds."""
     start = time.perf_counter()
     for args, kwargs in calls:
@@ -45,14 +46,14 @@ def main() -> None:
             host.append(((sample.input, *sample.args), sample.kwargs))
             device.append(tree_map(to_device, host[-1]))
         try:  # an untimed first pass; omits operators with arguments on the CPU (tensor_split)
-            run(info.op, device)
-            run(info.op, host)
+            seconds_of_calls(info.op, device)
+            seconds_of_calls(info.op, host)
         except Exception:
             left_out += 1
             continue
         operators += 1
         samples += len(host)
-        pairs = [(run(info.op, host), run(info.op, device)) for _ in range(3)]
+        pairs = [(seconds_of_calls(info.op, host), seconds_of_calls(info.op, device)) for _ in range(3)]
         host_seconds += min(pair[0] for pair in pairs)
         device_seconds += min(pair[1] for pair in pairs)
     print(f"{operators} operators, {samples} samples, {left_out} operators omitted")

@@ -57,7 +57,7 @@ def main() -> int:
     parser.add_argument("-p", "--properties", default="*", help="patterns, separated by commas")
     parser.add_argument("-k", "--subjects", default="*", help="patterns, separated by commas")
     parser.add_argument("--failures", type=int, default=1, help="failures shown per result")
-    parser.add_argument("--samples", default=None, help="a number, or 'all'")
+    parser.add_argument("--samples", default=None, help="samples per check: a number, or 'all'")
     parser.add_argument("--slowest", type=int, default=0)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""A training step under `torch.profiler`: CPU and HPU activities on hpu / CPU activities on the CPU."""
+"""Measure profiled training steps: on hpu with CPU and HPU activities / on the CPU with CPU activities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ STEPS = 50
 
 
 def steps_on(device: str, activities: list[ProfilerActivity]) -> float:
-    """Return the seconds of `STEPS` steps of an MLP under a profiler, including its start and end."""
+    """Return the seconds of `STEPS` steps of an MLP under a profiler, including the start and the end of the
+    profiler.
+    """
     torch.manual_seed(0)
     model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(8))).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -30,7 +32,7 @@ def steps_on(device: str, activities: list[ProfilerActivity]) -> float:
 
 
 def main() -> None:
-    """Measure both in alternation, and print the ratio of the medians and the seconds."""
+    """Measure the steps on both devices in alternation, and print the medians and their ratio."""
     torch.set_num_threads(1)
     cpu, hpu = ProfilerActivity.CPU, ProfilerActivity.HPU
     pairs = [(steps_on("cpu", [cpu]), steps_on("hpu", [cpu, hpu])) for _ in range(11)]

@@ -1,7 +1,7 @@
-"""The site built from a store of many published runs: seconds and bytes for 20 backends × 6 legs × 90 runs.
+"""Measure the site that is built from a store of 20 backends × 6 legs × 90 published runs: seconds and bytes.
 
-Every series has the results of level full in its mode. A few results change in each run, and a share fails,
-differently for each backend. The goal is 60 s on 2 cores and 200 MB.
+Every series has the results of level full in its mode. In each run, a few results change. In each series, a
+random share of the results fails. The goal is 60 s on 2 cores and 200 MB.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from conformance.site.store.verdict_table import TableDelta, VerdictTable
 BACKENDS, NIGHTS = 20, 90
 LEGS = ("eager", "lazy", "compile", "graph", "distributed", "eager")
 TODAY = datetime.date(2026, 6, 1)
-#: The share of failing results, and the number of results that change from one run to the next.
+#: The share of the cases that fail in the first run, and the number of cases that change in each later run.
 FAILING, CHANGING = 0.02, 40
 
 
@@ -54,7 +54,7 @@ def failing_row(name: str, number: int) -> ResultRow:
 
 
 def make_series(backend: Backend, mode: str, build_: Build, nights: int, chance: random.Random) -> Series:
-    """Return a series with this number of published runs."""
+    """Return a series with ``nights`` published runs."""
     cases = cases_of_mode(mode)
     table = VerdictTable({case: (dtypes, "." * len(dtypes)) for case, dtypes in cases.items()})
     entries = []
@@ -81,7 +81,7 @@ def make_series(backend: Backend, mode: str, build_: Build, nights: int, chance:
 
 
 def make_published_run(backend: Backend, mode: str, build_: Build, age: int, count: int) -> PublishedRun:
-    """Return a published run of ``age`` days ago."""
+    """Return a published run of ``age`` days ago with ``count`` results."""
     when = datetime.datetime.combine(TODAY, datetime.time(3), datetime.timezone.utc) - datetime.timedelta(
         days=age
     )
@@ -119,7 +119,7 @@ def make_published_run(backend: Backend, mode: str, build_: Build, age: int, cou
 
 
 def main() -> None:
-    """Print the figures."""
+    """Write the store, build the site, and print the seconds and sizes."""
     registry = {
         f"backend-{number:02}": Backend(f"backend-{number:02}", f"Backend {number}")
         for number in range(BACKENDS)
@@ -136,7 +136,7 @@ def main() -> None:
         folder, output = Path(scratch) / "store", Path(scratch) / "site"
         begin = time.perf_counter()
         store.write(folder)
-        print(f"store written: {time.perf_counter() - begin:.1f} s, {size(folder) / 1e6:.0f} MB")
+        print(f"store written: {time.perf_counter() - begin:.1f} s, {bytes_of_files(folder) / 1e6:.0f} MB")
         del store
         begin = time.perf_counter()
         read = Store.read(folder)
@@ -147,10 +147,10 @@ def main() -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         print(f"{len(cells)} cells, {NIGHTS} nights, {results:,} results shown")
         print(f"store read: {middle - begin:.1f} s; pages: {end - middle:.1f} s; all: {end - begin:.1f} s")
-        print(f"published: {size(output) / 1e6:.0f} MB; peak memory {peak:.1f} GB")
+        print(f"published: {bytes_of_files(output) / 1e6:.0f} MB; peak memory {peak:.1f} GB")
 
 
-def size(folder: Path) -> int:
+def bytes_of_files(folder: Path) -> int:
     """Return the bytes of all files in a folder."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 

@@ -1,4 +1,4 @@
-"""Wall time of the suite on the reference device, in minutes: `smoke`, and `full` in eager mode."""
+"""Measure the minutes of the suite on the reference device in eager mode, at levels `smoke` and `full`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from benchmarks.measure import show
 
 
-def minutes(level: str) -> tuple[float, int]:
+def suite_minutes(level: str) -> tuple[float, int]:
     """Run the suite in eager mode at a level; return the wall minutes and the exit code."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -20,9 +20,9 @@ def minutes(level: str) -> tuple[float, int]:
 
 
 def main() -> None:
-    """Measure both levels, and print them."""
+    """Measure both levels, and print the minutes."""
     for level, target in (("smoke", 0.5), ("full", 6.0)):
-        value, code = minutes(level)
+        value, code = suite_minutes(level)
         show(f"suite, level {level}, eager, exit {code}", value, target, " m")
 
 

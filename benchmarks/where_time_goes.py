@@ -1,4 +1,4 @@
-"""Time of a small operator by part, on hpu and on the CPU: the table of docs/operator-overhead.md."""
+"""Measure parts of a small operator call on hpu and on the CPU: the table in docs/operator-overhead.md."""
 
 from __future__ import annotations
 

@@ -56,10 +56,10 @@ def command_parser() -> argparse.ArgumentParser:
 
 
 def _fix_hash_seed() -> None:
-    """Restart this process with PYTHONHASHSEED=0, the hash seed of every run, worker, retry and repro.
+    """Restart this process with PYTHONHASHSEED=0, unless it has this hash seed already.
 
-    torch makes the samples of a few operators by iterating over sets of strings. The hash seed determines
-    their order.
+    torch makes the samples of a few operators by iterating over sets of strings, whose order depends on the
+    hash seed. All processes of the suite have the same hash seed, so that they make the same samples.
     """
     if os.environ.get("PYTHONHASHSEED") != "0":
         isolated = ["-I"] if sys.flags.isolated else []
@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
             exit_with_parent.follow()
     try:
         code: int = options.execute(options)
-        if sys.stdout is not None:  # None after >&-
+        if sys.stdout is not None:  # sys.stdout is None if the shell closed it by >&-
             sys.stdout.flush()
     except UsageError as error:
         print(f"conformance {options.command}: {error}", file=sys.stderr)
@@ -115,7 +115,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _is_argument(file_name: object, options: argparse.Namespace) -> bool:
-    """Return True if a path argument is this file, a parent folder of it, or a path below it."""
+    """Return True if ``file_name`` is a path argument of the command line, or a folder above or a path below
+    such an argument.
+    """
     if not isinstance(file_name, (str, bytes)):
         return False
     file = Path(os.fsdecode(file_name)).absolute()
@@ -129,7 +131,7 @@ def _discard_output() -> None:
 
 
 def _report_suite_fault(command: str) -> int:
-    """Report the current exception as a fault of the suite."""
+    """Print the current exception as a fault of the suite, and return the exit code."""
     traceback.print_exc()
     print(f"conformance {command}: a fault of the suite, please report it", file=sys.stderr)
     return 3

@@ -1,9 +1,7 @@
-"""Errors that the user can fix; the command line turns them into exit code 2."""
+"""The error that a user can fix. The command line prints its message and exits with code 2."""
 
 from __future__ import annotations
 
 
 class UsageError(Exception):
-    """A wrong argument, a wrong file or an unfit target. The message is one sentence that includes the
-    remedy.
-    """
+    """An argument, a file or the target is invalid. The message is one sentence that includes the remedy."""

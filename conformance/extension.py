@@ -21,7 +21,7 @@ from conformance.framework.compare import fact
 from conformance.framework.property import Property, register
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import EXACT, Tolerance, unit_of
-from conformance.model.deprecation import renamed, renamed_keywords
+from conformance.model.deprecation import accept_old_keywords, getattr_for_renamed_attributes
 from conformance.model.verdicts import Kind, ResultId, Verdict
 from conformance.model.vocabulary import ANY_DTYPE, CALLS, CAPABILITIES, LEVELS, MODES
 from conformance.pytest_modules import Cases, cases
@@ -60,10 +60,10 @@ __all__ = [
     "unit_of",
 ]
 
-behaviour = renamed_keywords(sees="must_detect")(behaviours.behaviour)
-compare_metadata = renamed_keywords(what="label")(compare.compare_metadata)
-compare_values = renamed_keywords(what="label", spread="sensitivity")(compare.compare_values)
-report_error = renamed_keywords(what="label")(calls.report_error)
+behaviour = accept_old_keywords(sees="must_detect")(behaviours.behaviour)
+compare_metadata = accept_old_keywords(what="label")(compare.compare_metadata)
+compare_values = accept_old_keywords(what="label", spread="sensitivity")(compare.compare_values)
+report_error = accept_old_keywords(what="label")(calls.report_error)
 
 #: ``Outcome`` is the old name of ``CallOutcome``. It stays for one release.
-__getattr__ = renamed(__name__, {"Outcome": "CallOutcome"})
+__getattr__ = getattr_for_renamed_attributes(__name__, {"Outcome": "CallOutcome"})

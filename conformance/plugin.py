@@ -22,9 +22,9 @@ from conformance.errors import UsageError
 from conformance.model.verdicts import Result, Verdict
 from conformance.plan.plan import Case, Plan, Shard, build_plan
 from conformance.process_control import exit_with_parent, memory_limit
-from conformance.process_control.garbage_collector import Settling
+from conformance.process_control.garbage_collector import LiveObjectFreezer
 from conformance.pytest_modules import Cases
-from conformance.results.journal import Journal, oracle_events
+from conformance.results.journal import Journal, reference_digest_writer
 from conformance.samples import sample_limit
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Session:
         self._cases: dict[str, list[Case]] | None = None
         self._executor: Executor | None = None
         self._journal: Journal | None = None
-        self.settling = Settling()
+        self.settling = LiveObjectFreezer()
 
     @property
     def controller(self) -> bool:
@@ -136,7 +136,7 @@ class Session:
                 folder.mkdir(parents=True, exist_ok=True)
                 self._journal = Journal(self.output / "journal.jsonl")
                 self._journal.write("worker", worker=self.worker, pid=os.getpid())
-                value_digests.set_receiver(oracle_events(self._journal))
+                value_digests.set_receiver(reference_digest_writer(self._journal))
                 watchdog = Watchdog(
                     folder / f"{self.worker}.txt", self.config.getoption("--conformance-timeout")
                 )
@@ -230,23 +230,23 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """
     if not isinstance(item, CaseItem):
         return None
-    from conformance.worker.executor import DeviceUnusable, leave
+    from conformance.worker.executor import DeviceUnusable, exit_at_once
 
     session = item.config.stash[_SESSION]
     started = time.time()
     try:
         if session.quiet:
             session.executor().run(item.case)
-            session.settling.settle()
-            if memory_limit.excessive():
+            session.settling.freeze_live_objects()
+            if memory_limit.exceeds_memory_limit():
                 session.finish("memory")
-                leave()
+                exit_at_once()
         else:
             _run_with_reports(item)
     except DeviceUnusable as error:
         session.finish("device unusable")
         if session.quiet or hasattr(item.config, "workerinput"):
-            leave()
+            exit_at_once()
         pytest.exit(f"{item.case.id} {error} (after {time.time() - started:.1f} s)")
     except UsageError as error:
         session.finish(str(error))
@@ -281,9 +281,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """End a worker immediately: threads and exit handlers of a backend could block its exit forever."""
     session = config.stash.get(_SESSION, None)
     if session is not None and session.quiet and not session.controller and session.started:
-        from conformance.worker.executor import leave
+        from conformance.worker.executor import exit_at_once
 
-        leave(0)
+        exit_at_once(0)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,8 +1,8 @@
 """Access to ``torch.testing._internal`` and other private modules of torch.
 
-These modules change with each release, so no other module of this package imports them. If a release lacks a
-feature, a function returns an empty value or ``None`` and does not raise. A release older than
-:data:`OLDEST` is rejected.
+These modules change with each release, so no other module of this package imports them. If a release does not
+have a feature, the function for it returns an empty value or ``None`` and does not raise. A release older
+than :data:`OLDEST` is rejected.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ OLDEST = (2, 6)
 
 
 class UnsupportedTorch(RuntimeError):
-    """The installed torch does not have an operator database in a supported form."""
+    """The installed torch has no operator database that this suite can read."""
 
 
 def current_accelerator() -> torch.device | None:
-    """Return the accelerator of this process, or None. (torch 2.6 raises if there is none.)"""
+    """Return the accelerator of this process, or None if the process has no accelerator (torch 2.6 raises
+    then).
+    """
     try:
         return torch.accelerator.current_accelerator()
     except RuntimeError:
@@ -52,8 +54,10 @@ def _require_version() -> None:
 
 
 @contextlib.contextmanager
-def _plain_arguments() -> Iterator[None]:
-    """Hide the suite's own arguments from older releases of torch, which parse ``sys.argv`` on import."""
+def _command_line_hidden() -> Iterator[None]:
+    """Hide the arguments of this process: older releases of torch parse ``sys.argv`` when their test modules
+    are imported.
+    """
     saved = sys.argv
     sys.argv = saved[:1]
     try:
@@ -64,21 +68,22 @@ def _plain_arguments() -> Iterator[None]:
 
 @functools.lru_cache(maxsize=1)
 def op_db() -> Sequence[Any]:
-    """Return all OpInfos of this release, in its own order."""
+    """Return all OpInfos of the installed release, in the order of its database."""
     _require_version()
-    # The garbage collector would traverse the growing heap repeatedly and free nothing.
-    with collector_off(), _plain_arguments(), preserved_rng():
+    # During this import the garbage collector would traverse the growing heap repeatedly and free nothing.
+    with collector_off(), _command_line_hidden(), preserved_rng():
         from torch.testing._internal.common_methods_invocations import op_db as infos
-    _spare_absent_generators()
-    without_guard_timing()
+    _allow_missing_generators()
+    disable_guard_timing()
     return tuple(infos)
 
 
-def _spare_absent_generators() -> None:
-    """Make entries that seed around their call work if the accelerator's module has no random state.
+def _allow_missing_generators() -> None:
+    """Make OpInfos that freeze the random state usable if the accelerator's module has no random state.
 
-    Their wrapper saves and restores the random state of the accelerator, also around a call on the CPU.
-    Without this change these entries could not run on a device that has no generator yet.
+    The wrapper of these OpInfos saves and restores the random state of the accelerator, even if the call runs
+    on the CPU. This function replaces the wrapper's context manager by one that omits the accelerator, so
+    that a device without a generator can run these OpInfos.
     """
     from torch.testing import _utils
 
@@ -110,9 +115,9 @@ def _spare_absent_generators() -> None:
 
 @functools.lru_cache(maxsize=1)
 def foreach_db() -> Sequence[Any]:
-    """Return the entries of this release for operators over lists of tensors."""
+    """Return the OpInfos of the installed release for the ``torch._foreach_*`` operators."""
     _require_version()
-    with _plain_arguments(), preserved_rng():
+    with _command_line_hidden(), preserved_rng():
         from torch.testing._internal import common_methods_invocations as infos
     kinds = ("unary", "binary", "pointwise", "reduce", "other")
     return tuple(op for kind in kinds for op in getattr(infos, f"foreach_{kind}_op_db", ()))
@@ -120,18 +125,18 @@ def foreach_db() -> Sequence[Any]:
 
 @functools.lru_cache(maxsize=1)
 def module_db() -> Sequence[Any]:
-    """Return all ModuleInfos of this release, in its own order."""
+    """Return all ModuleInfos of the installed release, in the order of its database."""
     _require_version()
-    with _plain_arguments(), preserved_rng():
+    with _command_line_hidden(), preserved_rng():
         from torch.testing._internal.common_modules import module_db as infos
     return tuple(infos)
 
 
 @functools.lru_cache(maxsize=1)
 def optim_db() -> Sequence[Any]:
-    """Return all OptimizerInfos of this release, in its own order."""
+    """Return all OptimizerInfos of the installed release, in the order of its database."""
     _require_version()
-    with _plain_arguments(), preserved_rng():
+    with _command_line_hidden(), preserved_rng():
         from torch.testing._internal.common_optimizers import optim_db as infos
     return tuple(infos)
 
@@ -146,8 +151,10 @@ def is_elementwise_binary(info: Any) -> bool:
     return type(info).__name__ == "BinaryUfuncInfo"
 
 
-def domain(info: Any) -> tuple[float | None, float | None]:
-    """Return the bounds between which a function of one real number is defined; None without a bound."""
+def domain_bounds(info: Any) -> tuple[float | None, float | None]:
+    """Return the lower and the upper bound of the domain of an elementwise unary operator. A bound is None if
+    the domain is not bounded on that side.
+    """
     low, high = getattr(info, "domain", None) or (None, None)
     return low, high
 
@@ -158,22 +165,24 @@ def is_reduction(info: Any) -> bool:
 
 
 def is_device_specific(info: Any) -> bool:
-    """Return whether an entry of the database cannot run on the CPU, so that it has no reference.
+    """Return whether an OpInfo cannot run on the CPU, so that it has no reference values.
 
-    The entry then declares no dtype for the CPU, or it compiles CUDA source at run time (the ``jiterator``
-    entries, which declare CPU dtypes although they have no CPU kernel).
+    Such an OpInfo declares no dtype for the CPU, or compiles CUDA source at run time. The latter are the
+    ``jiterator`` entries, which declare CPU dtypes although they have no CPU kernel.
     """
     return not info.dtypes or info.name.startswith("jiterator_")
 
 
 def seed_for(*names: str) -> int:
-    """Return a 32-bit seed that depends only on the names: the same in every process, worker and retry."""
+    """Return a 32-bit seed that depends only on the names, so that it is equal in every process and retry."""
     return zlib.crc32("/".join(names).encode())
 
 
 @contextlib.contextmanager
 def preserved_rng() -> Iterator[None]:
-    """Restore the host's three generators (torch CPU, Python, NumPy) after the block."""
+    """Restore the state of the host's three generators (torch CPU, Python, NumPy) on exit from this
+    context.
+    """
     import numpy
 
     torch_state = torch.default_generator.get_state()
@@ -189,9 +198,9 @@ def preserved_rng() -> Iterator[None]:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed the host's generators inside the block and restore them afterwards.
+    """Seed the host's generators on entry to this context, and restore their states on exit.
 
-    The device's generators are unchanged, unlike with ``torch.manual_seed``.
+    ``torch.manual_seed`` would also seed the generators of the device. This context does not change them.
     """
     import numpy
 
@@ -204,7 +213,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def torch_seeded(seed: int) -> Iterator[None]:
-    """Seed torch's CPU generator inside the block and restore it afterwards."""
+    """Seed torch's CPU generator on entry to this context, and restore its state on exit."""
     before = torch.default_generator.get_state()
     torch.default_generator.manual_seed(seed)
     try:
@@ -215,24 +224,25 @@ def torch_seeded(seed: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silence warnings; the operator database warns about its own inputs."""
+    """Silence warnings inside this context, because the operator database warns about its own inputs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def sample_inputs(info: Any, dtype: torch.dtype, *, requires_grad: bool, seed: int) -> list[Any]:
-    """Return the SampleInputs of one entry, made on the CPU from ``seed`` only.
+    """Return the SampleInputs of an OpInfo, made on the CPU. They depend only on ``seed``.
 
-    The entry's function is called directly. The public iterator around it would reseed the generators of the
-    host and of all devices before each sample, by the name of a test that it searches on the stack.
+    This function calls ``sample_inputs_func`` directly. The public method ``sample_inputs`` would reseed the
+    generators of the host and of all devices before each sample, with a seed from the name of a test on the
+    stack.
     """
     with seeded(seed), quiet():
         return list(info.sample_inputs_func(info, "cpu", dtype, requires_grad))
 
 
 def reference_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[Any]:
-    """Return the broader SampleInputs (extremal, large, broadcast, …) of one entry, made on the CPU."""
+    """Return the reference SampleInputs (extremal, large, broadcast, …) of an OpInfo, made on the CPU."""
     make = info.reference_inputs_func or info.sample_inputs_func
     with seeded(seed), quiet():
         return list(make(info, "cpu", dtype, False))
@@ -241,9 +251,10 @@ def reference_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[Any]:
 def sparse_sample_inputs(
     info: Any, layout: torch.layout, dtype: torch.dtype, *, requires_grad: bool = False, seed: int, limit: int
 ) -> list[Any]:
-    """Return at most ``limit`` SampleInputs of one entry in a sparse layout, made on the CPU.
+    """Return at most ``limit`` SampleInputs of an OpInfo in a sparse layout, made on the CPU.
 
-    The list is empty if the entry has none. Samples that the database itself marks as refused are omitted.
+    The list is empty if the OpInfo has no such samples. Samples that the database expects torch to reject are
+    omitted.
     """
     from unittest import SkipTest
 
@@ -265,14 +276,16 @@ def sparse_sample_inputs(
 
 
 def foreach_inputs(info: Any, dtype: torch.dtype, *, seed: int, tensors: int = 3) -> list[Any]:
-    """Return the SampleInputs of a foreach entry: lists of ``tensors`` differentiable tensors on the CPU."""
+    """Return the SampleInputs of a foreach OpInfo. Their lists have ``tensors`` differentiable CPU
+    tensors.
+    """
     with seeded(seed), quiet():
         make = info.sample_inputs
         return list(make("cpu", dtype, requires_grad=True, num_input_tensors=[tensors]))
 
 
 def first_sample(info: Any, dtype: torch.dtype, *, seed: int, requires_grad: bool = False) -> Any | None:
-    """Return the first SampleInput, or None if the entry makes none in that dtype."""
+    """Return the first SampleInput of an OpInfo in a dtype, or None if it has no samples in the dtype."""
     with seeded(seed), quiet():
         for sample in info.sample_inputs_func(info, "cpu", dtype, requires_grad):
             return sample
@@ -280,7 +293,7 @@ def first_sample(info: Any, dtype: torch.dtype, *, seed: int, requires_grad: boo
 
 
 def error_inputs(info: Any, device: str, *, seed: int) -> list[Any]:
-    """Return the ErrorInputs of one entry, made on ``device``; empty if it has none."""
+    """Return the ErrorInputs of an OpInfo, made on ``device``. The list is empty if the OpInfo has none."""
     if getattr(info, "error_inputs_func", None) is None:
         return []
     with seeded(seed), quiet():
@@ -288,17 +301,17 @@ def error_inputs(info: Any, device: str, *, seed: int) -> list[Any]:
 
 
 def forward_dtypes(info: Any) -> frozenset[torch.dtype]:
-    """Return the dtypes that the entry declares for the CPU."""
+    """Return the dtypes that an OpInfo declares for the CPU."""
     return frozenset(info.dtypes)
 
 
 def backward_dtypes(info: Any) -> frozenset[torch.dtype]:
-    """Return the dtypes for which the entry declares a backward on the CPU."""
+    """Return the dtypes in which an OpInfo declares a backward pass on the CPU."""
     return frozenset(info.supported_backward_dtypes("cpu")) if info.supports_autograd else frozenset()
 
 
 def listed_dtypes(info: Any) -> frozenset[torch.dtype]:
-    """Return the dtypes that the entry declares for any of torch's devices, forward or backward."""
+    """Return the dtypes that an OpInfo declares for any device of torch, for a forward or backward pass."""
     devices = ("cpu", "cuda", "xpu", "mps")
     dtypes: set[torch.dtype] = set()
     for device in devices:
@@ -309,9 +322,9 @@ def listed_dtypes(info: Any) -> frozenset[torch.dtype]:
 
 
 def composite_checks() -> Any | None:
-    """Return the composite-compliance checker (a module), or None if this release has none."""
+    """Return torch's module of composite-compliance checks, or None if the installed release has none."""
     try:
-        with _plain_arguments(), preserved_rng():
+        with _command_line_hidden(), preserved_rng():
             from torch.testing._internal import composite_compliance
     except ImportError:  # pragma: no cover - depends on the release
         return None
@@ -319,7 +332,9 @@ def composite_checks() -> Any | None:
 
 
 def gradcheck_wrapper(info: Any) -> Callable[..., Any]:
-    """Return the entry's wrapper that keeps perturbed inputs in its domain (hermitian, triangular, …)."""
+    """Return the wrapper of an OpInfo that maps perturbed inputs back to the operator's domain (hermitian,
+    triangular, …).
+    """
     wrapper: Callable[..., Any] | None = getattr(info, "gradcheck_wrapper", None)
     return wrapper if wrapper is not None else (lambda op, *args, **kwargs: op(*args, **kwargs))
 
@@ -338,7 +353,9 @@ def fake_tensor_mode() -> Any:
 
 
 def dynamic_output_errors() -> tuple[type[BaseException], ...]:
-    """Return the types that FakeTensor raises if an output's shape or value depends on data."""
+    """Return the exception types that FakeTensor raises if the shape or value of an output depends on
+    data.
+    """
     from torch._subclasses import fake_tensor
 
     names = ("DynamicOutputShapeException", "DataDependentOutputException", "UnsupportedOperatorException")
@@ -346,12 +363,12 @@ def dynamic_output_errors() -> tuple[type[BaseException], ...]:
 
 
 @contextlib.contextmanager
-def operators_run() -> Iterator[list[str]]:
-    """Yield a list that contains, after the block, the names of all operators that ran in it.
+def operator_names_recorded() -> Iterator[list[str]]:
+    """Yield a list. On exit from this context, the names of all operators that ran inside it are in the list.
 
     Names look like ``aten::add``. Operators that other operators call are included.
     """
-    # The newer profiler writes to stderr with each use.
+    # The newer profiler writes to stderr each time it is used.
     from torch.autograd import profiler_legacy
 
     names: list[str] = []
@@ -360,11 +377,11 @@ def operators_run() -> Iterator[list[str]]:
     names.extend(sorted({str(event.name) for event in profile.function_events}))
 
 
-def capturing_all_shapes(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a compiled function whose single graph may contain operators with data-dependent shapes.
+def capture_data_dependent_shapes(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a compiled function that traces operators with data-dependent shapes into its graph.
 
-    torch 2.13 allows this by default for ``fullgraph``; 2.6 needs a setting. Releases between them were not
-    tried.
+    With ``fullgraph``, torch 2.13 does this by default, and torch 2.6 needs a setting. The releases between
+    them were not tried.
     """
     import torch._dynamo.config as config
 
@@ -378,11 +395,11 @@ def capturing_all_shapes(call: Callable[..., Any]) -> Callable[..., Any]:
     return with_shapes
 
 
-def without_guard_timing() -> None:
+def disable_guard_timing() -> None:
     """Disable Dynamo's measurement of guard latency.
 
-    It flushes the processor's caches and takes 8 % of the time of properties that compile. Its result is only
-    logged.
+    The measurement flushes the processor's caches and takes 8 % of the time of properties that compile.
+    Dynamo only logs its result.
     """
     with contextlib.suppress(ImportError):
         from torch._dynamo import guards
@@ -392,7 +409,7 @@ def without_guard_timing() -> None:
 
 
 def reset_dynamo() -> None:
-    """Discard everything that Dynamo compiled and counted in this process."""
+    """Discard the compiled code and the counters of Dynamo in this process."""
     import torch._dynamo
     from torch._dynamo.utils import counters
 
@@ -401,7 +418,7 @@ def reset_dynamo() -> None:
 
 
 def graph_breaks() -> dict[str, int]:
-    """Return Dynamo's reasons for breaking graphs since the last reset, with how often each came up."""
+    """Return the reasons for which Dynamo broke graphs since the last reset, each with its count."""
     from torch._dynamo.utils import counters
 
     return {str(reason): int(count) for reason, count in counters["graph_break"].items()}
@@ -418,8 +435,8 @@ def compile_backend(name: str) -> Callable[..., Any]:
     return backend
 
 
-def plain_backend() -> Callable[..., Any]:
-    """Return torch's own ``aot_eager``, even if a different backend is registered under that name."""
+def aot_eager_backend() -> Callable[..., Any]:
+    """Return torch's own backend ``aot_eager``, even if a different backend is registered under this name."""
     from torch._dynamo.backends.debugging import aot_eager
 
     backend: Callable[..., Any] = aot_eager
@@ -427,7 +444,7 @@ def plain_backend() -> Callable[..., Any]:
 
 
 def module_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -> list[Any]:
-    """Return the ModuleInputs of one entry, made on the CPU; differentiable inputs require grad."""
+    """Return the ModuleInputs of a ModuleInfo, made on the CPU. Differentiable inputs require grad."""
     with seeded(seed), quiet():
         return list(
             info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
@@ -435,7 +452,7 @@ def module_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -
 
 
 def module_error_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -> list[Any]:
-    """Return the ErrorModuleInputs of one entry, made on the CPU; empty if it has none."""
+    """Return the ErrorModuleInputs of a ModuleInfo, made on the CPU. The list is empty if it has none."""
     make = getattr(info, "module_error_inputs_func", None)
     if make is None:
         return []
@@ -444,13 +461,15 @@ def module_error_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: 
 
 
 def optimizer_inputs(info: Any, *, capturable: bool) -> list[Any]:
-    """Return the OptimizerInputs of one entry; ``capturable`` adds the inputs for accelerators."""
+    """Return the OptimizerInputs of an OptimizerInfo. ``capturable`` adds inputs that need an accelerator."""
     with quiet():
         return list(info.optim_inputs_func(device="cuda" if capturable else "cpu"))
 
 
 def optimizer_error_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[Any]:
-    """Return the ErrorOptimizerInputs of one entry, parameters on the CPU; empty if it has none."""
+    """Return the ErrorOptimizerInputs of an OptimizerInfo, with parameters on the CPU. The list is empty if
+    it has none.
+    """
     make = getattr(info, "optim_error_inputs_func", None)
     if make is None:
         return []
@@ -460,7 +479,7 @@ def optimizer_error_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[
 
 @functools.cache
 def dispatch_key(device: str) -> str:
-    """Return the dispatch key of a device type (``HPU``) in the dispatcher's spelling, or an empty text."""
+    """Return the name of a device type's dispatch key, such as ``HPU``, or an empty text if it has none."""
     kind = torch.device(device).type
     if kind == "privateuseone" or kind == torch._C._get_privateuse1_backend_name():
         return "PrivateUse1"
@@ -474,10 +493,10 @@ def dispatch_key(device: str) -> str:
 
 
 def has_kernel(name: str, key: str) -> bool:
-    """Return whether an overload (``aten::add.Tensor``) has a kernel of its own at a dispatch key."""
+    """Return whether a kernel is registered for an overload (``aten::add.Tensor``) at a dispatch key."""
     try:
         return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
-    except RuntimeError:  # an overload of TorchScript's alone
+    except RuntimeError:  # an overload that only TorchScript has
         return False
 
 
@@ -492,8 +511,8 @@ def overloads(name: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def every_warning() -> Iterator[None]:
-    """Repeat warnings that torch otherwise gives once in a process."""
+def warnings_repeated() -> Iterator[None]:
+    """Make torch issue each warning every time inside this context, instead of once per process."""
     before = torch.is_warn_always_enabled()
     torch.set_warn_always(True)
     try:
@@ -503,20 +522,22 @@ def every_warning() -> Iterator[None]:
 
 
 def control_flow(name: str) -> Callable[..., Any]:
-    """Return ``while_loop``, ``scan``, ``associative_scan`` or ``map``, which torch does not export."""
+    """Return the operator ``while_loop``, ``scan``, ``associative_scan`` or ``map``, which have no public
+    name in torch.
+    """
     import torch._higher_order_ops as operators
 
     operator: Callable[..., Any] = getattr(operators, name)
     return operator
 
 
-def ahead_of_time(
+def trace_ahead_of_time(
     function: Callable[..., Any], *, dynamic: bool = False, min_cut: bool = False, in_graph: bool = False
 ) -> Callable[..., Any]:
-    """Return a function traced by ahead-of-time autograd at its first call; its graphs are not compiled.
+    """Return a function that ahead-of-time autograd traces at its first call. The graphs are not compiled.
 
-    ``in_graph`` keeps in-place writes to inputs in the graph, as torch.compile does. Otherwise they run after
-    the graph.
+    With ``in_graph``, in-place writes to inputs are part of the graph, as in torch.compile. Otherwise these
+    writes run after the graph.
     """
     from functorch.compile import aot_function, default_partition, min_cut_rematerialization_partition, nop
 
@@ -532,16 +553,22 @@ def ahead_of_time(
     return traced
 
 
-def ahead_of_time_module(module: torch.nn.Module) -> torch.nn.Module:
-    """Return a module traced by ahead-of-time autograd at its first call; it shares the parameters."""
+def trace_module_ahead_of_time(module: torch.nn.Module) -> torch.nn.Module:
+    """Return a module that ahead-of-time autograd traces at its first call. Both modules have the same
+    parameters.
+    """
     from functorch.compile import aot_module, nop
 
     traced: torch.nn.Module = aot_module(module, nop, nop, keep_inference_input_mutations=True)
     return traced
 
 
-def lowered_module(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
-    """Return a module traced ahead of time for real or fake inputs, as backends of torch.compile trace it."""
+def trace_module_as_compile_backend(
+    module: torch.nn.Module, inputs: Sequence[torch.Tensor]
+) -> Callable[..., Any]:
+    """Trace a module ahead of time for real or fake inputs, as backends of torch.compile do, and return the
+    traced function.
+    """
     from functorch.compile import nop
     from torch._functorch.aot_autograd import aot_module_simplified
 
@@ -549,8 +576,8 @@ def lowered_module(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> C
     return aot_module_simplified(graph, tuple(inputs), nop)
 
 
-def open_sized(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return fake tensors like the inputs, with symbolic sizes."""
+def with_symbolic_sizes(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return a fake tensor with symbolic sizes for each input."""
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -566,10 +593,11 @@ def exported_graph(
     loss: int | None = None,
     dynamic: bool | None = None,
 ) -> tuple[Callable[..., Any], Any]:
-    """Return the graph of a module with parameters and buffers as its first inputs, and its signature.
+    """Return the exported graph of a module, and the signature of the graph. The first inputs of the graph
+    are the parameters and buffers.
 
-    ``before_dispatch`` does not decompose composite operators. ``loss`` is the index of an output; the
-    gradients of the parameters then are outputs too.
+    With ``before_dispatch``, composite operators are not decomposed. If ``loss`` is the index of an output,
+    the gradients of this output with respect to the parameters are outputs too.
     """
     from torch._functorch.aot_autograd import aot_export_module
 
@@ -586,7 +614,9 @@ def exported_graph(
 def exported_function(
     function: Callable[..., Any], inputs: Sequence[Any], *, joint: bool = False
 ) -> Callable[..., Any]:
-    """Return the graph of a function; ``joint`` includes gradients, computed from inputs and tangents."""
+    """Return the exported graph of a function. With ``joint``, the graph also computes gradients, and takes
+    inputs and tangents.
+    """
     from torch._functorch.aot_autograd import aot_export_joint_simple
 
     return aot_export_joint_simple(function, tuple(inputs), trace_joint=joint)
@@ -595,8 +625,9 @@ def exported_function(
 def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real", closures: bool = False) -> Any:
     """Return the graph module of the operators that a function calls on inputs.
 
-    ``sizes`` is ``real``, ``fake`` (traced without values) or ``symbolic`` (without values and with dynamic
-    shapes). ``closures`` allows a function traced without values to use tensors that are not inputs.
+    ``sizes`` is ``real``, ``fake`` (traced without values) or ``symbolic`` (traced without values and with
+    dynamic shapes). If a function is traced without values, ``closures`` allows it to use tensors that are
+    not inputs.
     """
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -604,12 +635,14 @@ def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real", cl
     return make_fx(function, tracing_mode=mode, _allow_non_fake_inputs=closures)(*inputs)
 
 
-def under_a_mode() -> bool:
-    """Return whether a Python dispatch mode is active. Forward derivatives of lists then crash."""
+def is_dispatch_mode_active() -> bool:
+    """Return whether a Python dispatch mode is active. Forward-mode AD of ``torch._foreach_*`` operators
+    crashes under such a mode.
+    """
     return torch._C._len_torch_dispatch_stack() > 0
 
 
-def draws(graph: Any) -> bool:
+def draws_random_numbers(graph: Any) -> bool:
     """Return whether a graph contains an operator that draws random numbers."""
     nodes = getattr(getattr(graph, "graph", None), "nodes", ())
     return any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) for node in nodes)
@@ -623,34 +656,34 @@ def writing_operators(graph: Any) -> list[str]:
     return [schema.name for schema in schemas if schema is not None and schema.is_mutable]
 
 
-def open_graph_of(function: Callable[..., Any], *inputs: Any) -> Any:
-    """Return the graph of a function with dynamic shapes; tensors in closures stay real."""
+def graph_with_dynamic_shapes(function: Callable[..., Any], *inputs: Any) -> Any:
+    """Return the graph of a function, traced with dynamic shapes. Tensors in closures are not traced."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     return make_fx(function, tracing_mode="symbolic", _allow_non_fake_inputs=True)(*inputs)
 
 
 def shares_memory(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors have one storage."""
+    """Return whether two tensors have the same storage."""
     return bool(torch._C._is_alias_of(tensor, other))  # type: ignore[attr-defined]
 
 
 def collected_events(profile: Any) -> tuple[list[Any], int]:
-    """Return the collector's events of a profile, and the start time in nanoseconds."""
+    """Return the events that the profiler's collector recorded, and the start time in nanoseconds."""
     results = profile.profiler.kineto_results
     return list(results.events()), int(results.trace_start_ns())
 
 
-def is_of_host(event: Any) -> bool:
-    """Return whether an event of the collector belongs to the host."""
+def is_host_event(event: Any) -> bool:
+    """Return whether an event of the profiler's collector was recorded on the host."""
     return str(event.device_type()) == "DeviceType.CPU"
 
 
-def is_of_torch(event: Any) -> bool:
-    """Return whether an event of the host is an operator or a range of torch.
+def is_torch_event(event: Any) -> bool:
+    """Return whether a host event is an operator or a range of torch, and not a runtime call of a device.
 
-    Runtime calls of a device have ids of their own, which may equal ids of operators. They are recognised by
-    their link to an operator or, in newer releases, by their activity type.
+    The ids of runtime calls may be equal to ids of operators. Runtime calls are therefore recognised by their
+    link to an operator or, in newer releases, by their activity type.
     """
     kind = getattr(event, "activity_type", None)
     if kind is not None and str(kind()) not in ("cpu_op", "user_annotation", "python_function"):

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Make a base image from Debian's packages if no registry is reachable: Debian 12 with its Python 3.11. Run as root.
+# Make a base image from Debian's packages, for machines that reach no registry: Debian 12 with its Python 3.11. Run as root.
 #
 #   docker/base.sh conformance-base:bookworm
 set -eu
@@ -10,12 +10,12 @@ fi
 image=$1
 for program in debootstrap docker; do
     if ! command -v "$program" > /dev/null; then
-        echo "there is no $program: apt-get install docker.io debootstrap" >&2
+        echo "$program was not found: apt-get install docker.io debootstrap" >&2
         exit 2
     fi
 done
 if [ "$(id -u)" -ne 0 ]; then
-    echo "debootstrap needs root: run this as root, or with sudo" >&2
+    echo "debootstrap needs root: run this script as root, or with sudo" >&2
     exit 2
 fi
 folder=$(mktemp -d)

@@ -1,9 +1,9 @@
-"""Measure the coverage of the tests: branches of the suite, its processes included, and lines of the compiled
-core.
+"""Measure which branches of the suite and which lines of the compiled core the tests execute.
 
-The core is built with gcov counters from a copy of its sources in ``.nox/coverage``, so the core of the other
-sessions is unchanged. The folder ``coverage-out`` gets ``suite/index.html``, ``core/index.html`` and an
-``index.html`` with their totals, and a summary is printed. The session does not fail because of low coverage.
+The child processes of the suite are measured too. The core is built with gcov counters from a copy of its
+sources in ``.nox/coverage``, so the core of the other sessions is unchanged. The folder ``coverage-out`` gets
+``suite/index.html``, ``core/index.html`` and an ``index.html`` with their totals, and a summary is printed.
+The session does not fail because of low coverage.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ TOOLS = (
 )
 FOLDER = ROOT / ".nox" / "coverage"
 OUTPUT = ROOT / "coverage-out"
-#: Configuration of coverage.py. Worker processes end by signals and by ``os._exit``; coverage.py saves its
-#: data before.
+#: Configuration of coverage.py. Worker processes end by signals and by ``os._exit``. The settings ``sigterm``
+#: and ``patch`` make coverage.py save its data first.
 SETTINGS = """\
 [run]
 branch = true
@@ -48,6 +48,7 @@ exclude_also =
     if TYPE_CHECKING:
 """
 
+#: Options that exclude the properties from the totals.
 OUTSIDE = ("--omit=*/conformance/properties/*",)
 INDEX = """\
 <!doctype html>
@@ -66,8 +67,9 @@ INDEX = """\
 def run_with_coverage(session: nox.Session, tests: Sequence[str]) -> None:
     """Run the tests with both measurements and write the two pages.
 
-    Args: session: positional arguments of the session, if any, replace the folders in ``tests``. tests:
-    arguments of pytest, of which the last two are folders.
+    Args:
+        session: the nox session. Its positional arguments, if any, replace the two folders in ``tests``.
+        tests: arguments of pytest, of which the last two are folders.
     """
     environment = Environment(session, "coverage")
     install_torch(environment)
@@ -87,8 +89,7 @@ def run_with_coverage(session: nox.Session, tests: Sequence[str]) -> None:
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # the entry point is not installed here
     }
     pytest_arguments = [*tests[:-2], *session.posargs] if session.posargs else list(tests)
-    # The session `tests` reports failures; this session measures the tests that ran. Exit code 1: some
-    # failed; 5: none ran.
+    # Failed tests (exit code 1) do not fail this session, because the session `tests` reports them.
     environment.run(
         *("python", "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", *pytest_arguments),
         env=variables,

@@ -1,8 +1,8 @@
-"""Check the references of the documentation to code: paths, commands, modules, symbols and environment
+"""Check that the documentation mentions only existing paths, commands, modules, symbols and environment
 variables.
 
-``python -m sessions.doc_references`` lists each reference in README, CONTRIBUTING and docs/ that does not
-exist.
+``python -m sessions.doc_references`` checks README, CONTRIBUTING and docs/. It lists each reference to
+something that does not exist.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _IDENTIFIER = re.compile(r"^_?[a-z]\w*_\w+(\(\))?$|^[A-Z][a-z]+([A-Z][a-z]+)+(\(
 _MODULE = re.compile(r"^(conformance|habana_frameworks|sessions|tests|benchmarks)(\.\w+)+$")
 #: Namespaces of other projects.
 _FOREIGN_NAMESPACES = {"at", "aten", "c10", "c10d", "torch", "std", "vendor"}
-#: Variables of the hardware that a page mentions as absent.
+#: Variables of the real device that a page mentions because the reference device does not have them.
 _ABSENT = {"PT_HPU_EMULATE_DISTRIBUTED"}
-#: Generated pages of docs/. Their names are names of the device and of torch.
+#: Generated pages of docs/. They mention names of torch, which the project's code does not contain.
 _GENERATED = {"mutation-score.md"}
 #: Names of torch that pages quote.
 _OF_TORCH = {"PendingUnbackedSymbolNotFound", "capture_scalar_outputs"}
-#: Files that the project writes, and placeholders.
-_WRITTEN = re.compile(
+#: Output files of the project, and placeholders. They do not exist in the checkout.
+_OUTPUTS_AND_PLACEHOLDERS = re.compile(
     r"^(conformance-out|out|before|after|legs|dist|torch|\.nox|DIR|FILE|OWNER|OUT)\b|[A-Z]{3,}/|/[A-Z-]{3,}|NAME"
     r"|mydevice|tiny\.toml|/?(results|torch)\.json$|^conformance\.yml$"
 )
@@ -63,7 +63,7 @@ def code_spans(text: str) -> Iterator[tuple[int, str]]:
                 yield number, span
 
 
-def commands(text: str) -> Iterator[tuple[int, str]]:
+def shell_commands(text: str) -> Iterator[tuple[int, str]]:
     """Yield each command of the fenced shell blocks with its line number. Continuation lines are joined."""
     shell, started, pending = False, 0, ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -78,7 +78,7 @@ def commands(text: str) -> Iterator[tuple[int, str]]:
 
 
 @functools.cache
-def _tracked() -> tuple[str, ...]:
+def _tracked_files() -> tuple[str, ...]:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True)
     return tuple(listed.stdout.splitlines())
 
@@ -88,7 +88,7 @@ def tracked_text() -> str:
     """Return all tracked code and configuration as one text. A referenced name must occur in it."""
     files = [
         ROOT / name
-        for name in _tracked()
+        for name in _tracked_files()
         if Path(name).suffix in (".py", ".cpp", ".h", ".toml", ".yml", ".mjs", ".sh", ".txt", "")
         and not name.startswith(("docs/", "tests/unit/sessions/"))
     ]
@@ -96,12 +96,12 @@ def tracked_text() -> str:
 
 
 @functools.cache
-def _words() -> frozenset[str]:
+def _words_in_code() -> frozenset[str]:
     return frozenset(re.findall(r"\w+", tracked_text()))
 
 
 @functools.cache
-def _subcommands() -> dict[str, argparse.ArgumentParser]:
+def _parsers_by_subcommand() -> dict[str, argparse.ArgumentParser]:
     from conformance import cli
 
     parser = cli.command_parser()
@@ -109,16 +109,16 @@ def _subcommands() -> dict[str, argparse.ArgumentParser]:
     return dict(actions[0].choices)
 
 
-def _options(parser: argparse.ArgumentParser) -> set[str]:
+def _option_names(parser: argparse.ArgumentParser) -> set[str]:
     options = set(parser._option_string_actions)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for choice in action.choices.values():
-                options |= _options(choice)
+                options |= _option_names(choice)
     return options
 
 
-def _sessions() -> set[str]:
+def _nox_session_names() -> set[str]:
     return set(re.findall(r"@nox\.session\ndef (\w+)", (ROOT / "noxfile.py").read_text()))
 
 
@@ -145,13 +145,13 @@ def _matches(base: Path, path: str) -> bool:
     return any(base.glob(path)) or any(base.glob(f"{path}.*"))
 
 
-def _file_known(name: str) -> bool:
-    """Return whether a bare file name belongs to a tracked file, or occurs in the code."""
-    return name in tracked_text() or any(path.name == name for path in map(Path, _tracked()))
+def _file_name_occurs(name: str) -> bool:
+    """Return whether a file name without a folder belongs to a tracked file, or occurs in the code."""
+    return name in tracked_text() or any(path.name == name for path in map(Path, _tracked_files()))
 
 
-def command_fault(line: str) -> str | None:
-    """Return the error in a command line of the project, or None."""
+def command_error(line: str) -> str | None:
+    """Return the error in a command line of nox, ``python -m`` or ``conformance``, or None."""
     try:
         arguments = shlex.split(line, comments=True)
     except ValueError:
@@ -162,32 +162,32 @@ def command_fault(line: str) -> str | None:
             for session in rest[1:]:
                 if not re.fullmatch(r"[a-z]+", session):
                     break
-                if session not in _sessions():
+                if session not in _nox_session_names():
                     return f"nox has no session {session!r}"
         if name in ("python", "python3") and rest[:1] == ["-m"] and len(rest) > 1:
             module = rest[1]
             if _MODULE.match(module) and not _module_exists(module):
                 return f"there is no module {module!r}"
         if name == "conformance" and index == 0 and rest:
-            return _cli_fault(rest)
+            return _conformance_command_error(rest)
     return None
 
 
-def _cli_fault(arguments: list[str]) -> str | None:
+def _conformance_command_error(arguments: list[str]) -> str | None:
     if not re.fullmatch(r"[a-z]+", arguments[0]):
         return None
-    parser = _subcommands().get(arguments[0])
+    parser = _parsers_by_subcommand().get(arguments[0])
     if parser is None:
         return f"there is no command 'conformance {arguments[0]}'"
     for argument in arguments[1:]:
         option = re.match(r"--[a-z][a-z-]*", argument)
-        if option and option[0] not in _options(parser):
+        if option and option[0] not in _option_names(parser):
             return f"'conformance {arguments[0]}' has no option {option[0]}"
     return None
 
 
 def _module_exists(name: str) -> bool:
-    """Return whether a dotted name is a module, or a name in one. Files are read; nothing is imported."""
+    """Return whether a dotted name is a module or a name in a module. The files are read and not imported."""
     parts = name.split(".")
     for base in (ROOT, ROOT / "reference_backend"):
         for length in range(len(parts), 0, -1):
@@ -209,27 +209,31 @@ def _scoped_exists(scope: str, name: str) -> bool:
     )
 
 
-def span_fault(span: str) -> str | None:
+def span_error(span: str) -> str | None:
     """Return the error in a code span, or None if its reference exists or is not the project's."""
-    if _WRITTEN.search(span):
+    if _OUTPUTS_AND_PLACEHOLDERS.search(span):
         return None
     if span.startswith(("conformance ", "nox ", "python ", ".venv/")):
-        return command_fault(span)
+        return command_error(span)
     if match := _VARIABLE.match(span):
-        return None if match[1] in _words() | _ABSENT else f"no code reads the variable {match[1]}"
+        return None if match[1] in _words_in_code() | _ABSENT else f"no code reads the variable {match[1]}"
     if match := _SCOPED.match(span):
         return None if _scoped_exists(match[1], match[2]) else f"there is no symbol {span}"
     if _MODULE.match(span):
         return None if _module_exists(span) else f"there is no module or name {span}"
-    if _PATH.match(span) and ("." in span or span.split("/")[0] in _TOP):
-        exists = path_exists(span) or ("/" not in span and _file_known(span))
+    if _PATH.match(span) and ("." in span or span.split("/")[0] in _TOP_FOLDERS):
+        exists = path_exists(span) or ("/" not in span and _file_name_occurs(span))
         return None if exists else f"no file {span} exists"
     if _IDENTIFIER.match(span):
-        return None if span.removesuffix("()") in _words() | _OF_TORCH else f"no code has the name {span}"
+        return (
+            None
+            if span.removesuffix("()") in _words_in_code() | _OF_TORCH
+            else f"no code has the name {span}"
+        )
     return None
 
 
-_TOP = {
+_TOP_FOLDERS = {
     "conformance",
     "reference_backend",
     "tests",
@@ -246,8 +250,8 @@ def broken_references(text: str) -> list[tuple[int, str]]:
     """Return every broken reference of a page with its line number."""
     broken: list[tuple[int, str]] = []
     checks: list[tuple[Iterator[tuple[int, str]], Callable[[str], str | None]]] = [
-        (code_spans(text), span_fault),
-        (commands(text), command_fault),
+        (code_spans(text), span_error),
+        (shell_commands(text), command_error),
     ]
     for passages, fault in checks:
         for line, passage in passages:
@@ -256,8 +260,8 @@ def broken_references(text: str) -> list[tuple[int, str]]:
     return sorted(broken)
 
 
-def pages() -> list[Path]:
-    """Return the pages to check: no decisions, which describe an earlier state, and no generated pages."""
+def pages_to_check() -> list[Path]:
+    """Return the pages to check, without decisions (of an earlier state) and without generated pages."""
     written = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in _GENERATED]
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *written]
 
@@ -266,10 +270,10 @@ def main() -> int:
     """Print every broken reference; return 1 if there are any."""
     broken = [
         f"{page.relative_to(ROOT)}:{line}: {message}"
-        for page in pages()
+        for page in pages_to_check()
         for line, message in broken_references(page.read_text())
     ]
-    print("\n".join(broken) or "references: all exist")
+    print("\n".join(broken) or "all references exist")
     return int(bool(broken))
 
 

@@ -1,5 +1,4 @@
-"""Build the documentation site: pages of docs/, the generated reference of target files and the extension
-API.
+"""Build the documentation site from docs/, a generated page about target files, and the extension API.
 
 ``python -m sessions.documentation [-o DIR]`` writes the pages and builds the site with mkdocs in strict mode:
 a broken link, or a page that is missing in the menu, is an error.
@@ -26,7 +25,7 @@ SITE = ROOT / ".nox" / "documentation" / "site"
 EXTENSION = """\
 # The API of extensions
 
-How to use it, with a worked example: [extending](extending.md).
+[Extending](extending.md) explains the API with a worked example.
 
 ::: conformance.extension
     options:
@@ -36,34 +35,36 @@ How to use it, with a worked example: [extending](extending.md).
 """
 
 
-def _codes(names: Iterable[str]) -> str:
+def _as_code(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _table(head: tuple[str, str], rows: dict[str, str]) -> str:
+def _markdown_table(head: tuple[str, str], rows: dict[str, str]) -> str:
     lines = [f"| {head[0]} | {head[1]} |", "|---|---|"]
     return "\n".join([*lines, *(f"| `{key}` | {text} |" for key, text in rows.items())]) + "\n"
 
 
 def target_file_page() -> str:
-    """Return the reference of target files as Markdown, generated from the tables of their reader."""
-    modes, precisions, builds, dtypes = map(_codes, (MODES, PRECISIONS, BUILDS, DTYPES))
+    """Return the page about target files as Markdown, generated from the tables in
+    conformance/target/file.py.
+    """
+    modes, precisions, builds, dtypes = map(_as_code, (MODES, PRECISIONS, BUILDS, DTYPES))
     return "\n".join(
         (
             "# Target files\n",
-            "A target file is TOML. `conformance targets --new DEVICE` probes a device and writes one; an",
-            "unknown key or word is an error that names the known ones.\n",
+            "A target file is TOML. `conformance targets --new DEVICE` probes a device and writes a target",
+            "file. An unknown key or value is an error; the message lists the known ones.\n",
             "## Keys\n",
-            _table(("key", "means"), KEYS),
+            _markdown_table(("key", "meaning"), KEYS),
             f"Modes: {modes}. Classes of precision: {precisions}. Builds: {builds}.\n",
             "## Capabilities\n",
-            "A word that the table `[capabilities]` leaves out is declared.\n",
-            _table(("word", "promise"), CAPABILITIES),
+            "A capability that the table `[capabilities]` does not list is declared.\n",
+            _markdown_table(("capability", "requirement"), CAPABILITIES),
             "## Hooks\n",
             'The table `[hooks]` names functions as `"module:function"`.\n',
-            _table(("word", "signature and duty"), HOOKS),
+            _markdown_table(("hook", "signature and meaning"), HOOKS),
             "## Dtypes\n",
-            f"Default: those of the CPU: {dtypes}.\n",
+            f"Default: the dtypes of the CPU: {dtypes}.\n",
         )
     )
 
@@ -91,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     rebuild_site_source()
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--clean"]
-    variables = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # an advertisement
+    variables = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # suppresses an advertisement
     command += ["--site-dir", str(options.output.resolve())]
     return subprocess.run(command, cwd=ROOT, env=variables).returncode
 

@@ -28,13 +28,11 @@ class Environment:
     def __init__(
         self, session: nox.Session, name: str = "device", *, overlay: bool = False, python: str = ""
     ) -> None:
-        """Use the environment with this name and Python version (``3.10``), by default the
-        session's version.
-        """
+        """Use the environment ``name`` for a Python version (``3.10``); default: the session's version."""
         self.session = session
         self.python = python or OWN_PYTHON
         self.folder = ROOT / ".nox" / f"{name}-{self.python}"
-        #: The PATH after the environment's own folder.
+        #: The PATH that follows the environment's own folder.
         self.path = os.environ["PATH"]
         if not overlay and not (self.folder / "bin" / "python").exists():
             interpreter = interpreter_of(self.python)
@@ -74,7 +72,7 @@ class Environment:
 
 
 def index_responds(url: str) -> bool:
-    """Return whether an index responds within five seconds. pip would wait and retry."""
+    """Return whether a package index responds within five seconds. Pip itself would wait longer and retry."""
     try:
         with urllib.request.urlopen(f"{url}/torch/", timeout=5):
             return True
@@ -83,9 +81,10 @@ def index_responds(url: str) -> bool:
 
 
 def install_torch(environment: Environment, version: str = TORCH) -> None:
-    """Install a CPU build if one is available. The default wheel for Linux is a CUDA build of several GB.
+    """Install torch, as a CPU build if one is available. The default wheel for Linux is a CUDA build of
+    several GB.
 
-    ``version`` is a release, or ``newest``, which is looked up each time.
+    ``version`` is a release, or ``newest`` for the newest release, which is looked up each time.
     """
     session = environment.session
     if version == "newest":
@@ -109,12 +108,13 @@ def install_torch(environment: Environment, version: str = TORCH) -> None:
                 f"no CPU build of torch {version} is available: installing the default build, "
                 "which may be large"
             )
-    environment.install(requirement)  # torch's requirements, and torch itself if there is no CPU build
+    environment.install(requirement)  # the requirements of torch, and torch itself if no CPU build exists
 
 
-def prepare(session: nox.Session) -> Environment:
-    """Install torch and both distributions from this checkout, and build the changed parts of the
-    C++ core.
+def prepare_device(session: nox.Session) -> Environment:
+    """Return the environment ``device``: torch, and both distributions from this checkout.
+
+    The changed parts of the C++ core are built.
     """
     environment = Environment(session)
     install_torch(environment)
@@ -142,17 +142,19 @@ def install_device(environment: Environment) -> None:
 
 
 def build_copy(environment: Environment, folder: Path, description: str, **variables: str) -> Path:
-    """Update a copy of the device and build its core there. The core of the other sessions is unchanged.
+    """Update a copy of the device, build its core there, and return the path of the copy.
 
-    Args: environment: the environment whose torch the core is built for. folder: the folder that gets the
-    copy, as ``core``. description: a description of this core, for the log. variables: environment variables
-    of the build.
+    The path belongs at the start of ``PYTHONPATH``. The core of the other sessions is unchanged.
 
-    Returns: The path of the copy, for the start of ``PYTHONPATH``.
+    Args:
+        environment: the environment whose torch the core is built for.
+        folder: the folder that contains the copy, as ``core``.
+        description: a description of this core, for the log.
+        variables: environment variables of the build.
     """
     copy = folder / "core"
-    left_out = shutil.ignore_patterns("build", "*.so", "__pycache__", "tests", "*.egg-info")
-    shutil.copytree(BACKEND, copy, ignore=left_out, dirs_exist_ok=True)
+    ignored = shutil.ignore_patterns("build", "*.so", "__pycache__", "tests", "*.egg-info")
+    shutil.copytree(BACKEND, copy, ignore=ignored, dirs_exist_ok=True)
     for source in list((copy / "csrc").rglob("*.*")):
         if not (BACKEND / source.relative_to(copy)).exists():
             source.unlink()
@@ -165,10 +167,9 @@ def build_copy(environment: Environment, folder: Path, description: str, **varia
 
 
 def make_overlay(base: Environment, driver: Environment, name: str) -> Environment:
-    """Make an overlay of the environment ``base``, with its torch under the version label of a fork-like
-    build.
+    """Return an overlay of the environment ``base`` whose torch has the version label of a fork-like build.
 
-    The overlay contains links only, and is recreated if the torch of ``base`` has changed. ``driver`` is an
+    The overlay contains links only. It is recreated if the torch of ``base`` has changed. ``driver`` is an
     environment that contains the suite.
     """
     environment = Environment(base.session, name, overlay=True)
@@ -180,8 +181,9 @@ def make_overlay(base: Environment, driver: Environment, name: str) -> Environme
 
 
 def prepare_fork(device: Environment) -> Environment:
-    """Make the fork-like environment over ``device``. It uses the core for the public torch
-    (``habana_frameworks/torch/_loader.py``).
+    """Return the environment ``fork``: an overlay of ``device`` with a fork-like torch.
+
+    The overlay uses the core for the public torch (``habana_frameworks/torch/_loader.py``).
     """
     environment = make_overlay(device, device, "fork")
     with device.session.chdir(BACKEND):

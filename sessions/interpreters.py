@@ -15,9 +15,7 @@ OWN_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 @functools.cache
 def interpreter_of(version: str) -> Path | None:
-    """Return a Python of this version, such as ``3.10``, from the PATH or from pyenv, or None if
-    none runs.
-    """
+    """Return a Python of a version (``3.10``) from the PATH or from pyenv, or None if no such Python runs."""
     if version == OWN_PYTHON:
         return Path(sys.executable)
     on_path = shutil.which(f"python{version}")

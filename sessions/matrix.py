@@ -1,4 +1,7 @@
-"""Run the reference device on torch builds × modes: one environment for each build, one wheel for all."""
+"""Run the suite on the reference device for several torch builds and modes.
+
+Each build has its own environment. All environments use one wheel of the device.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from sessions import wheel as wheels
 from sessions.environments import ROOT, Environment, make_overlay
 
 TARGET = "hpu-reference"
-#: Builds with their kinds and, if it differs from the command's level, their level.
+#: The default builds as SPEC:KIND[:LEVEL]. A build without a level has the level of the command.
 BUILDS = ("2.6.0:public", "2.6.0:fork-like:core", "2.13.0:public:core", "2.13.0:fork-like", "newest:public")
 
 
@@ -23,14 +26,16 @@ def run_matrix(session: nox.Session) -> None:
     parser = argparse.ArgumentParser(prog="nox -s matrix --", allow_abbrev=False)
     parser.add_argument("--level", help="level of all cells (default: smoke, and core on two builds)")
     parser.add_argument("--mode", help="modes, joined by commas (default: all)")
-    parser.add_argument("--build", action="append", help="builds instead of the usual five")
+    parser.add_argument(
+        "--build", action="append", help="SPEC:KIND[:LEVEL], instead of the default builds; repeatable"
+    )
     parser.add_argument("-o", "--output", type=Path, default=Path("matrix-out"))
     options = parser.parse_args(session.posargs)
     builds = options.build or list(BUILDS)
     if options.level:
         builds = [":".join(build.split(":")[:2]) for build in builds]
     torches = tuple(dict.fromkeys(build.split(":")[0] for build in builds))
-    wheel = wheels.build(session, torches)
+    wheel = wheels.build_wheel(session, torches)
     environments = prepare_environments(session, torches, wheel)
     output = options.output.resolve()
     if output.exists():
@@ -60,7 +65,7 @@ def run_matrix(session: nox.Session) -> None:
     for cell in cells:
         # 'newest' may be a torch that the device refuses. A release that was requested explicitly is always
         # measured.
-        if cell["spec"] == "newest" and (why := wheels.refusal(environments["newest"])):
+        if cell["spec"] == "newest" and (why := wheels.refusal_reason(environments["newest"])):
             cell.update(says="" if cell["expect"] == "refusal" else wheels.REFUSAL, expect="refusal", why=why)
     plan.write_text(json.dumps({"include": cells}))
     forks: dict[str, Environment] = {}

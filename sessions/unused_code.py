@@ -12,7 +12,8 @@ from pathlib import Path
 from vulture import Vulture  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Folders whose unused definitions are errors; definitions of the tests are only users of other code.
+#: Folders whose unused definitions are errors. Code in the folders ``USERS`` is not checked, but its uses
+#: count.
 CHECKED = ("conformance", "tools", "sessions", "benchmarks", "noxfile.py")
 USERS = ("tests", "docs/examples")
 KINDS = ("function", "method", "class", "import")
@@ -26,7 +27,7 @@ REGISTERING = [
     "@*program*",
     "@*impl*",
 ]
-#: Patterns of names, by the caller that finds them.
+#: Patterns of names that the code does not call directly, by their caller.
 CALLED_BY_NAME: dict[str, list[str]] = {
     "pytest": ["pytest_*", "test_*", "reportinfo"],
     "pytest-xdist's scheduler": ["add_node*", "mark_test_*", "remove_*", "_clone"],
@@ -54,7 +55,7 @@ CALLED_BY_NAME: dict[str, list[str]] = {
 }
 
 
-def unused() -> list[str]:
+def unused_definitions() -> list[str]:
     """Return one line for each unused definition: path, line, kind and name."""
     vulture = Vulture(
         ignore_names=[pattern for patterns in CALLED_BY_NAME.values() for pattern in patterns],
@@ -70,8 +71,8 @@ def unused() -> list[str]:
 
 
 def main() -> int:
-    """Print the unused definitions; return 1 if there are any."""
-    lines = unused()
+    """Print the unused definitions. Return 1 if any exist."""
+    lines = unused_definitions()
     print("\n".join(lines) or "unused code: nothing to delete")
     return int(bool(lines))
 

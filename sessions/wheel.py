@@ -19,11 +19,12 @@ from sessions.environments import BACKEND, ROOT, Environment, install_torch
 #: torch builds for which the wheel has a core. Fork-like builds have the binaries of these builds.
 TORCHES = ("2.6.0", "2.13.0", "newest")
 SOURCE = ROOT / ".nox" / "wheel"
-MANY = {"HPU_REFERENCE_ONE_OF_MANY": "1"}
+ONE_OF_MANY_CORES = {"HPU_REFERENCE_ONE_OF_MANY": "1"}
 #: Build requirements. torch 2.6 imports pkg_resources, which newer setuptools no longer contain.
 BUILD_WITH = ("setuptools>=77,<81", "wheel", "ninja", "numpy")
-#: Part of the device's message about a torch that does not allow the hpu device.
-REFUSAL = "allows no hpu beside it"
+#: Part of the message with which the device refuses a torch that was built for another accelerator
+#: (``refuse_other_accelerator`` in habana_frameworks/torch/_loader.py).
+REFUSAL = "does not support hpu in addition"
 _TRIAL = """
 import torch, habana_frameworks.torch as ht
 x = torch.arange(6.0, device="hpu").reshape(2, 3)
@@ -46,7 +47,7 @@ def build_requested_wheel(session: nox.Session) -> None:
     parser.add_argument(
         "--torches", type=json.loads, default=list(TORCHES), help='JSON, ["2.13.0", "newest"]'
     )
-    parser.add_argument("-o", "--output", type=Path, help="folder to put a copy into")
+    parser.add_argument("-o", "--output", type=Path, help="folder that gets a copy of the wheel")
     options = parser.parse_args(session.posargs)
     version_pattern = re.compile(r"newest|\d+\.\d+\.\d+")
     if not (
@@ -58,7 +59,7 @@ def build_requested_wheel(session: nox.Session) -> None:
             f'--torches {options.torches} is not a list of releases; write it as ["2.13.0", "newest"]'
         )
     lacking: list[str] = []
-    wheel = build(session, tuple(options.torches), lacking)
+    wheel = build_wheel(session, tuple(options.torches), lacking)
     if options.output is not None:
         options.output.mkdir(parents=True, exist_ok=True)
         shutil.copy(wheel, options.output)
@@ -66,7 +67,9 @@ def build_requested_wheel(session: nox.Session) -> None:
         session.error(f"the wheel has no core for torch {', '.join(lacking)}; see the reason above")
 
 
-def build(session: nox.Session, torches: tuple[str, ...] = TORCHES, lacking: list[str] | None = None) -> Path:
+def build_wheel(
+    session: nox.Session, torches: tuple[str, ...] = TORCHES, lacking: list[str] | None = None
+) -> Path:
     """Build the wheel, import it with each torch, and return its path.
 
     If ``lacking`` is passed, it collects the torch versions for which no core can be compiled, and the wheel
@@ -79,7 +82,15 @@ def build(session: nox.Session, torches: tuple[str, ...] = TORCHES, lacking: lis
         session.log(f"building the core for torch {venv.version_of('torch')} ({torch})")
         try:
             with session.chdir(SOURCE):
-                venv.run("python", "setup.py", "--quiet", "build_ext", "--inplace", env=MANY, silent=True)
+                venv.run(
+                    "python",
+                    "setup.py",
+                    "--quiet",
+                    "build_ext",
+                    "--inplace",
+                    env=ONE_OF_MANY_CORES,
+                    silent=True,
+                )
         except nox.command.CommandFailed:
             if lacking is None:
                 raise
@@ -87,19 +98,21 @@ def build(session: nox.Session, torches: tuple[str, ...] = TORCHES, lacking: lis
     environments = {torch: venv for torch, venv in environments.items() if torch not in (lacking or ())}
     if not environments:
         session.error("no core could be compiled; see the reason above")
-    keys = {key_of(venv) for venv in environments.values()}
+    keys = {core_folder_name(venv) for venv in environments.values()}
     for old in builds.iterdir():
         if old.name not in keys:
             shutil.rmtree(old)  # built for a torch that is no longer requested
     for old in (SOURCE / "build").glob("lib*"):
         shutil.rmtree(old)
-    list(environments.values())[-1].wheel(SOURCE, env={**MANY, "HPU_REFERENCE_SKIP_EXTENSION": "1"})
+    list(environments.values())[-1].wheel(
+        SOURCE, env={**ONE_OF_MANY_CORES, "HPU_REFERENCE_SKIP_EXTENSION": "1"}
+    )
     folder = ROOT / "dist"
     (wheel,) = sorted(folder.glob("hpu_reference_backend-*.whl"), key=lambda path: path.stat().st_mtime)[-1:]
     for torch, venv in environments.items():
         install_wheel(venv, wheel)
-        if why := refusal(venv):
-            session.log(f"torch {torch}: not tried, because {why}")
+        if why := refusal_reason(venv):
+            session.log(f"torch {torch}: the core is not tried, because {why}")
             continue
         venv.run("python", "-c", _TRIAL, env={"PT_HPU_AUTOLOAD": "0"})
     session.log(f"{wheel.relative_to(ROOT)} has cores for {', '.join(sorted(keys))}")
@@ -111,8 +124,8 @@ def install_wheel(venv: Environment, wheel: Path) -> None:
     venv.install("--no-deps", "--force-reinstall", str(wheel))
 
 
-def refusal(venv: Environment) -> str:
-    """Return the reason why the torch of an environment cannot have the hpu device, or an empty string."""
+def refusal_reason(venv: Environment) -> str:
+    """Return the reason why the torch of an environment does not support hpu, or an empty string."""
     code = "import torch; print(torch.__version__, torch.version.cuda or '-')"
     output = venv.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()
     version, cuda = output[-2:]
@@ -122,7 +135,7 @@ def refusal(venv: Environment) -> str:
     return f"torch {version} is built with CUDA and {REFUSAL}, and no CPU build is available here"
 
 
-def key_of(venv: Environment) -> str:
+def core_folder_name(venv: Environment) -> str:
     """Return the folder name of the core for the torch of an environment."""
     code = (
         "import torch, sys\n"
@@ -153,7 +166,7 @@ def _tracked_files(session: nox.Session) -> set[str]:
 
 
 def _source_files() -> set[str]:
-    """Return the same files without git, because an action's source is unpacked from an archive."""
+    """Return the source files of the device without git, because an action's source is not a git checkout."""
     built = {"build", "_builds", "__pycache__"}
     return {
         str(path.relative_to(BACKEND))

@@ -15,7 +15,7 @@ __all__ = ["pytest_collection_modifyitems", "pytest_configure"]
 
 @pytest.fixture()
 def cli(tmp_path: Path) -> Callable[..., Run]:
-    """Return the command line in its own folder."""
+    """Return a function that runs a ``conformance`` command in the test's own folder."""
 
     def call(*arguments: str, sham: str = "good", **more: str) -> Run:
         return conformance(tmp_path, *arguments, sham=sham, **more)

@@ -1,1 +1,1 @@
-"""Differential programs that run on the CPU and on the device, and the observations that they record."""
+"""Behaviours: programs that run on the CPU and on the device and record observations, which must match."""

@@ -9,10 +9,10 @@
         row.fill_(7)
         lab.same("base", base)
 
-becomes the property ``write-through-select`` of subject ``views`` (kind ``api``). Its check runs the program
-on the CPU, then on the device, and compares the observations in order. If a program raises on the CPU or one
-of its conditions is false there, that is a fault of the suite: an ``error``. If it raises on the device, that
-is a failure of the device.
+becomes the property ``write-through-select`` of subject ``views`` (kind ``api``). The check runs the program
+on the CPU, then on the device, and compares the observations in order. If the program raises on the CPU, or
+one of its conditions is false on the CPU, the suite has a fault and the verdict is ``error``. If the program
+raises on the device, the check fails.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ Program = Callable[[Lab], None]
 class Behaviour:
     """A program with the name of its property and the kinds of injected faults that it must detect.
 
-    ``must_detect`` is empty for a behaviour that no general fault affects. The tests then define a context
-    manager under the property's name, which injects a fault into the run on the device.
+    If none of the general fault kinds affects the program, ``must_detect`` is empty. The tests of the suite
+    then define a special fault: a context manager under the name of the property.
     """
 
     name: str
@@ -72,7 +72,8 @@ class Behaviour:
 
 BEHAVIOURS: dict[str, Behaviour] = {}
 
-#: Makes the Lab of the run on the device. Tests replace it by a Lab with an injected fault.
+#: Makes the Lab of the run on the device. Tests replace it by a function that makes a Lab with an injected
+#: fault.
 MakeLab = Callable[..., Lab]
 _make_lab: MakeLab = Lab
 
@@ -84,11 +85,13 @@ def _no_context(lab: Lab) -> contextlib.AbstractContextManager[Any]:
 _target_context: Callable[[Lab], contextlib.AbstractContextManager[Any]] = _no_context
 
 
-def replace_target_side(
+def inject_fault_into_device_runs(
     make: MakeLab | None, around: Callable[[Lab], contextlib.AbstractContextManager[Any]] | None
 ) -> None:
-    """Replace the device run of every behaviour by a broken one (for tests). Two None values restore the
-    original.
+    """Inject a fault into the device run of every behaviour (for tests).
+
+    ``make`` makes the Lab of the device run. ``around`` returns a context manager in which the program runs.
+    None restores the default.
     """
     global _make_lab, _target_context
     _make_lab = make or Lab
@@ -109,10 +112,10 @@ def behaviour(
     """Return a decorator that registers a program as a property of an area of torch's API.
 
     The property's name is the function's name with dashes instead of underscores. Its requirement is the
-    first paragraph of the docstring. ``must_detect`` are the kinds of injected faults that must make the
-    behaviour fail; it is empty if the tests define a fault under the property's name.
+    first paragraph of the docstring. ``must_detect`` lists the kinds of injected faults that must make the
+    behaviour fail. The list is empty if the tests define a special fault under the property's name.
 
-    Raises ValueError for an unknown area or fault, and for a program without a docstring.
+    Raise ValueError for an unknown area or fault, and for a program without a docstring.
     """
     if area not in areas.AREAS:
         raise ValueError(
@@ -152,7 +155,7 @@ def behaviour(
 
 
 def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> None:
-    """Run the program on the CPU, then on the device, and compare the observations."""
+    """Run the program of a behaviour on the CPU, then on the device, and compare the observations."""
     expected = Lab(target, recorder.id.dtype, recorder.seed, on_target=False)
     state = process_state.capture()
     process_state.seed(recorder.seed, target)
@@ -161,7 +164,8 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
     except Exception as raised:
         if target.is_cpu:
             raise
-        # The program runs without the backend, as results of the target cpu show.
+        # Runs of the target cpu show that the program does not raise without the backend. The backend is
+        # therefore the cause.
         process_state.restore(state)
         recorder.compared(1)
         label = f"{_failing_line(raised, entry.program)}, on CPU tensors while the backend is loaded,"
@@ -189,29 +193,34 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
             recorder.compared(1)
             recorder.fail(
                 Kind.STATE,
-                f"showed {actual_observation.name!r}, but the CPU shows {expected_observation.name!r}.",
+                f"recorded {actual_observation.name!r}, but on the CPU {expected_observation.name!r}.",
             )
             break
         if expected_observation.value is True and actual_observation.value is True:
             recorder.compared(1)
         else:
             observation.compare_observation(
-                recorder, actual_observation, expected_observation, actual.device, target, undeclared.covers
+                recorder,
+                actual_observation,
+                expected_observation,
+                actual.device,
+                target,
+                undeclared.needs_undeclared_dtype,
             )
     for deviation in actual.deviations:
-        if not undeclared.covers(deviation.position):
+        if not undeclared.needs_undeclared_dtype(deviation.position):
             recorder.fail(deviation.kind, deviation.message)
     if actual.nothing_due_reason is not None:
         recorder.allow_nothing_compared(actual.nothing_due_reason)
     for name, doubtful in actual.doubtful_errors.items():
-        if name not in expected.doubtful_errors and not undeclared.covers(doubtful.position):
+        if name not in expected.doubtful_errors and not undeclared.needs_undeclared_dtype(doubtful.position):
             recorder.fail(doubtful.kind, doubtful.message)
     error_position = (
         None
         if error is None
         else statement_positions.position_of_error(error.__traceback__, code, len(actual.observations))
     )
-    if error is not None and undeclared.covers(error_position):
+    if error is not None and undeclared.needs_undeclared_dtype(error_position):
         recorder.cut_off()
     elif error is not None:
         recorder.compared(1)
@@ -219,13 +228,13 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
     elif len(actual.observations) != len(expected.observations):
         recorder.compared(1)
         counts = len(actual.observations), len(expected.observations)
-        recorder.fail(Kind.STATE, f"showed {counts[0]} things, but the CPU shows {counts[1]}.")
+        recorder.fail(Kind.STATE, f"recorded {counts[0]} observations, but on the CPU {counts[1]}.")
 
 
 class _UndeclaredStatements:
-    """Decides whether a deviation comes from a statement that needs an undeclared dtype.
+    """Finds the statements of a program that need an undeclared dtype, to exclude their deviations.
 
-    If so, the recorder records the dtype. The first query runs the program on the CPU.
+    The first call of :meth:`needs_undeclared_dtype` runs the program on the CPU.
     """
 
     def __init__(self, entry: Behaviour, target: Target, recorder: Recorder) -> None:
@@ -234,40 +243,41 @@ class _UndeclaredStatements:
         self._recorder = recorder
 
     @functools.cached_property
-    def _needs(self) -> dict[StatementPosition, frozenset[str]]:
+    def _undeclared_dtypes_by_position(self) -> dict[StatementPosition, frozenset[str]]:
         dtypes_by_position: dict[StatementPosition, frozenset[str]] = {}
         if undeclared_dtypes.declares_all(self._target):
             return dtypes_by_position
         code = inspect.unwrap(self._entry.program).__code__
         lab = Lab(self._target, self._recorder.id.dtype, self._recorder.seed, on_target=False)
 
-        def note(dtypes: frozenset[str]) -> None:
+        def add_dtypes(dtypes: frozenset[str]) -> None:
             position = statement_positions.calling_statement(code, len(lab.observations)) if dtypes else None
             if position is not None:
                 dtypes_by_position[position] = dtypes_by_position.get(position, frozenset()) | dtypes
 
-        # The Lab itself computes in float64, so its own operators are not reported. Its uploads are.
-        lab.uploaded = lambda thing: note(
+        # The operators that the Lab itself calls are ignored, because the Lab computes in float64. The dtypes
+        # of tensors that the Lab copies to the device are reported.
+        lab.uploaded = lambda thing: add_dtypes(
             undeclared_dtypes.undeclared_among(self._target, *_tensors_of(thing))
         )
         state = process_state.capture()
         process_state.seed(self._recorder.seed, self._target)
         try:
-            undeclared_dtypes.run_on_cpu(
+            undeclared_dtypes.run_on_cpu_and_report_undeclared(
                 self._target,
                 lambda: on_cpu(self._entry, lab),
-                lambda dtypes: None if is_lab_working() else note(dtypes),
+                lambda dtypes: None if is_lab_working() else add_dtypes(dtypes),
             )
         finally:
             process_state.restore(state)
             torch_testing_internals.reset_dynamo()
         return dtypes_by_position
 
-    def covers(self, position: StatementPosition | None) -> bool:
-        """Return whether the statement at a position needs an undeclared dtype, and record the dtype if it
-        does.
+    def needs_undeclared_dtype(self, position: StatementPosition | None) -> bool:
+        """Return True if the statement at a position needs an undeclared dtype. In that case record the dtype
+        in the recorder.
         """
-        missing = self._needs.get(position) if position is not None else None
+        missing = self._undeclared_dtypes_by_position.get(position) if position is not None else None
         if missing:
             self._recorder.omit_for_dtypes(missing)
         return bool(missing)
@@ -279,7 +289,7 @@ def _tensors_of(thing: Any) -> list[torch.Tensor]:
     return trees.tensors(thing)
 
 
-# Two functions, so that a profile of the suite distinguishes the two runs.
+# The runs have different functions, so that the stack sampler can distinguish them.
 
 
 def on_cpu(entry: Behaviour, lab: Lab) -> None:

@@ -31,16 +31,16 @@ from conformance.target.target import Target
 
 T = TypeVar("T")
 
-#: Roundings that :meth:`Lab.close` allows by default: a few operations on numbers of similar size, which the
-#: CPU and the device each round.
+#: The number of roundings that :meth:`Lab.close` allows by default. It is enough for a few operations on
+#: numbers of similar size, each rounded on the CPU and on the device.
 ROUNDINGS = 16.0
-#: Seconds within which a device must release the objects that its work retained.
+#: Seconds in which a device must release the objects that its pending work keeps alive.
 _SECONDS = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Deviation:
-    """A condition that is false in one run, whatever the other run recorded."""
+    """A condition that is false in one run. It is a deviation independently of the other run."""
 
     kind: Kind
     message: str
@@ -48,16 +48,14 @@ class Deviation:
 
 
 class _WorkDepth:
-    """The number of nested blocks in which the Lab itself is working. Injected faults do not affect this
-    work.
-    """
+    """The number of nested :func:`lab_work` contexts."""
 
     depth = 0
 
 
 @contextlib.contextmanager
 def lab_work() -> Iterator[None]:
-    """Mark the body as the Lab's own work, which injected faults do not affect."""
+    """Mark the calls inside this context as work of the Lab itself, which injected faults must not affect."""
     _WorkDepth.depth += 1
     try:
         yield
@@ -66,7 +64,7 @@ def lab_work() -> Iterator[None]:
 
 
 def is_lab_working() -> bool:
-    """Return whether the Lab is making inputs or reading results."""
+    """Return whether the caller runs inside :func:`lab_work`: the Lab is making inputs or reading results."""
     return _WorkDepth.depth > 0
 
 
@@ -83,13 +81,13 @@ class Lab:
         self.dtype: torch.dtype = torch.float32 if dtype == "any" else getattr(torch, dtype)
         self.observations: list[Observation] = []
         self.deviations: list[Deviation] = []
-        #: Calls of :meth:`raises` without ``match`` that were refused or failed an internal assertion.
+        #: Calls of :meth:`raises` without ``match`` that raised a refusal or a failed internal assertion.
         self.doubtful_errors: dict[str, Deviation] = {}
-        #: The program that runs, if deviations and observations must record their positions in it.
+        #: The code of the running program, or None if the positions of observations in it are not recorded.
         self.program: CodeType | None = None
-        #: Called with each tensor or module that is copied to the device, unless it is None.
+        #: If not None, this function is called with each tensor or module that is copied to the device.
         self.uploaded: Callable[[Any], object] | None = None
-        #: The reason for which the program may observe nothing, or None.
+        #: The reason why the program may record no observation, or None.
         self.nothing_due_reason: str | None = None
         self._random = torch.Generator().manual_seed(seed)
 
@@ -105,7 +103,7 @@ class Lab:
     ) -> torch.Tensor:
         """Return random integers in ``[low, high)`` on the device, exact in every dtype.
 
-        The range starts at 0 if the dtype is unsigned. :meth:`put` receives the ``options``.
+        If the dtype is unsigned, the range starts at 0. ``options`` are passed to :meth:`put`.
         """
         dtype = self.dtype if dtype is None else dtype
         if dtype == torch.bool:
@@ -129,7 +127,9 @@ class Lab:
         dtype: torch.dtype | None = None,
         **options: Any,
     ) -> torch.Tensor:
-        """Return random numbers, uniform in ``[low, high)``, of a floating or complex dtype on the device."""
+        """Return a tensor on the device with uniform random numbers in ``[low, high)`` and a floating or
+        complex dtype.
+        """
         dtype = self.dtype if dtype is None else dtype
         with lab_work():
             host = torch.rand(shape, generator=self._random, dtype=torch.float64) * (high - low) + low
@@ -142,7 +142,7 @@ class Lab:
         return self.put(host, **options)
 
     def permutation(self, size: int) -> torch.Tensor:
-        """Return a shuffled ``arange(size)`` of int64 on the device."""
+        """Return an int64 tensor on the device with a random permutation of ``range(size)``."""
         with lab_work():
             host = torch.randperm(size, generator=self._random)
         return self.put(host)
@@ -170,11 +170,11 @@ class Lab:
     # Observations: they are compared after both runs.
 
     def same(self, name: str, value: T, *, host: bool = False, strides: bool = False) -> T:
-        """Record a value (a tree of tensors, numbers and strings) that must be equal, including dtypes and
-        shapes.
+        """Record a value (a tree of tensors, numbers and strings) that must be equal in both runs, and return
+        the value.
 
-        Tensors must be on the device of the run or, with ``host``, on the CPU. ``strides`` compares strides
-        and storage offset too.
+        Dtypes and shapes must be equal too. Tensors must be on the device of the run or, with ``host``, on
+        the CPU. With ``strides``, strides and storage offsets are compared too.
         """
         with lab_work():
             snapshot = observation.snapshot(value, strides=strides)
@@ -192,9 +192,10 @@ class Lab:
         dtype: torch.dtype | None = None,
         host: bool = False,
     ) -> T:
-        """Record computed floating values, which are compared within a :class:`.observation.Closeness`.
+        """Record floating values that both runs must compute within the tolerance of a
+        :class:`.observation.Closeness`, and return the values.
 
-        All else is as in :meth:`same`.
+        Everything else is compared as in :meth:`same`.
         """
         with lab_work():
             snapshot = observation.snapshot(value)
@@ -203,11 +204,11 @@ class Lab:
         return value
 
     def expect(self, name: str, value: Any, expected: Any, **options: Any) -> None:
-        """Record a value, and compare it in both runs with known numbers, lists, NumPy arrays or host
-        tensors.
+        """Record a value that must be equal in both runs and equal to ``expected``: numbers, lists, NumPy
+        arrays or host tensors.
 
-        ``options`` are the options of :meth:`same`, or the options of :meth:`close` if they include
-        ``roundings``.
+        ``options`` are the options of :meth:`same`. If they include ``roundings``, they are the options of
+        :meth:`close`, and the values are compared with its tolerance.
         """
         moment = len(self.observations)
         if "roundings" in options:
@@ -217,8 +218,8 @@ class Lab:
         observed = self.observations[-1]
         with lab_work():
             if isinstance(observed.value, observation.TensorSnapshot):
-                # A copy, because torch accepts neither negative strides nor read-only arrays. It is made by
-                # NumPy, because Python's floats must stay doubles whatever torch's default dtype is.
+                # Copy the data, because torch does not accept negative strides or read-only arrays. NumPy
+                # makes the copy, so that Python floats become float64 independently of torch's default dtype.
                 expected_data = expected if isinstance(expected, torch.Tensor) else numpy.array(expected)
                 expected_tensor = torch.as_tensor(expected_data)
                 actual = observed.value.parts[0]
@@ -248,7 +249,9 @@ class Lab:
         )
 
     def holds(self, name: str, condition: Any, *, kind: Kind = Kind.STATE) -> None:
-        """Record a condition that must be true in both runs; ``name`` is the sentence that is true."""
+        """Record a condition that must be true in both runs. ``name`` is a sentence that states the
+        condition.
+        """
         with lab_work():
             true = bool(condition)
         if not true:
@@ -256,13 +259,13 @@ class Lab:
         self.observations.append(Observation(name, True))
 
     def shares(self, name: str, left: torch.Tensor, right: torch.Tensor) -> None:
-        """Record that two tensors must share one storage."""
+        """Record the condition that two tensors share one storage."""
         self.holds(f"{name} share a storage", _storage_id(left) == _storage_id(right), kind=Kind.ALIASING)
 
     def apart(self, name: str, left: torch.Tensor, right: torch.Tensor) -> None:
-        """Record that two tensors must have separate storages."""
+        """Record the condition that two tensors have separate storages."""
         self.holds(
-            f"{name} have storages of their own", _storage_id(left) != _storage_id(right), kind=Kind.ALIASING
+            f"{name} have separate storages", _storage_id(left) != _storage_id(right), kind=Kind.ALIASING
         )
 
     def raises(
@@ -272,11 +275,11 @@ class Lab:
         *types: type[BaseException],
         match: str | None = None,
     ) -> None:
-        """Record that a call must raise one of ``types`` (default RuntimeError) with a text in which
-        ``match`` is found.
+        """Record the condition that a call raises one of ``types`` (default RuntimeError).
 
-        Without ``match`` any text is accepted. A refusal or a failed assertion inside torch is then accepted
-        only if the CPU raises one too (:func:`conformance.behaviours.behaviour.check_behaviour`).
+        If ``match`` is given, the regular expression must match in the message. If it is not given, any
+        message is accepted, but a refusal or a failed internal assertion of torch is accepted only if the
+        call raises one on the CPU too (:func:`conformance.behaviours.behaviour.check_behaviour`).
         """
         expected_types = types or (RuntimeError,)
 
@@ -285,7 +288,7 @@ class Lab:
 
         moment = len(self.observations)
         try:
-            # Keep the value alive, so that a lazy device cannot skip its computation.
+            # Keep the value alive, so that a lazy device must compute it.
             value = call()
             if self.on_target:
                 self.target.synchronize()
@@ -294,14 +297,14 @@ class Lab:
             raised = self.error(error)
             if raised is None:
                 self._deviates(
-                    Kind.ERROR_TYPE, f"{name} raised nothing; {_join_names(expected_types)} is due", moment
+                    Kind.ERROR_TYPE, f"{name} raised nothing, expected {_join_names(expected_types)}", moment
                 )
             elif is_refusal(raised) and (misses_match(raised) or not isinstance(raised, expected_types)):
                 self._deviates(Kind.REFUSED, f"{name} was refused: {one_line(raised)}", moment)
             elif not isinstance(raised, expected_types):
                 self._deviates(
                     Kind.ERROR_TYPE,
-                    f"{name} raised {one_line(raised)}; {_join_names(expected_types)} is due",
+                    f"{name} raised {one_line(raised)}, expected {_join_names(expected_types)}",
                     moment,
                 )
             elif misses_match(raised):
@@ -309,40 +312,42 @@ class Lab:
                     Kind.MESSAGE, f"{name} raised {one_line(raised)}, which does not match {match!r}", moment
                 )
             elif match is None and (is_refusal(raised) or "INTERNAL ASSERT" in str(raised)):
-                text = f"{name} was refused, but the CPU says what is wrong: {one_line(raised)}"
+                text = f"{name} was refused, but the CPU reports the mistake: {one_line(raised)}"
                 self.doubtful_errors[name] = Deviation(Kind.REFUSED, text, self._position(moment))
         else:
             self._deviates(
-                Kind.ERROR_TYPE, f"{name} raised nothing; {_join_names(expected_types)} is due", moment
+                Kind.ERROR_TYPE, f"{name} raised nothing, expected {_join_names(expected_types)}", moment
             )
         self.observations.append(Observation(f"{name} raises", True))
 
     def error(self, error: Exception) -> Exception | None:
-        """Return the error that :meth:`raises` judges. Tests override this method to simulate a device that
-        raises nothing.
+        """Return the error that :meth:`raises` checks. Tests override this method to simulate a device that
+        does not raise an error.
         """
         return error
 
     def warns(
         self, name: str, call: Callable[[], T], *, category: type[Warning] = UserWarning, match: str = ""
     ) -> T:
-        """Return the result of a call that must issue a warning with a text in which ``match`` is found."""
+        """Return the result of a call, and record the condition that the call issues a warning of
+        ``category`` in whose message the regular expression ``match`` matches.
+        """
         moment = len(self.observations)
-        with warnings.catch_warnings(record=True) as caught, torch_testing_internals.every_warning():
+        with warnings.catch_warnings(record=True) as caught, torch_testing_internals.warnings_repeated():
             warnings.simplefilter("always")
             value = call()
         texts = [str(w.message) for w in self.warnings(caught) if issubclass(w.category, category)]
         if not any(re.search(match, text) for text in texts):
             issued = "; ".join(texts)[:200] or "nothing"
-            expectation = f"{category.__name__} {match!r} is due"
-            self._deviates(Kind.MESSAGE, f"{name} warned of {issued}; {expectation}", moment)
+            text = f"{name} issued the warnings {issued}, expected {category.__name__} {match!r}"
+            self._deviates(Kind.MESSAGE, text, moment)
         self.observations.append(Observation(f"{name} warns", True))
         return value
 
     def silent(self, name: str, call: Callable[[], T]) -> T:
-        """Return the result of a call that must not warn."""
+        """Return the result of a call, and record the condition that the call does not warn."""
         moment = len(self.observations)
-        with warnings.catch_warnings(record=True) as caught, torch_testing_internals.every_warning():
+        with warnings.catch_warnings(record=True) as caught, torch_testing_internals.warnings_repeated():
             warnings.simplefilter("always")
             value = call()
         texts = [str(w.message) for w in caught]
@@ -353,14 +358,14 @@ class Lab:
         return value
 
     def warnings(self, caught: Sequence[Any]) -> Sequence[Any]:
-        """Return the warnings that :meth:`warns` judges. Tests override this method."""
+        """Return the warnings that :meth:`warns` checks. Tests override this method to drop warnings."""
         return caught
 
     def _agrees(self, actual: torch.Tensor, expected: torch.Tensor, closeness: Closeness) -> bool:
         return _agree_within(actual, expected, closeness, self.target.precision if self.on_target else "ieee")
 
     def collect(self) -> None:
-        """Free the objects that only reference cycles keep alive.
+        """Collect garbage, to free the objects that only reference cycles keep alive.
 
         The device is synchronized first, because pending work may keep its inputs alive.
         """
@@ -382,8 +387,8 @@ class Lab:
         return True
 
     def nothing_due(self, reason: str) -> None:
-        """Allow the program to observe nothing on this target, for a reason. An observation makes the reason
-        irrelevant.
+        """Allow the program to record no observation on this target. If it records an observation, this call
+        has no effect.
         """
         self.nothing_due_reason = reason
 

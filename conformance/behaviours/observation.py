@@ -1,4 +1,4 @@
-"""Snapshots of the values that a behaviour observed, and their comparison."""
+"""Take snapshots of the values that a behaviour records, and compare the snapshots of the two runs."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class TensorSnapshot:
 
 @dataclasses.dataclass(frozen=True)
 class Closeness:
-    """An allowed distance: ``roundings`` units of the coarsest dtype, relative to the largest element.
+    """An allowed difference: ``roundings`` units of the coarsest dtype, relative to the largest element.
 
-    ``matrix`` marks results that sum products, for which the precision class ``tf32`` uses fewer bits.
-    ``dtype`` names a coarser dtype than the result's, if one took part in the computation.
+    ``matrix`` marks results that are sums of products, for which the precision class ``tf32`` uses fewer
+    bits. ``dtype`` is the coarsest dtype of the computation, if it is coarser than the dtype of the result.
     """
 
     roundings: float
@@ -59,9 +59,11 @@ class Closeness:
 
 @dataclasses.dataclass(frozen=True)
 class Observation:
-    """A value that a behaviour recorded under a name. It must be equal if ``closeness`` is None.
+    """A value that a behaviour recorded under a name. If ``closeness`` is None, both runs must record equal
+    values.
 
-    ``host`` requires tensors on the CPU. ``strides`` compares strides and storage offset as well.
+    With ``host``, tensors must be on the CPU. With ``strides``, strides and storage offsets must be equal
+    too.
     """
 
     name: str
@@ -69,7 +71,8 @@ class Observation:
     closeness: Closeness | None = None
     host: bool = False
     strides: bool = False
-    #: The position that recorded it on the device; None if the target declares every dtype.
+    #: The position in the program that recorded the value on the device; None if the target declares every
+    #: dtype.
     position: StatementPosition | None = None
 
 
@@ -113,11 +116,11 @@ def compare_observation(
     target: Target,
     unclaimed: Callable[[StatementPosition | None], bool],
 ) -> bool:
-    """Compare an observation of the device with the CPU's observation of the same name; return whether they
-    agree.
+    """Compare an observation of the device with the CPU's observation of the same name, and return whether
+    they agree.
 
-    Tensors of undeclared dtypes are omitted. Numbers and strings that differ are omitted if ``unclaimed``
-    returns True for the position of the observation: its statement needs an undeclared dtype.
+    Tensors of undeclared dtypes are ignored. A difference of numbers or strings is ignored if ``unclaimed``
+    returns True for the position of the observation, because its statement needs an undeclared dtype.
     """
     comparison = _Comparison(recorder, expected, device, target, lambda: unclaimed(actual.position))
     return comparison.trees(actual.value, expected.value, expected.name)
@@ -215,7 +218,7 @@ class _Comparison:
                 EXACT if closeness is None else closeness.tolerance(expected_part, self.target.precision)
             )
             if expected_part.numel() == 0:
-                # An empty tensor has only metadata, which was compared above.
+                # A tensor without elements has only metadata, which was compared above.
                 agree &= self.fact(
                     actual_part.shape == expected_part.shape, f"{name} has shape {list(actual_part.shape)}"
                 )

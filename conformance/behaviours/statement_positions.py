@@ -1,9 +1,9 @@
 """Positions in a behaviour's program, which relate the run on the device to the run on the CPU.
 
-Any statement of a program may name a dtype, and most programs need only declared dtypes. The dtypes are
-therefore collected only after a deviation: the program is rerun on the CPU, and each operator records
-the dtypes of its tensors at the position that called it. A position is a statement together with the number
-of earlier observations, which distinguishes the iterations of a loop.
+A deviation is ignored if its statement needs an undeclared dtype. Most programs need only declared dtypes.
+Therefore the dtypes of statements are collected only after a deviation: the program is rerun on the CPU, and
+the undeclared dtypes of each operator call are recorded at the position of the call. A position is a
+statement together with the number of earlier observations, which distinguishes the iterations of a loop.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def _statements(file: str) -> dict[int, int]:
     A call and its arguments may span several lines.
     """
     first: dict[int, int] = {}
-    for node in ast.walk(ast.parse("".join(linecache.getlines(file)))):  # statements before those in them
+    # ast.walk yields a statement before the statements inside it, so that the innermost one is kept.
+    for node in ast.walk(ast.parse("".join(linecache.getlines(file)))):
         if isinstance(node, ast.stmt):
             body = getattr(node, "body", None)
             end = body[0].lineno - 1 if body else node.end_lineno or node.lineno
@@ -40,7 +41,7 @@ def _statements(file: str) -> dict[int, int]:
 
 
 def calling_statement(program: CodeType, moment: int) -> StatementPosition | None:
-    """Return the position in a program that led to the caller; None if the program is not in the call
+    """Return the position in a program whose statement is running; None if the program is not in the call
     stack.
     """
     for frame, line in traceback.walk_stack(sys._getframe(1)):

@@ -6,5 +6,5 @@
 * :mod:`.describe` describes the torch of an environment or a wheel: version, commit, kind, evidence, ABI.
 * :mod:`.torch_guard` checks that an installation did not replace torch.
 
-This package does not import torch or a backend. It reads their files.
+This package reads the files of torch and of a backend, and does not import them.
 """

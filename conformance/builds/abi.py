@@ -1,9 +1,9 @@
 """Measure the C++ ABI of a shared object from the names of its symbols.
 
-A function of torch with a ``std::string`` argument has a different name under each ABI of libstdc++
-(``_GLIBCXX_USE_CXX11_ABI``). The ABI flag that torch itself reports is constant in new releases, so it is not
-used. The ABI of torch is measured from the symbols that libc10 defines, the ABI of an extension from the
-symbols that it imports from torch.
+A function of torch with a ``std::string`` argument has a different mangled name under each ABI of libstdc++
+(``_GLIBCXX_USE_CXX11_ABI``). The flag that torch itself reports is constant in new releases, so it is not
+used. The ABI of torch is measured from the symbols that libc10 defines. The ABI of an extension is measured
+from the symbols of torch that the extension imports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _OF_TORCH = re.compile(r"_Z(?:T[VIS])?(?:N[KVRO]*)?(?:3c10|4c10d|2at|5torch|6caf
 _NEW = ("NSt7__cxx11", "B5cxx11")
 #: Matches functions of torch's stable ABI: C functions without strings, equal under both ABIs.
 _STABLE = re.compile(r"aoti_torch_[a-z0-9_]+$")
-#: A token of a mangled name. The digits in substitutions, template parameters and literals are not lengths.
+#: Matches a token of a mangled name. Digits in substitutions, template parameters and literals are part of
+#: these tokens, because they are not lengths of identifiers.
 _TOKEN = re.compile(r"S[0-9A-Z]*_|T[0-9]*_|A[0-9]+_|L[a-z]n?[0-9]+E|S[a-z]|[0-9]+|.", re.S)
 #: The maximum size of a member of a wheel in bytes.
 _LARGEST = 4 << 30
@@ -48,8 +49,8 @@ class Abi:
     files: int = 0
     example: str = ""
 
-    def words(self) -> str:
-        """Return the value with its evidence as text."""
+    def describe(self) -> str:
+        """Return a text with the ABI and the counts of symbols that are evidence for it."""
         if self.value == "stable":
             return f"stable ABI: no C++ string of torch in {self.files} files, only its C functions"
         if not self.new + self.old:
@@ -63,10 +64,11 @@ class Abi:
 def has_old_string(mangled: str) -> bool:
     """Return True if a mangled name contains the old ``std::string``, whose abbreviation is ``Ss``.
 
-    An identifier with these letters does not count.
+    The letters ``Ss`` inside an identifier are ignored.
     """
     offset = 0
-    literal = nested = named = False  # in L TYPE VALUE E: the digits of the value are not a length
+    # ``literal`` is true inside L TYPE VALUE E, whose digits are a value and not a length.
+    literal = nested = named = False
     while True:
         match = _TOKEN.match(mangled, offset)
         if match is None:
@@ -82,13 +84,13 @@ def has_old_string(mangled: str) -> bool:
         elif literal and token == "E":
             literal, nested, named = nested, False, True
         elif token.isdigit() and literal and named and not nested:
-            literal = False  # the value
+            literal = False  # this token is the value of the literal
         elif token.isdigit():
-            offset += int(token)  # an identifier of that length
+            offset += int(token)  # skip an identifier with this length
             named = True
 
 
-def symbols(file: IO[bytes], *, defined: bool) -> Iterator[str]:
+def dynamic_symbols(file: IO[bytes], *, defined: bool) -> Iterator[str]:
     """Yield the dynamic symbols that a shared object defines, or, if ``defined`` is False, imports.
 
     Raise UsageError if the file is not a shared object.
@@ -140,11 +142,11 @@ def abi_of_torch(location: Path) -> Abi:
         if not file.is_file():
             raise UsageError(f"{location} has no {name}; give a site-packages folder or a wheel of torch")
         with file.open("rb") as opened:
-            return measure_abi([symbols(opened, defined=True)])
+            return measure_abi([dynamic_symbols(opened, defined=True)])
     with _open_wheel(location) as wheel:
         if name not in wheel.namelist():
             raise UsageError(f"{location} has no {name}; give a wheel of torch for Linux")
-        return measure_abi([symbols(_member(wheel, name), defined=True)])
+        return measure_abi([dynamic_symbols(_read_member(wheel, name), defined=True)])
 
 
 def abi_of_extension(location: Path) -> Abi:
@@ -169,10 +171,10 @@ def abi_of_extension(location: Path) -> Abi:
             raise UsageError(
                 f"{location} contains no shared object; it fits every ABI, so a check is not needed"
             )
-        return measure_abi(list(symbols(_member(wheel, name), defined=False)) for name in names)
+        return measure_abi(list(dynamic_symbols(_read_member(wheel, name), defined=False)) for name in names)
 
 
-def mismatch(backend: str, built_for: Abi, torch: str, runs: Abi) -> str | None:
+def abi_mismatch_message(backend: str, built_for: Abi, torch: str, runs: Abi) -> str | None:
     """Return an error sentence if the ABIs differ, or None if they are equal or one of them is unknown."""
     if {built_for.value, runs.value} != {"0", "1"}:
         return None
@@ -187,7 +189,7 @@ def mismatch(backend: str, built_for: Abi, torch: str, runs: Abi) -> str | None:
 
 def _imported_symbols(path: Path) -> list[str]:
     with path.open("rb") as file:
-        return list(symbols(file, defined=False))
+        return list(dynamic_symbols(file, defined=False))
 
 
 def _is_library(name: str) -> bool:
@@ -201,7 +203,7 @@ def _open_wheel(path: Path) -> zipfile.ZipFile:
         raise UsageError(f"{path} cannot be read as a wheel ({error}); give a .whl file") from None
 
 
-def _member(wheel: zipfile.ZipFile, name: str) -> IO[bytes]:
+def _read_member(wheel: zipfile.ZipFile, name: str) -> IO[bytes]:
     if wheel.getinfo(name).file_size > _LARGEST:
         raise UsageError(
             f"{name} has {wheel.getinfo(name).file_size} bytes; unpack the wheel and give the folder"

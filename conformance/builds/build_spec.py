@@ -45,8 +45,8 @@ class Request:
 def parse_build(spec: str, variant: str | None = None) -> Request:
     """Parse ``2.6.0``, ``newest``, ``nightly``, a path of a wheel, or ``https://….whl#sha256=…``.
 
-    ``variant`` selects one of PyTorch's own indexes (``cpu``, ``cu126``). Without it, releases come from the
-    configured index of pip. Raise UsageError for any other text, so that pip never receives it.
+    ``variant`` selects one of PyTorch's own indexes (``cpu``, ``cu126``). If it is None, releases come from
+    pip's configured index. Raise UsageError for any other ``spec``, so that pip never receives such a text.
     """
     if variant is not None and not _VARIANT.fullmatch(variant):
         raise UsageError(
@@ -62,7 +62,7 @@ def parse_build(spec: str, variant: str | None = None) -> Request:
         exact = spec if spec.count(".") == 2 else f"{spec}.*"
         return Request(spec, "release", f"torch=={exact}", index_options)
     if "://" in spec:
-        return _url(spec)
+        return _parse_url(spec)
     if spec.endswith(".whl"):
         path = Path(spec).expanduser().absolute()
         if not path.is_file():
@@ -74,7 +74,7 @@ def parse_build(spec: str, variant: str | None = None) -> Request:
     )
 
 
-def _url(spec: str) -> Request:
+def _parse_url(spec: str) -> Request:
     try:
         parts = urllib.parse.urlsplit(spec)
     except ValueError as error:

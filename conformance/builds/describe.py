@@ -27,8 +27,8 @@ KINDS = ("public", "fork", "fork-like", "source", "unknown")
 class Build:
     """A build of torch.
 
-    ``kind`` is one of ``KINDS``, and ``evidence`` are the reasons for it. ``record`` is the digest of the
-    list of its files. ``source`` is the origin that pip recorded, if any.
+    ``kind`` is one of ``KINDS``, and ``evidence`` lists the reasons for this kind. ``record`` is the digest
+    of the build's list of files. ``source`` is the origin that pip recorded, or None.
     """
 
     version: str
@@ -75,8 +75,10 @@ class Build:
 
 
 def describe_environment(python: str = sys.executable) -> Build:
-    """Describe the torch of an environment, given by its interpreter (default: the running one)."""
-    environment = locate(python)
+    """Describe the torch of an environment. ``python`` is the interpreter of the environment (default: the
+    running interpreter).
+    """
+    environment = find_torch(python)
     if environment.site is None:
         raise UsageError(f"{python} has no torch; install the build that it is for")
     return describe_folder(Path(environment.site), python=environment.python)
@@ -86,12 +88,19 @@ def describe_folder(site: Path, *, python: str | None = None) -> Build:
     """Describe the torch of a site-packages folder."""
     version_file = _read_required(site / "torch" / "version.py")
     version = version_of(version_file, str(site))
-    info = dist_info(site, version)
+    info = find_dist_info(site, version)
     record = _read_optional(info / "RECORD") if info else None
     direct = _read_optional(info / "direct_url.json") if info else None
     marked = (site / "torch" / "_fork.json").exists()
-    return _build(
-        version_file, str(site), record, direct, marked, abi.abi_of_torch(site), python, _source_of(direct)
+    return _make_build(
+        version_file,
+        str(site),
+        record,
+        direct,
+        marked,
+        abi.abi_of_torch(site),
+        python,
+        _origin_without_local_path(direct),
     )
 
 
@@ -106,10 +115,10 @@ def describe_wheel(path: Path) -> Build:
         info = next((name for name in names if re.fullmatch(r"torch-[^/]+\.dist-info/RECORD", name)), None)
         record = wheel.read(info).decode() if info else None
         marked = "torch/_fork.json" in names
-    return _build(version_file, str(path), record, None, marked, measured, None, path.name)
+    return _make_build(version_file, str(path), record, None, marked, measured, None, path.name)
 
 
-def _build(
+def _make_build(
     version_file: str,
     where: str,
     record: str | None,
@@ -120,28 +129,28 @@ def _build(
     source: str | None,
 ) -> Build:
     version = version_of(version_file, where)
-    kind, evidence = classify(version, version_file, digest(record), direct, marked)
+    kind, evidence = kind_and_evidence(version, version_file, digest_of_record(record), direct, marked)
     return Build(
         version=version,
         git_version=_assigned_text(version_file, "git_version"),
         kind=kind,
         evidence=tuple(evidence),
         abi=measured.value,
-        abi_evidence=measured.words(),
-        record=digest(record),
+        abi_evidence=measured.describe(),
+        record=digest_of_record(record),
         python=python,
         source=source,
     )
 
 
-def classify(
+def kind_and_evidence(
     version: str, version_file: str, record: str | None, direct_url: str | None, marked: bool
 ) -> tuple[str, list[str]]:
     """Return the kind of a build and the evidence for it.
 
-    Gaudi's bridge treats a local label that begins with ``git`` as a fork. Source builds of public PyTorch
-    have this label too. The label alone therefore means ``source``; ``fork`` requires a marker or a known
-    digest.
+    Gaudi's bridge treats a build whose local label begins with ``git`` as a fork. Source builds of public
+    PyTorch have such a label too. With the label alone the kind is therefore ``source``; ``fork`` requires a
+    marker file or a known digest.
     """
     evidence: list[str] = []
     local = version.partition("+")[2]
@@ -174,10 +183,11 @@ def classify(
     return "unknown", [f"version {version} is not a release of PyTorch, and its origin is not recorded"]
 
 
-def digest(record: str | None) -> str | None:
-    """Return the SHA-256 of the lines of torch's files in a wheel's RECORD.
+def digest_of_record(record: str | None) -> str | None:
+    """Return the SHA-256 of the lines about torch's files in the text of a wheel's RECORD.
 
-    The digest is equal in every installation of a wheel. Return None if torch was not installed from a wheel.
+    The digest is equal in every installation of the same wheel. Return None if ``record`` is None, because
+    torch was not installed from a wheel.
     """
     rows = [
         line
@@ -196,8 +206,10 @@ def version_of(version_file: str, where: str) -> str:
 
 
 def files_changed(site: Path) -> list[str]:
-    """Return the first files of torch that are missing, or whose size differs from the wheel's RECORD."""
-    info = dist_info(site, version_of(_read_required(site / "torch" / "version.py"), str(site)))
+    """Return the names of the first files of torch that are missing or have a different size than the wheel's
+    RECORD lists.
+    """
+    info = find_dist_info(site, version_of(_read_required(site / "torch" / "version.py"), str(site)))
     record = _read_optional(info / "RECORD") if info else None
     changed = []
     for row in csv.reader((record or "").splitlines()):
@@ -233,7 +245,7 @@ print(json.dumps({"site": site, "python": python, "executable": sys.executable})
 """
 
 
-def locate(python: str) -> Environment:
+def find_torch(python: str) -> Environment:
     """Find the torch of an interpreter without importing it. Raise UsageError if the interpreter fails."""
     try:
         done = subprocess.run([python, "-c", _CODE], capture_output=True, text=True, check=True, timeout=60)
@@ -273,19 +285,21 @@ def locate_package(python: str, name: str) -> Path:
     return Path(locations[0])
 
 
-def dist_info(site: Path, version: str) -> Path | None:
-    """Return the metadata folder of torch, or None.
+def find_dist_info(site: Path, version: str) -> Path | None:
+    """Return the metadata folder of torch, or None if it does not exist.
 
-    Its name may omit the local label, as in PyPI's wheels.
+    In PyPI's wheels the name of the folder does not contain the local label of the version.
     """
     folders = {
-        _normalized(path.name[6:-10]): path for path in site.glob("torch-*.dist-info") if path.is_dir()
+        _normalize_version(path.name[6:-10]): path for path in site.glob("torch-*.dist-info") if path.is_dir()
     }
-    return folders.get(_normalized(version)) or folders.get(_normalized(version.partition("+")[0]))
+    return folders.get(_normalize_version(version)) or folders.get(
+        _normalize_version(version.partition("+")[0])
+    )
 
 
-def _normalized(version: str) -> str:
-    """Return a version in the form of PEP 440. torch/version.py may have a different form."""
+def _normalize_version(version: str) -> str:
+    """Return a version with the separators of PEP 440, because torch/version.py may use other separators."""
     return re.sub(r"[-_]", ".", version.lower())
 
 
@@ -294,9 +308,9 @@ def installed_version(python: str) -> str:
 
     Raise UsageError if pip did not install torch.
     """
-    environment = locate(python)
+    environment = find_torch(python)
     site = None if environment.site is None else Path(environment.site)
-    info = None if site is None else dist_info(site, describe_folder(site).version)
+    info = None if site is None else find_dist_info(site, describe_folder(site).version)
     if info is None:
         raise UsageError(f"{python} has no torch that pip installed; install torch from a wheel")
     return info.name[6:-10]
@@ -316,14 +330,14 @@ def _read_optional(path: Path) -> str | None:
         return None
 
 
-def _source_of(direct: str | None) -> str | None:
+def _origin_without_local_path(direct: str | None) -> str | None:
     if direct is None:
         return None
     try:
         url = json.loads(direct).get("url")
     except (ValueError, AttributeError):
         return None
-    # Do not expose paths of this machine.
+    # Omit local paths, so that results do not expose paths of this machine.
     if url is None:
         return None
     return str(url).rpartition("/")[2] if str(url).startswith("file:") else str(url)

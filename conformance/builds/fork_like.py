@@ -1,7 +1,8 @@
 """Repack public builds of torch as fork-like builds: the same binaries under a different version label.
 
-A fork-like build is not a fork. It tests code that depends on the version (detection, gating, resolving), but
-has the same kernels and ABI. ``torch.version.repacked_from`` names the original build.
+A fork-like build is not a fork: it has the kernels and the ABI of the public build. It tests code that
+depends on the version label, such as the detection of forks. ``torch.version.repacked_from`` names the public
+build.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from typing import IO
 from conformance.errors import UsageError
 
 VERSION_FILE = "torch/version.py"
-#: Signatures of the RECORD file. They are dropped, because RECORD changes.
+#: Signatures of the RECORD file. The repacked wheel omits them, because its RECORD differs.
 _SIGNATURES = ("RECORD.jws", "RECORD.p7s")
 
 
-def checked_label(text: str) -> str:
+def normalize_label(text: str) -> str:
     """Return a local version label in the form of PEP 440.
 
     Raise UsageError if it is not a valid label of a fork-like build.
@@ -44,10 +45,10 @@ class Relabel:
     def __init__(self, version: str, version_file: str, label: str | None) -> None:
         revision = re.search(r"^git_version = '([0-9a-f]+)'", version_file, re.M)
         if label is None:
-            # The default label is the true commit of the binaries.
+            # The default label names the commit that the binaries were built from.
             label = f"git{revision.group(1)[:7] if revision else '0000000'}"
         self.old = version
-        self.new = f"{version.partition('+')[0]}+{checked_label(label)}"
+        self.new = f"{version.partition('+')[0]}+{normalize_label(label)}"
         claimed = re.search(r"git([0-9a-f]{7,40})", self.new)
         text, count = re.subn(
             r"^__version__ = .*$", f"__version__ = {self.new!r}", version_file, count=1, flags=re.M
@@ -68,7 +69,7 @@ class Relabel:
         return re.sub(r"^Version: .*$", f"Version: {self.new}", text, count=1, flags=re.M)
 
     def folder(self, version: str | None = None) -> str:
-        """Return the name of the dist-info folder of a version (default: the new build)."""
+        """Return the name of the dist-info folder of a version (default: the version of the new build)."""
         return f"torch-{version or self.new}.dist-info"
 
     def renamed(self, name: str) -> str:
@@ -85,18 +86,18 @@ class Relabel:
                 continue
             name = self.renamed(row[0])
             if name in changed:
-                writer.writerow([name, f"sha256={digest(changed[name])}", len(changed[name])])
+                writer.writerow([name, f"sha256={record_digest(changed[name])}", len(changed[name])])
             else:
                 writer.writerow([name, *row[1:]])
         return out.getvalue().encode()
 
 
-def digest(content: bytes) -> str:
+def record_digest(content: bytes) -> str:
     """Return the SHA-256 of a file's content in the format of RECORD."""
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
 
 
-def version_in(names: Iterable[str]) -> str:
+def version_of_dist_info(names: Iterable[str]) -> str:
     """Return the version in the name of torch's dist-info folder. Raise UsageError if it is missing."""
     for name in names:
         match = re.match(r"torch-([^/]+)\.dist-info/METADATA$", name)
@@ -115,7 +116,7 @@ def repack(wheel: Path, folder: Path, label: str | None = None) -> Path:
     except (OSError, zipfile.BadZipFile) as error:
         raise UsageError(f"{wheel} cannot be read as a wheel ({error}); give a .whl file of torch") from None
     with source:
-        version = version_in(source.namelist())
+        version = version_of_dist_info(source.namelist())
         relabel = Relabel(version, source.read(VERSION_FILE).decode(), label)
         old = relabel.folder(version)
         changed = {
@@ -166,7 +167,8 @@ def _copy_member(raw: IO[bytes], info: zipfile.ZipInfo, out: zipfile.ZipFile, en
     assert file is not None
     file.seek(out.start_dir)
     entry.header_offset = out.start_dir
-    # Write the sizes into the header instead of after the data. The extra fields only repeat the directory.
+    # Write the sizes into the header instead of after the data. Omit the extra fields, because the central
+    # directory has the same fields.
     entry.flag_bits &= ~0x08
     entry.extra = b""
     file.write(entry.FileHeader())

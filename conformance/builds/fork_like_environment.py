@@ -11,8 +11,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from conformance.builds.describe import dist_info, locate, version_of
-from conformance.builds.fork_like import VERSION_FILE, Relabel, digest
+from conformance.builds.describe import find_dist_info, find_torch, version_of
+from conformance.builds.fork_like import VERSION_FILE, Relabel, record_digest
 from conformance.errors import UsageError
 
 _OVERLAY_MARK = "repack.json"
@@ -21,18 +21,17 @@ _OVERLAY_MARK = "repack.json"
 def make_overlay(python: Path, folder: Path, label: str | None = None) -> bool:
     """Make an overlay environment in which torch is a fork-like build of the torch of ``python``.
 
-    The files of torch are hard links, or symbolic links across file systems. Version and metadata are
-    rewritten. All other packages are imported from the base environment. An up-to-date overlay is not
-    rebuilt.
+    The files of torch are hard links, or symbolic links if the overlay is on a different file system. Version
+    and metadata are rewritten. All other packages are imported from the base environment.
 
     Returns:
-        True if the overlay was made, False if it was up to date.
+        True if the overlay was made, False if an up-to-date overlay existed.
     """
-    base_environment = locate(str(python))
+    base_environment = find_torch(str(python))
     if base_environment.site is None:
         raise UsageError(f"{python} has no torch; install the public build there first")
     site = Path(base_environment.site)
-    info = dist_info(site, version_of((site / VERSION_FILE).read_text(), str(site)))
+    info = find_dist_info(site, version_of((site / VERSION_FILE).read_text(), str(site)))
     if info is None or not (info / "RECORD").is_file():
         raise UsageError(f"torch of {python} has no RECORD file; install torch from a wheel there")
     version = info.name.partition("-")[2].removesuffix(".dist-info")
@@ -40,7 +39,7 @@ def make_overlay(python: Path, folder: Path, label: str | None = None) -> bool:
     base = {"site": str(site), "version": version, "executable": executable}
     text = (info / "RECORD").read_text()
     relabel = Relabel(version, (site / VERSION_FILE).read_text(), label)
-    mark = {"base": base, "version": relabel.new, "record": digest(text.encode())}
+    mark = {"base": base, "version": relabel.new, "record": record_digest(text.encode())}
     marker = folder / _OVERLAY_MARK
     if marker.is_file():
         try:
@@ -93,7 +92,7 @@ def _make_linker(site: Path, overlay_site: Path) -> Callable[[str, str], None]:
         try:
             os.link(source, link_path)
         except FileNotFoundError:
-            return  # bytecode that pip recorded and that was removed later
+            return  # pip recorded bytecode that was removed later
         except OSError:
             link_path.symlink_to(source)
 

@@ -1,6 +1,5 @@
-"""Identify the installed torch without importing it.
-
-An import of torch could load the backend into the runner.
+"""Identify the installed torch without importing it, because an import could load the backend into the
+runner.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ def is_fork_like(torch_version: str) -> bool:
 
 
 def folder_label(torch_version: str) -> str:
-    """Return a version in a form that is valid as the name of a folder."""
+    """Return a version with all characters replaced that the name of a folder must not contain."""
     return re.sub(r"[^A-Za-z0-9.+]", "_", torch_version)
 
 
 def leg_name(torch_version: str, mode: str) -> str:
-    """Return the name of a leg: its build and mode."""
+    """Return the name of a leg: ``VERSION-MODE``."""
     return f"{folder_label(torch_version)}-{mode}"
 
 
-#: The recorded environment variables: they change the results or the execution of torch.
+#: Environment variables that change results or the execution of torch. Results files record their values.
 VARIABLES = (
     "ATEN_CPU_CAPABILITY",
     "CUBLAS_WORKSPACE_CONFIG",
@@ -57,7 +56,7 @@ VARIABLES = (
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
     "TORCH_DEVICE_BACKEND_AUTOLOAD",
 )
-#: Matches the values that may be recorded. Paths and sentences do not match.
+#: Matches the values that may be recorded. Values with slashes or spaces, such as paths, do not match.
 _VALUE = re.compile(r"[A-Za-z0-9_.,:+-]{0,64}")
 
 

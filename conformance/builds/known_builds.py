@@ -23,6 +23,6 @@ class KnownBuild:
 
 @functools.cache
 def known_builds() -> dict[str, KnownBuild]:
-    """Return the known builds by the digest of :func:`conformance.builds.describe.digest`."""
+    """Return the known builds by the digest of :func:`conformance.builds.describe.digest_of_record`."""
     data = tomllib.loads((Path(__file__).parent / "known_builds.toml").read_text())
     return {entry["record"]: KnownBuild(entry["kind"], entry["name"]) for entry in data.get("build", ())}

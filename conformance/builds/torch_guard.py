@@ -40,7 +40,7 @@ def differences_between(before: Build, after: Build) -> list[str]:
         ("list of files", before.record, after.record),
     ):
         if old != new:
-            differences.append(f"its {aspect} was {old} and is {new}")
+            differences.append(f"the {aspect} of torch was {old} and is {new}")
     return differences
 
 
@@ -53,7 +53,7 @@ def torch_problem(before: Build, site: Path, constraints: str | None = None) -> 
             f"install with '--constraint {constraints}'" if constraints else "install with a constraints file"
         )
         return (
-            f"torch was swapped: it was {before.name()} and is {after.name()} now "
+            f"torch was replaced: it was {before.name()} and is {after.name()} now "
             f"({'; '.join(differences)}); {pin} and start over"
         )
     changed = files_changed(site)

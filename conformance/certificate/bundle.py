@@ -24,7 +24,7 @@ RESULTS = "results.json"
 LIMITS = {CERTIFICATE: 4 << 20, RESULTS: 256 << 20}
 MAX_BYTES = 64 << 20
 _CHUNK = 1 << 20
-#: A fixed time stamp of the members: bundles of equal results have equal bytes.
+#: The time stamp of all members. It is fixed, so that bundles of equal results have equal bytes.
 _WHEN = (1980, 1, 1, 0, 0, 0)
 
 
@@ -70,9 +70,9 @@ def read_bundle(path: Path) -> tuple[Certificate, Document]:
         raise UsageError(f"bundle {path} has {size} bytes; the maximum is {MAX_BYTES}")
     try:
         with zipfile.ZipFile(path) as file:
-            members = _members(path, file)
-            certificate_data = _parsed_member(path, file, members[CERTIFICATE])
-            results_data = _parsed_member(path, file, members[RESULTS])
+            members = _checked_members(path, file)
+            certificate_data = _parse_member(path, file, members[CERTIFICATE])
+            results_data = _parse_member(path, file, members[RESULTS])
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
         raise UsageError(f"bundle {path} is not a valid zip file: {error}; get the bundle again") from None
     name = CERTIFICATE
@@ -95,7 +95,7 @@ def _validated_certificate(data: object) -> Certificate:
     return cast("Certificate", data)
 
 
-def _members(path: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+def _checked_members(path: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """Return the two members of a bundle by name.
 
     Raise UsageError for an unknown, duplicate, missing, encrypted or too large member, or one that is not a
@@ -131,7 +131,7 @@ def _members(path: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return members
 
 
-def _parsed_member(path: Path, file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
+def _parse_member(path: Path, file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
     limit = LIMITS[info.filename]
     parts: list[bytes] = []
     total = 0
@@ -156,7 +156,7 @@ def _reject_constant(constant: str) -> Any:
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     """Return the pairs as a JSON object.
 
-    Raise ValueError for a duplicate key: JSON readers differ in the value that they choose.
+    Raise ValueError for a duplicate key, because JSON readers differ in the value that they use then.
     """
     table = dict(pairs)
     if len(table) != len(pairs):

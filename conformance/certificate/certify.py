@@ -48,7 +48,7 @@ def issue_certificate(
 ) -> tuple[LevelAssessment, Certificate, Document]:
     """Return the level assessment of a leg, its certificate and its scrubbed results.
 
-    Use the certificate and the results only if the leg holds the level.
+    The certificate is valid only if the leg holds the level, which the caller must check in the assessment.
     """
     results = scrubbed_document(leg)
     assessment = assess_level(results["legs"][0], manifest, level)
@@ -93,21 +93,21 @@ def verify_certificate(certificate: Certificate, results: Document, manifest: Ma
             "results.json contains paths, host names or variables that a certificate must not contain"
         )
     problems += [
-        f"{where} is {_short(stated)}, recounted {_short(counted)}"
-        for where, stated, counted in differences(certificate, recounted)
+        f"{where} is {_shorten_repr(stated)}, recounted {_shorten_repr(counted)}"
+        for where, stated, counted in json_differences(certificate, recounted)
     ]
     return Verification(assessment, recounted, tuple(problems))
 
 
-def differences(first: Any, second: Any, where: str = "certificate") -> Iterator[tuple[str, Any, Any]]:
+def json_differences(first: Any, second: Any, where: str = "certificate") -> Iterator[tuple[str, Any, Any]]:
     """Yield the path, the first and the second value of each difference between two JSON values."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         for key in sorted({*first, *second}):
-            yield from differences(first.get(key), second.get(key), f"{where}.{key}")
+            yield from json_differences(first.get(key), second.get(key), f"{where}.{key}")
     elif first != second or type(first) is not type(second):
         yield where, first, second
 
 
-def _short(value: Any) -> str:
+def _shorten_repr(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -1,4 +1,4 @@
-"""Build the certificate of a leg from its results. Anyone who has the results can recompute it."""
+"""Build the certificate of a leg from the leg's results. Anyone who has the results can recompute it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DetectionPower(TypedDict):
 
 
 class Evidence(TypedDict):
-    """Digests and counts that anyone can recompute from the result rows."""
+    """The digests and counts of a certificate, which anyone can recompute from the result rows."""
 
     manifest: str
     results: str
@@ -59,7 +59,7 @@ class Evidence(TypedDict):
 
 
 class TargetStatement(TypedDict):
-    """The target as recorded by the run."""
+    """The target, as the run recorded it."""
 
     name: str
     device: str
@@ -154,7 +154,7 @@ def make_certificate(results: Document, assessment: LevelAssessment) -> Certific
 
 
 def _detection_power(level: str, mode: str) -> DetectionPower | None:
-    """Return the mutation score of the installed suite, or None if the mode was not measured."""
+    """Return the mutation score of a level, or None if the score was not measured in the mode."""
     measured = MutationScores.read()
     power = measured.of(level, mode)
     if power is None:

@@ -1,9 +1,11 @@
-"""Compute the status of a leg from its rows.
+"""Compute the status of a leg from its result rows.
 
-The leg's own summary can lower the status and cannot raise it.
+The summary that the run wrote into the leg can make the status worse, but not better.
 """
 
 from __future__ import annotations
+
+import enum
 
 from conformance.certificate import level_assessment
 from conformance.model.records import Leg
@@ -11,15 +13,25 @@ from conformance.plan import levels
 from conformance.results.exit_codes import OK, UNEXPECTED, USAGE
 from conformance.results.leg_summary import LegSummary
 
-#: The possible statuses of a leg. A ``refused`` leg did not start.
-STANDINGS = ("passed", "failed", "incomplete", "refused")
+
+class LegStatus(str, enum.Enum):
+    """The status of a leg. A refused leg did not start."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    INCOMPLETE = "incomplete"
+    REFUSED = "refused"
+
+    def __str__(self) -> str:
+        """Return the word that results and pages show."""
+        return self.value
 
 
-def leg_status(leg: Leg) -> tuple[str, str]:
-    """Return the status of a leg, one of ``STANDINGS``, and the reason if it is not ``passed``."""
+def leg_status(leg: Leg) -> tuple[LegStatus, str]:
+    """Return the status of a leg, and the reason if it did not pass."""
     rows = leg["results"]
     if leg["exit"] == USAGE and not rows:
-        return "refused", "; ".join(leg["problems"])[:1000]
+        return LegStatus.REFUSED, "; ".join(leg["problems"])[:1000]
     why = []
     if not rows:
         why.append("the leg has no results")
@@ -30,12 +42,12 @@ def leg_status(leg: Leg) -> tuple[str, str]:
         text for text in level_assessment.reasons_unfit(leg) if not text.startswith(f"level {levels.SMOKE}")
     ]
     if why:
-        return "incomplete", "; ".join([*why, *leg["problems"]])[:1000]
+        return LegStatus.INCOMPLETE, "; ".join([*why, *leg["problems"]])[:1000]
     unexpected = LegSummary.of(leg).unexpected
     if unexpected:
-        return "failed", f"{unexpected} results are unexpected"
+        return LegStatus.FAILED, f"{unexpected} results are unexpected"
     if leg["exit"] == UNEXPECTED:
-        return "failed", "; ".join(leg["problems"])[:1000] or "the expectations are wrong"
-    return (
-        ("passed", "") if leg["exit"] == OK else ("incomplete", f"the run ended with exit code {leg['exit']}")
-    )
+        return LegStatus.FAILED, "; ".join(leg["problems"])[:1000] or "the expectations are wrong"
+    if leg["exit"] != OK:
+        return LegStatus.INCOMPLETE, f"the run ended with exit code {leg['exit']}"
+    return LegStatus.PASSED, ""

@@ -24,9 +24,9 @@ _WAIVABLE = (Verdict.FAIL.value, Verdict.XFAIL.value, Verdict.CRASH.value, Verdi
 class LevelAssessment:
     """The required results of a level, sorted by their outcome in a leg.
 
-    ``unfit`` lists the reasons why the leg supports no level at all. ``missing`` groups the ids of results
-    that do not pass by their defect. ``not_claimed`` groups ids by the declaration of the target file that
-    excludes them. The largest groups come first.
+    ``unfit`` lists the reasons why the leg supports no level at all. ``missing`` maps a defect to the ids of
+    the results that do not pass because of it. ``not_claimed`` maps a declaration of the target file to the
+    ids of the results that it excludes. In both, the largest groups come first.
     """
 
     demand: LevelRequirements
@@ -98,7 +98,7 @@ def assess_level(leg: Leg, manifest: Manifest, level: str) -> LevelAssessment:
         if reason is not None:
             row = rows.get(name)
             # [unsupported] declares a clean refusal. Any other verdict is a defect.
-            refused = row is None or row["verdict"] in _REFUSED or _excused(row, demand, name)
+            refused = row is None or row["verdict"] in _REFUSED or _is_covered_by_waivers(row, demand, name)
             if refused or not reason.startswith("unsupported "):
                 not_claimed[reason].append(name)
             else:
@@ -107,12 +107,12 @@ def assess_level(leg: Leg, manifest: Manifest, level: str) -> LevelAssessment:
             continue
         row = rows.get(name)
         undeclared_dtype = _undeclared_dtype(row, declaration)
-        defect = _defect(row, demand, entry)
+        defect = _defect_of_result(row, demand, entry)
         if undeclared_dtype is not None:
             not_claimed[f"dtype {undeclared_dtype}"].append(name)
         elif defect is None:
             passed.append(name)
-        elif row is not None and _excused(row, demand, name):
+        elif row is not None and _is_covered_by_waivers(row, demand, name):
             waived.append(name)
         else:
             missing[defect].append(name)
@@ -144,7 +144,7 @@ def reasons_unfit(leg: Leg) -> Iterator[str]:
     count = leg["missing"]["count"]
     lost = not leg["complete"] or count or leg["exit"] not in (exit_codes.OK, exit_codes.UNEXPECTED)
     # If only other shards are missing, shard_reason reports it below.
-    if lost and not (merge.missing_shards(leg) and merge.before_merge(leg)["complete"] and not count):
+    if lost and not (merge.missing_shards(leg) and merge.as_before_merge(leg)["complete"] and not count):
         yield f"the run is not complete{f', {count} results are missing' if count else ''}"
     if leg["selection"] is not None:
         yield f"the run was restricted with -k {leg['selection']!r}"
@@ -161,16 +161,16 @@ def reasons_unfit(leg: Leg) -> Iterator[str]:
         yield f"the run loaded extra modules ({', '.join(map(str, extra))}), which can change any verdict"
     if leg["level"] == levels.SMOKE:
         yield "level smoke is a quick selection and cannot be certified"
-    yield from _consistent(leg)
+    yield from _summary_errors(leg)
 
 
 def shard_reason(leg: Leg) -> str:
-    """Return the reason why a shard supports no level."""
+    """Return the reason ``the run is shard I/N…`` for a leg that is one shard of a run."""
     return f"the run is shard {leg['shard']}; merge all shards first"
 
 
-def _consistent(leg: Leg) -> Iterator[str]:
-    """Yield an error for each summary of a leg that differs from the recomputed one."""
+def _summary_errors(leg: Leg) -> Iterator[str]:
+    """Yield an error for each count of the leg's summary that differs from the count of its rows."""
     judgement = LegSummary.of(leg)
     if leg["planned"] != len(judgement.rows):
         yield f"{leg['planned']} results were planned, but the leg has {len(judgement.rows)} rows"
@@ -182,7 +182,7 @@ def _consistent(leg: Leg) -> Iterator[str]:
         yield f"the oracle returned different values when it was run again: {leg['oracle']['differences'][0]}"
 
 
-def _defect(row: ResultRow | None, demand: LevelRequirements, entry: RequiredResult) -> str | None:
+def _defect_of_result(row: ResultRow | None, demand: LevelRequirements, entry: RequiredResult) -> str | None:
     """Return the defect of a claimed result as a text to group by, or None if the result passes."""
     if row is None:
         return "no result"
@@ -201,18 +201,20 @@ def _defect(row: ResultRow | None, demand: LevelRequirements, entry: RequiredRes
 
 
 def _undeclared_dtype(row: ResultRow | None, declaration: Declaration) -> str | None:
-    """Return the undeclared dtype because of which nothing of a result was checked, or None.
+    """Return the undeclared dtype because of which the suite checked nothing of a result, or None.
 
-    This also applies to results in the floor of a level: ``value/double@float32`` needs float64, although
-    the level requires only float32.
+    This also applies to results that the level requires independently of declarations:
+    ``value/double@float32`` needs float64, although the level requires only float32.
     """
     if row is None or row["verdict"] != Verdict.UNSUPPORTED.value:
         return None
     return next((name for name in row.get("undeclared", ()) if name not in declaration.dtypes), None)
 
 
-def _excused(row: ResultRow, demand: LevelRequirements, name: str) -> bool:
-    """Return True if waivers cover every kind of failure of a row: torch itself causes these failures."""
+def _is_covered_by_waivers(row: ResultRow, demand: LevelRequirements, name: str) -> bool:
+    """Return True if a waiver covers every failure kind of a row, because torch itself causes these
+    failures.
+    """
     kinds = {failure["kind"] for failure in row.get("failures", ())}
     return row["verdict"] in _WAIVABLE and bool(kinds) and kinds <= demand.waived.get(name, frozenset())
 

@@ -1,4 +1,4 @@
-"""Compute the progress of each leg toward its next level, for the opening of a report."""
+"""Compute the progress of each leg toward its next level, which a report shows at its top."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def _detection_text(certificate: Certificate) -> str:
     power = LevelScore(
         detection["killed"], detection["of"], detection["killed_called"], detection["of_called"]
     )
-    return f"mutation score of the level: {power.words()} (measured on {detection['measured_on']})"
+    return f"mutation score of the level: {power.describe()} (measured on {detection['measured_on']})"
 
 
 def _table_text(values: Mapping[str, object]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.errors import UsageError
-from conformance.matrix.collect import GOOD
+from conformance.matrix.collect import GOOD, CellStatus
 from conformance.model.records import Leg
 from conformance.results import diff
 from conformance.results import document as results
@@ -26,15 +26,16 @@ SEARCHED = 30
 class CellChange:
     """A cell in two runs.
 
-    ``was`` and ``now`` are its statuses; ``was`` is None if no earlier run has the cell. ``regressed`` has
-    the first ids of regressed results, ``count`` their number.
+    ``was`` and ``now`` are the statuses of the cell in the earlier and the later run; ``was`` is None if no
+    earlier run has the cell. ``count`` is the number of regressed results, and ``regressed`` has the ids of
+    the first ones.
     """
 
     id: str
     build: str
     mode: str
-    was: str | None
-    now: str
+    was: CellStatus | None
+    now: CellStatus
     torch: str
     text: str
     regressed: tuple[str, ...] = ()
@@ -74,8 +75,8 @@ def compare_cells(before: Sequence[Path], after: Path) -> list[CellChange]:
                 id=name,
                 build=str(outcome["cell"]["build"]),
                 mode=str(outcome["cell"]["mode"]),
-                was=str(earlier[0][1]["status"]) if earlier else None,
-                now=str(outcome["status"]),
+                was=CellStatus(earlier[0][1]["status"]) if earlier else None,
+                now=CellStatus(outcome["status"]),
                 torch=str(outcome["torch"] or "unknown"),
                 text=str(outcome["text"]),
                 regressed=tuple(regressed[:NAMED]),
@@ -86,10 +87,10 @@ def compare_cells(before: Sequence[Path], after: Path) -> list[CellChange]:
 
 
 def earlier_runs(folder: Path, backend: str, *, other_than: str = "") -> list[Path]:
-    """Return the newest runs of a backend that have a table of cells, the newest first.
+    """Return the folders of a backend's newest runs that have a table of cells, the newest first.
 
-    ``folder`` is a checkout of the results branch. Runs of the workflow run ``other_than`` are excluded,
-    because it is the run to compare.
+    ``folder`` is a checkout of the results branch. ``other_than`` is the workflow run whose results are being
+    compared; its own runs on the branch are excluded.
     """
     runs = sorted((path.parent for path in (folder / backend).glob("*/matrix.json")), reverse=True)
     return [run for run in runs if not other_than or run.name.split("-")[1:2] != [other_than]][:SEARCHED]
@@ -121,7 +122,7 @@ def _leg_of_outcome(legs: dict[tuple[str, str], Leg], outcome: Any) -> Leg | Non
 
 def _regressed_ids(old: Leg | None, new: Leg | None) -> list[str]:
     if old is None or new is None or not old["results"] or not new["results"]:
-        return []  # a cell without results is reported by its status, not by the ids of all results
+        return []  # the status of a cell without results already reports the loss of all results
     try:
         report = diff.compare_runs([old], [new])
     except UsageError:

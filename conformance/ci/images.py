@@ -16,7 +16,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _HOST = re.compile(r"[a-z0-9][a-z0-9.-]*(:\d{1,5})?")
 _REPOSITORY = re.compile(r"[a-z0-9]+([._/-][a-z0-9]+)*")
 _VERSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,60}")
-#: Registries on this machine. They are accessed by plain HTTP, as by Docker.
+#: Matches registries on this machine. Like Docker, this module accesses them by plain HTTP.
 _LOCAL = re.compile(r"(localhost|127\.0\.0\.1)(:\d+)?")
 #: Matches the message in a line of skopeo's log.
 _MESSAGE = re.compile(r'\bmsg=("(?:[^"\\]|\\.)*")')
@@ -27,11 +27,11 @@ def push_image(
 ) -> tuple[str, str]:
     """Push a saved image as ``REGISTRY/REPOSITORY:VERSION-TAG``; return its name without tag, and its digest.
 
-    ``token`` is passed to the login on standard input. The login stays in Docker's settings, as after 'docker
-    login', because the step that signs the digest needs it. Raise UsageError if the registry rejects the
-    push.
+    ``token`` is passed to skopeo on standard input. The login is kept in Docker's settings, as after 'docker
+    login', because the workflow step that signs the digest needs the login. Raise UsageError if the registry
+    rejects the push.
     """
-    repository = repository.lower()  # as registries require
+    repository = repository.lower()  # registries require lower case
     for option, value, pattern in (
         ("registry", registry, _HOST),
         ("repository", repository, _REPOSITORY),

@@ -1,4 +1,6 @@
-"""Make the environment of a cell: install torch, the suite and the backend, and check torch afterwards."""
+"""Make the Python environment of a cell: install torch, the suite and the backend, and check torch
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def install_with_constraints(installed: Installed, requirements: Sequence[str]) 
 
 
 def install_suite(installed: Installed, wheel: Path) -> None:
-    """Install the suite and its requirements. A different commit of the same version is replaced."""
+    """Install the suite and its requirements. If a different commit of the suite with the same version is
+    installed, it is replaced.
+    """
     install_with_constraints(installed, [str(wheel)])
     pip_install(installed.python, "--no-deps", "--force-reinstall", str(wheel))
 
@@ -82,7 +86,7 @@ def install_suite(installed: Installed, wheel: Path) -> None:
 def check_torch(installed: Installed) -> str | None:
     """Return an error sentence if torch differs from the recorded build, else None."""
     before = torch_guard.read_record(installed.record)
-    located = describe.locate(installed.python)
+    located = describe.find_torch(installed.python)
     if located.site is None:
         return f"torch was removed: it was {before.name()}; start over"
     return torch_guard.torch_problem(before, Path(located.site), str(installed.constraints))

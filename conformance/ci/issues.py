@@ -18,7 +18,7 @@ MOST = 30
 
 @dataclasses.dataclass(frozen=True)
 class Action:
-    """The action taken for a cell."""
+    """An action for a cell: ``done`` says whether its issue ``number`` was opened, updated or closed."""
 
     cell: str
     done: str
@@ -55,7 +55,7 @@ def update_issues(
 ) -> list[Action]:
     """Open, update and close the issues of all cells, and return the actions.
 
-    The issue of a cell that is not good, but did not regress since the previous run, stays unchanged. Raise
+    If a cell is not good, but did not regress since the previous run, its issue is unchanged. Raise
     UsageError if a call to GitHub fails.
     """
     open_issues = {

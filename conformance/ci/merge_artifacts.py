@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conformance.errors import UsageError
 from conformance.matrix import collect, table
-from conformance.matrix.collect import CellOutcome
+from conformance.matrix.collect import CellOutcome, CellStatus
 from conformance.matrix.plan import Cell
 from conformance.report import output_files
 from conformance.results import merge
@@ -33,10 +33,11 @@ def artifact_name(name: str, cell: str, attempt: str) -> str:
 def copy_artifacts(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> list[str]:
     """Copy the newest attempt of each cell's artifact to ``output/legs/ID``; return notes on omitted files.
 
-    Artifacts are untrusted: only the known files are copied, and neither links nor large files.
+    Artifacts are untrusted. Therefore only the files in ``TAKEN`` are copied, unless they are links or too
+    large.
     """
     notes = []
-    folders = _folders(downloaded)
+    folders = _artifact_folders(downloaded)
     for cell in cells:
         pattern = re.compile(re.escape(f"{name}-leg-{cell.id}-") + r"(\d{1,6})")
         attempts = sorted(
@@ -63,7 +64,7 @@ def copy_artifacts(cells: Sequence[Cell], downloaded: Path, output: Path, name: 
     return notes
 
 
-def _folders(downloaded: Path) -> list[tuple[str, Path]]:
+def _artifact_folders(downloaded: Path) -> list[tuple[str, Path]]:
     """Return the names and the folders of the downloaded artifacts.
 
     A single artifact may lie in ``downloaded`` itself. The file ``NAMED`` then contains its name.
@@ -83,9 +84,9 @@ def merge_artifacts(
 ) -> tuple[list[CellOutcome], bool]:
     """Merge the artifacts of all cells into ``output``.
 
-    The function writes ``legs/``, ``matrix.json``, ``matrix.md`` and the merged results of all legs, refused
-    legs included. It returns the outcomes of the cells, and True if results were written. Raise UsageError if
-    the output folder is not empty.
+    The function writes ``legs/``, ``matrix.json``, ``matrix.md`` and the merged results of all legs,
+    including legs that were refused. It returns the outcomes of the cells, and whether merged results were
+    written. Raise UsageError if the output folder is not empty.
     """
     if output.exists() and any(output.iterdir()):
         raise UsageError(f"{output} is not empty; choose a folder that does not exist")
@@ -96,7 +97,7 @@ def merge_artifacts(
     legs = []
     cell_of_leg: dict[tuple[str, str], str] = {}
     for outcome in outcomes:
-        if outcome.status == "missing" or outcome.torch is None:  # refused legs are merged
+        if outcome.status is CellStatus.MISSING or outcome.torch is None:  # refused legs are merged
             continue
         for leg in output_files.read_legs(output / "legs" / outcome.cell.id):
             if (leg["mode"], leg["level"]) != (outcome.cell.mode, outcome.cell.level):

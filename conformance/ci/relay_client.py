@@ -32,7 +32,8 @@ _ANSWER = 10_000
 class RelayResponse:
     """The response of the relay.
 
-    ``accepted`` is False if the repository is not at L2 or above in its allowlist.
+    ``accepted`` is False if the relay ignored the callback, because its allowlist does not have this
+    repository at level L2 or above.
     """
 
     status: int
@@ -74,7 +75,7 @@ def send_callback(
         headers={"Content-Type": "application/json", "Authorization": f"Bearer {token}"},
         method="POST",
     )
-    status, response_body = _exchange(request, url, deadline)
+    status, response_body = _status_and_body_before_deadline(request, url, deadline)
     response_text = printable(response_body.decode(errors="replace")).replace(token, "<token>").strip()[:300]
     if 200 <= status < 300:
         return RelayResponse(status, not _is_ignored(response_body), response_text)
@@ -90,20 +91,22 @@ def _is_local(url: str) -> bool:
     return re.fullmatch(r"http://(127\.0\.0\.1|localhost)(:\d+)?(/\S*)?", url) is not None
 
 
-def _exchange(request: urllib.request.Request, url: str, deadline: float) -> tuple[int, bytes]:
+def _status_and_body_before_deadline(
+    request: urllib.request.Request, url: str, deadline: float
+) -> tuple[int, bytes]:
     """Return the status and the body of the response.
 
     A thread enforces the deadline, because each received byte restarts the time limit of a socket.
     """
     outcomes: list[tuple[int, bytes] | BaseException] = []
 
-    def run() -> None:
+    def append_outcome() -> None:
         try:
-            outcomes.append(_open(request))
+            outcomes.append(_status_and_body(request))
         except BaseException as error:
             outcomes.append(error)
 
-    thread = threading.Thread(target=run, daemon=True)
+    thread = threading.Thread(target=append_outcome, daemon=True)
     thread.start()
     thread.join(deadline)
     if not outcomes:
@@ -112,7 +115,7 @@ def _exchange(request: urllib.request.Request, url: str, deadline: float) -> tup
     if isinstance(outcome, (OSError, http.client.HTTPException, ValueError)):
         reason = getattr(outcome, "reason", outcome)
         timed_out = isinstance(reason, (TimeoutError, socket.timeout))
-        # Only the name of the error: its text may quote the request with the token.
+        # Report only the name of the error, because its text may quote the request with the token.
         why = "no response in time" if timed_out else type(reason).__name__
         raise Unavailable(f"the relay at {url} cannot be reached ({why})") from None
     if isinstance(outcome, BaseException):
@@ -120,17 +123,17 @@ def _exchange(request: urllib.request.Request, url: str, deadline: float) -> tup
     return outcome
 
 
-def _open(request: urllib.request.Request) -> tuple[int, bytes]:
+def _status_and_body(request: urllib.request.Request) -> tuple[int, bytes]:
     opener = urllib.request.build_opener(_NoRedirectHandler)
     try:
         with opener.open(request, timeout=SECONDS) as response:
-            return response.status, _read(response)
+            return response.status, _read_limited(response)
     except urllib.error.HTTPError as error:
         with error:
-            return error.code, _read(error)
+            return error.code, _read_limited(error)
 
 
-def _read(response: IO[bytes]) -> bytes:
+def _read_limited(response: IO[bytes]) -> bytes:
     return response.read(_ANSWER)
 
 

@@ -1,6 +1,7 @@
-"""Read and update the results branch: append-only folders ``BACKEND/RUN``, and the site's store.
+"""Read and update the results branch, which contains append-only folders ``BACKEND/RUN`` and the site's
+store.
 
-The module needs only git.
+This module runs only git.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from conformance.site.submissions import LARGEST
 BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 #: The files of a run on the branch. Only matrix runs have ``matrix.json``.
 FILES = ("results.json", "provenance.json", "matrix.json")
-#: The maximum number of fetched runs of a backend, the newest by name. The branch keeps all runs.
+#: At most this number of runs of a backend is fetched: the newest by name. The branch keeps all runs.
 KEPT = 60
-#: The folder of the site's store on the branch. It is hidden, so that it cannot be a backend.
+#: The folder of the site's store on the branch. The name begins with a dot, so that it cannot be a backend's.
 STORE = ".store"
 _TRIES = 5
 
@@ -87,15 +88,15 @@ def write_run_entry(
 def add_runs(repository: str, branch: str, source: Path, token: str = "") -> str:
     """Add all runs of ``source/BACKEND/RUN`` to the results branch in one commit, and return the commit hash.
 
-    If another publisher pushes at the same time, the push is retried on top of its commit. The token is
-    passed to git in an environment variable, not on the command line. Raise UsageError if a run exists with
-    different results, or the push is rejected.
+    If someone else pushes at the same time, the push is retried on top of that commit. The token is passed to
+    git in an environment variable, not on the command line. Raise UsageError if the branch has one of the
+    runs with different results, or if the push is rejected.
     """
     runs = sorted(path for path in source.glob("*/*") if path.is_dir())
     if not runs:
         raise UsageError(f"{source} contains no run; it must contain folders BACKEND/RUN")
 
-    def change(git: _Git) -> str:
+    def add_runs_to_index(git: _Git) -> str:
         new = [run for run in runs if not _is_on_branch(git, run)]
         for run in new:
             path = f"{run.parent.name}/{run.name}"
@@ -103,7 +104,7 @@ def add_runs(repository: str, branch: str, source: Path, token: str = "") -> str
             git("add", "--", path)
         return f"{len(runs)} runs of {runs[0].parent.name}" if new else ""
 
-    return _commit_and_push(repository, branch, token, change)
+    return _commit_and_push(repository, branch, token, add_runs_to_index)
 
 
 def replace_site_store(repository: str, branch: str, source: Path, token: str = "") -> str:
@@ -117,20 +118,20 @@ def replace_site_store(repository: str, branch: str, source: Path, token: str = 
             f"{source} is not a store; create one with 'conformance site RESULTS --store {source}'"
         )
 
-    def change(git: _Git) -> str:
+    def replace_store_in_index(git: _Git) -> str:
         git("rm", "-r", "--quiet", "--cached", "--ignore-unmatch", "--", STORE)
         shutil.copytree(source, git.folder / STORE)
         git("add", "--force", "--", STORE)
         return "" if git.ok("diff", "--cached", "--quiet", "HEAD") else "The store of the site"
 
-    return _commit_and_push(repository, branch, token, change)
+    return _commit_and_push(repository, branch, token, replace_store_in_index)
 
 
 def _commit_and_push(repository: str, branch: str, token: str, change: Callable[[_Git], str]) -> str:
     """Commit a change on the newest commit of the branch, push it, and return the commit hash.
 
-    ``change`` adds its files to the index and returns the commit message, or an empty text without a change.
-    The push is retried if the branch moved.
+    ``change`` adds its files to the index and returns the commit message, or an empty text if there is
+    nothing to commit. The push is retried if the branch has a new commit.
     """
     if not BRANCH.fullmatch(branch):
         raise UsageError(f"{branch!r} is not a name of a branch of results; use letters, digits and dashes")
@@ -142,13 +143,13 @@ def _commit_and_push(repository: str, branch: str, token: str, change: Callable[
             git("remote", "add", "origin", repository)
             if _fetch_into_index(
                 git, branch
-            ):  # into the index only: files of earlier runs are not checked out
+            ):  # read the tree into the index only, so that files of earlier runs are not checked out
                 git("update-ref", f"refs/heads/{branch}", "FETCH_HEAD")
                 git("read-tree", "FETCH_HEAD")
             git("symbolic-ref", "HEAD", f"refs/heads/{branch}")
             message = change(git)
             if not message:
-                return git("rev-parse", "HEAD").strip()  # the branch has everything already
+                return git("rev-parse", "HEAD").strip()  # the branch already has all files
             git("commit", "--quiet", "-m", message)
             if git.ok("push", "--quiet", "origin", f"HEAD:refs/heads/{branch}"):
                 return git("rev-parse", "HEAD").strip()
@@ -189,7 +190,9 @@ def fetch_branch(
 
 
 def _fetch_into_index(git: _Git, branch: str) -> bool:
-    """Fetch the branch without its files if the server supports that. Return False if it does not exist."""
+    """Fetch the branch, without file contents if the server supports that, and read its tree into the index.
+    Return False if the branch does not exist.
+    """
     if not git("ls-remote", "--heads", "origin", f"refs/heads/{branch}").strip():
         return False
     git("fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", branch)
@@ -197,9 +200,9 @@ def _fetch_into_index(git: _Git, branch: str) -> bool:
 
 
 def _is_on_branch(git: _Git, run: Path) -> bool:
-    """Return True if the branch already has a run with equal results.
+    """Return True if the branch already has this run with equal results.
 
-    Raise UsageError if the branch has the run with different results.
+    Raise UsageError if the branch has this run with different results.
     """
     path = f"{run.parent.name}/{run.name}"
     listed = git("ls-files", "--stage", "--", f"{path}/results.json").split()
@@ -219,7 +222,7 @@ def _copy_run(run: Path, target: Path) -> None:
 
 
 class _Git:
-    """Run git in a folder, with the suite as author instead of the user."""
+    """Runs git in a folder. The author of commits is the suite and not the user."""
 
     def __init__(self, folder: Path, token: str) -> None:
         self.folder = folder

@@ -17,7 +17,7 @@ def summary_markdown(legs: Sequence[Leg], job: str) -> str:
     lines = [f"### {escape_markdown(job)}", "", "| leg | level | exit | results |", "|---|---|---|---|"]
     for leg in legs:
         totals = ", ".join(f"{count} {verdict}" for verdict, count in leg["totals"].items() if count)
-        lines.append(_row(leg_title(leg), leg["level"], leg["exit"], totals or "none"))
+        lines.append(_table_row(leg_title(leg), leg["level"], leg["exit"], totals or "none"))
     for leg in legs:
         wrong = [row for row in leg["results"] if Verdict(row["verdict"]).unexpected]
         problems = [str(problem) for problem in leg["problems"]]
@@ -42,5 +42,5 @@ def leg_title(leg: Leg) -> str:
     return f"{leg['target']['name']}, {leg['mode']}, torch {leg['torch']}"
 
 
-def _row(*cells: object) -> str:
+def _table_row(*cells: object) -> str:
     return f"| {' | '.join(escape_markdown(str(cell)) for cell in cells)} |"

@@ -1,7 +1,7 @@
-"""Fetch and verify the results of vendors from the workflows in the registry.
+"""Fetch and verify the results of vendors' workflows, which the registry lists.
 
-The publisher fetches results on its own schedule: a run of a vendor cannot trigger it. The provenance comes
-from GitHub and the registry, never from a file of the vendor.
+The publisher runs this on a schedule; a vendor's run cannot start it. The provenance record is made from data
+of GitHub and the registry, never from a file of the vendor.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def pull_new_runs(backend: Backend, into: Path, present: Path, today: datetime.d
 
 
 def _reason_not_vendor_run(run: Any, backend: Backend, branch: str) -> str:
-    """Return the reason why a run is not the vendor's own, or the empty string."""
+    """Return the reason why a workflow run is not a run of the vendor's own code, or an empty text."""
     if run.get("path", "").partition("@")[0] != backend.workflow:
         return f"it is of workflow {str(run.get('path'))[:100]}"
     if (run.get("head_repository") or {}).get("full_name") != backend.repository:

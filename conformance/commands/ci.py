@@ -1,4 +1,4 @@
-"""``conformance ci``: the steps of the workflows. ``conformance.ci`` implements them."""
+"""``conformance ci``: run one step of a GitHub workflow. Package ``conformance.ci`` implements the steps."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser("ci", help="the steps of the workflows (docs/workflows.md)")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    _plan_options(actions)
-    _install_options(actions)
-    _result_options(actions)
-    _publish_options(actions)
+    _add_plan_commands(actions)
+    _add_install_commands(actions)
+    _add_result_commands(actions)
+    _add_publish_commands(actions)
 
 
-def _plan_options(actions: Any) -> None:
+def _add_plan_commands(actions: Any) -> None:
     command = actions.add_parser("plan", help="check the inputs of a workflow, and plan its matrix")
     common.add_target(command)
     command.add_argument("--builds", required=True, metavar="WORDS", help="SPEC[:KIND[:LEVEL]] …")
@@ -53,7 +53,7 @@ def _plan_options(actions: Any) -> None:
     command.add_argument("--level", default="smoke")
     command.add_argument("--name", default="conformance", help="prefix of the names of all artifacts")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
-    command.set_defaults(execute=_plan)
+    command.set_defaults(execute=_execute_plan)
 
     command = actions.add_parser("template", help="write the workflow for a vendor's own runner")
     command.add_argument("--suite", required=True, metavar="OWNER/NAME@COMMIT", help="this project, pinned")
@@ -66,10 +66,10 @@ def _plan_options(actions: Any) -> None:
     command.add_argument("--modes", default="eager", metavar="M[,M]", help="(default: eager)")
     command.add_argument("--level", default="core", help="(default: core)")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
-    command.set_defaults(execute=_template)
+    command.set_defaults(execute=_execute_template)
 
 
-def _install_options(actions: Any) -> None:
+def _add_install_commands(actions: Any) -> None:
     command = actions.add_parser("environment", help="make an environment for a cell: torch, suite, backend")
     command.add_argument("plan", type=Path)
     command.add_argument("--cell", required=True, metavar="ID")
@@ -83,7 +83,7 @@ def _install_options(actions: Any) -> None:
     command.add_argument("--index", default="default", help="cpu, cu126, …: one of PyTorch's own indexes")
     command.add_argument("--python", default=sys.executable)
     command.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
-    command.set_defaults(execute=_environment)
+    command.set_defaults(execute=_execute_environment)
 
     command = actions.add_parser(
         "install", help="install the suite into an environment that has torch and the backend"
@@ -98,73 +98,75 @@ def _install_options(actions: Any) -> None:
         metavar="DIR",
         help="folder for the files of the torch guard",
     )
-    command.set_defaults(execute=_install)
+    command.set_defaults(execute=_execute_install)
 
 
-def _result_options(actions: Any) -> None:
+def _add_result_commands(actions: Any) -> None:
     command = actions.add_parser(
         "report", help="write the job summary of a run, and a callback for PyTorch's relay"
     )
     command.add_argument("folder", type=Path, metavar="DIR", help="output folder of a run")
     command.add_argument("--job", required=True, help="name of the job or leg")
-    command.set_defaults(execute=_report)
+    command.set_defaults(execute=_execute_report)
 
     command = actions.add_parser("gather", help="merge the artifacts of all legs; missing legs are reported")
     command.add_argument("plan", type=Path)
     command.add_argument("artifacts", type=Path, help="folder with one subfolder for each artifact")
     command.add_argument("--name", default="conformance")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
-    command.set_defaults(execute=_gather)
+    command.set_defaults(execute=_execute_gather)
 
 
-def _publish_options(actions: Any) -> None:
+def _add_publish_commands(actions: Any) -> None:
     command = actions.add_parser(
         "fetch", help="fetch the results branch; the folder stays empty if the branch does not exist"
     )
     command.add_argument("--branch", default="results")
-    command.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
+    command.add_argument("--repository", metavar="URL", help="(default: the repository of the workflow)")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     command.add_argument(
-        "--store", action="store_true", help="fetch the site's store, and only the runs that it lacks"
+        "--store",
+        action="store_true",
+        help="fetch the site's store, and only the runs that the store does not contain",
     )
-    command.set_defaults(execute=_fetch)
+    command.set_defaults(execute=_execute_fetch)
 
     command = actions.add_parser("keep", help="replace the site's store on the results branch")
     command.add_argument("folder", type=Path, metavar="STORE")
     command.add_argument("--branch", default="results")
-    command.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
-    command.set_defaults(execute=_keep)
+    command.add_argument("--repository", metavar="URL", help="(default: the repository of the workflow)")
+    command.set_defaults(execute=_execute_keep)
 
     command = actions.add_parser("store", help="add a run to the results branch")
     command.add_argument("folder", type=Path, metavar="DIR", help="output folder of 'gather'")
     command.add_argument("--backend", required=True, metavar="ID", help="id in the registry")
     command.add_argument("--branch", default="results")
-    command.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
-    command.set_defaults(execute=_store)
+    command.add_argument("--repository", metavar="URL", help="(default: the repository of the workflow)")
+    command.set_defaults(execute=_execute_store)
 
     command = actions.add_parser("pull", help="fetch new results of the registered vendors, and add them")
     command.add_argument("--branch", default="results")
     command.add_argument("--present", type=Path, required=True, metavar="DIR", help="checkout of the branch")
     command.add_argument("--registry", type=Path, default=registry.FOLDER, metavar="DIR")
-    command.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
-    command.set_defaults(execute=_pull)
+    command.add_argument("--repository", metavar="URL", help="(default: the repository of the workflow)")
+    command.set_defaults(execute=_execute_pull)
 
     command = actions.add_parser("push", help="push a saved image to a registry; outputs: name and digest")
     command.add_argument("file", type=Path)
     command.add_argument("--registry", default="ghcr.io")
     command.add_argument("--repository", required=True, metavar="OWNER/NAME")
     command.add_argument("--version", required=True)
-    command.set_defaults(execute=_push)
+    command.set_defaults(execute=_execute_push)
 
     command = actions.add_parser("issues", help="open or update one issue for each cell that regressed")
     command.add_argument("folder", type=Path, metavar="DIR", help="output folder of 'gather'")
     command.add_argument("--before", type=Path, required=True, metavar="DIR", help="checkout of the branch")
     command.add_argument("--backend", required=True, metavar="ID")
     common.add_target(command)
-    command.set_defaults(execute=_issues)
+    command.set_defaults(execute=_execute_issues)
 
 
-def _plan(arguments: argparse.Namespace) -> int:
+def _execute_plan(arguments: argparse.Namespace) -> int:
     file = target_file.load(arguments.target)
     _check_name(arguments.name)
     modes = arguments.modes.replace(",", " ").split() or list(file.modes)
@@ -187,7 +189,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _template(arguments: argparse.Namespace) -> int:
+def _execute_template(arguments: argparse.Namespace) -> int:
     text = template.render_workflow(
         suite=arguments.suite,
         target=arguments.target,
@@ -205,7 +207,7 @@ def _template(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _environment(arguments: argparse.Namespace) -> int:
+def _execute_environment(arguments: argparse.Namespace) -> int:
     cell = install.cell_of(arguments.plan, arguments.cell)
     index = None if arguments.index == "default" else arguments.index
     requirements = install.backend_requirements(arguments.backend, arguments.backend_wheels)
@@ -220,7 +222,7 @@ def _environment(arguments: argparse.Namespace) -> int:
     return _check_torch_and_set_outputs(installed, mode=cell.mode, level=cell.level, expect=cell.expect)
 
 
-def _install(arguments: argparse.Namespace) -> int:
+def _execute_install(arguments: argparse.Namespace) -> int:
     _check_wheel(arguments.suite)
     python = install.find_interpreter(arguments.python)
     installed = install.record_torch(python, arguments.output)
@@ -237,7 +239,7 @@ def _check_torch_and_set_outputs(installed: install.Installed, **outputs: str) -
     return 0
 
 
-def _report(arguments: argparse.Namespace) -> int:
+def _execute_report(arguments: argparse.Namespace) -> int:
     legs = output_files.read_legs(arguments.folder)
     server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
     repository, number = os.environ.get("GITHUB_REPOSITORY", ""), os.environ.get("GITHUB_RUN_ID", "0")
@@ -265,13 +267,15 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _relay_event() -> relay.Event:
-    """Return the event that the relay dispatched to start this workflow, else a nightly event."""
+    """Return the event with which the relay started this workflow; a nightly event if the relay did not start
+    it.
+    """
     if os.environ.get("GITHUB_EVENT_NAME") == "repository_dispatch":
         return relay.read_event(Path(os.environ.get("GITHUB_EVENT_PATH", "")))
     return relay.Event()
 
 
-def _gather(arguments: argparse.Namespace) -> int:
+def _execute_gather(arguments: argparse.Namespace) -> int:
     _check_name(arguments.name)
     cells = plan.read_plan(arguments.plan)
     outcomes, any_results = merge_artifacts.merge_artifacts(
@@ -286,9 +290,9 @@ def _gather(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _fetch(arguments: argparse.Namespace) -> int:
+def _execute_fetch(arguments: argparse.Namespace) -> int:
     exists = results_branch.fetch_branch(
-        _repository(arguments),
+        _repository_url(arguments),
         arguments.branch,
         arguments.output,
         os.environ.get("GH_TOKEN", ""),
@@ -299,16 +303,16 @@ def _fetch(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _keep(arguments: argparse.Namespace) -> int:
+def _execute_keep(arguments: argparse.Namespace) -> int:
     token = os.environ.get("GH_TOKEN", "")
     commit = results_branch.replace_site_store(
-        _repository(arguments), arguments.branch, arguments.folder, token
+        _repository_url(arguments), arguments.branch, arguments.folder, token
     )
     print(f"the store is on branch {arguments.branch}: {commit}")
     return 0
 
 
-def _store(arguments: argparse.Namespace) -> int:
+def _execute_store(arguments: argparse.Namespace) -> int:
     results = arguments.folder / "results.json"
     if not results.is_file():
         raise UsageError(f"{arguments.folder} has no results.json: no leg produced results")
@@ -320,14 +324,14 @@ def _store(arguments: argparse.Namespace) -> int:
             results, arguments.backend, origin, folder, matrix if matrix.is_file() else None
         )
         commit = results_branch.add_runs(
-            _repository(arguments), arguments.branch, folder, os.environ.get("GH_TOKEN", "")
+            _repository_url(arguments), arguments.branch, folder, os.environ.get("GH_TOKEN", "")
         )
     step_outputs.set_outputs(run=run_folder.name, commit=commit)
     print(f"{arguments.backend}/{run_folder.name} is on branch {arguments.branch} at {commit}")
     return 0
 
 
-def _pull(arguments: argparse.Namespace) -> int:
+def _execute_pull(arguments: argparse.Namespace) -> int:
     today = datetime.datetime.now(datetime.timezone.utc).date()
     lines = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -345,7 +349,7 @@ def _pull(arguments: argparse.Namespace) -> int:
                 lines.append(f"{backend.id}: {type(error).__name__}: {str(error)[:300]}")
         if any(folder.glob("*/*")):
             results_branch.add_runs(
-                _repository(arguments), arguments.branch, folder, os.environ.get("GH_TOKEN", "")
+                _repository_url(arguments), arguments.branch, folder, os.environ.get("GH_TOKEN", "")
             )
     print("\n".join(lines) or "nothing new from any vendor")
     step_outputs.add_summary(
@@ -354,7 +358,7 @@ def _pull(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _push(arguments: argparse.Namespace) -> int:
+def _execute_push(arguments: argparse.Namespace) -> int:
     user, token = os.environ.get("GITHUB_ACTOR", ""), os.environ.get("GH_TOKEN", "")
     name, digest = images.push_image(
         arguments.file, arguments.registry, arguments.repository, arguments.version, user, token
@@ -365,7 +369,7 @@ def _push(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _issues(arguments: argparse.Namespace) -> int:
+def _execute_issues(arguments: argparse.Namespace) -> int:
     repository = os.environ.get("GITHUB_REPOSITORY", "")
     if not github.REPOSITORY.fullmatch(repository):
         raise UsageError(f"GITHUB_REPOSITORY {repository!r} is not a repository; set it to OWNER/NAME")
@@ -374,7 +378,7 @@ def _issues(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"{arguments.before} does not exist; fetch the results branch with 'conformance ci fetch'"
         )
-    _check_backend(arguments.backend)
+    _check_backend_is_registered(arguments.backend)
     # The target is only quoted in the issue: its file may be in a different repository.
     before = cell_regressions.earlier_runs(arguments.before, arguments.backend, other_than=number)
     changes = cell_regressions.compare_cells(before, arguments.folder)
@@ -384,12 +388,12 @@ def _issues(arguments: argparse.Namespace) -> int:
     for action in done:
         print(f"{action.cell}: {action.done}{'' if action.number is None else f' #{action.number}'}")
     worse = [change for change in changes if change.worse]
-    since = before[0].name if before else "no run before"
-    print(f"{len(worse)} of {len(changes)} cells regressed since {since}")
+    since = f" since {before[0].name}" if before else ": there is no earlier run"
+    print(f"{len(worse)} of {len(changes)} cells regressed{since}")
     return 0
 
 
-def _repository(arguments: argparse.Namespace) -> str:
+def _repository_url(arguments: argparse.Namespace) -> str:
     if arguments.repository:
         return str(arguments.repository)
     server, name = (os.environ.get(f"GITHUB_{suffix}", "") for suffix in ("SERVER_URL", "REPOSITORY"))
@@ -398,7 +402,7 @@ def _repository(arguments: argparse.Namespace) -> str:
     return f"{server}/{name}"
 
 
-def _check_backend(name: str) -> None:
+def _check_backend_is_registered(name: str) -> None:
     backends = registry.load()
     if name not in backends:
         raise UsageError(f"the registry has no backend {name!r}; known are {', '.join(sorted(backends))}")

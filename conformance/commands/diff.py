@@ -78,7 +78,7 @@ def _leg_lines(pair: diff.Difference) -> Iterator[str]:
             yield f"    {change.id} ({change.verdicts()}): {change.how}"[:220]
         yield from _hidden_count_line(pair.changed)
     if pair.vanished:
-        why = f", which do not count: {pair.excuse}" if pair.excuse else ""
+        why = f", not counted as regressions because {pair.excuse}" if pair.excuse else ""
         yield f"  vanished{why}:"
         yield from _id_lines(pair.vanished)
     yield from _cause_lines("new and failing", [change for change in pair.added if _fails(change)], pair.new)

@@ -138,7 +138,7 @@ def _run_doctor(command: Sequence[str]) -> tuple[int, list[str]]:
     """Return the exit code and the output lines of the doctor, errors included."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.txt"
-        end = supervisor.run(command, log=log, limit=math.inf)
+        end = supervisor.run_command(command, log=log, limit=math.inf)
         return end.code, log.read_text(errors="replace").splitlines()
 
 

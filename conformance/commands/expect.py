@@ -76,7 +76,7 @@ def add(commands: Any) -> None:
 def execute_update(arguments: argparse.Namespace) -> int:
     """Print or write the proposed changes of the expectation files."""
     legs = output_files.read_legs(arguments.directory)
-    file = _target(arguments, legs)
+    file = _target_of_options_or_run(arguments, legs)
     until = arguments.until or str(datetime.date.today() + datetime.timedelta(days=expectation_targets.DAYS))
     if not entries.is_expiry(until):
         raise UsageError(f"--until {until!r} is neither a date like 2030-01-31 nor like 'torch 2.15'")
@@ -114,7 +114,7 @@ def execute_update(arguments: argparse.Namespace) -> int:
 def execute_check(arguments: argparse.Namespace) -> int:
     """Print the wrong entries and a summary. Return exit code 1 if an entry is wrong."""
     legs = output_files.read_legs(arguments.directory) if arguments.directory else []
-    file = _target(arguments, legs)
+    file = _target_of_options_or_run(arguments, legs)
     of_target = [leg for leg in legs if leg["target"]["name"] == file.name]
     if legs and not of_target:
         raise UsageError(f"the run has no results of target {file.name!r}; choose another run or target")
@@ -134,7 +134,7 @@ def execute_check(arguments: argparse.Namespace) -> int:
     return int(bool(mistakes))
 
 
-def _target(arguments: argparse.Namespace, legs: list[Leg]) -> target_file.TargetFile:
+def _target_of_options_or_run(arguments: argparse.Namespace, legs: list[Leg]) -> target_file.TargetFile:
     """Load the target of ``--target``, else the target of the run.
 
     Raise UsageError if the run has several targets, or its target is not part of the suite.

@@ -69,7 +69,8 @@ def explanation_lines(entry: Property, result_id: ResultId) -> Iterator[str]:
     cpu = target_file.load("cpu").target(entry.modes[0])
     subjects = {subject.name: subject for subject in catalogue.subjects(entry.subject_kind)}
     dtypes = entry.applies(cpu, subjects[result_id.case.subject])
-    # dtypes is empty for a property that the CPU has no results for (graphs): the device determines them.
+    # dtypes is empty if the CPU has no results for the property (graphs): then the device determines the
+    # dtypes.
     if dtypes and result_id.dtype not in dtypes:
         raise UsageError(
             f"{result_id.case} has no result for {result_id.dtype!r} on the CPU; it has {', '.join(dtypes)}"
@@ -80,7 +81,7 @@ def explanation_lines(entry: Property, result_id: ResultId) -> Iterator[str]:
         yield f"  documented: {documentation.page_url(entry.documentation)}"
     yield f"  level: {entry.level}, checked in {', '.join(entry.modes)}"
     if entry.capabilities:
-        yield f"  needs: {', '.join(entry.capabilities)} (a target that declares fewer may refuse)"
+        yield f"  needs: {', '.join(entry.capabilities)} (a target that does not declare them may refuse)"
     yield from _source_lines(entry)
     yield from _mutation_operator_lines(entry)
     yield f"  seed: {seed_of(result_id.case.subject, result_id.dtype)}"
@@ -89,7 +90,9 @@ def explanation_lines(entry: Property, result_id: ResultId) -> Iterator[str]:
 
 
 def _source_lines(entry: Property) -> Iterator[str]:
-    """Yield the source location of a property, then the program of a behaviour or the module's docstring."""
+    """Yield the source location of a property. Then yield the program of a behaviour; for other properties
+    the docstring of the module.
+    """
     from conformance.behaviours.behaviour import BEHAVIOURS
 
     behaviour = BEHAVIOURS.get(entry.name)

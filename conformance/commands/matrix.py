@@ -33,16 +33,16 @@ def add(commands: Any) -> None:
     command.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write to this file instead of printing"
     )
-    command.set_defaults(execute=_plan)
+    command.set_defaults(execute=_execute_plan)
 
     command = actions.add_parser("collect", help="write one table of all cells, missing ones included")
     command.add_argument("plan", type=Path, help="output of 'conformance matrix plan'")
     command.add_argument("folder", type=Path, help="folder with one results folder per cell, named by its id")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="folder to write to")
-    command.set_defaults(execute=_collect)
+    command.set_defaults(execute=_execute_collect)
 
 
-def _plan(arguments: argparse.Namespace) -> int:
+def _execute_plan(arguments: argparse.Namespace) -> int:
     file = target_file.load(arguments.target)
     modes = arguments.mode.split(",") if arguments.mode else list(file.modes)
     builds = [plan.RequestedBuild.parse(text) for text in arguments.build]
@@ -55,7 +55,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _collect(arguments: argparse.Namespace) -> int:
+def _execute_collect(arguments: argparse.Namespace) -> int:
     cells = plan.read_plan(arguments.plan)
     if not arguments.folder.is_dir():
         raise UsageError(f"{arguments.folder} does not exist; give the folder with the results of the cells")

@@ -30,7 +30,7 @@ def execute(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output
     _check_output(output, arguments.directories)
     parts = [(str(folder), leg) for folder in arguments.directories for leg in output_files.read_legs(folder)]
-    legs = merge.merge_legs(parts, assembled=_assembled(output, arguments.directories, parts))
+    legs = merge.merge_legs(parts, assembled=_are_legs_of_one_run(output, arguments.directories, parts))
     common.check_writable(output)
     output.mkdir(parents=True, exist_ok=True)
     document = output_files.write_reports(
@@ -62,10 +62,10 @@ def _check_output(output: Path, sources: list[Path]) -> None:
         results.read_results(output / "results.json")
 
 
-def _assembled(output: Path, sources: list[Path], parts: list[tuple[str, Leg]]) -> bool:
+def _are_legs_of_one_run(output: Path, sources: list[Path], parts: list[tuple[str, Leg]]) -> bool:
     """Return True if the parts are the legs of one run that used several environments.
 
-    Their folders then are ``OUT/legs/NAME``. If that run is a shard, the merged run is a shard too.
+    The folders of such legs are ``OUT/legs/NAME``. If the run is a shard, the merged run is a shard too.
     """
     inside = {folder.resolve().parent for folder in sources} == {(output / "legs").resolve()}
     return inside and all(Path(source).name == leg["name"] for source, leg in parts)

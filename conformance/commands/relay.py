@@ -64,7 +64,7 @@ def add(commands: Any) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Write the callback, and send it if ``--send`` gives an address."""
     _check_arguments(arguments)
-    body = _callback(arguments)
+    body = _callback_of_arguments(arguments)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(body, indent=1) + "\n")
     workflow = body["workflow"]
@@ -72,7 +72,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if "test_results" in workflow:
         print(", ".join(f"{count} {outcome}" for outcome, count in workflow["test_results"].items()))
     if arguments.send is not None:
-        _send(body, arguments)
+        _send_callback(body, arguments)
     return 0
 
 
@@ -85,10 +85,10 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
             )
     for address in (arguments.url, arguments.artifact_url or arguments.url):
         if not address.startswith("https://"):
-            raise UsageError(f"{address!r} is not an https address; give one")
+            raise UsageError(f"{address!r} is not an https address; give an https:// address")
 
 
-def _callback(arguments: argparse.Namespace) -> Callback:
+def _callback_of_arguments(arguments: argparse.Namespace) -> Callback:
     own = arguments.event in relay_callback.SELF_REPORTED
     occasion = Event(arguments.event) if own else relay.read_event(Path(arguments.event))
     now = datetime.datetime.now(datetime.timezone.utc)
@@ -100,16 +100,16 @@ def _callback(arguments: argparse.Namespace) -> Callback:
             )
         if arguments.job is None:
             raise UsageError("--job is missing; an in_progress callback needs the name of the job")
-        return relay.in_progress_callback(_job(arguments, arguments.job), occasion, now)
+        return relay.in_progress_callback(_job_of_arguments(arguments, arguments.job), occasion, now)
     if arguments.folder is None:
         raise UsageError("the folder of the run is missing; give it, or report --status in_progress")
     legs = output_files.read_legs(arguments.folder)
     return relay.completed_callback(
-        legs, _job(arguments, arguments.job or relay.job_name(legs)), occasion, now
+        legs, _job_of_arguments(arguments, arguments.job or relay.job_name(legs)), occasion, now
     )
 
 
-def _job(arguments: argparse.Namespace, job: str) -> Job:
+def _job_of_arguments(arguments: argparse.Namespace, job: str) -> Job:
     return Job(
         name=arguments.name,
         job=job,
@@ -121,7 +121,7 @@ def _job(arguments: argparse.Namespace, job: str) -> Job:
     )
 
 
-def _send(body: Callback, arguments: argparse.Namespace) -> None:
+def _send_callback(body: Callback, arguments: argparse.Namespace) -> None:
     try:
         answer = relay_client.send_callback(body, arguments.send, arguments.token_variable)
     except relay_client.Unavailable as error:

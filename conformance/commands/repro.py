@@ -83,7 +83,7 @@ def execute(arguments: argparse.Namespace) -> int:
     os.environ.update(file.variables(mode))
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     snippet = None if arguments.snippet in (None, "-") else Path(arguments.snippet)
-    return guarded_run.guarded(
+    return guarded_run.run_guarded(
         lambda watch: _run_in_this_process(arguments, file, mode, result_id, watch),
         arguments.timeout,
         snippet,
@@ -93,7 +93,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def _run_in_this_process(
     arguments: argparse.Namespace, file: Any, mode: str, result_id: ResultId, watch: guarded_run.Watch
 ) -> int:
-    """Run the result in this process, which a crash of the device may end."""
+    """Run the result in this process. A crash of the device ends the process."""
     faulthandler.enable()
 
     from conformance.device.bring_up import bring_up
@@ -124,12 +124,12 @@ def _run_in_this_process(
     if watch.again:
         from conformance.reproduction import crash_snippet
 
-        # The result ended the previous process, so every call is printed before it runs.
+        # The result ended the previous process. Now the snippet of each call is written before the call.
         return crash_snippet.run_with_trace(trial, watch, lambda text: print(text, flush=True))
     print(f"{result_id}: {entry.statement}", flush=True)
     with contextlib.suppress(DeviceUnusable):
         executor.run(Case(kind, entry.name, result_id.case.subject, (result_id.dtype,)))
-    watch.checked()
+    watch.report_checked()
     assert executor.last is not None
     available = executor.last.samples_available
     if arguments.sample is not None and not 0 <= arguments.sample < max(available, 1):

@@ -22,7 +22,7 @@ from conformance.results import document as results
 from conformance.results import run_folder
 from conformance.runner import leg as legs
 from conformance.runner import modes, multi_mode, resume
-from conformance.runner.child_environment import cores
+from conformance.runner.child_environment import usable_cores
 from conformance.target import file as target_file
 
 
@@ -105,7 +105,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
         output=(arguments.output or Path("conformance-out")).resolve(),
         level=level,
         shard=Shard.parse(arguments.shard or "1/1"),
-        workers=arguments.workers or cores(),
+        workers=arguments.workers or usable_cores(),
         select=arguments.select,
         samples=arguments.samples or "default",
         timeout=arguments.timeout or USUAL_LIMIT,
@@ -123,7 +123,7 @@ def execute(arguments: argparse.Namespace) -> int:
     chosen = request_of(arguments) if folder is None else _request_of_earlier_run(folder, arguments)
     common.check_writable(chosen.output)
     if folder is None:
-        run_folder.check_narrower(chosen)
+        run_folder.check_replaces_no_unrestricted_run(chosen)
     else:
         document = resume.finished_results(chosen, failed=failed)
         if document is not None:

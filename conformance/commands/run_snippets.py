@@ -15,8 +15,8 @@ from conformance.process_control import supervisor
 from conformance.process_control.child import How
 from conformance.report import causes, snippet_files, summary
 
-#: Time limits in seconds: of the result, and of the whole command. The whole includes a repetition of a
-#: result that ended its process, and one run of the snippet.
+#: Time limits in seconds: ``_RESULT`` for the result, ``_LIMIT`` for the whole command. The command may check
+#: the result a second time after a crash, and it runs the snippet once.
 _RESULT, _LIMIT = 120, 400
 
 
@@ -60,8 +60,11 @@ def _run_command(command: Sequence[str], log: Path) -> str:
     If the command takes longer than the limit, all processes that it started are stopped.
     """
     try:
-        end = supervisor.run(command, log=log, limit=_LIMIT, stdout=False)
-    except (OSError, ValueError) as error:  # the result id cannot be an argument, as with \0
+        end = supervisor.run_command(command, log=log, limit=_LIMIT, stdout=False)
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # the result id contains a null character
         return str(error)
     if end.how is How.TIMED_OUT:
         return f"it took more than {_LIMIT} s"

@@ -116,13 +116,13 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
     folders = [path for path in (arguments.results, arguments.store) if path is not None]
     for path in folders if arguments.output is not None else ():
         build.check_output(arguments.output, path)
-    if len(folders) == 2 and _contain_each_other(*folders) and not _hidden_in(folders[1], folders[0]):
+    if len(folders) == 2 and _contain_each_other(*folders) and not _is_hidden_in(folders[1], folders[0]):
         raise UsageError(
             f"the store {folders[1]} and the results {folders[0]} contain each other; choose another folder"
         )
 
 
-def _hidden_in(store: Path, results: Path) -> bool:
+def _is_hidden_in(store: Path, results: Path) -> bool:
     """Return True if the store is a hidden folder in the results folder, as on the results branch."""
     return store.name.startswith(".") and store.resolve().parent == results.resolve()
 

@@ -24,9 +24,9 @@ def add(commands: Any) -> None:
     command.add_argument(
         "wheel", nargs="?", type=Path, help="a wheel of torch (default: the installed torch)"
     )
-    _add_python(command)
+    _add_python_option(command)
     command.add_argument("--json", action="store_true")
-    command.set_defaults(execute=_describe)
+    command.set_defaults(execute=_execute_describe)
 
     command = actions.add_parser("abi", help="compare the C++ ABI of a backend with the ABI of torch")
     command.add_argument(
@@ -36,15 +36,15 @@ def add(commands: Any) -> None:
         "--package", metavar="NAME", help="import name of an installed backend, instead of a path"
     )
     command.add_argument("--torch", type=Path, metavar="WHEEL", help="(default: the installed torch)")
-    _add_python(command)
-    command.set_defaults(execute=_abi)
+    _add_python_option(command)
+    command.set_defaults(execute=_execute_abi)
 
     command = actions.add_parser("resolve", help="check a build specification, and download its wheel")
     command.add_argument("build", help="2.6.0, newest, nightly, path of a wheel, https://….whl#sha256=…")
     command.add_argument("--variant", help="one of PyTorch's own indexes: cpu, cu126, …")
     command.add_argument("--download", type=Path, metavar="DIR", help="download the wheel into this folder")
-    _add_python(command)
-    command.set_defaults(execute=_resolve)
+    _add_python_option(command)
+    command.set_defaults(execute=_execute_resolve)
 
     command = actions.add_parser("fork-like", help="repack a public build under the version label of a fork")
     command.add_argument("wheel", nargs="?", type=Path, metavar="WHEEL", help="public wheel of torch")
@@ -58,7 +58,7 @@ def add(commands: Any) -> None:
     )
     command.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     command.add_argument("--label", help="local version label (default: git and the commit of the wheel)")
-    command.set_defaults(execute=_fork_like)
+    command.set_defaults(execute=_execute_fork_like)
 
     command = actions.add_parser(
         "record", help="record the installed torch before other packages are installed"
@@ -70,17 +70,17 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--wheel", type=Path, help="the wheel that torch was installed from, for the constraint"
     )
-    _add_python(command)
-    command.set_defaults(execute=_record)
+    _add_python_option(command)
+    command.set_defaults(execute=_execute_record)
 
     command = actions.add_parser("check", help="exit with 1 if torch differs from the recorded build")
     command.add_argument("file", type=Path)
     command.add_argument("--constraints", metavar="FILE", help="constraints file to mention in the advice")
-    _add_python(command)
-    command.set_defaults(execute=_check)
+    _add_python_option(command)
+    command.set_defaults(execute=_execute_check)
 
 
-def _add_python(parser: argparse.ArgumentParser) -> None:
+def _add_python_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--python",
         default=sys.executable,
@@ -89,7 +89,7 @@ def _add_python(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _describe(arguments: argparse.Namespace) -> int:
+def _execute_describe(arguments: argparse.Namespace) -> int:
     if arguments.wheel is not None:
         build = describe.describe_wheel(arguments.wheel)
     else:
@@ -105,7 +105,7 @@ def _describe(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _abi(arguments: argparse.Namespace) -> int:
+def _execute_abi(arguments: argparse.Namespace) -> int:
     if (arguments.backend is None) == (arguments.package is None):
         raise UsageError("give either the path of a backend, or --package")
     if arguments.package is not None:
@@ -116,9 +116,9 @@ def _abi(arguments: argparse.Namespace) -> int:
         if arguments.torch
         else describe.describe_environment(arguments.python)
     )
-    print(f"{arguments.backend.name}: {built_for.words()}")
+    print(f"{arguments.backend.name}: {built_for.describe()}")
     print(f"torch {torch.version}: {torch.abi_evidence}")
-    wrong = abi.mismatch(arguments.backend.name, built_for, torch.version, abi.Abi(torch.abi))
+    wrong = abi.abi_mismatch_message(arguments.backend.name, built_for, torch.version, abi.Abi(torch.abi))
     if wrong is not None:
         print(wrong)
         return 1
@@ -130,7 +130,7 @@ def _abi(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _resolve(arguments: argparse.Namespace) -> int:
+def _execute_resolve(arguments: argparse.Namespace) -> int:
     request = build_spec.parse_build(arguments.build, arguments.variant)
     wheel = (
         build_spec.download_wheel(request, arguments.download, arguments.python)
@@ -141,7 +141,7 @@ def _resolve(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _fork_like(arguments: argparse.Namespace) -> int:
+def _execute_fork_like(arguments: argparse.Namespace) -> int:
     if (arguments.wheel is None) == (arguments.from_environment is None):
         raise UsageError("give either a wheel, or --from-environment")
     started = time.monotonic()
@@ -156,7 +156,7 @@ def _fork_like(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _record(arguments: argparse.Namespace) -> int:
+def _execute_record(arguments: argparse.Namespace) -> int:
     build = describe.describe_environment(arguments.python)
     line = torch_guard.constraint_line(describe.installed_version(arguments.python), arguments.wheel)
     torch_guard.write_record(build, arguments.file)
@@ -166,9 +166,9 @@ def _record(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check(arguments: argparse.Namespace) -> int:
+def _execute_check(arguments: argparse.Namespace) -> int:
     before = torch_guard.read_record(arguments.file)
-    environment = describe.locate(arguments.python)
+    environment = describe.find_torch(arguments.python)
     if environment.site is None:
         print(f"torch was removed: it was {before.name()}; install it again")
         return 1

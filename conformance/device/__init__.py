@@ -1,1 +1,1 @@
-"""Operations on the device under test in this process."""
+"""Operate the device under test in this process: bring it up, compile, capture, profile and probe."""

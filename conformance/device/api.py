@@ -1,4 +1,4 @@
-"""Streams and events of a target, by torch's device-generic classes."""
+"""Use streams, events, memory and the profiler of a target through torch's device-generic API."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from conformance.device import profiler
 from conformance.model.profiler_trace import ProfilerTrace
 from conformance.target.target import Target
 
-#: Seconds of work to queue on a stream so that it has pending work. The longer ones are for a slow host.
+#: Seconds of work that are queued on a stream to make it busy. The longer delays are tried if the host is
+#: slow.
 DELAYS = (0.1, 0.5, 2.0)
 
 
 class DeviceApi:
-    """The parts of a device's API that properties use. Tests replace it by a faulty one."""
+    """The parts of a device's API that properties use. Tests replace the class by one with an injected
+    fault.
+    """
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -37,7 +40,7 @@ class DeviceApi:
 
     @contextlib.contextmanager
     def on(self, stream: Any) -> Iterator[None]:
-        """Make a stream the current stream of this thread inside the block."""
+        """Make a stream the current stream of this thread inside this context."""
         before = torch.accelerator.current_stream()
         torch.accelerator.set_stream(stream)
         try:
@@ -46,8 +49,8 @@ class DeviceApi:
             torch.accelerator.set_stream(before)
 
     def delay(self, seconds: float) -> bool:
-        """Queue work of about that length on the current stream; return False if the target has no hook for
-        it.
+        """Queue work that takes about ``seconds`` on the current stream. Return False if the target has no
+        hook ``delay``.
         """
         hook = self.target.hook("delay")
         if hook is None:
@@ -64,7 +67,7 @@ class DeviceApi:
         return int(torch.accelerator.memory_allocated(self.target.device))
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
-        """Return the profiler trace of some work on the device."""
+        """Run ``work`` on the device and return its profiler trace."""
         return profiler.profile_work(self.target, work)
 
     def memory_history(self) -> profiler.MemoryHistory:
@@ -88,8 +91,8 @@ class DeviceApi:
         return tensor.cpu()
 
     def waits(self) -> Mapping[str, Callable[[Any, Any], None]]:
-        """Return the functions by which the host can wait for a stream, by name. Each receives a stream and
-        an event at its end.
+        """Return, by name, the functions by which the host can wait for a stream. Each function is called
+        with a stream and an event that was recorded at the end of the stream's work.
         """
         ways: dict[str, Callable[[Any, Any], None]] = {
             "Stream.synchronize": lambda stream, event: stream.synchronize(),
@@ -111,17 +114,17 @@ def device_api(target: Target) -> DeviceApi:
 
 
 def replace_device_api(make: Callable[[Target], DeviceApi] | None) -> None:
-    """Make :func:`device_api` return a different API (for tests). None restores the original."""
+    """Make :func:`device_api` return ``make(target)``, for tests. None restores the default."""
     global _make_device_api
     _make_device_api = make or DeviceApi
 
 
-def pending_after(api: DeviceApi, stream: Any, work: Callable[[], Any]) -> bool | None:
-    """Return whether earlier work on a stream is still pending after ``work`` was called and has returned.
+def is_delay_pending_after(api: DeviceApi, stream: Any, work: Callable[[], Any]) -> bool | None:
+    """Queue a delay on a stream, call ``work``, and return whether the delay is still pending afterwards.
 
-    True proves that ``work`` did not wait for the stream. False means that it waited with every length of
-    delay, although the host was fast enough at least once. None means that the host was never fast enough, or
-    that the target has no hook for a delay.
+    True proves that ``work`` did not wait for the stream. False means that ``work`` waited: every delay of
+    ``DELAYS`` was over, although the host queued the work in time at least once. None means that the host was
+    always too slow, or that the target has no hook ``delay``.
     """
     was_pending: bool | None = None
     for seconds in DELAYS:
@@ -137,7 +140,7 @@ def pending_after(api: DeviceApi, stream: Any, work: Callable[[], Any]) -> bool 
         api.synchronize()
         if not done:
             return True
-        # The event is done: the call waited for the delay, or the device ran the delay at once. Both are
-        # wrong.
+        # The delay is over: ``work`` waited for it, or the device ran the delay before it returned to the
+        # host. Both are deviations.
         was_pending = False if queued < seconds or seconds == DELAYS[-1] else was_pending
     return was_pending

@@ -29,9 +29,8 @@ def import_backend(target: Target) -> None:
 def check_device(target: Target) -> None:
     """Raise UsageError unless the target's device is the accelerator of this process.
 
-    A process has one accelerator. If it belongs to a different backend, ``torch.accelerator`` would return
-    the streams, memory and random numbers of that backend. The CPU is not an accelerator and does not need
-    one.
+    A process has one accelerator. If the accelerator belongs to a different backend, ``torch.accelerator``
+    returns the streams, memory and random numbers of that backend. A target on the CPU is not checked.
     """
     try:
         device_type = torch.device(target.device).type
@@ -59,9 +58,9 @@ def check_device(target: Target) -> None:
 
 
 def check_hooks(target: Target) -> None:
-    """Raise UsageError for a hook that cannot be imported or called.
+    """Raise UsageError for a hook that cannot be imported or is not callable.
 
-    Otherwise each result would report the broken hook as a failure of the device.
+    Without this check, each result would report the broken hook as a failure of the device.
     """
     for hook_name, reference in target.hooks.items():
         try:
@@ -79,9 +78,9 @@ def check_hooks(target: Target) -> None:
 
 
 def bring_up(target: Target) -> None:
-    """Import the backend and check the device and the hooks, unless only the ranks use the device.
+    """Import the backend and check the device and the hooks. In mode ``distributed``, do nothing.
 
-    In mode ``distributed`` this process does not load the backend, because many devices serve only one
+    In mode ``distributed`` only the ranks load the backend, because many devices can be used by only one
     process.
     """
     if target.elsewhere:
@@ -90,7 +89,7 @@ def bring_up(target: Target) -> None:
 
 
 def bring_up_in_this_process(target: Target) -> None:
-    """Import the backend and check the device and the hooks, also in mode ``distributed``."""
+    """Import the backend and check the device and the hooks, even in mode ``distributed``."""
     import_backend(target)
     check_device(target)
     check_hooks(target)

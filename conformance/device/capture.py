@@ -12,8 +12,8 @@ from conformance.target.target import Target
 
 
 class Captured:
-    """A captured call. Each replay writes new values into the tensors of ``value``, the result of the
-    call.
+    """A call that was captured into a device graph. ``value`` is the result of the call; each replay writes
+    new values into its tensors.
     """
 
     def __init__(self, graph: Any, value: Any, target: Target) -> None:
@@ -22,18 +22,20 @@ class Captured:
         self._target = target
 
     def replay(self) -> None:
-        """Replay the graph and wait for it."""
+        """Replay the graph and wait until the replay has finished."""
         self._graph.replay()
         self._target.synchronize()
 
     def start(self) -> None:
-        """Start a replay of the graph on the current stream and return at once."""
+        """Start a replay of the graph on the current stream, without waiting for it."""
         self._graph.replay()
 
 
 @contextlib.contextmanager
 def side_stream(target: Target) -> Iterator[None]:
-    """Make a new stream current, because a device may not allow capture on its default stream."""
+    """Make a new stream the current stream inside this context, because a device may not allow capture on its
+    default stream.
+    """
     if target.is_cpu or not target.capable("streams"):
         yield
         return
@@ -49,9 +51,9 @@ def side_stream(target: Target) -> Iterator[None]:
 
 
 def capture_call(target: Target, call: Callable[[], Any]) -> Captured:
-    """Return ``call`` captured into a graph. If it raises, the capture is ended first.
+    """Capture ``call`` into a device graph. If ``call`` raises, end the capture and raise the error.
 
-    The graph may or may not have run once.
+    Some devices run the call during the capture, others only record it.
     """
     target.synchronize()
     graph = target.graph()

@@ -1,5 +1,5 @@
-"""``torch.compile`` on a target, with a log of the graphs that Dynamo passes to the backend and of their
-runs.
+"""Compile functions by ``torch.compile`` for a target, and log the graphs that Dynamo passes to the backend
+and how often they run.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from conformance.target.target import Target
 
 @dataclasses.dataclass
 class CompilationLog:
-    """The log of one compiled function: the calls in each graph, and the number of graph runs."""
+    """The log of a compiled function: the operator calls in each of its graphs, and the number of graph
+    runs.
+    """
 
     graphs: list[list[str]] = dataclasses.field(default_factory=list)
     runs: int = 0
 
     @property
     def ran_a_call(self) -> bool:
-        """True if a graph that contains at least one call ran."""
+        """True if at least one graph ran and at least one graph contains an operator call."""
         return self.runs > 0 and any(self.graphs)
 
 
@@ -36,20 +38,21 @@ def compile_with_log(
     fused: bool = False,
     fullgraph: bool = True,
 ) -> tuple[Callable[..., Any], CompilationLog]:
-    """Return ``function`` compiled by the target's backend, and its log.
+    """Return ``function`` compiled by the target's backend, and the log of its graphs.
 
-    If ``target`` is None, torch's ``aot_eager`` compiles it, which traces forward and backward and runs the
-    kernels unchanged. Earlier compilations are discarded. ``fused`` enables the target's options for fusion.
+    If ``target`` is None, torch's ``aot_eager`` compiles the function: it traces the forward and the backward
+    pass and runs the kernels of eager mode. Earlier compilations are discarded. ``fused`` passes the target's
+    ``fused_options`` to the backend.
     """
     torch_testing_internals.reset_dynamo()
     log = CompilationLog()
     if target is None:
-        compiler, keywords = torch_testing_internals.plain_backend(), {}
+        compiler, keywords = torch_testing_internals.aot_eager_backend(), {}
     else:
         compiler = torch_testing_internals.compile_backend(target.compile_backend)
-        keywords = _keywords(target, fused)
+        keywords = _compile_keywords(target, fused)
 
-    def backend(module: Any, inputs: Any) -> Callable[..., Any]:
+    def logging_backend(module: Any, inputs: Any) -> Callable[..., Any]:
         log.graphs.append([str(node.target) for node in module.graph.nodes if node.op.startswith("call_")])
         executable = compiler(module, inputs, **keywords)
 
@@ -62,20 +65,21 @@ def compile_with_log(
     def wrapper_to_compile(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    # Dynamo caches by code object, so each function gets a code object of its own. The name is kept because
-    # torch.masked reads the name of the operator that it receives.
+    # Dynamo caches by code object, so each function gets a separate code object. Its name is the name of the
+    # function, because torch.masked reads the name of the operator that it receives.
     name = getattr(function, "__name__", "entry")
     code = wrapper_to_compile.__code__.replace(co_name=name)
     function_copy = types.FunctionType(
         code, wrapper_to_compile.__globals__, name, None, wrapper_to_compile.__closure__
     )
-    call = torch.compile(function_copy, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
-    return torch_testing_internals.capturing_all_shapes(call) if fullgraph else call, log
+    call = torch.compile(function_copy, backend=logging_backend, dynamic=dynamic, fullgraph=fullgraph)
+    return torch_testing_internals.capture_data_dependent_shapes(call) if fullgraph else call, log
 
 
-def _keywords(target: Target, fused: bool) -> dict[str, Any]:
+def _compile_keywords(target: Target, fused: bool) -> dict[str, Any]:
     options = {**target.compile_options, **((target.fused_options or {}) if fused else {})}
     if not options:
         return {}
-    # torch.compile passes options to Inductor under this name, and to all other backends as ``options``.
+    # torch.compile passes its options to Inductor as ``config_patches``, and to all other backends as
+    # ``options``.
     return {"config_patches" if target.compile_backend == "inductor" else "options": options}

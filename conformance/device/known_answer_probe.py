@@ -1,4 +1,4 @@
-"""The known-answer probe: computations that are exact in every dtype and show whether the device still
+"""The known-answer probe: small computations with known results, which show whether the device still
 works.
 """
 
@@ -15,8 +15,8 @@ _DTYPES = ("float32", "bfloat16", "float16", "float64", "int64", "int32")
 
 
 def probe_dtype(target: Target) -> torch.dtype:
-    """Return the dtype of the probe: the first declared dtype of a fixed list, all of which hold its numbers
-    exactly.
+    """Return the dtype of the probe: the first declared dtype of a list of dtypes that represent the probe's
+    numbers exactly.
     """
     for name in _DTYPES:
         if target.declares(name):
@@ -24,30 +24,30 @@ def probe_dtype(target: Target) -> torch.dtype:
     return torch.float32
 
 
-def _copy(start: torch.Tensor) -> tuple[torch.Tensor, Any]:
+def _copied_and_expected(start: torch.Tensor) -> tuple[torch.Tensor, Any]:
     return start.clone(), [[0, 1, 2], [3, 4, 5]]
 
 
-def _add(start: torch.Tensor) -> tuple[torch.Tensor, Any]:
+def _sum_and_expected(start: torch.Tensor) -> tuple[torch.Tensor, Any]:
     return start + start, [[0, 2, 4], [6, 8, 10]]
 
 
-def _matmul(start: torch.Tensor) -> tuple[torch.Tensor, Any]:
+def _product_and_expected(start: torch.Tensor) -> tuple[torch.Tensor, Any]:
     return start @ start.t(), [[5, 14], [14, 50]]
 
 
 PARTS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, Any]]] = {
-    "copy": _copy,
-    "add": _add,
-    "matmul": _matmul,
+    "copy": _copied_and_expected,
+    "add": _sum_and_expected,
+    "matmul": _product_and_expected,
 }
 
 
 def wrong_answers(target: Target) -> dict[str, str]:
-    """Return a sentence for each wrong part of the probe, by its name; empty if all parts are right.
+    """Run the parts ``copy``, ``add`` and ``matmul`` of the probe on the device.
 
-    Runs ``copy``, ``add`` and ``matmul`` on the device and waits for the device. A part that raises is wrong
-    too.
+    Return an error message for each part that raises or returns a wrong result. The mapping is empty if all
+    parts are correct.
     """
     wrong: dict[str, str] = {}
     for name, part in PARTS.items():
@@ -60,5 +60,5 @@ def wrong_answers(target: Target) -> dict[str, str]:
             wrong[name] = f"{name} raised {type(error).__name__}: {str(error)[:500]}"
         else:
             if actual != expected:
-                wrong[name] = f"{name} gave {actual} instead of {expected}"
+                wrong[name] = f"{name} returned {actual} instead of {expected}"
     return wrong

@@ -1,4 +1,4 @@
-"""Memory statistics of a device."""
+"""Read the memory statistics of a device."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from conformance.target.target import Target
 
 
 def allocated_bytes_counter(target: Target) -> Callable[[], int] | None:
-    """Return a function that waits for the device and returns its allocated bytes; None if the target has no
-    statistics.
+    """Return a function that waits for the device and returns the number of its allocated bytes. Return None
+    if the device has no memory statistics.
     """
     if target.is_cpu or not target.capable("memory_statistics"):
         return None

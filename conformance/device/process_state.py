@@ -1,4 +1,4 @@
-"""Global state of a process that a case must leave unchanged, and the seeds with which each case starts."""
+"""Capture and restore the global state of a process, and seed its generators before each case."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _PARTS: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
 
 
 def capture() -> State:
-    """Return the current state."""
+    """Return the current global state."""
     return tuple(read() for _, read, _ in _PARTS)
 
 
 def restore(state: State) -> list[str]:
-    """Restore a captured state; return the names of the parts that had changed."""
+    """Restore a captured state, and return the names of the parts that had changed."""
     changed = []
     for (name, read, write), value in zip(_PARTS, state, strict=True):
         if read() != value:
@@ -45,12 +45,13 @@ def restore(state: State) -> list[str]:
 
 def seed(value: int, target: Target) -> None:
     """Seed Python, NumPy, torch's CPU generator and the device, and enable the argument checks of
-    distributions.
+    torch.distributions.
 
-    ``torch.manual_seed`` is not used: for accelerators that are not in use it also queues calls, each with a
-    formatted stack. That takes a millisecond, and the memory is never freed.
+    ``torch.manual_seed`` is not used, because it also queues a call with a formatted stack for each
+    accelerator type that is not initialized. That takes a millisecond, and the memory of the queue is never
+    freed.
     """
-    # Dynamo switches the checks of torch.distributions off for the whole process when it is first used.
+    # Dynamo disables the argument checks of torch.distributions in the whole process when it is first used.
     torch.distributions.Distribution.set_default_validate_args(__debug__)
     random.seed(value)
     numpy.random.seed(value & 0xFFFFFFFF)

@@ -1,4 +1,4 @@
-"""Profiler traces of work on a target by `torch.profiler`, and the history of its memory."""
+"""Record profiler traces (`torch.profiler`) and the memory history of a target's device."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _ACTIVITIES = {"cuda": "CUDA", "xpu": "XPU", "mtia": "MTIA", "hpu": "HPU"}
 
 
 def profile_work(target: Target, work: Callable[[], object]) -> ProfilerTrace:
-    """Return the profiler trace of some work and of the wait for the device. Errors of the work propagate.
+    """Run ``work``, wait for the device, and return the profiler trace of both. Errors of ``work`` propagate.
 
-    The events are read from the collector. torch's Python event list omits operators that call an operator of
-    the same name, and devices that it does not list.
+    The events are read from the profiler's collector, because torch's Python list of events omits operators
+    that call an operator with the same name, and devices that torch does not list.
 
     Raises:
         AttributeError: torch has no profiler activity for the device.
@@ -41,10 +41,10 @@ def profile_work(target: Target, work: Callable[[], object]) -> ProfilerTrace:
     events, begin = torch_testing_internals.collected_events(profiler)
     for event in events:
         times = (event.start_ns() - begin) / 1000, (event.end_ns() - begin) / 1000
-        on_host = torch_testing_internals.is_of_host(event)
+        on_host = torch_testing_internals.is_host_event(event)
         if event.name() == "[memory]":
             memory += 0 if on_host else event.nbytes()
-        elif on_host and torch_testing_internals.is_of_torch(event):
+        elif on_host and torch_testing_internals.is_torch_event(event):
             operators.append(Operator(event.correlation_id(), event.name(), event.start_thread_id(), *times))
         elif not on_host:
             link = event.linked_correlation_id()
@@ -60,11 +60,11 @@ def _exported_trace(profiler: Any) -> Any:
 
 
 class MemoryHistory:
-    """The memory history of a device, recorded by the functions that its module shares with
-    `torch.cuda.memory`.
+    """Records the memory history of a device by ``_record_memory_history`` and ``_snapshot`` of its module,
+    as `torch.cuda.memory` does.
 
     Raises:
-        AttributeError: the module does not have them.
+        AttributeError: the module does not have these functions.
     """
 
     def __init__(self, target: Target) -> None:
@@ -73,7 +73,7 @@ class MemoryHistory:
         self._snapshot = module._snapshot
 
     def start(self) -> None:
-        """Start to record all events, with Python stacks."""
+        """Start recording all events, with Python stacks."""
         self._record("all", context="all", stacks="python", max_entries=100_000)
 
     def stop(self) -> None:
@@ -81,6 +81,8 @@ class MemoryHistory:
         self._record(None)
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the data for torch's memory viewer: segments, and the events of each device."""
+        """Return the recorded data in the form of torch's memory viewer: segments, and the events of each
+        device.
+        """
         history: dict[str, Any] = self._snapshot()
         return history

@@ -1,13 +1,15 @@
-"""Mode ``distributed``: a pool of rank processes, each with its own device, that run programs together.
+"""Mode ``distributed``: a pool of rank processes, each with its own device, that run the same programs.
 
     worker process (properties, comparisons) ──RankPool──► rank 0 ─┐
                                                           rank 1 ─┤ the backend's process group
                                                            …      ─┘
 
-A property runs in the worker and compares the rank replies with arithmetic on the CPU. A rank runs one rank
-program at a time, a function that is registered by name. Its reply contains only host tensors, numbers and
-strings. A rank that dies, hangs or raises therefore ends the rank pool and never the worker; the next program
-gets a new pool. The worker itself never loads the backend.
+A property runs in the worker and compares the rank replies with values computed on the CPU. A rank program is
+a function that is registered by name; a rank runs one program at a time. A rank reply contains only host
+tensors, numbers and strings. The worker itself never loads the backend.
+
+If a rank crashes, hangs or raises, the rank pool ends and the worker continues. The next program gets a new
+pool.
 """
 
 import os
@@ -16,12 +18,15 @@ import os
 RANKS = "CONFORMANCE_RANKS"
 #: Environment variable with the limit of one result in seconds.
 LIMIT = "CONFORMANCE_LIMIT"
-#: Environment variable with a module whose function ``prepare`` each rank calls before it joins.
+#: Environment variable with the name of a module. Each rank calls ``prepare()`` of this module before it
+#: joins the process group.
 PREPARE = "CONFORMANCE_PREPARE"
-#: The default limit of a result in seconds, for which all limits of ranks were chosen.
+#: The default limit of a result in seconds. The limits of ranks were chosen for this limit.
 USUAL_LIMIT = 120.0
 
 
 def patient(seconds: float) -> float:
-    """Return a limit of ranks in seconds, extended in proportion to a ``--timeout`` above the default."""
+    """Return a time limit for ranks, multiplied by the ratio of ``--timeout`` to its default if the ratio is
+    above 1.
+    """
     return seconds * max(1.0, float(os.environ.get(LIMIT, USUAL_LIMIT)) / USUAL_LIMIT)

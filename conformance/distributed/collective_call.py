@@ -1,4 +1,6 @@
-"""The vocabulary of collectives: shapes, dtypes, reduce operators, and the call of a rank."""
+"""The arguments and the result of one rank's call of a collective, and the dtypes and reduce operators that
+collectives support.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 OTHERS = ("complex64", "complex128", "bool", "float8_e4m3fn", "float8_e5m2")
 
-#: Reduce operators by the word in a subject's name (``all_reduce.max``); the plain name means the sum.
+#: Maps the suffix of a subject's name (``all_reduce.max``) to the name of torch's ``ReduceOp`` and its
+#: dtypes. A name without a suffix denotes the sum.
 REDUCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "sum": ("SUM", (*FLOATS, *INTEGERS)),
     "product": ("PRODUCT", (*FLOATS, *INTEGERS)),
@@ -32,11 +35,11 @@ REDUCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclasses.dataclass
 class CollectiveCall:
-    """The arguments of one rank's call.
+    """The arguments of one rank's call of a collective.
 
-    ``ranks`` are the group's ranks in the default group. ``root`` and ``me`` are positions in ``ranks``;
-    ``me`` is the position of this rank. ``reduction`` names the reduce operator. ``layout`` is the layout of
-    the result buffers, which are kept in ``result_buffers``.
+    ``ranks`` lists the members of ``group`` by their ranks in the default group. ``me`` is the position of
+    this rank in ``ranks``, and ``root`` is the position of the root. ``reduction`` names the reduce operator.
+    :meth:`result` allocates result buffers in ``layout`` and appends them to ``result_buffers``.
     """
 
     ranks: Sequence[int]
@@ -49,7 +52,7 @@ class CollectiveCall:
     result_buffers: Tensors = dataclasses.field(default_factory=list)
 
     def result(self, like: torch.Tensor, *shape: int) -> torch.Tensor:
-        """Return a buffer for a result of a shape, with the dtype and device of ``like``."""
+        """Allocate a result buffer with the given shape and the dtype and device of ``like``."""
         self.result_buffers.append(result_buffer(like, shape, self.layout))
         return self.result_buffers[-1]
 
@@ -68,13 +71,13 @@ class CollectiveCall:
 
 @dataclasses.dataclass
 class IssuedCall:
-    """A call that was issued: its result tensors, and its work handles if the call was asynchronous."""
+    """A collective that was issued: its result tensors, and its work handles if it was asynchronous."""
 
     outputs: Tensors
     works: list[Any]
 
     def wait(self) -> Tensors:
-        """Make the current stream wait for the call, and return the results."""
+        """Make the current stream wait for the collective, and return the result tensors."""
         for work in self.works:
             if work is not None:
                 work.wait()

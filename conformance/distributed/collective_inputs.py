@@ -1,47 +1,52 @@
-"""Shapes of a rank's inputs to a collective: functions of its position, the number of ranks and a shape."""
+"""The shapes of the input tensors that a rank passes to a collective.
+
+Each function takes the position ``me`` of the rank in its group, the group's ``size``, and a base ``shape``.
+"""
 
 from __future__ import annotations
 
 from conformance.distributed.collective_call import Shape
 
 
-def single(me: int, size: int, shape: Shape) -> list[Shape]:
-    """Return one tensor of the shape."""
+def one_tensor(me: int, size: int, shape: Shape) -> list[Shape]:
+    """Return the base shape."""
     return [shape]
 
 
-def pair(me: int, size: int, shape: Shape) -> list[Shape]:
-    """Return one tensor of the shape, and one with a last dimension of two added."""
+def two_tensors(me: int, size: int, shape: Shape) -> list[Shape]:
+    """Return the base shape, and the base shape with an added last dimension of size 2."""
     return [shape, (*shape, 2)]
 
 
 def one_per_rank(me: int, size: int, shape: Shape) -> list[Shape]:
-    """Return one tensor of the shape for each rank."""
+    """Return the base shape once per rank."""
     return [shape] * size
 
 
 def shape_of_concatenated_rows(me: int, size: int, shape: Shape) -> list[Shape]:
-    """Return one tensor with the concatenated rows of all ranks."""
+    """Return the shape of one tensor that concatenates a tensor of the base shape per rank."""
     return [(size * shape[0], *shape[1:])]
 
 
-def layers_of_all(me: int, size: int, shape: Shape) -> list[Shape]:
-    """Return one tensor with a new first dimension for the ranks."""
+def shape_with_rank_dimension(me: int, size: int, shape: Shape) -> list[Shape]:
+    """Return the base shape with a new first dimension, whose size is the number of ranks."""
     return [(size, *shape)]
 
 
-def uneven(position: int, size: int, shape: Shape) -> list[Shape]:
-    """Return one tensor with the rows that the rank sends to all ranks, as :func:`rows_sent_to` lists
-    them.
+def shape_of_uneven_rows(position: int, size: int, shape: Shape) -> list[Shape]:
+    """Return the shape of one tensor that contains the rows for all ranks, which :func:`rows_sent_to`
+    counts.
     """
     return [(sum(rows_sent_to(position, size)), *shape)]
 
 
 def rows_sent_to(me: int, size: int) -> list[int]:
-    """Return the numbers of rows that rank ``me`` sends to each rank. They vary, and some are 0."""
+    """Return the number of rows that rank ``me`` sends to each rank. The numbers differ, and some are 0."""
     return [(2 * me + 3 * to) % 4 for to in range(size)]
 
 
-def from_root(me: int, size: int, shape: Shape) -> list[Shape]:
-    """Return one tensor of the shape for each rank. Every rank has them, but only the root's are used."""
+def one_per_rank_on_root(me: int, size: int, shape: Shape) -> list[Shape]:
+    """Return the base shape once per rank. Every rank has these inputs, but only the root's inputs are
+    used.
+    """
     return [shape] * size

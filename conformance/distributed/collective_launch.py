@@ -1,6 +1,7 @@
-"""Issue collectives: functions of torch.distributed, the call and the rank's inputs.
+"""Issue collectives.
 
-Each function issues one collective and returns the issued call.
+Each function calls one collective of ``dist`` (torch.distributed) with the rank's inputs and the arguments in
+``call``, and returns the issued call.
 """
 
 from __future__ import annotations
@@ -16,87 +17,93 @@ from conformance.distributed.collective_inputs import rows_sent_to
 Issue = Callable[[Any, CollectiveCall, Tensors], IssuedCall]
 
 
-def _options(call: CollectiveCall) -> dict[str, Any]:
+def _group_and_async_op(call: CollectiveCall) -> dict[str, Any]:
     return {"group": call.group, "async_op": call.asynchronous}
 
 
 def all_reduce(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
     """Issue ``dist.all_reduce``."""
-    return IssuedCall(inputs, [dist.all_reduce(inputs[0], op=call.op, **_options(call))])
+    return IssuedCall(inputs, [dist.all_reduce(inputs[0], op=call.op, **_group_and_async_op(call))])
 
 
 def all_reduce_coalesced(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
     """Issue ``dist.all_reduce_coalesced``."""
-    return IssuedCall(inputs, [dist.all_reduce_coalesced(inputs, op=call.op, **_options(call))])
+    return IssuedCall(inputs, [dist.all_reduce_coalesced(inputs, op=call.op, **_group_and_async_op(call))])
 
 
 def reduce(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
     """Issue ``dist.reduce``; only the root has a result."""
-    work = dist.reduce(inputs[0], call.ranks[call.root], op=call.op, **_options(call))
+    work = dist.reduce(inputs[0], call.ranks[call.root], op=call.op, **_group_and_async_op(call))
     return IssuedCall(inputs if call.me == call.root else [], [work])
 
 
 def broadcast(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
     """Issue ``dist.broadcast``."""
-    return IssuedCall(inputs, [dist.broadcast(inputs[0], call.ranks[call.root], **_options(call))])
+    return IssuedCall(inputs, [dist.broadcast(inputs[0], call.ranks[call.root], **_group_and_async_op(call))])
 
 
 def all_gather(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
     """Issue ``dist.all_gather``."""
     outputs = [call.result(inputs[0], *inputs[0].shape) for _ in range(call.size)]
-    return IssuedCall(outputs, [dist.all_gather(outputs, inputs[0], **_options(call))])
+    return IssuedCall(outputs, [dist.all_gather(outputs, inputs[0], **_group_and_async_op(call))])
 
 
 def all_gather_into_tensor(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
-    """Issue ``dist.all_gather_into_tensor`` with concatenated rows."""
+    """Issue ``dist.all_gather_into_tensor`` into a tensor that concatenates the inputs of all ranks."""
     output = call.result(inputs[0], call.size * inputs[0].shape[0], *inputs[0].shape[1:])
-    return IssuedCall([output], [dist.all_gather_into_tensor(output, inputs[0], **_options(call))])
+    return IssuedCall([output], [dist.all_gather_into_tensor(output, inputs[0], **_group_and_async_op(call))])
 
 
 def all_gather_stacked(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
-    """Issue ``dist.all_gather_into_tensor`` with a new first dimension."""
+    """Issue ``dist.all_gather_into_tensor`` into a tensor that stacks the inputs along a new first
+    dimension.
+    """
     output = call.result(inputs[0], call.size, *inputs[0].shape)
-    return IssuedCall([output], [dist.all_gather_into_tensor(output, inputs[0], **_options(call))])
+    return IssuedCall([output], [dist.all_gather_into_tensor(output, inputs[0], **_group_and_async_op(call))])
 
 
 def reduce_scatter(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
     """Issue ``dist.reduce_scatter``."""
     output = call.result(inputs[0], *inputs[0].shape)
-    return IssuedCall([output], [dist.reduce_scatter(output, inputs, op=call.op, **_options(call))])
+    return IssuedCall(
+        [output], [dist.reduce_scatter(output, inputs, op=call.op, **_group_and_async_op(call))]
+    )
 
 
 def reduce_scatter_tensor(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
-    """Issue ``dist.reduce_scatter_tensor`` with concatenated rows."""
+    """Issue ``dist.reduce_scatter_tensor``. The rows of the input are divided equally among the ranks."""
     output = call.result(inputs[0], inputs[0].shape[0] // call.size, *inputs[0].shape[1:])
-    work = dist.reduce_scatter_tensor(output, inputs[0], op=call.op, **_options(call))
+    work = dist.reduce_scatter_tensor(output, inputs[0], op=call.op, **_group_and_async_op(call))
     return IssuedCall([output], [work])
 
 
 def reduce_scatter_stacked(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
-    """Issue ``dist.reduce_scatter_tensor`` with one layer of the first dimension for each rank."""
+    """Issue ``dist.reduce_scatter_tensor``. The first dimension of the input has one index for each rank."""
     output = call.result(inputs[0], *inputs[0].shape[1:])
-    work = dist.reduce_scatter_tensor(output, inputs[0], op=call.op, **_options(call))
+    work = dist.reduce_scatter_tensor(output, inputs[0], op=call.op, **_group_and_async_op(call))
     return IssuedCall([output], [work])
 
 
 def all_to_all(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
     """Issue ``dist.all_to_all``."""
     outputs = [call.result(tensor, *tensor.shape) for tensor in inputs]
-    return IssuedCall(outputs, [dist.all_to_all(outputs, inputs, **_options(call))])
+    return IssuedCall(outputs, [dist.all_to_all(outputs, inputs, **_group_and_async_op(call))])
 
 
 def all_to_all_single(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
-    """Issue ``dist.all_to_all_single`` with equal groups of rows."""
+    """Issue ``dist.all_to_all_single`` with the same number of rows for each rank."""
     output = call.result(inputs[0], *inputs[0].shape)
-    return IssuedCall([output], [dist.all_to_all_single(output, inputs[0], **_options(call))])
+    return IssuedCall([output], [dist.all_to_all_single(output, inputs[0], **_group_and_async_op(call))])
 
 
 def all_to_all_uneven(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
-    """Issue ``dist.all_to_all_single`` with groups of rows of different sizes."""
+    """Issue ``dist.all_to_all_single`` with different numbers of rows for the ranks."""
     sent = rows_sent_to(call.me, call.size)
     received = [rows_sent_to(sender, call.size)[call.me] for sender in range(call.size)]
     output = call.result(inputs[0], sum(received), *inputs[0].shape[1:])
-    return IssuedCall([output], [dist.all_to_all_single(output, inputs[0], received, sent, **_options(call))])
+    return IssuedCall(
+        [output], [dist.all_to_all_single(output, inputs[0], received, sent, **_group_and_async_op(call))]
+    )
 
 
 def gather(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
@@ -104,7 +111,7 @@ def gather(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
     outputs = (
         [call.result(inputs[0], *inputs[0].shape) for _ in range(call.size)] if call.me == call.root else None
     )
-    work = dist.gather(inputs[0], outputs, call.ranks[call.root], **_options(call))
+    work = dist.gather(inputs[0], outputs, call.ranks[call.root], **_group_and_async_op(call))
     return IssuedCall(outputs or [], [work])
 
 
@@ -112,14 +119,17 @@ def scatter(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
     """Issue ``dist.scatter``."""
     output = call.result(inputs[0], *inputs[0].shape)
     parts = inputs if call.me == call.root else None
-    return IssuedCall([output], [dist.scatter(output, parts, call.ranks[call.root], **_options(call))])
+    return IssuedCall(
+        [output], [dist.scatter(output, parts, call.ranks[call.root], **_group_and_async_op(call))]
+    )
 
 
-def ring(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
-    """Send to the right neighbour with ``dist.isend`` and receive from the left one with ``dist.irecv``.
+def send_around_ring(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
+    """Send to the right neighbour with ``dist.isend`` and receive from the left neighbour with
+    ``dist.irecv``.
 
-    Ranks at even positions send first. In an odd ring the last rank receives first. Backends that connect
-    pair by pair therefore never wait in a circle.
+    Ranks at even positions send first, except the last rank of a ring with an odd number of ranks. A backend
+    that connects two ranks at a time therefore never deadlocks.
     """
     to, source = call.ranks[(call.me + 1) % call.size], call.ranks[(call.me - 1) % call.size]
     output = call.result(inputs[0], *inputs[0].shape)
@@ -138,8 +148,10 @@ def ring(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
     return IssuedCall([output], [first(), second()])
 
 
-def pairs(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
-    """Exchange with a partner by ``dist.send`` and ``dist.recv``; the even rank sends first."""
+def exchange_in_pairs(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
+    """Exchange tensors between two partners by ``dist.send`` and ``dist.recv``. The rank at the even position
+    sends first.
+    """
     output = call.result(inputs[0], *inputs[0].shape)
     partner = call.ranks[call.me ^ 1] if call.me ^ 1 < call.size else None
     if partner is None:
@@ -153,8 +165,8 @@ def pairs(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
     return IssuedCall([output], [])
 
 
-def batch(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
-    """Send to the right and receive from the left neighbour in one ``dist.batch_isend_irecv``."""
+def send_around_ring_in_batch(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:
+    """Send to the right neighbour and receive from the left neighbour in one ``dist.batch_isend_irecv``."""
     output = call.result(inputs[0], *inputs[0].shape)
     if call.size == 1:
         return IssuedCall([output.copy_(inputs[0])], [])
@@ -171,9 +183,9 @@ def _waited(functional: Any, tensor: torch.Tensor) -> torch.Tensor:
     return waited
 
 
-def functional(name: str) -> Issue:
-    """Return the issue function of a functional collective, whose result is a new tensor that waits when it
-    is used.
+def functional_collective_issuer(name: str) -> Issue:
+    """Return the function that issues a collective of ``torch.distributed._functional_collectives``, which
+    returns new tensors.
     """
 
     def issue(dist: Any, call: CollectiveCall, inputs: Tensors) -> IssuedCall:

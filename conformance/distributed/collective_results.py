@@ -1,7 +1,8 @@
-"""The expected results of each rank after a collective.
+"""Compute the expected results of each rank after a collective.
 
-Each function takes the inputs by rank, the position of the root and the name of the reduction. It returns the
-results by rank: CPU tensors in the dtype of the inputs. A rank without results has an empty list.
+Each function takes the input tensors of every rank, the position of the root and the name of the reduction.
+It returns the list of result tensors of every rank: CPU tensors in the dtype of the inputs. A rank without
+results has an empty list.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from conformance.distributed.collective_inputs import rows_sent_to
 
 
 def reduced(parts: Sequence[torch.Tensor], reduction: str) -> torch.Tensor:
-    """Return the reduction of tensors of one shape and dtype, computed in that dtype; an average uses
-    float64.
+    """Return the elementwise reduction of tensors of the same shape and dtype.
+
+    An average is computed in float64, any other reduction in the dtype of the tensors.
     """
     stacked = torch.stack(list(parts))
     if reduction == "avg":
@@ -39,66 +41,68 @@ _PAIRS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 def all_reduced(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return the reduction of each input, on every rank."""
+    """Return each input tensor, reduced over the ranks, on every rank."""
     results = [reduced([tensors[place] for tensors in inputs], reduction) for place in range(len(inputs[0]))]
     return [results] * len(inputs)
 
 
 def reduced_at_root(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return the reduction, on the root only."""
+    """Return the reduced tensor on the root, and no result on the other ranks."""
     result = reduced([tensors[0] for tensors in inputs], reduction)
     return [[result] if me == root else [] for me in range(len(inputs))]
 
 
-def of_root(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return the tensor of the root, on every rank."""
+def tensor_of_root(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+    """Return the root's input tensor on every rank."""
     return [[inputs[root][0]]] * len(inputs)
 
 
 def gathered(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return the tensors of all ranks, on every rank."""
+    """Return the list of all ranks' input tensors on every rank."""
     return [[tensors[0] for tensors in inputs]] * len(inputs)
 
 
 def gathered_at_root(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return the tensors of all ranks, on the root only."""
+    """Return the list of all ranks' input tensors on the root, and no result on the other ranks."""
     return [[tensors[0] for tensors in inputs] if me == root else [] for me in range(len(inputs))]
 
 
 def concatenated(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return the tensors of all ranks concatenated along the first dimension, on every rank."""
+    """Return all ranks' input tensors, concatenated along the first dimension, on every rank."""
     return [[torch.cat([tensors[0] for tensors in inputs])]] * len(inputs)
 
 
 def stacked(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return the tensors of all ranks stacked along a new first dimension, on every rank."""
+    """Return all ranks' input tensors, stacked along a new first dimension, on every rank."""
     return [[torch.stack([tensors[0] for tensors in inputs])]] * len(inputs)
 
 
-def layers_of_sum(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return the reduction, split along its first dimension, one layer for each rank."""
+def slices_of_reduction(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+    """Return on rank ``i`` the slice ``[i]`` of the reduced tensor."""
     return [[layer] for layer in reduced([tensors[0] for tensors in inputs], reduction).unbind(0)]
 
 
-def scattered_sums(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return for each rank the reduction of the tensors that all ranks have for it."""
+def scattered_reductions(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+    """Return on rank ``i`` the reduction of the ``i``-th input tensors of all ranks."""
     return [[reduced([tensors[me] for tensors in inputs], reduction)] for me in range(len(inputs))]
 
 
-def pieces_of_sum(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return the reduction, split into equal groups of rows, one group for each rank."""
+def row_groups_of_reduction(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+    """Return on rank ``i`` the ``i``-th of equal groups of rows of the reduced tensor."""
     whole = reduced([tensors[0] for tensors in inputs], reduction)
     rows = whole.shape[0] // len(inputs)
     return [[whole[me * rows : (me + 1) * rows]] for me in range(len(inputs))]
 
 
 def exchanged(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return for each rank the tensors that all ranks have for it."""
+    """Return on rank ``i`` the list of the ``i``-th input tensors of all ranks."""
     return [[tensors[me] for tensors in inputs] for me in range(len(inputs))]
 
 
-def exchanged_pieces(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return for each rank the concatenated rows that all ranks have for it; equal groups of rows."""
+def exchanged_row_groups(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+    """Return on rank ``i`` the concatenated ``i``-th groups of rows of all ranks. All groups have equal
+    sizes.
+    """
     size = len(inputs)
     rows = inputs[0][0].shape[0] // size
     return [
@@ -107,8 +111,8 @@ def exchanged_pieces(inputs: list[Tensors], root: int, reduction: str) -> list[T
 
 
 def exchanged_unevenly(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return for each rank the concatenated rows that all ranks have for it, as ``rows_sent_to`` lists
-    them.
+    """Return on rank ``i`` the concatenated ``i``-th groups of rows of all ranks. ``rows_sent_to`` returns
+    the sizes of the groups.
     """
     size = len(inputs)
     return [
@@ -125,15 +129,15 @@ def exchanged_unevenly(inputs: list[Tensors], root: int, reduction: str) -> list
 
 
 def scattered(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return for each rank the tensor that the root has for it."""
+    """Return on rank ``i`` the ``i``-th input tensor of the root."""
     return [[inputs[root][me]] for me in range(len(inputs))]
 
 
 def from_left(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return for each rank the tensor of its left neighbour in a ring."""
+    """Return on each rank the input tensor of the left neighbour in a ring."""
     return [[inputs[(me - 1) % len(inputs)][0]] for me in range(len(inputs))]
 
 
 def from_partner(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return for each rank the tensor of its partner in a pair; its own if it has no partner."""
+    """Return on each rank the partner's input tensor. A rank without a partner gets its own input tensor."""
     return [[inputs[me ^ 1 if me ^ 1 < len(inputs) else me][0]] for me in range(len(inputs))]

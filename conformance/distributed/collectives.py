@@ -1,7 +1,7 @@
-"""Collectives as functions of all ranks' inputs: the call of each, and the arithmetically expected results.
+"""The catalogue of collectives that the suite checks, with the function that issues each collective on a rank
+and the function that computes the expected results on the CPU.
 
-A collective takes a list of tensors from each rank and leaves a list on each rank. A rank calls ``issue``
-with its inputs on the device. ``expected_results`` computes the results of every rank on the CPU.
+Each rank passes a list of input tensors to a collective and has a list of result tensors afterwards.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ ExpectedResults = Callable[[list[Tensors], int, str], list[Tensors]]
 
 @dataclasses.dataclass(frozen=True)
 class Collective:
-    """One collective with one reduce operator, if it has one.
+    """One collective. A collective that reduces has one instance for each reduce operator.
 
     ``input_shapes(me, size, shape)`` returns the shapes of a rank's inputs. ``issue(dist, call, tensors)``
     calls the collective. ``expected_results(inputs by rank, position of the root, name of the reduction)``
     returns the results by rank.
 
-    ``in_place``: the inputs hold the results; otherwise they must stay unchanged. ``scalars``: tensors
-    without dimensions are accepted. ``asynchronous``: it takes ``async_op`` or returns handles. ``pairwise``:
-    some ranks send and others receive, so that a refusal on one rank makes the other ranks wait. ``at_root``:
-    only the root allocates result tensors.
+    ``in_place``: the collective writes its results to the inputs; any other collective must not change its
+    inputs. ``scalars``: the collective accepts tensors without dimensions. ``asynchronous``: the collective
+    has the parameter ``async_op`` or returns work handles. ``pairwise``: some ranks send and others receive,
+    so that a refusal on one rank makes the other ranks wait. ``at_root``: only the root allocates result
+    tensors.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Collective:
     at_root: bool = False
 
     @property
-    def makes_room(self) -> bool:
+    def allocates_results(self) -> bool:
         """True if the caller allocates result tensors in addition to the inputs."""
         return not self.in_place and not self.name.startswith("functional.")
 
@@ -55,13 +56,13 @@ class Collective:
 MOVED = (*FLOATS, *INTEGERS, *OTHERS)
 
 
-def _moving(
+def _collective_without_reduction(
     name: str, input_shapes: InputShapes, issue: Issue, expected_results: ExpectedResults, **more: Any
 ) -> Collective:
     return Collective(name, input_shapes, issue, expected_results, MOVED, **more)
 
 
-def _reducing(
+def _collective_per_reduction(
     name: str,
     input_shapes: InputShapes,
     issue: Issue,
@@ -86,171 +87,171 @@ def _reducing(
 _FEW = ("sum", "max", "avg")
 
 COLLECTIVES: tuple[Collective, ...] = (
-    *_reducing(
+    *_collective_per_reduction(
         "all_reduce",
-        collective_inputs.single,
+        collective_inputs.one_tensor,
         collective_launch.all_reduce,
         collective_results.all_reduced,
         in_place=True,
     ),
-    *_reducing(
+    *_collective_per_reduction(
         "all_reduce_coalesced",
-        collective_inputs.pair,
+        collective_inputs.two_tensors,
         collective_launch.all_reduce_coalesced,
         collective_results.all_reduced,
         ("sum",),
         in_place=True,
     ),
-    *_reducing(
+    *_collective_per_reduction(
         "reduce",
-        collective_inputs.single,
+        collective_inputs.one_tensor,
         collective_launch.reduce,
         collective_results.reduced_at_root,
         in_place=True,
     ),
-    _moving(
+    _collective_without_reduction(
         "broadcast",
-        collective_inputs.single,
+        collective_inputs.one_tensor,
         collective_launch.broadcast,
-        collective_results.of_root,
+        collective_results.tensor_of_root,
         in_place=True,
     ),
-    _moving(
-        "all_gather", collective_inputs.single, collective_launch.all_gather, collective_results.gathered
+    _collective_without_reduction(
+        "all_gather", collective_inputs.one_tensor, collective_launch.all_gather, collective_results.gathered
     ),
-    _moving(
+    _collective_without_reduction(
         "all_gather_into_tensor",
-        collective_inputs.single,
+        collective_inputs.one_tensor,
         collective_launch.all_gather_into_tensor,
         collective_results.concatenated,
         scalars=False,
     ),
-    _moving(
+    _collective_without_reduction(
         "all_gather_into_tensor.stacked",
-        collective_inputs.single,
+        collective_inputs.one_tensor,
         collective_launch.all_gather_stacked,
         collective_results.stacked,
     ),
-    *_reducing(
+    *_collective_per_reduction(
         "reduce_scatter",
         collective_inputs.one_per_rank,
         collective_launch.reduce_scatter,
-        collective_results.scattered_sums,
+        collective_results.scattered_reductions,
     ),
-    *_reducing(
+    *_collective_per_reduction(
         "reduce_scatter_tensor",
         collective_inputs.shape_of_concatenated_rows,
         collective_launch.reduce_scatter_tensor,
-        collective_results.pieces_of_sum,
+        collective_results.row_groups_of_reduction,
         scalars=False,
     ),
-    *_reducing(
+    *_collective_per_reduction(
         "reduce_scatter_tensor.stacked",
-        collective_inputs.layers_of_all,
+        collective_inputs.shape_with_rank_dimension,
         collective_launch.reduce_scatter_stacked,
-        collective_results.layers_of_sum,
+        collective_results.slices_of_reduction,
         ("sum",),
     ),
-    _moving(
+    _collective_without_reduction(
         "all_to_all",
         collective_inputs.one_per_rank,
         collective_launch.all_to_all,
         collective_results.exchanged,
     ),
-    _moving(
+    _collective_without_reduction(
         "all_to_all_single",
         collective_inputs.shape_of_concatenated_rows,
         collective_launch.all_to_all_single,
-        collective_results.exchanged_pieces,
+        collective_results.exchanged_row_groups,
         scalars=False,
     ),
-    _moving(
+    _collective_without_reduction(
         "all_to_all_single.uneven",
-        collective_inputs.uneven,
+        collective_inputs.shape_of_uneven_rows,
         collective_launch.all_to_all_uneven,
         collective_results.exchanged_unevenly,
     ),
-    _moving(
+    _collective_without_reduction(
         "gather",
-        collective_inputs.single,
+        collective_inputs.one_tensor,
         collective_launch.gather,
         collective_results.gathered_at_root,
         at_root=True,
     ),
-    _moving(
+    _collective_without_reduction(
         "scatter",
-        collective_inputs.from_root,
+        collective_inputs.one_per_rank_on_root,
         collective_launch.scatter,
         collective_results.scattered,
         pairwise=True,
     ),
-    _moving(
+    _collective_without_reduction(
         "isend_irecv",
-        collective_inputs.single,
-        collective_launch.ring,
+        collective_inputs.one_tensor,
+        collective_launch.send_around_ring,
         collective_results.from_left,
         pairwise=True,
     ),
-    _moving(
+    _collective_without_reduction(
         "send_recv",
-        collective_inputs.single,
-        collective_launch.pairs,
+        collective_inputs.one_tensor,
+        collective_launch.exchange_in_pairs,
         collective_results.from_partner,
         asynchronous=False,
         pairwise=True,
     ),
-    _moving(
+    _collective_without_reduction(
         "batch_isend_irecv",
-        collective_inputs.single,
-        collective_launch.batch,
+        collective_inputs.one_tensor,
+        collective_launch.send_around_ring_in_batch,
         collective_results.from_left,
         pairwise=True,
     ),
-    *_reducing(
+    *_collective_per_reduction(
         "functional.all_reduce",
-        collective_inputs.single,
-        collective_launch.functional("all_reduce"),
+        collective_inputs.one_tensor,
+        collective_launch.functional_collective_issuer("all_reduce"),
         collective_results.all_reduced,
         _FEW,
         asynchronous=False,
     ),
-    *_reducing(
+    *_collective_per_reduction(
         "functional.all_reduce_coalesced",
-        collective_inputs.pair,
-        collective_launch.functional("all_reduce_coalesced"),
+        collective_inputs.two_tensors,
+        collective_launch.functional_collective_issuer("all_reduce_coalesced"),
         collective_results.all_reduced,
         ("sum",),
         asynchronous=False,
     ),
-    *_reducing(
+    *_collective_per_reduction(
         "functional.reduce_scatter_tensor",
         collective_inputs.shape_of_concatenated_rows,
-        collective_launch.functional("reduce_scatter_tensor"),
-        collective_results.pieces_of_sum,
+        collective_launch.functional_collective_issuer("reduce_scatter_tensor"),
+        collective_results.row_groups_of_reduction,
         _FEW,
         scalars=False,
         asynchronous=False,
     ),
-    _moving(
+    _collective_without_reduction(
         "functional.all_gather_tensor",
-        collective_inputs.single,
-        collective_launch.functional("all_gather_tensor"),
+        collective_inputs.one_tensor,
+        collective_launch.functional_collective_issuer("all_gather_tensor"),
         collective_results.concatenated,
         scalars=False,
         asynchronous=False,
     ),
-    _moving(
+    _collective_without_reduction(
         "functional.broadcast",
-        collective_inputs.single,
-        collective_launch.functional("broadcast"),
-        collective_results.of_root,
+        collective_inputs.one_tensor,
+        collective_launch.functional_collective_issuer("broadcast"),
+        collective_results.tensor_of_root,
         asynchronous=False,
     ),
-    _moving(
+    _collective_without_reduction(
         "functional.all_to_all_single",
         collective_inputs.shape_of_concatenated_rows,
-        collective_launch.functional("all_to_all_single"),
-        collective_results.exchanged_pieces,
+        collective_launch.functional_collective_issuer("all_to_all_single"),
+        collective_results.exchanged_row_groups,
         scalars=False,
         asynchronous=False,
     ),
@@ -258,7 +259,7 @@ COLLECTIVES: tuple[Collective, ...] = (
 
 
 def find_collective(name: str) -> Collective:
-    """Return the collective of that name; raise LookupError if it does not exist."""
+    """Return the collective with this name; raise LookupError if it does not exist."""
     for collective in COLLECTIVES:
         if collective.name == name:
             return collective
@@ -267,18 +268,18 @@ def find_collective(name: str) -> Collective:
 
 #: The largest absolute input value.
 LARGEST = 6
-#: Offset of each rank's pattern. The offsets are irregular, so that sums over ranks vary between elements.
+#: Offset of each rank's input pattern. The offsets are irregular, so that sums over ranks differ between
+#: elements.
 _STARTS = (0, 1, 3, 7, 12, 5, 10, 8, 2, 11, 4, 9, 6)
 
 
 def input_values(
     rank: int, shape: Shape, dtype: torch.dtype, index: int = 0, reduction: str = ""
 ) -> torch.Tensor:
-    """Return an input of a rank: small integers in a pattern that depends on rank and index, exact in every
-    dtype.
+    """Return one input tensor of a rank: small integers in a pattern that depends on ``rank`` and ``index``.
 
-    Their sums over about ten ranks are exact too. So are products of ones and twos, which wrap alike
-    everywhere in int8.
+    The values, and their sums over about ten ranks, are exact in every dtype. For products the values are 1
+    and 2, so that products are exact too; in int8 they wrap in the same way on every device.
     """
     count = torch.Size(shape).numel()
     pattern = (torch.arange(count) * 3 + _STARTS[rank % len(_STARTS)] + index * 2) % 13

@@ -1,7 +1,7 @@
-"""``python -m conformance.distributed.rank_main``: the process of one rank, from start to end.
+"""``python -m conformance.distributed.rank_main``: the process of one rank.
 
-It brings the backend up, joins the process group, and runs the rank programs that the worker names. The
-worker reads its replies from a channel. The output of programs goes to the log.
+The process brings the backend up, joins the process group, and runs the rank programs that the worker names.
+It sends its replies through a channel. The output of the programs goes to a log file.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from conformance.process_control.parent_link import ParentLink
 
 
 def main() -> None:
-    """Run until the worker closes the channel."""
+    """Join the process group, and run rank programs until the worker closes the channel."""
     parser = argparse.ArgumentParser(prog="python -m conformance.distributed.rank_main")
     parser.add_argument("target")
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--size", type=int, required=True)
-    parser.add_argument("--meeting", required=True, help="path that the ranks share")
-    parser.add_argument("--timeout", type=float, required=True, help="seconds for a collective")
+    parser.add_argument("--meeting", required=True, help="path of a file that all ranks use to meet")
+    parser.add_argument("--timeout", type=float, required=True, help="time limit of a collective in seconds")
     options = parser.parse_args()
     link = ParentLink.connect()
-    from conformance.distributed.rank_replies import Ending, RankReply, unpacked
+    from conformance.distributed.rank_replies import Ending, RankReply, from_bytes
 
     try:
         rank = join(options)
@@ -35,20 +35,20 @@ def main() -> None:
         raise
     send_reply(link, RankReply(options.rank, Ending.VALUE))  # reports that it has joined
     while (message := link.receive()) is not None:
-        name, arguments = unpacked(message)
+        name, arguments = from_bytes(message)
         send_reply(link, run_program(rank, name, arguments))
     leave()
 
 
 def send_reply(link: ParentLink, reply: Any) -> None:
     """Send a reply to the worker."""
-    from conformance.distributed.rank_replies import packed
+    from conformance.distributed.rank_replies import to_bytes
 
-    link.send(packed(reply))
+    link.send(to_bytes(reply))
 
 
 def join(options: argparse.Namespace) -> Any:
-    """Bring the target up and join its process group."""
+    """Bring the target up, join its process group, and return this process's rank."""
     import torch
 
     from conformance.device.bring_up import bring_up_in_this_process
@@ -77,7 +77,7 @@ def join(options: argparse.Namespace) -> Any:
 
 
 def run_program(rank: Any, name: str, arguments: dict[str, Any]) -> Any:
-    """Return the reply of a rank program; an error becomes a reply too."""
+    """Run a rank program and return its reply. An exception of the program is returned as a reply too."""
     from conformance.distributed.rank_programs import find
     from conformance.distributed.rank_replies import Ending, RankReply
 
@@ -91,7 +91,9 @@ def run_program(rank: Any, name: str, arguments: dict[str, Any]) -> Any:
 
 
 def error_reply(rank: int, error: BaseException, seconds: float) -> Any:
-    """Return an exception as a reply. Its types are sent by name, because the worker may not have them."""
+    """Return the reply for an exception. The reply names the exception's types, because the worker may not
+    have these types.
+    """
     from conformance.distributed.rank_replies import Ending, RankReply
 
     names = tuple(kind.__name__ for kind in type(error).__mro__ if kind is not object)

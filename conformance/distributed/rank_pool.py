@@ -1,4 +1,4 @@
-"""A world of ranks: started by the worker, given programs, and replaced if one of them is lost."""
+"""Start the processes of all ranks, run rank programs in them, and restart all of them if one fails."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from pathlib import Path
 from typing import Any
 
 from conformance.distributed import patient
-from conformance.distributed.rank_programs import agree, name_of
-from conformance.distributed.rank_replies import Ending, RankReply, packed, unpacked
+from conformance.distributed.rank_programs import name_of, sum_over_all_ranks
+from conformance.distributed.rank_replies import Ending, RankReply, from_bytes, to_bytes
 from conformance.process_control.child import Child, ChildEnd, How, stop
 from conformance.process_control.supervisor import receive_all
 
-#: Seconds in which all ranks must have joined the process group.
+#: Time limit in seconds for starting the ranks, until all have joined the process group.
 START = 90.0
-#: Seconds after which a collective gives up.
+#: Default timeout of a collective in seconds.
 TIMEOUT = 30.0
-#: Seconds that the others get once one rank has failed: they may wait for it for as long as collectives take.
+#: Seconds after the failure of one rank in which the other ranks must reply. Without this limit they would
+#: wait for the failed rank until their collectives time out.
 GRACE = 3.0
-#: Seconds in which ranks must agree on a sum after all have raised the same.
+#: Time limit in seconds for the sum that checks the process group after all ranks raised the same error.
 AGREE = 5.0
-#: Seconds that ranks get to leave by themselves.
+#: Seconds in which the ranks must exit before they are killed.
 LEAVE = 10.0
 
 
 class RankPool:
-    """``size`` ranks of a target's process group.
+    """The processes of the ``size`` ranks of a target's process group.
 
-    ``file`` is the target file, ``timeout`` the seconds after which a collective gives up (default:
-    ``TIMEOUT``, or more if results may take long). The processes start with the first program and end with
-    :meth:`close`, or with the worker. They meet in a file in a temporary folder, which :meth:`close` removes.
+    ``file`` is the path of the target file. ``timeout`` is the timeout of collectives in seconds; the default
+    is ``TIMEOUT``, extended by :func:`patient`. The first :meth:`run` starts the processes. They end with
+    :meth:`close`, :meth:`kill` or the worker. The ranks initialise the process group through a file in a
+    temporary folder, which is deleted when the processes end.
     """
 
     def __init__(self, file: str, size: int, *, timeout: float | None = None) -> None:
@@ -51,19 +53,22 @@ class RankPool:
         grace: float = GRACE,
         **arguments: Any,
     ) -> list[RankReply]:
-        """Return the answers of all ranks to a program, by rank.
+        """Run a rank program on all ranks with ``arguments``, and return the replies by rank.
 
-        A world in which a rank has not answered with a value is not used again, since other ranks may still
-        wait for that one. If all have raised the same error it is used again, provided that they still agree
-        on a sum. ``limit``: seconds for all of them (default: twice the collectives' timeout), ``grace``:
-        seconds for the others once one has failed; both grow with the limit of a result.
+        ``limit`` is the time limit for all ranks in seconds (default: twice the timeout of collectives).
+        ``grace`` is the time that the other ranks get after one rank failed. Both are extended by
+        :func:`patient`.
+
+        If a rank fails, the processes are killed, because other ranks may still wait for the failed rank.
+        Exception: if all ranks raised the same error, the processes are reused, provided that a sum over all
+        ranks is still correct.
         """
         if any(child.has_ended() for child in self._ranks):
-            self.kill()  # one has ended since the last program, which must not count against this one
+            self.kill()  # a rank that ended after the last program must not make this program fail
         try:
-            return self._run(packed((name_of(program), arguments)), limit, grace)
+            return self._run(to_bytes((name_of(program), arguments)), limit, grace)
         except BaseException:
-            self.kill()  # unread answers would be taken for those of the next program
+            self.kill()  # unread replies would be read as the replies of the next program
             raise
 
     def _run(self, message: bytes, limit: float | None, grace: float) -> list[RankReply]:
@@ -72,36 +77,43 @@ class RankPool:
             self.kill()
             return trouble
         self._send(message)
-        answers = self._answers(2 * self.timeout if limit is None else patient(limit), patient(grace))
-        if not all(answer.ok for answer in answers) and not self._agrees(answers):
+        answers = self._receive_replies(2 * self.timeout if limit is None else patient(limit), patient(grace))
+        if not all(answer.ok for answer in answers) and not self._still_sums_correctly(answers):
             self.kill()
         return answers
 
-    def _agrees(self, answers: list[RankReply]) -> bool:
-        """Return whether all ranks have raised the same error and still agree on a sum."""
+    def _still_sums_correctly(self, answers: list[RankReply]) -> bool:
+        """Return whether all ranks raised the same error and still compute the correct sum over all ranks."""
         if len({(answer.ending, answer.error) for answer in answers}) > 1 or answers[0].error == ():
             return False
-        self._send(packed((name_of(agree), {})))
-        sums = self._answers(patient(AGREE), 0.0)
+        self._send(to_bytes((name_of(sum_over_all_ranks), {})))
+        sums = self._receive_replies(patient(AGREE), 0.0)
         return all(answer.ok and answer.value == self.size * (self.size + 1) / 2 for answer in sums)
 
     def _send(self, message: bytes) -> None:
         for child in self._ranks:
             child.send(message)
 
-    def _answers(self, limit: float, grace: float) -> list[RankReply]:
-        """Return the next answer of each rank; one that is late is ended, after it has dumped its stacks."""
-        found = receive_all(self._ranks, unpacked, limit=limit, grace=grace, ok=_is_ok)
-        return [_reply_of(rank, one) if isinstance(one, ChildEnd) else one for rank, one in enumerate(found)]
+    def _receive_replies(self, limit: float, grace: float) -> list[RankReply]:
+        """Return the next reply of each rank. A rank that is late is killed after it has dumped its
+        stacks.
+        """
+        replies = receive_all(self._ranks, from_bytes, limit=limit, grace=grace, ok=_is_ok)
+        return [
+            _reply_about_ended_process(rank, one) if isinstance(one, ChildEnd) else one
+            for rank, one in enumerate(replies)
+        ]
 
     def _start(self) -> list[RankReply]:
-        """Start the ranks unless they run; return their answers if one does not join the group."""
+        """Start the ranks unless they run already. If a rank does not join the process group, return the
+        replies of all ranks, otherwise an empty list.
+        """
         if self._ranks:
             return []
         self._folder = Path(tempfile.mkdtemp(prefix="conformance-world-"))
         for rank in range(self.size):
             self._ranks.append(self._launch(rank, self._folder))
-        answers = self._answers(patient(START), patient(GRACE))
+        answers = self._receive_replies(patient(START), patient(GRACE))
         return [] if all(answer.ok for answer in answers) else answers
 
     def _launch(self, rank: int, folder: Path) -> Child:
@@ -118,11 +130,11 @@ class RankPool:
         return Child.exec(command, variables, log=folder / f"rank-{rank}.log", channel=True)
 
     def close(self) -> None:
-        """End the ranks: by themselves if they can, else by force. Leaves no process and no file."""
+        """Ask the ranks to exit, kill the ranks that do not exit in time, and delete the temporary folder."""
         self._end(patient(LEAVE))
 
     def kill(self) -> None:
-        """End the ranks at once."""
+        """Kill the ranks and delete the temporary folder."""
         self._end(0.0)
 
     def _end(self, patience: float) -> None:
@@ -137,15 +149,15 @@ def _is_ok(answer: RankReply) -> bool:
     return answer.ok
 
 
-def _reply_of(rank: int, end: ChildEnd) -> RankReply:
-    """Return the end of a rank's process as its answer."""
+def _reply_about_ended_process(rank: int, end: ChildEnd) -> RankReply:
+    """Return the reply that reports how the process of a rank ended."""
     if end.how is How.TIMED_OUT:
-        return RankReply(rank, Ending.LATE, text=_innermost(end.stacks))
+        return RankReply(rank, Ending.LATE, text=_innermost_frames(end.stacks))
     return RankReply(rank, Ending.GONE, text=": ".join(filter(None, [end.cause, end.last_line[:300]])))
 
 
-def _innermost(stacks: str) -> str:
-    """Return the innermost lines of the stacks of the last threads in a dump."""
+def _innermost_frames(stacks: str) -> str:
+    """Return one line with the innermost frames of the last eight threads of a ``faulthandler`` dump."""
     lines = stacks.splitlines()
     heads = [place for place, line in enumerate(lines) if line.startswith(("Thread 0x", "Current thread 0x"))]
     return "; ".join(

@@ -1,4 +1,4 @@
-"""Rank programs: functions that all ranks run at the same time."""
+"""Register rank programs: functions that all ranks run at the same time."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _PROGRAMS: dict[str, Program] = {}
 class Rank:
     """The first argument of a rank program: the rank, the world size and the device to use.
 
-    ``meeting`` is the path of the file that initialises the process group; programs may create files next to
-    it. ``timeout`` is the timeout of collectives in seconds.
+    ``meeting`` is the path of the file through which the ranks initialise the process group. Programs may
+    create files in its folder. ``timeout`` is the timeout of collectives in seconds.
     """
 
     rank: int
@@ -41,7 +41,9 @@ class Rank:
         return self.target.process_group or dist.get_default_backend_for_device(self.device.type)
 
     def join(self, meeting: str) -> None:
-        """Initialise the default group. All ranks use the same file, which must not exist yet."""
+        """Initialise the default process group through the file ``meeting``. All ranks pass the same path,
+        and the file must not exist yet.
+        """
         import torch.distributed as dist
 
         dist.init_process_group(
@@ -58,18 +60,18 @@ class Rank:
 
 
 def program(function: P) -> P:
-    """Register a function under ``module:name``; it is called as ``function(rank, **arguments)``."""
+    """Register a function as the rank program ``module:name``. Ranks call ``function(rank, **arguments)``."""
     _PROGRAMS[name_of(function)] = function
     return function
 
 
 def name_of(function: Program) -> str:
-    """Return the name under which ranks find a program."""
+    """Return the name ``module:name`` of a rank program."""
     return f"{function.__module__}:{function.__qualname__}"
 
 
 def find(name: str) -> Program:
-    """Return the program of that name, after importing its module if needed; raise LookupError if it does not
+    """Import the module of a rank program if needed and return the program; raise LookupError if it does not
     exist.
     """
     if name not in _PROGRAMS:
@@ -77,8 +79,8 @@ def find(name: str) -> Program:
     return _PROGRAMS[name]
 
 
-def total(rank: Rank, group: Any = None) -> float:
-    """Return the sum of rank + 1 over a group, or over all ranks, computed by the process group."""
+def sum_over_ranks(rank: Rank, group: Any = None) -> float:
+    """Return the all-reduced sum of ``rank + 1`` over ``group``, by default over all ranks."""
     import torch.distributed as dist
 
     tensor = torch.full((3,), float(rank.rank + 1), device=rank.device)
@@ -87,6 +89,6 @@ def total(rank: Rank, group: Any = None) -> float:
 
 
 @program
-def agree(rank: Rank) -> float:
-    """Return the sum of rank + 1 over all ranks."""
-    return total(rank)
+def sum_over_all_ranks(rank: Rank) -> float:
+    """Return the all-reduced sum of ``rank + 1`` over all ranks."""
+    return sum_over_ranks(rank)

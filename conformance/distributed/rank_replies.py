@@ -12,18 +12,19 @@ from typing import Any
 import torch
 
 
-def packed(message: Any) -> bytes:
+def to_bytes(message: Any) -> bytes:
     """Return a message as bytes.
 
-    Tensors travel by value: torch's own way to pickle them for other processes puts them into shared memory.
+    The bytes contain the values of tensors. torch's own reduction for other processes would put tensors into
+    shared memory.
     """
     buffer = io.BytesIO()
     _Pickler(buffer).dump(message)
     return buffer.getvalue()
 
 
-def unpacked(data: bytes) -> Any:
-    """Return the message in bytes that :func:`packed` made."""
+def from_bytes(data: bytes) -> Any:
+    """Return the message that :func:`to_bytes` converted to these bytes."""
     return pickle.loads(data)
 
 
@@ -42,7 +43,7 @@ def _tensor(dtype: torch.dtype, shape: tuple[int, ...], data: bytes) -> torch.Te
 
 
 class Ending(enum.Enum):
-    """The ways in which a program ends on a rank."""
+    """The ways in which a rank program can end on a rank."""
 
     VALUE = "value"
     ERROR = "error"
@@ -52,11 +53,11 @@ class Ending(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class RankReply:
-    """The reply of one rank.
+    """The reply of one rank to a rank program.
 
     ``value`` contains only host tensors, numbers, strings and containers of them. ``error`` contains the
-    names of the exception's type and its base classes. ``text`` is its message, or the way in which the
-    process ended. ``seconds`` is the duration of the program.
+    names of the exception's type and its base classes. ``text`` is the message of the exception, or describes
+    how the process ended. ``seconds`` is the duration of the program.
     """
 
     rank: int
@@ -72,13 +73,15 @@ class RankReply:
         return self.ending is Ending.VALUE
 
     def exception(self) -> Exception:
-        """Return the error as an exception of the most specific type that this process has."""
+        """Return an exception with the rank's message. Its type is the most specific type of the original
+        exception that this process can find.
+        """
         for name in self.error:
             kind = getattr(builtins, name, None) or getattr(torch, name, None)
             if isinstance(kind, type) and issubclass(kind, Exception):
                 try:
                     return kind(self.text)
-                except Exception:  # some types want more than a text
+                except Exception:  # the constructor of this type requires more than a message
                     continue
         return RuntimeError(self.text)
 

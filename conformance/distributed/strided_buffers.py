@@ -1,4 +1,6 @@
-"""Result buffers that are not dense in memory, and the gaps between their elements."""
+"""Allocate result buffers that are not dense in memory, and count writes to the gaps between their
+elements.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,17 @@ from typing import Any
 import torch
 
 DENSE = "dense"
-#: A transposed matrix, every second element, rows after a gap.
+#: The layouts of buffers: a transposed matrix, every second element of a larger tensor, and rows after a gap.
 LAYOUTS = ("transposed", "every-second", "offset")
-#: The value of the memory gaps of a tensor.
+#: The value that the memory gaps of a buffer are filled with.
 GAP_VALUE = 55.0
 
 
 def result_buffer(like: torch.Tensor, shape: tuple[int, ...], layout: str) -> torch.Tensor:
-    """Return an uninitialized tensor with the dtype and device of ``like``, in memory of a layout."""
+    """Return a buffer with the dtype and device of ``like``. Its memory gaps are filled with ``GAP_VALUE``.
+
+    A shape that cannot have the layout gets a dense buffer.
+    """
     options: dict[str, Any] = {"dtype": like.dtype, "device": like.device}
     if layout == "transposed" and len(shape) > 1:
         order = (*range(2, len(shape)), 1, 0)
@@ -29,7 +34,7 @@ def result_buffer(like: torch.Tensor, shape: tuple[int, ...], layout: str) -> to
 
 
 def written_gap_elements(tensor: torch.Tensor, layout: str) -> int:
-    """Return the number of gap elements of a tensor from :func:`result_buffer` that were written."""
+    """Return how many gap elements of a :func:`result_buffer` were overwritten."""
     base = tensor._base
     if base is None or layout == "transposed":
         return 0

@@ -1,4 +1,4 @@
-"""The rank pool of this worker, and the evaluation of its ranks' replies."""
+"""Run rank programs in the rank pool of this worker, and record ranks that fail."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ _pools: dict[str, RankPool] = {}
 
 
 def world_size() -> int:
-    """Return the number of ranks; two unless the runner sets a different number."""
+    """Return the number of ranks of this worker's pool. The default is 2."""
     return int(os.environ.get(RANKS, "2"))
 
 
 def rank_pool(target: Target) -> RankPool:
-    """Return the rank pool of this process for a target. Its ranks run from the first program to the end."""
+    """Return the rank pool of this process for a target. The pool is killed when this process exits."""
     if target.file not in _pools:
         new = _pools[target.file] = RankPool(target.file, world_size())
         atexit.register(new.kill)
     return _pools[target.file]
 
 
-def report_failed_ranks(target: Target, recorder: Recorder, replies: list[RankReply], label: str) -> bool:
-    """Return whether all ranks replied with a value; otherwise record the first cause as a failure.
+def require_values_from_all_ranks(
+    target: Target, recorder: Recorder, replies: list[RankReply], label: str
+) -> bool:
+    """Return True if all ranks replied with a value. Otherwise record one failure and return False.
 
-    A rank that raises or dies delays the other ranks, so a late rank is reported only if no rank failed
-    otherwise.
+    A rank that raises or crashes delays the other ranks. A late rank is therefore recorded as the failure
+    only if no rank raised or crashed.
     """
     failed = [reply for reply in replies if not reply.ok]
     if not failed:
@@ -52,7 +54,8 @@ def report_failed_ranks(target: Target, recorder: Recorder, replies: list[RankRe
             and len(failed) == len(replies)
             and isinstance(error, (TypeError, ValueError))
         ):
-            # For collectives these are clean refusals too: c10d raises them for dtypes and operators.
+            # TypeError and ValueError are clean refusals too, because c10d raises them for dtypes and reduce
+            # operators that a backend does not support.
             recorder.unsupported(refusal_reason)
         else:
             report_error(target, recorder, error, label=f"{label} on rank {first.rank}")
@@ -70,11 +73,12 @@ def report_failed_ranks(target: Target, recorder: Recorder, replies: list[RankRe
 def values_of_ranks(
     target: Target, recorder: Recorder, program: Callable[..., Any], *, label: str, **arguments: Any
 ) -> list[Any] | None:
-    """Return the values that a rank program returns, by rank; on a failure record it and return None.
+    """Run a rank program and return its values by rank. If a rank fails, record the failure and return None.
 
-    ``arguments`` are the program's arguments, and ``limit`` and ``grace`` of the rank pool's ``run``.
+    ``arguments`` are the arguments of the program, and optionally ``limit`` and ``grace`` of
+    ``RankPool.run``.
     """
     replies = rank_pool(target).run(program, **arguments)
-    if not report_failed_ranks(target, recorder, replies, label):
+    if not require_values_from_all_ranks(target, recorder, replies, label):
         return None
     return [reply.value for reply in replies]

@@ -1,3 +1,3 @@
-"""The missing features of a device, found in torch's dispatcher, in the device's module, and by small
-trials.
+"""Find the missing features of a device: inspect torch's dispatcher and the device's module, and run small
+trials on the device.
 """

@@ -1,5 +1,5 @@
-"""One small trial for each capability, which shows that it responds. Properties check that its results are
-right.
+"""One small trial per capability. A trial shows that calls which need the capability do not fail; properties
+check their results.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from conformance.framework.calls import one_line
 Trial = Callable[[str], object]
 
 _TRIALS: dict[str, Trial] = {}
-#: The capabilities that have a trial, in the order of a bring-up: first the ones that most results need, then
-#: training, asynchronous work, and the rest by area.
+#: The capabilities that have a trial, in the order in which a new backend needs them: first the capabilities
+#: that most results need, then training, asynchronous work, and the other capabilities by area.
 ORDER = (
     *("views", "inplace", "non_contiguous", "out_variants", "data_dependent_shapes", "channels_last"),
     *("autograd", "random", "generator", "asynchronous", "streams", "events", "event_timing"),
@@ -31,27 +31,27 @@ ORDER = (
 
 
 class NoEffect(Exception):
-    """The call succeeded, but did not have its effect."""
+    """A call of a trial returned without an error, but did not have its effect."""
 
 
 def _trial(capability: str) -> Callable[[Trial], Trial]:
-    def wrap(function: Trial) -> Trial:
+    def register(function: Trial) -> Trial:
         _TRIALS[capability] = function
         return function
 
-    return wrap
+    return register
 
 
 def trial_names() -> list[str]:
-    """Return the capabilities that have a trial, in the order of a bring-up.
+    """Return the capabilities that have a trial, in the order in which a new backend needs them.
 
-    The others need a second process, a compiler or minutes.
+    The other capabilities have no trial because a trial would need a second process, a compiler or minutes.
     """
     return sorted(_TRIALS, key=ORDER.index)
 
 
-def attempt(capability: str, device: str) -> str:
-    """Try a capability on a device; return an empty text if it works, else the error."""
+def error_of_capability_trial(capability: str, device: str) -> str:
+    """Run the trial of a capability on a device; return its error message, or an empty text on success."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -63,7 +63,7 @@ def attempt(capability: str, device: str) -> str:
 
 
 def _expect_functions(capability: str, device: str) -> None:
-    """Raise NoEffect if the device's module lacks a function that belongs to this capability."""
+    """Raise NoEffect if the device's module does not have a function that this capability requires."""
     if torch.device(device).type == "cpu":
         return
     module = torch.get_device_module(device)
@@ -72,7 +72,7 @@ def _expect_functions(capability: str, device: str) -> None:
         for name, needed_by in MODULE_FUNCTIONS.items()
         if needed_by == capability and not hasattr(module, name)
     ]
-    _expect(not absent, f"{module.__name__} has no {' and no '.join(absent)}, which torch calls")
+    _expect(not absent, f"{module.__name__} does not have {' and '.join(absent)}, which torch calls")
 
 
 def _expect(holds: bool, text: str) -> None:
@@ -84,32 +84,32 @@ def _ones(device: str, *shape: int) -> torch.Tensor:
     return torch.ones(shape or (2,)).to(device)
 
 
-def _leaf(device: str) -> torch.Tensor:
+def _leaf_tensor(device: str) -> torch.Tensor:
     return _ones(device).requires_grad_()
 
 
-def _accelerated(device: str) -> torch.device:
+def _require_accelerator(device: str) -> torch.device:
     _expect(torch.device(device).type != "cpu", "the CPU is not an accelerator")
     return torch.device(device)
 
 
 @_trial("asynchronous")
 def _asynchronous(device: str) -> None:
-    # A trial cannot show that work is ever pending, only that waiting for it succeeds.
-    _accelerated(device)
+    # A trial cannot show that the device works asynchronously. It shows that waiting for work succeeds.
+    _require_accelerator(device)
     torch.accelerator.synchronize()
 
 
 @_trial("autograd")
 def _autograd(device: str) -> None:
-    leaf = _leaf(device)
+    leaf = _leaf_tensor(device)
     (leaf * leaf).sum().backward()  # type: ignore[no-untyped-call]
     _expect(leaf.grad is not None, "backward left no gradient")
 
 
 @_trial("double_backward")
 def _double_backward(device: str) -> None:
-    leaf = _leaf(device)
+    leaf = _leaf_tensor(device)
     (first,) = torch.autograd.grad((leaf * leaf * leaf).sum(), leaf, create_graph=True)
     torch.autograd.grad(first.sum(), leaf)
 
@@ -207,7 +207,7 @@ def _generator(device: str) -> None:
 
 @_trial("streams")
 def _streams(device: str) -> None:
-    stream = torch.Stream(_accelerated(device))
+    stream = torch.Stream(_require_accelerator(device))
     before = torch.accelerator.current_stream()
     torch.accelerator.set_stream(stream)
     torch.accelerator.set_stream(before)
@@ -216,7 +216,7 @@ def _streams(device: str) -> None:
 
 @_trial("events")
 def _events(device: str) -> None:
-    _record(torch.Event(_accelerated(device)))
+    _record(torch.Event(_require_accelerator(device)))
 
 
 def _record(event: Any) -> Any:
@@ -227,7 +227,7 @@ def _record(event: Any) -> Any:
 
 @_trial("event_timing")
 def _event_timing(device: str) -> None:
-    first, second = (torch.Event(_accelerated(device), enable_timing=True) for _ in range(2))
+    first, second = (torch.Event(_require_accelerator(device), enable_timing=True) for _ in range(2))
     _record(first)
     _record(second)
     first.elapsed_time(second)
@@ -235,19 +235,19 @@ def _event_timing(device: str) -> None:
 
 @_trial("record_stream")
 def _record_stream(device: str) -> None:
-    accelerator = _accelerated(device)
+    accelerator = _require_accelerator(device)
     _ones(device).record_stream(torch.Stream(accelerator))
 
 
 @_trial("pinned_memory")
 def _pinned_memory(device: str) -> None:
-    _accelerated(device)
-    _expect(torch.empty(1).pin_memory().is_pinned(), "a pinned tensor says that it is not pinned")
+    _require_accelerator(device)
+    _expect(torch.empty(1).pin_memory().is_pinned(), "is_pinned() is False for a pinned tensor")
 
 
 @_trial("memory_statistics")
 def _memory_statistics(device: str) -> None:
-    _accelerated(device)
+    _require_accelerator(device)
     before = torch.accelerator.memory_allocated()
     tensor = _ones(device, 1024)
     _expect(torch.accelerator.memory_allocated() > before, "memory_allocated does not grow with a tensor")
@@ -256,7 +256,7 @@ def _memory_statistics(device: str) -> None:
 
 @_trial("multiple_devices")
 def _multiple_devices(device: str) -> None:
-    _accelerated(device)
+    _require_accelerator(device)
     count = torch.accelerator.device_count()
     _expect(count > 1, f"there is {count} device")
 
@@ -270,8 +270,11 @@ def _peer_copy(device: str) -> None:
 
 @_trial("graphs")
 def _graphs(device: str) -> None:
-    _accelerated(device)
-    _expect(hasattr(torch.accelerator, "Graph"), "torch.accelerator has no Graph, and the file names no hook")
+    _require_accelerator(device)
+    _expect(
+        hasattr(torch.accelerator, "Graph"),
+        "torch.accelerator.Graph does not exist, and the target file does not name a hook for graphs",
+    )
     torch.accelerator.Graph()
 
 
@@ -286,33 +289,33 @@ def _autocast(device: str) -> None:
 @_trial("grad_scaler")
 def _grad_scaler(device: str) -> None:
     scaler = torch.amp.GradScaler(torch.device(device).type, enabled=True)
-    leaf = _leaf(device)
+    leaf = _leaf_tensor(device)
     optimizer = torch.optim.SGD([leaf], lr=0.1)
     scaler.scale((leaf * leaf).sum()).backward()  # type: ignore[no-untyped-call]
     scaler.step(optimizer)
     scaler.update()
 
 
-def _step(device: str, **options: bool) -> None:
-    leaf = _leaf(device)
+def _optimizer_step(device: str, **options: bool) -> None:
+    leaf = _leaf_tensor(device)
     leaf.grad = _ones(device)
     torch.optim.AdamW([leaf], **options).step()  # type: ignore[arg-type]
 
 
 @_trial("fused_optimizers")
 def _fused_optimizers(device: str) -> None:
-    _step(device, fused=True)
+    _optimizer_step(device, fused=True)
 
 
 @_trial("capturable_optimizers")
 def _capturable_optimizers(device: str) -> None:
-    _accelerated(device)
-    _step(device, capturable=True)
+    _require_accelerator(device)
+    _optimizer_step(device, capturable=True)
 
 
 @_trial("foreach_optimizers")
 def _foreach_optimizers(device: str) -> None:
-    _step(device, foreach=True)
+    _optimizer_step(device, foreach=True)
 
 
 @_trial("serialization")

@@ -12,7 +12,9 @@ from conformance.target.target import Target
 
 
 def collect_trial_facts(file: TargetFile, target: Target, level: str) -> tuple[list[Fact], list[Fact]]:
-    """Return facts about the operators of a level and about capabilities, from trials in other processes."""
+    """Try the operators of a level and all capabilities in separate processes. Return the facts about
+    operators and the facts about capabilities.
+    """
     subjects = operator_trials.operators_of_level(target, level)
     capabilities = [
         capability
@@ -21,12 +23,16 @@ def collect_trial_facts(file: TargetFile, target: Target, level: str) -> tuple[l
     ]
     requested = [f"capability:{capability}" for capability in capabilities]
     requested += [f"operator:{name}" for name in subjects]
-    outcomes = trial_process.run(file.path, target.mode, requested)
+    outcomes = trial_process.run_trials(file.path, target.mode, requested)
     tried = {name: outcomes[f"operator:{name}"] for name in subjects}
-    return list(_operators(target, level, tried)), list(_capabilities(target, capabilities, outcomes))
+    return list(_operator_facts(target, level, tried)), list(
+        _capability_facts(target, capabilities, outcomes)
+    )
 
 
-def _operators(target: Target, level: str, tried: dict[str, trial_process.TrialOutcome]) -> Iterator[Fact]:
+def _operator_facts(
+    target: Target, level: str, tried: dict[str, trial_process.TrialOutcome]
+) -> Iterator[Fact]:
     if not tried:
         return
     failed = {name: outcome for name, outcome in tried.items() if not outcome.ok}
@@ -36,13 +42,13 @@ def _operators(target: Target, level: str, tried: dict[str, trial_process.TrialO
     by_kernel = operator_trials.operators_by_kernel(waiting)
     if by_kernel:
         key = registration_checks.dispatch_key_of(target)
-        lines = tuple(f"{kernel} ({_few(names)})" for kernel, names in by_kernel)
-        first = _few([kernel for kernel, _ in by_kernel], 12)
+        lines = tuple(f"{kernel} ({_join_first_operators(names)})" for kernel, names in by_kernel)
+        first = _join_first_operators([kernel for kernel, _ in by_kernel], 12)
         step = f"register these kernels under {key}, the most needed first: {first}"
         yield Fact(
             "kernels",
             False,
-            f"{len(by_kernel)} are missing (in brackets, the operators that need each)",
+            f"{len(by_kernel)} are missing (in brackets: the operators that need the kernel)",
             lines,
             step,
             tuple(name.partition("@")[0] for name in waiting),
@@ -55,19 +61,19 @@ def _operators(target: Target, level: str, tried: dict[str, trial_process.TrialO
         yield Fact(
             f"operator {names[0]}",
             False,
-            f"{text} ({_few(names)})",
-            step=f"fix {_few(names)}",
+            f"{text} ({_join_first_operators(names)})",
+            step=f"fix {_join_first_operators(names)}",
             operators=tuple(name.partition("@")[0] for name in names),
         )
 
 
-def _few(names: Sequence[str], limit: int = 6) -> str:
+def _join_first_operators(names: Sequence[str], limit: int = 6) -> str:
     operator_names = [name.partition("@")[0] for name in names]
     more = f" and {len(operator_names) - limit} more" if len(operator_names) > limit else ""
     return ", ".join(operator_names[:limit]) + more
 
 
-def _capabilities(
+def _capability_facts(
     target: Target, capabilities: Sequence[str], outcomes: dict[str, trial_process.TrialOutcome]
 ) -> Iterator[Fact]:
     working: list[str] = []
@@ -77,7 +83,7 @@ def _capabilities(
         if declared and outcome.ok:
             working.append(capability)
         elif declared:
-            # Synchronization has a fact of its own, hook included.
+            # registration_checks has a fact about synchronization, which also tries the target file's hook.
             ok = None if capability == "asynchronous" else False
             step = f"make {capability} work ({CAPABILITIES[capability]}), or declare {capability} = false"
             yield Fact(capability, ok, f"declared, but {outcome.text}", step=step)

@@ -18,10 +18,10 @@ Files = Mapping[Path, tuple[int, int]]
 
 
 def watched_paths(module: str | None, target_file: Path) -> list[Path]:
-    """Return the paths to watch: the package of the backend, and the target file; raise UsageError if it is
-    not found.
+    """Return the paths to watch: the backend's package and the target file.
 
-    The module is located without importing it, so that the watching process never loads the backend.
+    The package is located without importing it, because the watching process must never load the backend.
+    Raise UsageError if the package does not exist.
     """
     if module is None:
         return [target_file]
@@ -36,22 +36,22 @@ def watched_paths(module: str | None, target_file: Path) -> list[Path]:
 
 
 def file_states(watched: list[Path]) -> Files:
-    """Return the files below some paths with their modification times and sizes."""
+    """Return the modification time and size of every file in the watched paths."""
     states = {}
     for watched_path in watched:
         for path in watched_path.rglob("*") if watched_path.is_dir() else [watched_path]:
             if path.suffix in _SUFFIXES:
                 try:
                     status = path.stat()
-                except OSError:  # it is being replaced
+                except OSError:  # the build is replacing this file
                     continue
                 states[path] = (status.st_mtime_ns, status.st_size)
     return states
 
 
 def watch_changes(watched: list[Path]) -> Iterator[list[Path]]:
-    """Yield the files that were changed, added or removed, each time after a second without further
-    changes.
+    """Wait for changes. Yield the files that were changed, added or removed, as soon as nothing has changed
+    for a second.
     """
     return _changes(watched, file_states(watched))
 
@@ -70,24 +70,24 @@ def _changes(watched: list[Path], before: Files) -> Iterator[list[Path]]:
                 now, quiet = later, time.monotonic()
         changed = sorted(path for path in {**before, **now} if before.get(path) != now.get(path))
         before = now
-        if changed:  # all may be as it was again
+        if changed:  # empty if all files have their old state again
             yield changed
 
 
 def changed_lines(old: list[str], new: list[str]) -> list[str]:
-    """Return the lines that describe the difference between two outputs of the doctor."""
+    """Return lines for the user: fixed features, newly missing features, and the total if it changed."""
     removed, added = set(old) - set(new), set(new) - set(old)
     missing = [line for line in new if line in added and line.startswith("MISSING")]
-    subjects = {_subject(line) for line in new if line.startswith("MISSING")}
+    subjects = {_subject_of_line(line) for line in new if line.startswith("MISSING")}
     fixed = [
-        _subject(line)
+        _subject_of_line(line)
         for line in old
-        if line in removed and line.startswith("MISSING") and _subject(line) not in subjects
+        if line in removed and line.startswith("MISSING") and _subject_of_line(line) not in subjects
     ]
     lines = [f"fixed    {subject}" for subject in fixed] + missing
     total = [line for line in new[-1:] if line in added]
     return [*lines, *total] or ["nothing has changed"]
 
 
-def _subject(line: str) -> str:
+def _subject_of_line(line: str) -> str:
     return line[8:].split("  ")[0].strip()

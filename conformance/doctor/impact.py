@@ -1,4 +1,6 @@
-"""The impact of a missing feature: the results that it blocks, and its location in openreg."""
+"""Describe the impact of a missing feature: the number of results that it blocks, and the file of openreg
+that implements the feature.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from conformance.plan.levels import manifest
 from conformance.plan.levels.manifest import RequiredResult
 from conformance.target.target import Target
 
-#: Files of torch_openreg, PyTorch's own example of a device, by the subject of a fact or by capability. Its
-#: folder in PyTorch's repository is test/cpp_extensions/open_registration_extension/torch_openreg.
+#: Maps the subject of a fact, or a capability, to the file of torch_openreg that implements it. torch_openreg
+#: is PyTorch's example of a device. Its folder in PyTorch's repository is
+#: test/cpp_extensions/open_registration_extension/torch_openreg.
 OPENREG: dict[str, str] = {
     "torch.accelerator": "csrc/runtime/OpenRegHooks.h",
     "torch.accelerator.is_available": "csrc/runtime/OpenRegHooks.h",
@@ -45,14 +48,14 @@ OPENREG: dict[str, str] = {
     "profiler": "csrc/profiler/OpenRegActivityProfiler.cpp",
     "distributed": "csrc/distributed/c10d/ProcessGroupOCCL.cpp",
 }
-#: The capability of a fact whose subject has a different name.
+#: The capability that a fact is about, if the fact's subject is not the name of the capability.
 _CAPABILITY = {
     "autocast fallthrough": "autocast",
     "autocast cast list": "autocast",
     "torch.manual_seed": "generator",
     "torch.accelerator.synchronize": "asynchronous",
 }
-#: Subjects of facts that every check on the device requires.
+#: Subjects of facts about features that every check on the device requires.
 _EVERYTHING = ("torch.accelerator", "prerequisite copies", "known answers")
 
 
@@ -60,13 +63,14 @@ _EVERYTHING = ("torch.accelerator", "prerequisite copies", "known answers")
 def _required_results(version: str, mode: str, level: str) -> tuple[RequiredResult, ...]:
     try:
         return tuple(manifest.load().demand(version, mode, level).entries.values())
-    except UsageError:  # the manifest does not know this torch
+    except UsageError:  # the manifest has no entry for this torch
         return ()
 
 
 def impact_of(fact: Fact, target: Target, level: str) -> str:
-    """Return a text about the results that a missing feature blocks and its location in openreg; empty if
-    unknown.
+    """Return how many results a missing feature blocks and which file of openreg implements the feature.
+
+    The text is empty if both are unknown.
     """
     parts = []
     if (is_blocked := _blocked_results(fact)) is not None:
@@ -84,27 +88,29 @@ def impact_of(fact: Fact, target: Target, level: str) -> str:
 
 
 def _blocked_results(fact: Fact) -> Callable[[RequiredResult], bool] | None:
-    """Return a predicate of the results that a missing feature blocks; None if they are not known."""
+    """Return a predicate that is true for the results that a missing feature blocks, or None if these results
+    are unknown.
+    """
     if fact.subject in _EVERYTHING:
         return lambda entry: True
     if fact.operators:
-        return functools.partial(_of_operators, frozenset(fact.operators))
+        return functools.partial(_is_result_of_operators, frozenset(fact.operators))
     capability = _CAPABILITY.get(fact.subject, fact.subject)
     if capability.isidentifier():
-        return functools.partial(_needs, capability)
+        return functools.partial(_requires_capability, capability)
     return None
 
 
-def _of_operators(names: Collection[str], entry: RequiredResult) -> bool:
+def _is_result_of_operators(names: Collection[str], entry: RequiredResult) -> bool:
     return entry.kind == "operator" and entry.id.case.subject in names
 
 
-def _needs(capability: str, entry: RequiredResult) -> bool:
+def _requires_capability(capability: str, entry: RequiredResult) -> bool:
     return capability in entry.capabilities
 
 
 def with_impact(fact: Fact, target: Target, level: str) -> Fact:
-    """Return the fact with its impact, if the feature is missing."""
+    """Return the fact, with its impact if the feature is missing."""
     if fact.ok is not False:
         return fact
     return dataclasses.replace(fact, impact=impact_of(fact, target, level))

@@ -1,4 +1,4 @@
-"""Try the operators of a level, and find the kernels that the failing ones lack."""
+"""Try the operators of a level, and find the missing kernels of the operators that fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_KERNEL = re.compile(r"Could not run '([\w:.]+)' with arguments from the '(\w
 
 
 def operators_of_level(target: Target, level: str) -> list[str]:
-    """Return the operators of a level, each with its first planned dtype (``add@float32``)."""
+    """Return the operators of a level, each with the first dtype of its plan (``add@float32``)."""
     first_dtypes: dict[str, str] = {}
     for case in plan.build_plan(target, level).cases:
         if case.kind == "operator":
@@ -29,8 +29,10 @@ def operators_of_level(target: Target, level: str) -> list[str]:
     return [f"{name}@{dtype}" for name, dtype in first_dtypes.items()]
 
 
-def attempt(target: Target, name: str, dtype: str) -> tuple[str, list[str]]:
-    """Run an operator's samples on the device; return the first error and the missing kernels."""
+def first_error_and_missing_kernels(target: Target, name: str, dtype: str) -> tuple[str, list[str]]:
+    """Run an operator's samples on the device. Return the message of the first error (empty on success) and
+    the missing kernels.
+    """
     subject, kind = find("operator", name), dtype_of(dtype)
     first, kernels = "", list[str]()
     samples = samples_of(subject, kind)
@@ -44,7 +46,7 @@ def attempt(target: Target, name: str, dtype: str) -> tuple[str, list[str]]:
                 target.synchronize()
         except Exception as error:
             missing = _NO_KERNEL.search(str(error))
-            if missing is None and not _refused_on_host(subject, sample):
+            if missing is None and not _fails_on_cpu(subject, sample):
                 first = first or one_line(error)
             elif missing is not None:
                 kernel = missing[1]
@@ -54,8 +56,10 @@ def attempt(target: Target, name: str, dtype: str) -> tuple[str, list[str]]:
     return first, kernels
 
 
-def _refused_on_host(subject: object, sample: object) -> bool:
-    """Return True if the CPU raises as well; the sample then proves nothing about the device."""
+def _fails_on_cpu(subject: object, sample: object) -> bool:
+    """Return True if the sample raises on the CPU too. An error on the device is then not the device's
+    fault.
+    """
     from conformance.samples.copies import to_host
 
     try:
@@ -66,9 +70,9 @@ def _refused_on_host(subject: object, sample: object) -> bool:
     return False
 
 
-def attempt_dtype(target: Target, name: str) -> str:
-    """Copy a tensor of a dtype to the device and back, and fill one there; return the failure, or an empty
-    text.
+def error_of_dtype_trial(target: Target, name: str) -> str:
+    """Copy a tensor with this dtype to the device and back, and fill a tensor on the device. Return the error
+    message, or an empty text on success.
     """
     dtype: torch.dtype | None = getattr(torch, name, None)
     if dtype is None:
@@ -81,7 +85,7 @@ def attempt_dtype(target: Target, name: str) -> str:
             warnings.simplefilter("ignore")
             back = start.to(target.device).cpu()
             if back.dtype != dtype or not torch.equal(back.view(torch.uint8), start.view(torch.uint8)):
-                return "copying there and back changed it"
+                return "a copy to the device and back changed the tensor"
             torch.zeros(2, dtype=dtype, device=target.device).cpu()
     except Exception as error:
         return one_line(error)
@@ -89,7 +93,10 @@ def attempt_dtype(target: Target, name: str) -> str:
 
 
 def operators_by_kernel(waiting: Mapping[str, Sequence[str]]) -> list[tuple[str, list[str]]]:
-    """Return missing kernels with the operators that need each, the most needed first."""
+    """Return each missing kernel with the operators that need it, the most needed kernel first.
+
+    ``waiting`` maps an operator to its missing kernels.
+    """
     operators: dict[str, list[str]] = {}
     for name, kernels in waiting.items():
         for kernel in kernels:

@@ -1,4 +1,4 @@
-"""Prerequisites: features that the suite itself needs before it can check an operator, each with a trial."""
+"""Try the prerequisites: features of a device that the suite itself needs before it can check an operator."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from conformance.samples.copies import Copier, WrongCopy
 from conformance.target.target import Target
 
 
-def _dense(dtype: torch.dtype) -> list[torch.Tensor]:
+def _dense_tensors(dtype: torch.dtype) -> list[torch.Tensor]:
     return [torch.arange(6).to(dtype).view(2, 3), torch.tensor(3).to(dtype), torch.empty(0, 2, dtype=dtype)]
 
 
-def _strided(dtype: torch.dtype) -> list[torch.Tensor]:
+def _strided_tensors(dtype: torch.dtype) -> list[torch.Tensor]:
     base = torch.arange(24).to(dtype)
     return [base[3:21].view(3, 6).t()[::2], base[:4].expand(2, 4), base[5]]
 
 
-#: By name: tensors to copy, the kernels that copying needs, and the consequence of a missing one.
+#: Maps the name of a prerequisite to the function that makes the tensors to copy, the kernels that copying
+#: needs, and the consequence if a kernel is missing.
 _TRIALS: dict[str, tuple[Callable[[torch.dtype], list[torch.Tensor]], str, str]] = {
     "copies": (
-        _dense,
+        _dense_tensors,
         "aten::empty_strided, aten::_copy_from or aten::copy_ (both ways), aten::_to_copy",
         "no operator can be checked",
     ),
     "strided memory": (
-        _strided,
+        _strided_tensors,
         "aten::set_.source_Storage_storage_offset or aten::as_strided, aten::view, aten::clone",
         "samples with strides, offsets or shared memory cannot be checked, whatever the operator",
     ),
@@ -44,11 +45,11 @@ def collect_prerequisite_facts(target: Target) -> Iterator[Fact]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                Copier(torch.device(target.device)).tree(tensors(probe_dtype(target)))
+                Copier(torch.device(target.device)).copy_tree(tensors(probe_dtype(target)))
                 target.synchronize()
         except Exception as error:
             text = str(error) if isinstance(error, WrongCopy) else one_line(error)
-            step = f"make {name} work ({kernels}): without, {consequence}"
+            step = f"make {name} work ({kernels}); until then, {consequence}"
             yield Fact(f"prerequisite {name}", False, text.removeprefix(f"prerequisite {name}: "), step=step)
         else:
             yield Fact(f"prerequisite {name}", True, "works")

@@ -1,7 +1,8 @@
-"""Facts about a target's dispatch keys, its module and its registration with torch. No kernel runs.
+"""Collect facts about a target's dispatch keys, its module and its registration with torch, without running a
+kernel.
 
-Only declared functions can be missing. A function of an undeclared capability, or a kernel of an undeclared
-mode, is only listed.
+A fact fails only if the target declares the capability or mode that needs the missing function or kernel.
+Otherwise the fact is for information only.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import torch
 from conformance import torch_testing_internals
 from conformance.target.target import Target
 
-#: The functions that torch calls on a device's module, each with its capability (None: every device).
+#: The functions that torch calls on a device's module, each with the capability that needs the function.
+#: None: every device needs the function.
 MODULE_FUNCTIONS: dict[str, str | None] = {
     "is_available": None,
     "device_count": None,
@@ -47,8 +49,9 @@ _SHOWN = 400
 class Fact:
     """One line of the doctor's table.
 
-    ``ok`` is None if the fact is only listed. ``step`` describes the fix. ``impact`` describes the blocked
-    results and the location in openreg. ``operators`` are the operators that need the fix.
+    ``ok`` is None if the fact is for information only. ``step`` describes the fix. ``impact`` describes the
+    results that are blocked and the file of openreg that implements the feature. ``operators`` are the
+    operators that need the fix.
     """
 
     subject: str
@@ -66,7 +69,9 @@ def dispatch_key_of(target: Target) -> str:
 
 
 def collect_registration_facts(target: Target) -> list[Fact]:
-    """Return all facts in reading order. The backend must be imported."""
+    """Return all facts of this module in the order in which the doctor prints them. The backend must be
+    imported already.
+    """
     facts: list[Fact] = []
     for part in (
         _keys,
@@ -102,7 +107,9 @@ def _keys(target: Target) -> Iterator[Fact]:
 
 
 def _accelerator(target: Target) -> Iterator[Fact]:
-    """Yield the results of the accelerator hooks and the device guard for torch's generic code."""
+    """Yield facts about the device's accelerator hooks and device guard, which ``torch.accelerator``
+    calls.
+    """
     if target.is_cpu:
         return
     hooks = (
@@ -127,7 +134,7 @@ def _accelerator(target: Target) -> Iterator[Fact]:
     yield dataclasses.replace(
         fact,
         ok=fact.ok if fact.ok or target.capable("asynchronous") else None,
-        text="answers" if fact.ok else fact.text,
+        text="works" if fact.ok else fact.text,
         step="override synchronizeDevice in the device guard, name a function of your own under [hooks], or "
         "declare asynchronous = false if every call has finished when it returns",
     )
@@ -152,19 +159,21 @@ def _operators(target: Target) -> Iterator[Fact]:
     missing = tuple(name for name in on_cpu if not _has_computed_kernel(name, key))
     direct = sum(_has_own_kernel(name, key) for name in on_cpu)
     reached = len(on_cpu) - len(missing)
-    text = f"{reached} of {len(on_cpu)} that the CPU has reach a kernel, {direct} one of {key}'s own"
-    # No device has them all; running the operators of a level shows which ones it needs.
+    text = (
+        f"{reached} of the CPU's {len(on_cpu)} overloads have a kernel, {direct} are registered under {key}"
+    )
+    # No device has a kernel for every operator. declaration_checks finds the kernels that a level needs.
     yield Fact("aten operators", None, text, missing)
     composite = tuple(
         name
         for name in on_cpu
-        if _has_own_kernel(name, "CPU") and not _has_own_kernel(name, key) and _composite(name)
+        if _has_own_kernel(name, "CPU") and not _has_own_kernel(name, key) and _has_composite_kernel(name)
     )
     if key != "CPU":
         yield Fact("composites in place of CPU kernels", None, f"{len(composite)} operators", composite)
 
 
-def _composite(name: str) -> bool:
+def _has_composite_kernel(name: str) -> bool:
     return _has_own_kernel(name, "CompositeExplicitAutograd") or _has_own_kernel(
         name, "CompositeImplicitAutograd"
     )
@@ -175,7 +184,7 @@ def _autocast(target: Target) -> Iterator[Fact]:
     declared = target.capable("autocast")
     step = f"register torch.autocast's fallthrough and casts under {key}, or declare autocast = false"
     if not _is_dispatch_key(key):
-        yield Fact("autocast", False if declared else None, f"torch has no key {key}", step=step)
+        yield Fact("autocast", False if declared else None, f"torch does not have a key {key}", step=step)
         return
     fallthrough = _has_computed_kernel("aten::add.Tensor", key)
     listed = sum(_has_own_kernel(name, key) for name in overloads_of_namespace("aten"))
@@ -186,7 +195,7 @@ def _autocast(target: Target) -> Iterator[Fact]:
     )
 
 
-#: torch.distributed.monitored_barrier() accepts only gloo, so that a device does not need a kernel for it.
+#: Kernels that a device does not need, because torch.distributed.monitored_barrier() accepts only gloo.
 _GLOO_ONLY = ("c10d::monitored_barrier_",)
 
 
@@ -201,7 +210,7 @@ def _distributed(target: Target) -> Iterator[Fact]:
         if _has_own_kernel(name, "CPU") and name not in _GLOO_ONLY
     ]
     missing = tuple(name for name in expected if not _has_own_kernel(name, key))
-    # Mode distributed requires the collectives. Without the mode they are only listed.
+    # The collectives are required only if the target declares mode distributed.
     ok = not missing if "distributed" in target.modes else None
     step = f"register these collectives under {key}, or leave mode distributed out"
     yield Fact("c10d kernels", ok, f"{len(expected) - len(missing)} of {len(expected)}", missing, step)
@@ -239,17 +248,17 @@ def _module(target: Target) -> Iterator[Fact]:
 
 
 def _capabilities_to_withdraw(missing: tuple[str, ...]) -> str:
-    """Return the capabilities that may be withdrawn instead of adding the missing names, as the rest of a
-    sentence.
+    """Return the end of an advice: the capabilities that the target file may set to false, if the backend
+    does not add the missing names.
     """
     capabilities = dict.fromkeys(
         capability for capability in map(MODULE_FUNCTIONS.get, missing) if capability is not None
     )
-    return f", or withdraw {', '.join(capabilities)}" if capabilities else ""
+    return f", or declare {', '.join(capabilities)} = false" if capabilities else ""
 
 
 def _seed(target: Target) -> Iterator[Fact]:
-    """Check that torch.manual_seed seeds the generator of the device."""
+    """Yield a fact that reports whether ``torch.manual_seed`` seeds the generator of the device."""
     if target.is_cpu:
         yield Fact(
             "torch.manual_seed", torch.manual_seed(5).initial_seed() == 5, "reaches the CPU's generator"
@@ -283,8 +292,8 @@ def _fact_of_call(subject: str, test: Callable[[], object]) -> Fact:
     return Fact(subject, True, text)
 
 
-def _type_of(function: Callable[[], object]) -> str:
-    return f"gives {type(function()).__name__}"
+def _describe_result_type(function: Callable[[], object]) -> str:
+    return f"returns {type(function()).__name__}"
 
 
 def _memory(target: Target) -> Iterator[Fact]:
@@ -293,7 +302,9 @@ def _memory(target: Target) -> Iterator[Fact]:
     for name in _ACCELERATOR_MEMORY:
         function: Any = getattr(torch.accelerator, name, None)
         if function is not None:
-            fact = _fact_of_call(f"torch.accelerator.{name}", functools.partial(_type_of, function))
+            fact = _fact_of_call(
+                f"torch.accelerator.{name}", functools.partial(_describe_result_type, function)
+            )
             step = "register an allocator that counts, or declare memory_statistics = false"
             yield dataclasses.replace(fact, step=step)
 
@@ -314,7 +325,9 @@ def _optimizers(target: Target) -> Iterator[Fact]:
 
 
 def shorten(items: tuple[str, ...], limit: int = _SHOWN) -> str:
-    """Join items to a line of at most about ``limit`` characters."""
+    """Return the items as one line. If the line would exceed about ``limit`` characters, it ends with the
+    number of omitted items.
+    """
     text = ""
     for index, item in enumerate(items):
         if len(text) + len(item) > limit:

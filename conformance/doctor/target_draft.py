@@ -13,38 +13,41 @@ from conformance.model.vocabulary import CAPABILITIES
 from conformance.target.file import CRASHES, DTYPES
 from conformance.target.target import Target
 
-#: The dtypes of a draft for a device that cannot fill a tensor yet.
+#: The dtypes of a draft if the device cannot fill a tensor of any dtype yet.
 _BEGINNING = ("float32", "int64", "bool")
-#: Capabilities that no trial covers and an early backend cannot declare, with the reason.
+#: The capabilities without a trial, each with the reason. A draft declares them false.
 _UNTRIED = {
-    "memory_limit": "it would take all of the memory",
-    "multiprocessing": "it takes a second process",
-    "dataloader": "it takes a second process",
+    "memory_limit": "a trial would use all of the memory",
+    "multiprocessing": "a trial needs a second process",
+    "dataloader": "a trial needs a second process",
     "fork": "a forked child may hang",
-    "deterministic": "it takes many runs",
-    "profiler": "it takes a trace",
-    "memory_history": "it takes a trace",
-    "custom_operators": "it takes an operator of your own",
-    "compile": "it takes a compiler",
-    "export": "it takes a compiler",
-    "distributed": "it takes several processes",
+    "deterministic": "a trial needs many runs",
+    "profiler": "a trial needs a trace",
+    "memory_history": "a trial needs a trace",
+    "custom_operators": "a trial needs an operator of your own",
+    "compile": "a trial needs a compiler",
+    "export": "a trial needs a compiler",
+    "distributed": "a trial needs several processes",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Draft:
-    """The text of a target file, and the capabilities whose trials failed, in the order of a bring-up."""
+    """The text of a target file, and facts about the capabilities whose trials failed, in the order in which
+    a new backend needs them.
+    """
 
     text: str
     missing: tuple[Fact, ...]
 
 
 def draft_target(device: str, module: str | None) -> Draft:
-    """Return a draft of a target file: dtypes that the device can fill, and capabilities whose trials
-    succeed.
+    """Return a draft of a target file: the dtypes that the device can fill, and the result of each
+    capability's trial.
 
-    The draft lists each failed capability with its error, the results that it blocks, and its location in
-    openreg. Raise UsageError if the module cannot be imported or its device is not the accelerator.
+    For each capability whose trial failed, the draft has the error, the number of results that need the
+    capability, and the file of openreg that implements it. Raise UsageError if the module cannot be imported
+    or its device is not the accelerator.
     """
     target = Target(
         name=device, module=module, device=device, dtypes=frozenset(DTYPES), capabilities={}, hooks={}
@@ -52,7 +55,7 @@ def draft_target(device: str, module: str | None) -> Draft:
     bring_up(target)
     head = [
         "# Written by 'conformance targets --new'. Dtypes were copied and filled, capabilities tried once.",
-        "# The error of each failed capability is in a comment. Capabilities are in the order of a bring-up.",
+        "# A comment has the error of each failed capability. The most needed capabilities come first.",
         "# Review the file: remove capabilities that the backend does not support, and add missing ones.",
         "schema = 1",
         f'name = "{device.replace(":", "-")}"',
@@ -67,16 +70,16 @@ def draft_target(device: str, module: str | None) -> Draft:
     with tempfile.TemporaryDirectory() as scratch:
         draft = Path(scratch) / "draft.toml"
         draft.write_text("\n".join(head) + "\n")
-        outcomes = trial_process.run(draft, "eager", requested)
+        outcomes = trial_process.run_trials(draft, "eager", requested)
     dtypes = [name for name in DTYPES if outcomes[f"dtype:{name}"].ok]
-    note = "" if dtypes else "  # nothing can be filled yet; these are what a first level asks for"
+    note = "" if dtypes else "  # no tensor can be filled yet; a first level requires these dtypes"
     lines = [*head, f"dtypes = [{note}"]
     crashing = {
         capability
         for capability in capability_trials.trial_names()
         if "killed by signal" in outcomes[f"capability:{capability}"].text
     }
-    comment = "  # its conjugates and negatives end the process" if "conj_neg_views" in crashing else ""
+    comment = "  # conjugate and negative views crash the process" if "conj_neg_views" in crashing else ""
     lines += [
         f'    "{name}",{comment if name.startswith("complex") else ""}' for name in dtypes or _BEGINNING
     ]

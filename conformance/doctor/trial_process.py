@@ -1,6 +1,7 @@
-"""Trials in a process of their own: a backend that crashes or hangs fails only the trial that was running.
+"""Run trials in a separate process, so that a backend that crashes or hangs fails only the running trial.
 
-``python -m conformance.doctor.trial_process`` is the process; its units of work are the names of trials.
+``python -m conformance.doctor.trial_process`` is that process. It reads the names of trials from its parent
+and replies with their outcomes.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from conformance.process_control.child import Child, ChildEnd, How
 from conformance.process_control.parent_link import ParentLink
 from conformance.process_control.supervisor import ChildNotStarted, Supervisor
 
-#: Seconds that one trial may take, and that a process may take to import torch and the backend.
+#: Time limit in seconds for one trial, and for importing torch and the backend.
 SECONDS = 60.0
-#: Processes that may end during a trial before the other trials are skipped.
+#: The remaining trials are skipped after this number of processes crashed or hung.
 MAX_LOST = 25
 
 
 @dataclasses.dataclass(frozen=True)
 class TrialOutcome:
-    """The outcome of a trial: an empty text is a success. ``kernels`` are overloads without a kernel."""
+    """The outcome of a trial. ``text`` is the error message, empty on success. ``kernels`` are the overloads
+    whose kernel is missing.
+    """
 
     text: str = ""
     kernels: tuple[str, ...] = ()
@@ -39,36 +42,39 @@ class TrialOutcome:
         return not self.text
 
 
-def run(
+def run_trials(
     target_file: Path, mode: str, names: Sequence[str], *, seconds: float = SECONDS
 ) -> dict[str, TrialOutcome]:
-    """Run the named trials (``capability:streams``, ``operator:add@float32``, ``dtype:int8``); return
-    outcomes by name.
+    """Run trials in separate processes and return their outcomes by name.
+
+    Examples of names: ``capability:streams``, ``operator:add@float32``, ``dtype:int8``.
     """
     outcomes: dict[str, TrialOutcome] = {}
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.txt"
-        spawn = functools.partial(_spawn, target_file, mode, log)
+        spawn = functools.partial(_spawn_trial_process, target_file, mode, log)
         lost = 0
         with Supervisor[str](spawn, start=seconds) as supervisor:
             try:
                 for name, reply in supervisor.run_units(names, silence=seconds):
                     if isinstance(reply, ChildEnd):
                         lost += 1
-                        outcomes[name] = TrialOutcome(f"the process {_words(reply, seconds)}")
+                        outcomes[name] = TrialOutcome(f"the process {_describe_child_end(reply, seconds)}")
                     else:
                         outcomes[name] = TrialOutcome(reply["text"], tuple(reply["kernels"]))
                     if lost == MAX_LOST:
                         break
             except ChildNotStarted as error:
-                how = _words(error.end, seconds)
-                raise UsageError(f"the trials of {target_file} could not start: {how}") from None
+                how = _describe_child_end(error.end, seconds)
+                raise UsageError(f"the trials of {target_file} could not start: the process {how}") from None
     for name in names:
-        outcomes.setdefault(name, TrialOutcome(f"not tried: {MAX_LOST} processes died before"))
+        outcomes.setdefault(
+            name, TrialOutcome(f"not tried, because {MAX_LOST} earlier trials crashed or hung")
+        )
     return outcomes
 
 
-def _spawn(target_file: Path, mode: str, log: Path) -> Child:
+def _spawn_trial_process(target_file: Path, mode: str, log: Path) -> Child:
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     root = str(Path(__file__).resolve().parents[2])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH", "")]))
@@ -77,19 +83,19 @@ def _spawn(target_file: Path, mode: str, log: Path) -> Child:
     return Child.exec(command, environment, log=log, channel=True, stdout=False)
 
 
-def _words(end: ChildEnd, seconds: float) -> str:
-    """Return in words how a process ended."""
+def _describe_child_end(end: ChildEnd, seconds: float) -> str:
+    """Return a text about how a process ended, such as ``was killed by signal 11``."""
     if end.how is How.STALLED:
         return f"hung for {seconds:g} s"
     if end.how is How.BROKEN:
-        how = "stopped answering"
+        how = "stopped replying"
     else:
         how = f"was killed by signal {-end.code}" if end.code < 0 else f"ended with code {end.code}"
     return ": ".join(filter(None, [how, end.last_line]))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the requested trials in this process."""
+    """Run trials in this process until the parent closes the channel."""
     parser = argparse.ArgumentParser(prog="python -m conformance.doctor.trial_process")
     parser.add_argument("--target", required=True)
     parser.add_argument("--mode", required=True)
@@ -103,20 +109,20 @@ def main(arguments: list[str] | None = None) -> int:
     target = file.target(options.mode)
     import_backend(target)
     for name in link.requests():
-        link.reply(dataclasses.asdict(_attempt(target, name)))
+        link.reply(dataclasses.asdict(_run_trial(target, name)))
     # A backend that hangs at exit must not count as a failure of the last trial.
     os._exit(0)
 
 
-def _attempt(target: Any, name: str) -> TrialOutcome:
+def _run_trial(target: Any, name: str) -> TrialOutcome:
     from conformance.doctor import capability_trials, operator_trials
 
     kind, _, rest = name.partition(":")
     if kind == "capability":
-        return TrialOutcome(capability_trials.attempt(rest, target.device))
+        return TrialOutcome(capability_trials.error_of_capability_trial(rest, target.device))
     if kind == "dtype":
-        return TrialOutcome(operator_trials.attempt_dtype(target, rest))
-    text, kernels = operator_trials.attempt(target, *rest.rsplit("@", 1))
+        return TrialOutcome(operator_trials.error_of_dtype_trial(target, rest))
+    text, kernels = operator_trials.first_error_and_missing_kernels(target, *rest.rsplit("@", 1))
     return TrialOutcome(text, tuple(kernels))
 
 

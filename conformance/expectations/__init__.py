@@ -1,1 +1,1 @@
-"""Expected deviations of a target: their files, their state after a leg, and proposals for new ones."""
+"""Expected deviations of a target: read their files, judge them by a leg's results, propose new entries."""

@@ -1,4 +1,4 @@
-"""Problems of a target's expectations, each sentence with its remedy."""
+"""Find problems of a target's expectations. Each problem is a sentence that also names the remedy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def static_problems(
     today: datetime.date,
     versions: Sequence[str],
 ) -> list[str]:
-    """Return the problems that need no run: unknown names and modes, duplicates, expired entries."""
+    """Return the problems that can be found without a run: unknown names and modes, duplicates, expired
+    entries.
+    """
     indices = {mode: Index(ids) for mode, ids in plans.items()}
     everything = Index(name for ids in plans.values() for name in ids)
     applicable = [
@@ -42,7 +44,7 @@ def _name_problems(entry: Expectation, indices: Mapping[str, Index], everything:
         if mode not in indices:
             valid_modes = ", ".join(indices)
             yield (
-                f"expectation {entry} names mode {mode!r}, which the target lacks; remove it or use "
+                f"expectation {entry} names mode {mode!r}, which the target does not have; remove it or use "
                 f"{valid_modes}"
             )
         elif not indices[mode].matching(entry.id):
@@ -59,7 +61,9 @@ def _expired_problems(book: TargetExpectations, today: datetime.date, version: s
 
 
 def _duplicate_problems(entries: Sequence[Expectation]) -> Iterator[str]:
-    """Yield a sentence for each entry that duplicates an earlier one in an overlapping mode and version."""
+    """Yield a sentence for each entry that repeats an earlier entry for overlapping modes and versions of
+    torch.
+    """
     earlier_entries: dict[tuple[str, str], list[Expectation]] = {}
     for entry in entries:
         duplicates = earlier_entries.setdefault((entry.id, entry.kind.value), [])
@@ -71,7 +75,9 @@ def _duplicate_problems(entries: Sequence[Expectation]) -> Iterator[str]:
 
 
 def problems_of_leg(book: TargetExpectations, leg: Leg, today: datetime.date) -> list[str]:
-    """Return the entries that a leg proves to be stale or over-broad. A restricted leg proves nothing."""
+    """Return a problem for each entry that a leg proves to be stale or over-broad; empty for a restricted
+    leg.
+    """
     if not entry_states.is_judged(leg):
         return []
     rows = {row["id"]: row for row in leg["results"]}

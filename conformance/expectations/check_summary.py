@@ -1,4 +1,6 @@
-"""Summary of a check of expectations. An entry is confirmed only by an unrestricted leg."""
+"""Count the expectations that runs confirmed, and summarise a check. Only an unrestricted leg confirms an
+entry.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,13 @@ from conformance.model.records import Leg
 
 @dataclasses.dataclass(frozen=True)
 class EntryCounts:
-    """The expectations of a target, counted by what its runs confirmed.
+    """The numbers of expectations of a target by state.
 
-    For a ``true`` entry, results fail as declared in all of its modes. An entry is ``unclear`` if an
-    unrestricted leg was inconclusive. The other entries of ``here`` have a mode without an unrestricted leg:
-    these modes are ``missing`` (of ``modes``). Entries ``elsewhere`` apply only to other versions of torch.
+    ``here`` counts the entries that apply to the tested versions of torch, and ``elsewhere`` the entries for
+    other versions. Of the entries ``here``, ``true`` counts those that are confirmed: results fail as
+    declared in all modes of the entry. ``unclear`` counts entries for which an unrestricted leg was
+    inconclusive. The remaining entries are not verified, because at least one of their modes has no
+    unrestricted leg. ``missing`` lists these modes, and ``modes`` all modes of the target.
     """
 
     true: int
@@ -36,7 +40,7 @@ def count_entries(
     versions: Sequence[str],
     today: datetime.date,
 ) -> EntryCounts:
-    """Count the expectations of a target by what its unrestricted legs confirmed."""
+    """Count the expectations of a target by the state that its unrestricted legs confirm."""
     indices = {mode: Index(ids) for mode, ids in plans.items()}
     judged_legs = [_failing_entries(book, leg, today) for leg in legs if entry_states.is_judged(leg)]
     missing: set[str] = set()
@@ -83,7 +87,7 @@ def _failing_entries(
 
 
 def summary_line(counts: EntryCounts, problems: int) -> str:
-    """Return the last line of a check: the number of entries and what its runs confirmed."""
+    """Return the last line of a check: how many entries are confirmed, not yet verified, or inconclusive."""
     total = counts.here + counts.elsewhere
     if not total:
         return "0 entries"

@@ -1,4 +1,6 @@
-"""Edit files of expectations. All other text, including comments, is preserved."""
+"""Replace, remove and append entries in expectation files. All other text, including comments, stays
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -44,24 +46,25 @@ def _toml_string(text: str) -> str:
 
 
 def edited_text(path: Path, text: str, changes: Mapping[int, Sequence[Expectation]]) -> str:
-    """Return the text of a file with some entries, by number, replaced or removed.
+    """Return the text of a file with changed entries.
 
-    Raise UsageError unless each entry is a table ``[[expect]]`` of its own.
+    ``changes`` maps the index of an entry to its replacements; an empty list removes the entry. Raise
+    UsageError unless each entry is written as its own ``[[expect]]`` table.
     """
     starts = [match.start() for match in _START.finditer(text)]
     entries = list(read_entries(path, text.encode(), Aliases({}, {}), unread=True))
     if len(starts) != len(entries):
         raise UsageError(f"expectations {path} cannot be changed; write each entry as a table [[expect]]")
-    starts = [_with_comments(text, start) for start in starts]
+    starts = [_start_with_comments(text, start) for start in starts]
     parts = [text[: starts[0]] if starts else text]
     for index, start in enumerate(starts):
         block = text[start : starts[index + 1] if index + 1 < len(starts) else len(text)]
-        parts.append(block if index not in changes else _replaced(block, changes[index]))
+        parts.append(block if index not in changes else _replaced_block(block, changes[index]))
     return _tidy("".join(parts))
 
 
-def _with_comments(text: str, start: int) -> int:
-    """Return the start of an entry, including the comments directly above it."""
+def _start_with_comments(text: str, start: int) -> int:
+    """Return the position of the first comment line directly above the entry that starts at ``start``."""
     while start > 0:
         previous = text.rfind("\n", 0, start - 1) + 1
         if not text[previous:start].lstrip().startswith("#"):
@@ -70,7 +73,7 @@ def _with_comments(text: str, start: int) -> int:
     return start
 
 
-def _replaced(block: str, entries: Sequence[Expectation]) -> str:
+def _replaced_block(block: str, entries: Sequence[Expectation]) -> str:
     if not entries:
         return ""
     comments = block[: _START.search(block).start()]  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Expectations and the files that contain them."""
+"""Expectations (declared deviations of a target): their fields, and the parser of their TOML files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from conformance.errors import UsageError
 from conformance.expectations.aliases import FOLDER, Aliases
-from conformance.model.torch_range import TorchScope, minor
+from conformance.model.torch_range import TorchScope, major_and_minor
 from conformance.model.verdicts import Kind, ResultId
 from conformance.model.vocabulary import MODES
 
@@ -23,10 +23,10 @@ else:
     import tomli as tomllib
 
 SCHEMA = 1
-#: Larger files are not read: an entry has some 300 bytes.
+#: Larger files are rejected. An entry has about 300 bytes.
 MAX_BYTES = 16 << 20
 
-#: Why a deviation is accepted for now.
+#: The reasons for which a deviation may be accepted until it expires.
 REASONS = {
     "accuracy": "the device computes with less precision than the suite requires",
     "dtype": "the dtype is not implemented",
@@ -50,10 +50,10 @@ _UNTIL = re.compile(r"\d{4}-\d{2}-\d{2}|torch \d+\.\d+")
 class Expectation:
     """One entry: results that match ``id`` may fail with ``kind`` until it expires.
 
-    It applies to the modes ``modes`` and to the versions of torch in the range ``torch``; if empty, to all.
-    ``processor`` names the processors on which the host shows the failure, unless it is empty: on other
-    processors a pass is not unexpected. ``path`` and ``index`` are the file of the entry and its position
-    there, counted from 0.
+    The entry applies to the modes in ``modes`` and to the versions of torch in the range ``torch``. If one of
+    them is empty, it is not a restriction. ``processor`` names host processors on which the failure occurs.
+    If it is set, a pass is not unexpected, because the run may use a different processor. ``path`` is the
+    file of the entry, and ``index`` its position in the file, counted from 0.
     """
 
     id: str
@@ -78,7 +78,7 @@ class Expectation:
     def expired(self, today: datetime.date, torch_version: str) -> bool:
         """Return True from the day or torch version on which the entry stops excusing failures."""
         if self.until.startswith("torch "):
-            return minor(torch_version) >= minor(self.until[6:])
+            return major_and_minor(torch_version) >= major_and_minor(self.until[6:])
         return today >= datetime.date.fromisoformat(self.until)
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class TargetExpectations:
         ]
 
     def expired(self, today: datetime.date, torch_version: str, mode: str | None = None) -> list[Expectation]:
-        """Return the expired entries; with a mode, only the entries that would apply to it."""
+        """Return the expired entries. If ``mode`` is set, return only expired entries for this mode."""
         return [
             entry
             for entry in self.entries
@@ -110,8 +110,10 @@ class TargetExpectations:
 
 
 def expectation_files(target_name: str, vendors: Path | None = None) -> list[Path]:
-    """Return the expectation files of a target: the suite's ``NAME.toml`` and ``NAME/*.toml``, and the
-    vendor's.
+    """Return the expectation files of a target.
+
+    They are the suite's files ``NAME.toml`` and ``NAME/*.toml``, and the file or the files of the folder
+    ``vendors``.
     """
     files = [FOLDER / f"{target_name}.toml", *sorted((FOLDER / target_name).glob("*.toml"))]
     if vendors is not None:
@@ -151,7 +153,7 @@ def load_expectations(
 def read_entries(
     path: Path, content: bytes, aliases: Aliases, *, unread: bool = False
 ) -> Iterator[Expectation]:
-    """Return the entries of one file, from its content."""
+    """Yield the entries of one file. ``content`` is the content of the file ``path``."""
     try:
         data = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:
@@ -166,10 +168,12 @@ def read_entries(
     listed = data.get("expect", [])
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
         raise UsageError(f"expectations {path}: expect is not a list of tables; write each as [[expect]]")
-    return (_entry(path, index, entry, aliases, unread) for index, entry in enumerate(listed))
+    return (_parsed_entry(path, index, entry, aliases, unread) for index, entry in enumerate(listed))
 
 
-def _entry(path: Path, index: int, entry: Mapping[str, Any], aliases: Aliases, unread: bool) -> Expectation:
+def _parsed_entry(
+    path: Path, index: int, entry: Mapping[str, Any], aliases: Aliases, unread: bool
+) -> Expectation:
     location = f"expectations {path}, entry {index + 1}"
     for key in entry:
         if key not in _KEYS:
@@ -213,7 +217,7 @@ def _entry(path: Path, index: int, entry: Mapping[str, Any], aliases: Aliases, u
         until=entry["until"],
         source=path.name,
         detail=entry.get("detail", ""),
-        modes=_modes(location, entry.get("modes", [])),
+        modes=_checked_modes(location, entry.get("modes", [])),
         torch=scope,
         processor=entry.get("processor", ""),
         path=path,
@@ -238,7 +242,7 @@ def _check_until(location: str, until: str) -> None:
             raise UsageError(f"{location}: until {until!r} is not a calendar day; correct it") from None
 
 
-def _modes(location: str, modes: Any) -> tuple[str, ...]:
+def _checked_modes(location: str, modes: Any) -> tuple[str, ...]:
     if not isinstance(modes, list):
         raise UsageError(f"{location}: modes is {modes!r}; it must be a list of words")
     for mode in modes:

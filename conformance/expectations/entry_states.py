@@ -1,7 +1,7 @@
-"""The state of the entries that apply to a leg, from its results: used, stale, over-broad or expired.
+"""Determine the state of each expectation from the results of a leg: used, stale, over-broad or expired.
 
-Only an unrestricted leg is judged: full level, no ``-k``, all shards, at least the default samples, and no
-missing results. In a restricted leg, the results that an entry excuses may not have run.
+Entries are judged only by an unrestricted and complete leg: level full, no ``-k``, all shards, at least the
+default samples, and no missing results. In other legs, the results that an entry excuses may not have run.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def failure_kinds(row: ResultRow) -> frozenset[str]:
 
 
 def state_of_result(row: ResultRow, kind: str) -> State:
-    """Return the state of a result for a kind of failure: ``fails`` with it, ``passes``, ``other`` or
-    ``unclear``.
+    """Return whether a result ``fails`` with this kind of failure, ``passes``, ends differently (``other``),
+    or is ``unclear``.
     """
     if row["verdict"] in _WORKS:
         return "passes"
@@ -55,9 +55,10 @@ def state_of_result(row: ResultRow, kind: str) -> State:
 
 
 def has_all_results(entry: Expectation, matched: int, header: Header) -> bool:
-    """Return True if a leg has all results that an entry matches in its mode, given the number that it has.
+    """Return True if a leg has all results that an entry matches in the mode of the leg.
 
-    The header of a run lists the total number. A level, a shard or ``-k`` omits some results.
+    ``matched`` is the number of these results in the leg. The header of the run lists the number of all
+    results that the entry matches; a level, a shard or ``-k`` may omit some of them.
     """
     if not has_default_samples_or_more(header["samples"]):
         return False
@@ -68,12 +69,14 @@ def has_all_results(entry: Expectation, matched: int, header: Header) -> bool:
 
 
 def has_default_samples_or_more(samples: str) -> bool:
-    """Return True for at least the default number of samples; fewer may omit the sample that fails."""
+    """Return True if a run has at least the default number of samples. A smaller number may omit a failing
+    sample.
+    """
     return not samples.isdigit()
 
 
 def is_unrestricted(leg: Leg | Header) -> bool:
-    """Return True if a leg covers all results of its mode; it may still be incomplete."""
+    """Return True if a leg was planned to cover all results of its mode. The leg may still be incomplete."""
     return (
         leg["level"] == "full"
         and leg["selection"] is None
@@ -93,7 +96,7 @@ def entry_records(
     """Return one record for every entry that applies to a mode and a version of torch."""
     index = Index(rows)
     return [
-        _record(
+        _entry_record(
             entry,
             [rows[result_id] for result_id in index.matching(entry.id)],
             entry.expired(day, torch_version),
@@ -103,7 +106,7 @@ def entry_records(
     ]
 
 
-def _record(entry: Expectation, rows: Iterable[ResultRow], expired: bool) -> ExpectationRecord:
+def _entry_record(entry: Expectation, rows: Iterable[ResultRow], expired: bool) -> ExpectationRecord:
     counts: dict[State, int] = dict.fromkeys(STATES, 0)
     passing: list[str] = []
     for row in rows:
@@ -148,10 +151,10 @@ def join_records(parts: Iterable[list[ExpectationRecord]]) -> list[ExpectationRe
 
 def entry_problems(records_of_leg: Iterable[ExpectationRecord], mode: str) -> list[str]:
     """Return the problems of the entries of an unrestricted leg, each with its remedy."""
-    return [text for record in records_of_leg for text in _problem(record, mode)]
+    return [text for record in records_of_leg for text in _problems_of_entry(record, mode)]
 
 
-def _problem(record: ExpectationRecord, mode: str) -> Iterable[str]:
+def _problems_of_entry(record: ExpectationRecord, mode: str) -> Iterable[str]:
     name = f"expectation {record['id']} ({record['kind']}) in {record['source']}"
     matched = sum(record[state_name] for state_name in STATES)
     if record["expired"]:

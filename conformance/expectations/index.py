@@ -9,7 +9,7 @@ from conformance.model.id_patterns import compile_pattern, is_literal
 
 
 class Index:
-    """Result ids by property."""
+    """A set of result ids that finds the ids that a pattern matches."""
 
     def __init__(self, ids: Iterable[str]) -> None:
         self._ids: dict[str, list[str]] = {}
@@ -27,7 +27,7 @@ class Index:
         return list(self._matching(pattern))
 
     def matches(self, pattern: str) -> bool:
-        """Return True if a pattern matches any id; stop at the first."""
+        """Return True if a pattern matches at least one id."""
         return next(self._matching(pattern), None) is not None
 
     def _matching(self, pattern: str) -> Iterator[str]:
@@ -39,13 +39,17 @@ class Index:
         return (text for ids in lists for text in ids if expression.fullmatch(text))
 
     def nearest(self, pattern: str, count: int = 3) -> list[str]:
-        """Return the ids or patterns that are most similar to a pattern which matches nothing, the most
+        """Return suggestions for a pattern that does not match any id: similar ids or patterns, the most
         similar first.
         """
-        parts = _parts(pattern)
-        existing_parts = [sorted({_parts(text)[part_index] for text in self._all}) for part_index in range(3)]
-        choices = [_choices(part, existing) for part, existing in zip(parts, existing_parts, strict=True)]
-        suggestions = [text for text in _joined(choices) if self.matching(text)]
+        parts = _id_parts(pattern)
+        existing_parts = [
+            sorted({_id_parts(text)[part_index] for text in self._all}) for part_index in range(3)
+        ]
+        choices = [
+            _existing_or_similar(part, existing) for part, existing in zip(parts, existing_parts, strict=True)
+        ]
+        suggestions = [text for text in _joined_ids(choices) if self.matching(text)]
         if not suggestions:
             # Every part exists, but not in this combination: suggest other results of the subject.
             subjects = choices[1]
@@ -55,13 +59,13 @@ class Index:
         return list(dict.fromkeys(suggestions))[:count]
 
 
-def _parts(text: str) -> tuple[str, str, str]:
+def _id_parts(text: str) -> tuple[str, str, str]:
     name, _, rest = text.partition("/")
     subject, _, dtype = rest.rpartition("@")
     return name, subject, dtype
 
 
-def _choices(part: str, existing: list[str]) -> list[str]:
+def _existing_or_similar(part: str, existing: list[str]) -> list[str]:
     """Return a part of a pattern if it exists or matches, else the most similar existing parts."""
     if part in existing:
         return [part]
@@ -73,7 +77,7 @@ def _choices(part: str, existing: list[str]) -> list[str]:
     return difflib.get_close_matches(part, existing, n=3, cutoff=0.5)
 
 
-def _joined(choices: list[list[str]]) -> Iterator[str]:
+def _joined_ids(choices: list[list[str]]) -> Iterator[str]:
     return (
         f"{name}/{subject}@{dtype}" for subject in choices[1] for name in choices[0] for dtype in choices[2]
     )

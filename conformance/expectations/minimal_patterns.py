@@ -1,4 +1,4 @@
-"""The fewest patterns that match some result ids and no others."""
+"""Find a short list of patterns that match given result ids and no other ids."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conformance.expectations.index import Index
 
 
 def minimal_patterns(ids: Collection[str], universe: Collection[str]) -> list[str]:
-    """Return patterns that together match all of ``ids`` and nothing else of ``universe``.
+    """Return patterns that together match all of ``ids`` and no other id in ``universe``.
 
     A wildcard replaces a dtype, the end of a subject's name after a dot, a whole subject or a property. It is
     used only if it matches at least two results. The remaining ids are listed one by one.

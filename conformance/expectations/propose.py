@@ -1,4 +1,5 @@
-"""The fewest expectations that a run needs: unchanged, narrowed or removed entries, and new ones.
+"""Propose the fewest expectations that a run needs: keep, narrow or remove the existing entries, and add new
+ones.
 
 For each kind of failure, a result in a mode fails, does not fail, or is unknown: it did not run, or it ended
 differently. An entry is narrowed to exclude the results that do not fail. Unknown results stay in the entry,
@@ -18,7 +19,7 @@ from conformance.expectations.index import Index
 from conformance.expectations.minimal_patterns import minimal_patterns
 from conformance.model.id_patterns import is_literal, matches
 from conformance.model.records import ResultRow
-from conformance.model.torch_range import Minor, TorchScope, minor, separating_scope
+from conformance.model.torch_range import Minor, TorchScope, major_and_minor, separating_scope
 from conformance.model.verdicts import Kind, Verdict
 
 #: Result ids by mode: all results that the suite can require of a target.
@@ -30,8 +31,9 @@ _NEVER = frozenset(kind.value for kind in NEVER)
 
 @dataclasses.dataclass(frozen=True)
 class LegRows:
-    """One leg of the run: its rows, and the kinds of failure that are waived for every backend, by result
-    id.
+    """One leg of the run, with its rows by result id.
+
+    ``waived`` maps a result id to the kinds of failure that are waived for every backend.
     """
 
     mode: str
@@ -40,16 +42,16 @@ class LegRows:
     waived: Mapping[str, Collection[str]] = dataclasses.field(default_factory=dict)
 
     def state(self, result_id: str, kind: str) -> entry_states.State:
-        """Return ``fails``, ``passes``, ``other`` or ``unclear`` for a result; a result that did not run is
-        unclear.
-        """
+        """Return the state of a result for a kind of failure, ``unclear`` if the result did not run."""
         row = self.rows.get(result_id)
         return "unclear" if row is None else entry_states.state_of_result(row, kind)
 
 
 @dataclasses.dataclass
 class Proposal:
-    """The unchanged entries, the replacements of the changed ones, and the new entries."""
+    """Proposed expectations: the unchanged entries, the replacements of the changed entries, and the new
+    entries.
+    """
 
     unchanged: list[Expectation]
     changed: dict[Expectation, list[Expectation]]
@@ -81,8 +83,8 @@ def propose_expectations(
     remaining = proposal.unchanged + [
         replacement for replacements in proposal.changed.values() for replacement in replacements
     ]
-    _add_new(proposal, remaining, legs, modes, until)
-    proposal.notes += _notes(legs, today, remaining)
+    _add_new_entries(proposal, remaining, legs, modes, until)
+    proposal.notes += _notes_for_user(legs, today, remaining)
     return proposal
 
 
@@ -93,7 +95,9 @@ def _ids_that_ran(legs: Iterable[LegRows], mode: str) -> frozenset[str]:
 def _updated_entries(
     entry: Expectation, legs: Sequence[LegRows], modes: Plans, indices: Mapping[str, Index]
 ) -> list[Expectation]:
-    """Return the entries that replace an entry; the entry itself if it is still right."""
+    """Return the entries that replace ``entry``: only ``entry`` itself if it is correct, no entry if it is
+    stale.
+    """
     if not any(entry.applies_to(mode, leg.torch) for leg in legs for mode in (entry.modes or modes)):
         return [entry]
     if entry.processor:
@@ -137,19 +141,17 @@ def _updated_entries(
     return replacements
 
 
-def _joint_state(states_of_builds: Iterable[str]) -> str:
-    """Return the state of a result in one mode from its states in several builds: it fails if it fails in
-    one.
+def _joint_state(states_of_builds: Iterable[entry_states.State]) -> entry_states.State:
+    """Return the state of a result in one mode from its states in several builds. ``fails`` has
+    precedence.
     """
-    states = list(states_of_builds)
-    for state in ("fails", "unclear", "other", "passes"):
-        if state in states:
-            return state
-    return "unclear"
+    by_precedence: list[entry_states.State] = ["fails", "unclear", "other", "passes"]
+    states = set(states_of_builds)
+    return next((state for state in by_precedence if state in states), "unclear")
 
 
 def _wrong_modes(
-    entry: Expectation, matched: Mapping[str, list[str]], states: Mapping[tuple[str, str], str]
+    entry: Expectation, matched: Mapping[str, list[str]], states: Mapping[tuple[str, str], entry_states.State]
 ) -> set[str]:
     """Return the modes of an entry in which no result fails as declared and no result is unknown."""
     wrong = {
@@ -161,7 +163,7 @@ def _wrong_modes(
 
 
 def _modes_with(names: Iterable[str], modes: Plans) -> tuple[str, ...]:
-    """Return the modes in which any of some results exists."""
+    """Return the modes in which at least one of these results exists."""
     ids_to_find = set(names)
     return tuple(sorted(mode for mode, ids in modes.items() if not ids_to_find.isdisjoint(ids)))
 
@@ -169,20 +171,22 @@ def _modes_with(names: Iterable[str], modes: Plans) -> tuple[str, ...]:
 def _with_torch_scope(
     entry: Expectation, legs: Sequence[LegRows], matched: Mapping[str, list[str]]
 ) -> Expectation:
-    """Return the entry with a range of torch versions, if only some of the versions that ran need it."""
+    """Return the entry, limited to a range of torch versions if only some of the versions that ran need the
+    entry.
+    """
     inside: set[Minor] = set()
     outside: set[Minor] = set()
     for leg in legs:
         leg_states = {leg.state(name, entry.kind.value) for name in matched[leg.mode]}
         if "fails" in leg_states:
-            inside.add(minor(leg.torch))
+            inside.add(major_and_minor(leg.torch))
         elif "unclear" not in leg_states:
-            outside.add(minor(leg.torch))
+            outside.add(major_and_minor(leg.torch))
     scope = separating_scope(inside, outside)
     return entry if scope is None or entry.torch else dataclasses.replace(entry, torch=str(scope))
 
 
-def _add_new(
+def _add_new_entries(
     proposal: Proposal,
     entries: Sequence[Expectation],
     legs: Sequence[LegRows],
@@ -210,7 +214,7 @@ def _add_new(
         if scope is None:
             proposal.notes.append(
                 f"{name} ({kind}) fails in some legs and not in others of the same mode, and no range of "
-                "torch versions separates them; fix it"
+                "torch versions separates the failing legs; fix the backend"
             )
             continue
         failing_modes = () if failing_modes == _modes_with([name], modes) else failing_modes
@@ -235,8 +239,10 @@ def _add_new(
 
 
 def _failing_scope(name: str, kind: str, failing: Sequence[LegRows], legs: Sequence[LegRows]) -> str | None:
-    """Return the range of versions in which a result fails; empty for all, None if no range separates
-    them.
+    """Return the range of torch versions in which a result fails.
+
+    The range is empty if the result fails in all versions. Return None if no range separates failing legs
+    from others.
     """
     failing_modes = {leg.mode for leg in failing}
     legs_without_failure = [
@@ -245,7 +251,8 @@ def _failing_scope(name: str, kind: str, failing: Sequence[LegRows], legs: Seque
     if not legs_without_failure:
         return ""
     scope: TorchScope | None = separating_scope(
-        {minor(leg.torch) for leg in failing}, {minor(leg.torch) for leg in legs_without_failure}
+        {major_and_minor(leg.torch) for leg in failing},
+        {major_and_minor(leg.torch) for leg in legs_without_failure},
     )
     return None if scope is None else str(scope)
 
@@ -260,7 +267,9 @@ def _first_message(legs: Iterable[LegRows], name: str, kind: str) -> str:
     return ""
 
 
-def _notes(legs: Iterable[LegRows], today: datetime.date, entries: Sequence[Expectation]) -> Iterable[str]:
+def _notes_for_user(
+    legs: Iterable[LegRows], today: datetime.date, entries: Sequence[Expectation]
+) -> Iterable[str]:
     """Yield notes on verdicts that cannot be expected, and on expired entries."""
     never: dict[str, list[str]] = {}
     for leg in legs:
@@ -273,4 +282,4 @@ def _notes(legs: Iterable[LegRows], today: datetime.date, entries: Sequence[Expe
     for leg in legs:
         for entry in entries:
             if entry.applies_to(leg.mode, leg.torch) and entry.expired(today, leg.torch):
-                yield f"{entry} expired on {entry.until}; look again, then give it a later day or remove it"
+                yield f"{entry} expired on {entry.until}; check it, then set a later day or remove it"

@@ -34,14 +34,14 @@ def check_patterns(file: TargetFile, own_plan: Callable[[], Plan]) -> None:
     subjects: set[str] = set()
     for source in (_manifest_plan, own_plan, _full_plan):
         plan = source()
-        cases = _by_dtype(plan)
+        cases = _cases_by_dtypes(plan)
         patterns = [pattern for pattern in patterns if not _matches_any(pattern, cases)]
         subjects.update(case.subject for case in plan.cases if case.kind not in _WITHOUT_DTYPES)
         names = [name for name in names if name not in subjects]
         if not patterns and not names:
             return
         ids += plan.result_ids()
-    mistakes = list(_mistakes(Index(ids), patterns, subjects, names))
+    mistakes = list(_mistake_texts(Index(ids), patterns, subjects, names))
     more = f"; and {len(mistakes) - _MAX_MISTAKES} more" if len(mistakes) > _MAX_MISTAKES else ""
     raise UsageError(
         f"target file {file.path}: {'; '.join(mistakes[:_MAX_MISTAKES])}{more}; remove or rename them, or "
@@ -49,8 +49,10 @@ def check_patterns(file: TargetFile, own_plan: Callable[[], Plan]) -> None:
     )
 
 
-def _by_dtype(plan: Plan) -> dict[tuple[str, ...], Index]:
-    """Return cases by the dtypes that a pattern may name: all dtypes if a case has any, else its other
+def _cases_by_dtypes(plan: Plan) -> dict[tuple[str, ...], Index]:
+    """Return the cases of a plan by the dtype words that a pattern may use for them.
+
+    A case with a dtype of torch allows all dtypes. A case with other words, such as ``any``, allows its own
     words.
     """
     by_words: dict[tuple[str, ...], list[str]] = {}
@@ -63,8 +65,9 @@ def _by_dtype(plan: Plan) -> dict[tuple[str, ...], Index]:
 
 
 def _matches_any(pattern: str, cases: dict[tuple[str, ...], Index]) -> bool:
-    """Return True if a pattern matches a case. It has one ``/`` and one ``@``, so its parts match
-    separately.
+    """Return True if a pattern matches a case.
+
+    The pattern has exactly one ``/`` and one ``@``, so the parts between them are matched separately.
     """
     case, _, dtype = pattern.partition("@")
     return any(
@@ -73,15 +76,15 @@ def _matches_any(pattern: str, cases: dict[tuple[str, ...], Index]) -> bool:
     )
 
 
-def _mistakes(index: Index, patterns: list[str], subjects: set[str], names: list[str]) -> Iterator[str]:
+def _mistake_texts(index: Index, patterns: list[str], subjects: set[str], names: list[str]) -> Iterator[str]:
     for pattern in patterns:
-        yield f"unsupported {pattern!r} matches no result{_suggestion(index.nearest(pattern))}"
+        yield f"unsupported {pattern!r} matches no result{_suggestion_text(index.nearest(pattern))}"
     for name in names:
         suggestions = difflib.get_close_matches(name, sorted(subjects), n=3, cutoff=0.5)
-        yield f"operators.{name} is not the name of a checked operator{_suggestion(suggestions)}"
+        yield f"operators.{name} is not the name of a checked operator{_suggestion_text(suggestions)}"
 
 
-def _suggestion(suggestions: list[str]) -> str:
+def _suggestion_text(suggestions: list[str]) -> str:
     return f" (did you mean {' or '.join(suggestions)}?)" if suggestions else ""
 
 

@@ -1,1 +1,3 @@
-"""The building blocks of properties: the recorder, comparisons, calls and tolerances."""
+"""The building blocks of checks: the recorder, comparisons, calls with error classification, and
+tolerances.
+"""

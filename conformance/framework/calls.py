@@ -13,7 +13,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.target.target import Target
 
-#: Substrings of the messages with which the dispatcher and kernels refuse an operator, a dtype or a layout.
+#: Substrings of error messages by which the dispatcher and kernels refuse an operator, a dtype or a layout.
 _REFUSALS = (
     "could not run '",
     "not implemented for",
@@ -39,20 +39,20 @@ _REFUSALS = (
 
 @dataclasses.dataclass
 class CallOutcome:
-    """The outcome of a call: a value, or the error it raised."""
+    """The outcome of a call: its value, or the error that it raised."""
 
     value: Any = None
     error: Exception | None = None
 
     @property
     def ok(self) -> bool:
-        """True if the call raised nothing."""
+        """True if the call did not raise an error."""
         return self.error is None
 
 
 def attempt(call: Callable[[], Any]) -> CallOutcome:
-    """Return the outcome of ``call``. Exceptions that are not an ``Exception`` (interrupts, timeouts)
-    propagate.
+    """Run ``call`` and return its outcome. A BaseException that is not an Exception, such as
+    KeyboardInterrupt, propagates.
     """
     try:
         return CallOutcome(value=call())
@@ -61,8 +61,8 @@ def attempt(call: Callable[[], Any]) -> CallOutcome:
 
 
 def attempt_on(target: Target, call: Callable[[], Any]) -> CallOutcome:
-    """Return the outcome of ``call`` on a target. The wait for the device is included, so that late errors
-    are found.
+    """Run ``call``, wait for the target's device, and return the outcome. An error that the wait raises is
+    treated like an error of the call.
     """
     try:
         value = call()
@@ -74,7 +74,7 @@ def attempt_on(target: Target, call: Callable[[], Any]) -> CallOutcome:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether an error says that an implementation is missing, not that the arguments are wrong."""
+    """Return True if an error reports a missing implementation, and not invalid arguments."""
     if isinstance(error, NotImplementedError):
         return True
     text = str(error).lower()
@@ -82,8 +82,8 @@ def is_refusal(error: BaseException) -> bool:
 
 
 def is_clean_refusal(target: Target, error: BaseException) -> bool:
-    """Return whether an error is a clean refusal: a refusal, or an AttributeError for a name that the
-    device's module lacks.
+    """Return True if an error is a clean refusal: it reports a missing implementation, or it is an
+    AttributeError for a name that the device's module does not have.
     """
     if is_refusal(error):
         return True
@@ -96,7 +96,7 @@ def is_clean_refusal(target: Target, error: BaseException) -> bool:
 
 
 def one_line(error: BaseException, length: int = 300) -> str:
-    """Return ``Type: message`` on one line, the message cut to ``length`` characters."""
+    """Return ``Type: message`` on one line, truncated to ``length`` characters."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:length]}"
 
@@ -104,10 +104,13 @@ def one_line(error: BaseException, length: int = 300) -> str:
 def report_error(
     target: Target, recorder: Recorder, error: Exception, *, label: str, sample: int | None = None
 ) -> None:
-    """Record an error that the target raised instead of returning a result: unsupported, REFUSED or
-    EXCEPTION.
+    """Record an error that the target raised instead of returning a result.
+
+    A declared refusal is recorded as unsupported, any other refusal as a failure of kind REFUSED, and any
+    other error as a failure of kind EXCEPTION.
     """
-    if refusals.classify(target, recorder.id, error, recorder.lacking) == "declared":
+    disposition = refusals.classify_exception(target, recorder.id, error, recorder.lacking)
+    if disposition is refusals.Disposition.DECLARED:
         recorder.unsupported(refusals.refusal_reason(target, recorder.id, recorder.lacking) or "")
     elif is_refusal(error):
         recorder.fail(Kind.REFUSED, f"{label} was refused: {one_line(error)}", sample=sample)

@@ -1,4 +1,6 @@
-"""Comparators that count comparisons and record deviations. They never assert or raise for a deviation."""
+"""Compare values and metadata. The functions count comparisons and record deviations in the recorder; they
+never raise for a deviation.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _WIDE_INTEGERS = tuple(
 
 
 def fact(recorder: Recorder, holds: bool, kind: Kind, message: str, *, sample: int | None = None) -> bool:
-    """Count one fact and record a failure of ``kind`` if it does not hold; return whether it holds."""
+    """Count one compared fact, and record a failure of ``kind`` if ``holds`` is false. Return ``holds``."""
     recorder.compared(1)
     if not holds:
         recorder.fail(kind, message, sample=sample)
@@ -26,11 +28,10 @@ def fact(recorder: Recorder, holds: bool, kind: Kind, message: str, *, sample: i
 
 
 def on_host(value: Any) -> torch.Tensor:
-    """Return a strided CPU tensor with the same values; sparse tensors are made dense, conj and neg bits are
-    applied.
+    """Return a strided CPU tensor with the same values.
 
-    Shape and dtype stay, except that complex32 becomes complex64. A number becomes a tensor without
-    dimensions.
+    Sparse tensors are made dense, and conj and neg bits are applied. Shape and dtype are kept, except that
+    complex32 becomes complex64. A number becomes a tensor without dimensions.
     """
     if not isinstance(value, torch.Tensor):
         return torch.as_tensor(value)
@@ -42,8 +43,8 @@ def on_host(value: Any) -> torch.Tensor:
     return tensor.to(torch.complex64) if tensor.dtype == torch.complex32 else tensor
 
 
-def _widened(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the values in a dtype in which the CPU can compare: float64, complex128, int64 or bool."""
+def _to_comparison_dtype(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor in a wide dtype that the CPU can compare: float64, complex128, int64 or bool."""
     if tensor.dtype == torch.bool:
         return tensor
     if tensor.is_complex():
@@ -67,17 +68,19 @@ def compare_values(
     kind: Kind = Kind.VALUE,
     signed_zeros: bool = False,
 ) -> bool:
-    """Compare the elements of two tensors or numbers and count them; a failure describes the worst element.
+    """Compare two tensors or numbers element by element, and return whether all elements agree.
+
+    The elements are counted. A failure is recorded that describes the worst element.
 
     An element agrees if ``|actual - expected| <= tolerance.allowed(|expected| + sensitivity)``, computed in
     float64 or complex128. ``sensitivity`` is a float64 tensor that broadcasts to the shape of ``expected``.
 
-    NaNs must be at the same positions and infinities must agree in sign. A complex element must not be finite
-    if its expected value is not finite. An expected value beyond the range of the actual dtype may be
-    infinity. With ``signed_zeros`` the signs of zeros must agree too.
+    NaNs must be at the same positions and infinities must agree in sign. If the expected value of a complex
+    element is not finite, the element must not be finite. If an expected value is beyond the range of the
+    actual dtype, infinity is accepted. With ``signed_zeros`` the signs of zeros must agree too.
 
     A different shape is a failure of kind METADATA. A tensor that cannot be copied to the host is a failure
-    of kind EXCEPTION. Returns whether all elements agree.
+    of kind EXCEPTION.
     """
     fetched = attempt(lambda: on_host(actual))
     if not fetched.ok:
@@ -101,7 +104,7 @@ def compare_values(
         actual_host, expected_host = (
             torch.view_as_real(actual_host),
             torch.view_as_real(expected_host),
-        )  # the real and the imaginary part each have a sign
+        )  # compare the signs of the real and the imaginary part separately
     floating = (
         actual_host.is_floating_point()
         or actual_host.is_complex()
@@ -129,7 +132,7 @@ def _compare_discrete(
     sample: int | None,
     kind: Kind,
 ) -> bool:
-    actual_wide, expected_wide = _widened(actual), _widened(expected)
+    actual_wide, expected_wide = _to_comparison_dtype(actual), _to_comparison_dtype(expected)
     if actual_wide.dtype != expected_wide.dtype:
         actual_wide, expected_wide = actual_wide.to(torch.int64), expected_wide.to(torch.int64)
     if torch.equal(actual_wide, expected_wide):
@@ -157,7 +160,7 @@ def _compare_floating(
     kind: Kind,
     signed_zeros: bool,
 ) -> bool:
-    actual_wide, expected_wide = _widened(actual), _widened(expected)
+    actual_wide, expected_wide = _to_comparison_dtype(actual), _to_comparison_dtype(expected)
     if actual_wide.is_complex() or expected_wide.is_complex():
         actual_wide, expected_wide = actual_wide.to(torch.complex128), expected_wide.to(torch.complex128)
     else:
@@ -169,7 +172,7 @@ def _compare_floating(
     distance = (actual_wide - expected_wide).abs()
     agrees = ((distance <= allowed) & expected_wide.isfinite()) | (
         actual_wide == expected_wide
-    )  # a tolerance of infinity must not accept finite values
+    )  # an infinite tolerance must not accept finite values
     if not bool(agrees.all()):
         agrees |= _agrees_outside_range(actual_wide, expected_wide, actual.dtype, allowed)
     if signed_zeros and not actual_wide.is_complex():
@@ -198,8 +201,8 @@ def _compare_floating(
 def _agrees_outside_range(
     actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, allowed: torch.Tensor
 ) -> torch.Tensor:
-    """Mark elements that agree although their difference is meaningless: NaN, infinity, values out of
-    range.
+    """Return a mask of the elements that agree although their difference says nothing: NaNs, infinities, and
+    values out of range.
     """
     if actual.is_complex():
         limit = torch.finfo(dtype).max if dtype.is_complex or dtype.is_floating_point else float("inf")
@@ -211,7 +214,7 @@ def _agrees_outside_range(
     limit = float(torch.finfo(dtype).max)
     same_sign = torch.sign(actual) == torch.sign(expected)
     overflow = same_sign & torch.isinf(actual) & (expected.abs() + allowed > limit)
-    finite = expected.isfinite()  # out of range: the largest number is accepted, unless e is infinite
+    finite = expected.isfinite()  # for a finite value out of range, the largest number is accepted too
     beyond = (
         same_sign
         & finite
@@ -240,7 +243,7 @@ def metadata(tensor: torch.Tensor, *, stride: bool = False) -> dict[str, Any]:
     """Return the metadata to compare: ``shape``, ``dtype``, ``layout`` and, with ``stride``, ``strides``."""
     fields: dict[str, Any] = {"shape": list(tensor.shape), "dtype": tensor.dtype, "layout": tensor.layout}
     if stride and tensor.layout is torch.strided:
-        # The stride of a dimension of size one, or of an empty tensor, addresses no element.
+        # Strides of dimensions of size one, and of empty tensors, have no effect.
         fields["strides"] = (
             [step for size, step in zip(tensor.shape, tensor.stride(), strict=False) if size > 1]
             if tensor.numel()
@@ -260,10 +263,10 @@ def compare_metadata(
     device: torch.device | None = None,
     dtype: bool = True,
 ) -> bool:
-    """Compare shape, dtype, layout and, if requested, strides and device.
+    """Compare shape, dtype, layout and, if requested, strides and device. Return whether all agree.
 
     Each field counts as one fact. Strides of dimensions of size one and of empty tensors are not compared.
-    Values other than tensors are compared by type; all types of numbers are equivalent.
+    For values other than tensors the types are compared; all types of numbers are equivalent.
     """
     if not isinstance(expected, torch.Tensor):
         same = type(actual) is type(expected) or (
@@ -286,7 +289,7 @@ def compare_metadata(
         text = f"{label} has {field} {actual_fields.get(field)}, expected {value}."
         agree &= fact(recorder, actual_fields.get(field) == value, kind, text, sample=sample)
     if device is not None:
-        same = _is_on(actual, device)
+        same = _is_on_device(actual, device)
         text = f"{label} is on device {actual.device}, expected {device}."
         agree &= fact(recorder, same, Kind.METADATA, text, sample=sample)
     return agree
@@ -300,26 +303,26 @@ def _same_metadata(
         actual.shape == expected.shape
         and actual.layout == expected.layout
         and (not dtype or actual.dtype == expected.dtype)
-        and (device is None or _is_on(actual, device))
+        and (device is None or _is_on_device(actual, device))
     )
 
 
-def _is_on(tensor: torch.Tensor, device: torch.device) -> bool:
+def _is_on_device(tensor: torch.Tensor, device: torch.device) -> bool:
     return tensor.device.type == device.type and device.index in (None, tensor.device.index)
 
 
-def same_nesting(
+def compare_leaf_counts(
     recorder: Recorder, actual: Any, expected: Any, *, label: str = "the result", sample: int | None = None
 ) -> bool:
-    """Compare the numbers of leaves of two trees."""
+    """Compare the numbers of leaves of two trees, and return whether they are equal."""
     actual_count, expected_count = len(list(trees.leaves(actual))), len(list(trees.leaves(expected)))
     text = f"{label} has {actual_count} parts, expected {expected_count}."
     return fact(recorder, actual_count == expected_count, Kind.METADATA, text, sample=sample)
 
 
 def same_bits(left: torch.Tensor, right: torch.Tensor, *, zeros: bool = False) -> bool:
-    """Return whether two host tensors of one shape and dtype are equal; ``zeros`` compares the signs of zeros
-    too.
+    """Return whether two host tensors with the same shape and dtype are equal. NaNs are equal. With ``zeros``
+    the signs of zeros must agree too.
     """
     left, right = left.resolve_conj().resolve_neg(), right.resolve_conj().resolve_neg()
     if left.dtype == torch.complex32:

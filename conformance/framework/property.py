@@ -21,13 +21,13 @@ class Property:
     """A requirement on every subject of one kind, and the check that verifies it.
 
     ``check(target, subject, recorder)`` is called once per dtype; ``recorder.id.dtype`` is the name of the
-    dtype (``float32``) or ``any``. ``applies(target, subject)`` returns the dtype names that have a result,
-    without using the device. An empty sequence means that the case does not exist.
+    dtype (``float32``) or ``any``. ``applies(target, subject)`` returns the names of the dtypes in which the
+    subject is checked, without using the device. If the sequence is empty, the case does not exist.
 
     ``modes`` are the modes in which the property is checked. ``runs`` declares that the subject's kernels run
-    in every result, so that a result without kernel calls is vacuous in a mode that counts them.
-    ``capabilities`` are keys of :data:`conformance.model.vocabulary.CAPABILITIES`; a target that does not
-    declare all of them may refuse.
+    in every result; mode lazy counts kernels, and there a result without kernel calls is vacuous.
+    ``capabilities`` are keys of :data:`conformance.model.vocabulary.CAPABILITIES`. A target that does not
+    declare all of these capabilities may refuse the calls of the check.
 
     ``documentation`` is the page of PyTorch's documentation that states the requirement: a path below
     :data:`conformance.model.documentation.ROOT`, or the full address of a different page.
@@ -67,7 +67,7 @@ def register(
 ) -> Callable[[Check], Check]:
     """Return a decorator that registers a check function as a property.
 
-    Raises ValueError for an unknown level, mode or capability, and for a name that is already registered.
+    Raise ValueError for an unknown level, mode or capability, and for a name that is already registered.
     """
     if level not in LEVELS:
         raise ValueError(f"property {name!r} names level {level!r}; use one of {', '.join(LEVELS)}")

@@ -1,4 +1,6 @@
-"""The recorder, which counts the comparisons of one result. A check that compares nothing cannot pass."""
+"""The recorder, which collects the comparisons and deviations of one result. A check that does not compare
+anything does not pass.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +9,19 @@ import warnings
 from collections.abc import Callable, Iterable, Set
 from typing import Any
 
-from conformance.model.messages import message_shape
+from conformance.model.messages import message_pattern
 from conformance.model.verdicts import Failure, Kind, Placement, Result, ResultId, Verdict, printable
 
 MAX_FAILURES_KEPT = 5
 MAX_SHAPES_KEPT = 20
 MAX_MESSAGE = 4000
 MAX_NOTES = 20
-#: The beginning of the note of a result that passes without a comparison.
+#: The first words of the note of a result that passes without a comparison.
 CHECKED_NOTHING = "checked nothing: "
 
 
 class StopAtFirstFailure(BaseException):
-    """Ends a check at its first deviation, if no further deviation is requested."""
+    """Raised to end a check at its first deviation, if ``Recorder.first_only`` is set."""
 
 
 class Recorder:
@@ -33,9 +35,10 @@ class Recorder:
         self.id = result_id
         self.seed = seed
         self.about_emptiness = about_emptiness
-        #: Undeclared capabilities that the property needs.
+        #: Capabilities that the property needs and the target does not declare.
         self.lacking: tuple[str, ...] = ()
-        #: If true, the first deviation raises :class:`StopAtFirstFailure`; for a scratch recorder, its merge.
+        #: If true, recording the first deviation raises :class:`StopAtFirstFailure`. A scratch recorder does
+        #: not raise; merging its deviations does.
         self.first_only = False
         #: Called with each sample that is copied to the device, unless it is None.
         self.watch: Callable[[Any], object] | None = None
@@ -76,14 +79,14 @@ class Recorder:
     def fail(self, kind: Kind, message: str, *, sample: int | None = None) -> None:
         """Record a deviation of the target.
 
-        All deviations are counted. The first few messages are kept, and the first message of each kind and
-        pattern. An expectation excuses only the kinds that it names, so every kind is kept. Message patterns
-        are kept up to a limit, because a second defect must not hide behind the first.
+        All deviations are counted. The recorder keeps the first few messages. It also keeps the first message
+        of every failure kind, because an expectation excuses only one kind, and of every message pattern up
+        to a limit, because different patterns may have different causes.
         """
         self._failure_count += 1
         if sample is not None:
             self._failed_samples.add(int(sample))
-        message_key = (kind, message_shape(message, self.id.case.subject))
+        message_key = (kind, message_pattern(message, self.id.case.subject))
         below_limit = len(self._failures) < MAX_FAILURES_KEPT
         new_kind = all(kind is not failure.kind for failure in self._failures)
         new_shape = message_key not in self._shapes and len(self._shapes) < MAX_SHAPES_KEPT
@@ -102,38 +105,42 @@ class Recorder:
             self._notes.append(text)
 
     def unsupported(self, reason: str) -> None:
-        """Record that the subject is declared unsupported and was refused with a clean error."""
+        """Record that the target refused the subject cleanly, as its file declares. ``reason`` is the
+        declared reason.
+        """
         self._unsupported = reason
         self.note(reason)
 
     def vacuous(self, reason: str) -> None:
-        """Record that the subject did not run in its mode, so that its comparisons prove nothing."""
+        """Record that the subject did not run in its mode. The verdict is ``vacuous``, because the
+        comparisons prove nothing about the mode.
+        """
         self._vacuous = reason
 
     def allow_nothing_compared(self, reason: str) -> None:
         """Allow this result to pass without a comparison.
 
         If nothing is compared, the verdict is ``pass`` with a note that starts with :data:`CHECKED_NOTHING`.
-        For subjects whose inputs determine what can be checked. A result without a comparison on the CPU is
-        not planned (``tools.generate.overload_table --idle``).
+        A check calls this method if the inputs of a subject may leave nothing to compare. Results that
+        compare nothing on the CPU are not planned (``tools.generate.overload_table --idle``).
         """
         self._idle = self._idle or reason
 
     def idle(self, reason: str) -> None:
-        """Call :meth:`allow_nothing_compared`, the current name of this method, with a DeprecationWarning."""
+        """Call :meth:`allow_nothing_compared`. This old name issues a DeprecationWarning."""
         warnings.warn("Recorder.idle is now called allow_nothing_compared", DeprecationWarning, stacklevel=2)
         self.allow_nothing_compared(reason)
 
     def omit_for_dtypes(self, dtypes: Iterable[str]) -> None:
         """Record that part of the check was omitted because it needs undeclared dtypes.
 
-        The result gets a note. If nothing is compared, the verdict is ``unsupported``, unless other samples
-        are vacuous.
+        The result gets a note. If nothing was compared and no sample was vacuous, the verdict is
+        ``unsupported``.
         """
         self._unclaimed.update(dtypes)
 
     def cut_off(self) -> None:
-        """Record that the check ended at an omitted statement. The verdict is ``unsupported``."""
+        """Record that the check ended early, at a call that was omitted. The verdict is ``unsupported``."""
         self._cut_off = True
 
     @property
@@ -142,8 +149,8 @@ class Recorder:
         return self._failures[0].message if self._failures else ""
 
     def scratch(self) -> Recorder:
-        """Return an empty recorder of the same result for provisional observations, which :meth:`merge` can
-        add.
+        """Return an empty recorder of the same result for provisional observations. :meth:`merge` adds the
+        observations to this recorder.
         """
         scratch = Recorder(self.id, seed=self.seed, about_emptiness=self.about_emptiness)
         scratch.lacking = self.lacking
@@ -156,7 +163,9 @@ class Recorder:
         return frozenset(failure.kind for failure in self._failures)
 
     def only(self, kinds: Set[Kind]) -> Recorder:
-        """Return a scratch recorder with the deviations of some kinds and without comparisons."""
+        """Return a scratch recorder that has this recorder's deviations of the given kinds, and no
+        comparisons.
+        """
         scratch = self.scratch()
         for failure in self._failures:
             if failure.kind in kinds:
@@ -164,7 +173,7 @@ class Recorder:
         return scratch
 
     def merge(self, scratch: Recorder) -> None:
-        """Add the observations of a scratch recorder."""
+        """Add the observations of a scratch recorder to this recorder."""
         self._comparisons += scratch._comparisons
         self._empty_comparisons += scratch._empty_comparisons
         for failure in scratch._failures:
@@ -201,7 +210,7 @@ class Recorder:
         count = self._failure_count
         if self._unclaimed:
             names = ", ".join(sorted(self._unclaimed))
-            text = f"omitted what needs {names}, which the target does not declare"
+            text = f"omitted calls that need {names}, which the target does not declare"
             if text not in self._notes:
                 self._notes.insert(0, text)
         vacuous_samples = self._vacuous is not None and self._samples_used > 0
@@ -232,6 +241,6 @@ class Recorder:
             placement=self._placement,
             seconds=time.perf_counter() - self._started,
             seed=self.seed,
-            # The reason of a declared refusal is not an undeclared dtype.
+            # If the result was refused as declared, the undeclared dtypes are not the reason.
             undeclared=sorted(self._unclaimed) if self._unsupported is None else [],
         )

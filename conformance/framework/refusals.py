@@ -1,11 +1,12 @@
-"""Classify exceptions of a target: declared refusal, or failure."""
+"""Decide whether an exception of a target is a declared refusal or a failure."""
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import types
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from conformance.model.id_patterns import matches
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def unsupported_reason(target: Target, result_id: ResultId) -> str | None:
-    """Return the reason for which the target file declares the result unsupported, or None."""
+    """Return the reason that the target file gives for declaring this result unsupported, or None."""
     text = str(result_id)
     for pattern, declared_reason in target.unsupported.items():
         if matches(pattern, text):
@@ -28,11 +29,11 @@ _DELIBERATE_ASSERTIONS = ("is not a DeviceAllocator",)  # memory statistics are 
 
 
 def is_deliberate_error(exception: BaseException) -> bool:
-    """Return whether an exception was raised on purpose: NotImplementedError, RuntimeError or BufferError.
+    """Return whether code raised an exception on purpose: NotImplementedError, RuntimeError or BufferError.
 
-    OutOfMemoryError, RecursionError and failed internal assertions are RuntimeErrors too, but were not raised
-    on purpose. The exceptions are the assertions by which torch reports that a backend lacks a feature.
-    DLPack refuses with a BufferError.
+    DLPack refuses with a BufferError. OutOfMemoryError, RecursionError and failed internal assertions are
+    RuntimeErrors too, but are not raised on purpose. ``_DELIBERATE_ASSERTIONS`` lists internal assertions
+    that nevertheless report a missing feature.
     """
     import torch
 
@@ -45,39 +46,44 @@ def is_deliberate_error(exception: BaseException) -> bool:
 
 
 def is_missing_attribute(exception: BaseException) -> bool:
-    """Return whether an exception reports that a module lacks a function or class, such as
+    """Return True for an AttributeError about a name that a module does not have, such as
     ``torch.my_device.Stream``.
     """
     return isinstance(exception, AttributeError) and isinstance(exception.obj, types.ModuleType)
 
 
 def describe_undeclared_capabilities(lacking: Sequence[str]) -> str:
-    """Return ``capability NAME is`` or ``capabilities NAMES are``, the beginning of a sentence."""
+    """Return the beginning of a sentence: ``capability NAME is`` or ``capabilities NAMES are``."""
     names = ", ".join(lacking)
     return f"capability {names} is" if len(lacking) == 1 else f"capabilities {names} are"
 
 
-def classify(
-    target: Target, result_id: ResultId, exception: BaseException, lacking: Sequence[str] = ()
-) -> Literal["declared", "undeclared"]:
-    """Classify an exception that a target raised instead of a result as ``declared`` or ``undeclared``.
+class Disposition(enum.Enum):
+    """The class of an exception. A declared exception is ``unsupported``, an undeclared one is a failure."""
 
-    ``declared`` means the verdict ``unsupported``. It needs a clean error, and the target file must declare
-    the result unsupported or not declare a required capability (``lacking``). A missing API is a clean error
-    too if a capability is not declared. Everything else, including NotImplementedError, is ``undeclared`` and
-    becomes a failure of kind ``refused`` or ``exception``.
+    DECLARED = "declared"
+    UNDECLARED = "undeclared"
+
+
+def classify_exception(
+    target: Target, result_id: ResultId, exception: BaseException, lacking: Sequence[str] = ()
+) -> Disposition:
+    """Return the disposition of an exception that a target raised instead of a result.
+
+    An exception is declared if it is a deliberate error, and the target file either declares the result
+    unsupported or does not declare a required capability (``lacking``). If a capability is not declared, an
+    AttributeError about a missing API is accepted too. The verdict is then ``unsupported``. Any other
+    exception is undeclared and becomes a failure of kind ``refused`` or ``exception``.
     """
     if lacking and (is_deliberate_error(exception) or is_missing_attribute(exception)):
-        return "declared"
-    return (
-        "declared"
-        if is_deliberate_error(exception) and unsupported_reason(target, result_id) is not None
-        else "undeclared"
-    )
+        return Disposition.DECLARED
+    if is_deliberate_error(exception) and unsupported_reason(target, result_id) is not None:
+        return Disposition.DECLARED
+    return Disposition.UNDECLARED
 
 
 def refusal_reason(target: Target, result_id: ResultId, lacking: Sequence[str] = ()) -> str | None:
-    """Return the declared reason for which the target may refuse a result, or None."""
+    """Return the reason why the target may refuse a result, or None if the target must not refuse it."""
     if lacking:
         return f"{describe_undeclared_capabilities(lacking)} not declared"
     return unsupported_reason(target, result_id)
@@ -86,10 +92,10 @@ def refusal_reason(target: Target, result_id: ResultId, lacking: Sequence[str] =
 def apply_declarations(target: Target, result: Result, lacking: Sequence[str]) -> Result:
     """Return a result with the declarations of the target applied.
 
-    A result that passes although it is not declared gets a note. If it compared nothing and a capability is
-    not declared, it becomes ``unsupported``. A result whose failures are all refusals becomes ``unsupported``
-    if a capability is not declared or the result is declared unsupported. Wrong values, crashes and errors of
-    other types stay as they are.
+    A result that passes gets a note if a required capability is not declared or the result is declared
+    unsupported. A result that compared nothing becomes ``unsupported`` if a required capability is not
+    declared. A result whose failures are all refusals becomes ``unsupported`` in both cases. Wrong values,
+    crashes and other errors are unchanged.
     """
     from conformance.model.verdicts import Kind, Verdict
 

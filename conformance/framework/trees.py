@@ -1,4 +1,6 @@
-"""Nested arguments and results: tuples, lists and dicts with tensors and other values as leaves."""
+"""Iterate over and map nested arguments and results: tuples, lists and dicts whose leaves are tensors and
+other values.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,14 @@ from typing import Any
 
 import torch
 
-#: Types of most leaves. Testing for them first is fast.
+#: The types of most leaves. Testing for these types first is faster.
 _LEAVES = frozenset({torch.Tensor, type(None), bool, int, float, complex, str, torch.dtype, torch.device})
 
 
 def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
-    """Return the same nesting with ``fn`` applied to every leaf; named tuples keep their type."""
+    """Return a tree with the same nesting, in which ``fn`` was applied to every leaf. Named tuples keep their
+    type.
+    """
     kind = type(tree)
     if kind in _LEAVES:
         return fn(tree)
@@ -64,7 +68,7 @@ def tensors(tree: Any) -> list[torch.Tensor]:
 
 
 def _collect_tensors(tree: Any, collected: list[torch.Tensor]) -> None:
-    """Collect only tensors, because most callers need no other leaves."""
+    """Append the tensors among the leaves of ``tree`` to ``collected``."""
     kind = type(tree)
     if kind is not tuple and kind is not list:
         if isinstance(tree, torch.Tensor):

@@ -31,8 +31,8 @@ _NUMBER_WRAPPERS = ("aten.scalar_tensor.default", "aten.lift_fresh.default")
 
 
 def dtypes_of(*values: Any) -> frozenset[str]:
-    """Return the names of the dtypes that the values are or contain, restricted to dtypes that a target can
-    declare.
+    """Return the names of all dtypes in trees of values: dtypes of tensors, and dtypes themselves. A dtype
+    that a target cannot declare is ignored.
     """
     dtypes: set[torch.dtype] = set()
     for leaf in trees.leaves(values):
@@ -44,21 +44,23 @@ def dtypes_of(*values: Any) -> frozenset[str]:
 
 
 def declares_all(target: Target) -> bool:
-    """Return whether a target declares every dtype."""
+    """Return whether a target declares every dtype that a target can declare."""
     return target.dtypes >= _DECLARABLE
 
 
 def undeclared_among(target: Target, *values: Any) -> frozenset[str]:
-    """Return the names of the undeclared dtypes in trees of values."""
+    """Return the names of the dtypes in trees of values that the target does not declare."""
     return frozenset() if declares_all(target) else dtypes_of(*values) - target.dtypes
 
 
 class _UndeclaredDtypeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Reports the undeclared dtypes of the tensors that operators receive and return.
 
-    Two kinds of tensors are ignored. Python numbers become tensors without dimensions in dtypes of their own,
-    next to other tensors or from ``scalar_tensor``. Tensors without elements replace results that do not
-    exist, such as a uint8 tensor in ``batch_norm``.
+    Two kinds of tensors are ignored, because their dtypes are not the choice of the caller:
+
+    * tensors without dimensions that torch makes of Python numbers, next to other tensors or by
+      ``scalar_tensor``;
+    * tensors without elements that replace a missing result, such as a uint8 tensor in ``batch_norm``.
     """
 
     supports_higher_order_operators = True
@@ -97,11 +99,14 @@ def _is_placeholder(tensor: torch.Tensor) -> bool:
 
 @contextlib.contextmanager
 def _host_tensors_marked() -> Iterator[None]:
-    """Mark the results of ``Tensor.cpu``: the device takes no part in computations on these tensors alone."""
+    """Mark the tensors that ``Tensor.cpu`` returns. Calls that use only marked tensors run on the host, so
+    the device does not need their dtypes.
+    """
 
     def cpu(tensor: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
         is_strided = tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_quantized
-        # Tensors of the device, which a different thread may hold, are copied as usual.
+        # A different thread may call this method for device tensors at the same time. They are copied as
+        # usual.
         host_tensor = (
             tensor.view_as(tensor)
             if is_strided and tensor.device.type == "cpu"
@@ -118,12 +123,11 @@ def _host_tensors_marked() -> Iterator[None]:
         del torch.Tensor.cpu
 
 
-def run_on_cpu(
+def run_on_cpu_and_report_undeclared(
     target: Target, call: Callable[[], Any], note: Callable[[frozenset[str]], object]
 ) -> CallOutcome:
-    """Return the outcome of ``call`` on the CPU and report the undeclared dtypes that it needs.
-
-    ``note`` receives each set of undeclared dtypes that an operator needs.
+    """Run ``call`` on the CPU and return its outcome. ``note`` is called with each set of undeclared dtypes
+    that an operator of the call needs.
     """
     if declares_all(target):
         return attempt(call)
@@ -131,17 +135,17 @@ def run_on_cpu(
         return attempt(call)
 
 
-def declared_for(target: Target, result_id: ResultId) -> frozenset[str]:
-    """Return the dtypes that a target declares only for the subject of a result, and the dtype of the
+def dtypes_declared_for_result(target: Target, result_id: ResultId) -> frozenset[str]:
+    """Return the dtype of a result, and the dtypes that the target file lists for the subject of the
     result.
     """
     return target.dtype_overrides.get(result_id.case.subject, frozenset()) | {result_id.dtype}
 
 
 def undeclared_dtypes_of_call(target: Target, call: Callable[[], Any], *arguments: Any) -> frozenset[str]:
-    """Return the undeclared dtypes that a call on the CPU needs."""
+    """Run ``call`` on the CPU and return the undeclared dtypes that the call and its ``arguments`` need."""
     if declares_all(target):
         return frozenset()
     undeclared = set(undeclared_among(target, arguments))
-    outcome = run_on_cpu(target, call, undeclared.update)
+    outcome = run_on_cpu_and_report_undeclared(target, call, undeclared.update)
     return frozenset(undeclared | undeclared_among(target, outcome.value))

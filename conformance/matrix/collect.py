@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.certificate.leg_status import leg_status
+from conformance.certificate.leg_status import LegStatus, leg_status
 from conformance.errors import UsageError
 from conformance.matrix.plan import Cell
 from conformance.model.records import Leg
 from conformance.report import output_files
 
-#: The good statuses. The other statuses are ``failed``, ``incomplete``, ``missing`` (the run produced no
-#: result) and ``not-started`` (the run refused, although the plan expects results or a refusal with a
-#: different text).
-GOOD = ("passed", "unsupported")
+
+class CellStatus(str, enum.Enum):
+    """The status of a cell of the matrix."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    INCOMPLETE = "incomplete"
+    #: The run produced no result.
+    MISSING = "missing"
+    #: The run refused, as the target file declares.
+    UNSUPPORTED = "unsupported"
+    #: The run refused, although the plan expects results or a refusal with a different text.
+    NOT_STARTED = "not-started"
+
+    def __str__(self) -> str:
+        """Return the word that outcomes and pages show."""
+        return self.value
+
+
+#: The good statuses.
+GOOD = (CellStatus.PASSED, CellStatus.UNSUPPORTED)
+#: The statuses of cells without a complete run.
+_NOT_RUN = frozenset({CellStatus.INCOMPLETE, CellStatus.MISSING, CellStatus.NOT_STARTED})
 #: The results file in the folder of a cell.
 RESULTS = "results.json"
 
@@ -27,12 +47,12 @@ RESULTS = "results.json"
 class CellOutcome:
     """A cell with its outcome.
 
-    ``torch`` and ``abi`` are measured on the build that ran. ``counts`` is the number of results by verdict,
-    ``text`` the reason if the cell did not pass.
+    ``torch`` and ``abi`` are the version and the C++ ABI of the build that ran. ``counts`` is the number of
+    results by verdict. ``text`` is the reason if the cell did not pass.
     """
 
     cell: Cell
-    status: str
+    status: CellStatus
     torch: str | None = None
     torch_kind: str | None = None
     abi: str | None = None
@@ -57,7 +77,7 @@ def outcome_of_cell(cell: Cell, folder: Path) -> CellOutcome:
     Results of a different mode or level are ignored.
     """
     if not (folder / RESULTS).is_file() and not (folder / "journal.jsonl").is_file():
-        return CellOutcome(cell, "missing", text="the cell has no results")
+        return CellOutcome(cell, CellStatus.MISSING, text="the cell has no results")
     try:
         legs = [
             leg
@@ -65,16 +85,16 @@ def outcome_of_cell(cell: Cell, folder: Path) -> CellOutcome:
             if leg["mode"] == cell.mode and leg["level"] == cell.level
         ]
     except UsageError as error:
-        return CellOutcome(cell, "incomplete", text=str(error))
+        return CellOutcome(cell, CellStatus.INCOMPLETE, text=str(error))
     if len(legs) != 1:
         return CellOutcome(
             cell,
-            "missing",
+            CellStatus.MISSING,
             text=f"{folder.name} has {len(legs)} runs of mode {cell.mode} at level {cell.level}",
         )
     (leg,) = legs
     facts = leg["facts"]
-    torch, backend = (_as_table(facts.get(key)) for key in ("torch", "backend"))
+    torch, backend = (_dict_or_empty(facts.get(key)) for key in ("torch", "backend"))
     measured: dict[str, Any] = {
         "torch": str(leg["torch"]),
         "torch_kind": torch.get("kind"),
@@ -83,20 +103,21 @@ def outcome_of_cell(cell: Cell, folder: Path) -> CellOutcome:
         "counts": dict(leg["totals"]),
         "planned": int(leg["planned"]),
     }
-    mismatch = _mismatch(cell, leg, str(torch.get("kind")))
+    mismatch = _reason_leg_is_not_of_cell(cell, leg, str(torch.get("kind")))
     if mismatch:
-        return CellOutcome(cell, "missing", text=mismatch, **measured)
+        return CellOutcome(cell, CellStatus.MISSING, text=mismatch, **measured)
     leg_state, text = leg_status(leg)
-    if leg_state == "refused":
-        status = "unsupported" if cell.expect == "refusal" and cell.says in text else "not-started"
+    if leg_state is LegStatus.REFUSED:
+        as_declared = cell.expect == "refusal" and cell.says in text
+        status = CellStatus.UNSUPPORTED if as_declared else CellStatus.NOT_STARTED
         return CellOutcome(cell, status, text=text, **measured)
     if cell.expect == "refusal":
         text = f"it ran although a refusal was declared ({cell.why}); correct the target file"
-        return CellOutcome(cell, "failed", text=text, **measured)
-    return CellOutcome(cell, leg_state, text=text, **measured)
+        return CellOutcome(cell, CellStatus.FAILED, text=text, **measured)
+    return CellOutcome(cell, CellStatus(leg_state), text=text, **measured)
 
 
-def _mismatch(cell: Cell, leg: Leg, kind: str) -> str:
+def _reason_leg_is_not_of_cell(cell: Cell, leg: Leg, kind: str) -> str:
     """Return the reason why a leg does not belong to a cell, or an empty string."""
     if leg["target"]["name"] != cell.target:
         return f"the results are of target {leg['target']['name']}, not {cell.target}"
@@ -110,19 +131,22 @@ def _mismatch(cell: Cell, leg: Leg, kind: str) -> str:
     return ""
 
 
-def _as_table(value: Any) -> dict[str, Any]:
+def _dict_or_empty(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
 def collect_outcomes(cells: Sequence[Cell], folder: Path) -> list[CellOutcome]:
-    """Return the outcomes of all cells, missing ones included. Their results are in ``folder/ID``."""
+    """Return the outcomes of all cells, including cells without results. The results of a cell are in
+    ``folder/ID``.
+    """
     outcomes = [outcome_of_cell(cell, folder / cell.id) for cell in cells]
-    # If no cell of a build started, a refusal can also come from a broken environment.
+    # If no cell of a build started, a broken environment may have caused the refusals. They do not count
+    # then.
     alive = {entry.cell.build for entry in outcomes if entry.counts}
     dead = {entry.cell.build for entry in outcomes if entry.cell.expect == "results"} - alive
     return [
-        dataclasses.replace(entry, status="not-started")
-        if entry.status == "unsupported" and entry.cell.build in dead
+        dataclasses.replace(entry, status=CellStatus.NOT_STARTED)
+        if entry.status is CellStatus.UNSUPPORTED and entry.cell.build in dead
         else entry
         for entry in outcomes
     ]
@@ -131,7 +155,7 @@ def collect_outcomes(cells: Sequence[Cell], folder: Path) -> list[CellOutcome]:
 def exit_code(outcomes: Sequence[CellOutcome]) -> int:
     """Return 0 if every cell is good, 3 if a cell is incomplete, missing or not started, else 1."""
     statuses = {outcome.status for outcome in outcomes if not outcome.good}
-    if statuses & {"incomplete", "missing", "not-started"}:
+    if statuses & _NOT_RUN:
         return 3
     return 1 if statuses else 0
 

@@ -6,15 +6,15 @@ import html
 import re
 from collections.abc import Sequence
 
-from conformance.matrix.collect import CellOutcome
+from conformance.matrix.collect import CellOutcome, CellStatus
 
 _SIGNS = {
-    "passed": "pass",
-    "unsupported": "unsupported",
-    "failed": "FAIL",
-    "incomplete": "INCOMPLETE",
-    "not-started": "NOT STARTED",
-    "missing": "MISSING",
+    CellStatus.PASSED: "pass",
+    CellStatus.UNSUPPORTED: "unsupported",
+    CellStatus.FAILED: "FAIL",
+    CellStatus.INCOMPLETE: "INCOMPLETE",
+    CellStatus.NOT_STARTED: "NOT STARTED",
+    CellStatus.MISSING: "MISSING",
 }
 
 
@@ -49,7 +49,9 @@ def table_rows(outcomes: Sequence[CellOutcome]) -> list[list[str]]:
 
 
 def terminal_table(outcomes: Sequence[CellOutcome]) -> str:
-    """Return the table for a terminal. It has one line per build and mode, so that lines stay short."""
+    """Return the table as text for a terminal, with one line per build and mode, so that the lines are
+    short.
+    """
     lines = []
     width = max((len(outcome.cell.mode) for outcome in outcomes), default=0)
     last = ""

@@ -1,1 +1,3 @@
-"""The vocabulary of the suite as types. Imports only the standard library."""
+"""Types and names that all packages share: results, verdicts, records, schemas and message patterns. This
+package imports only the standard library.
+"""

@@ -1,4 +1,6 @@
-"""Deprecated names. They stay for one release; each access returns the current object and warns."""
+"""Keep old names of modules, attributes and keywords for one release. Each use issues a
+DeprecationWarning.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any, TypeVar, cast
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def moved(
+def getattr_for_moved_module(
     old: str,
     modules: Sequence[str],
     names: Sequence[str] | None = None,
@@ -19,12 +21,12 @@ def moved(
 ) -> Callable[[str], Any]:
     """Return a ``__getattr__`` for the module ``old`` that looks names up in ``modules``, in order.
 
-    ``names`` restricts the lookup: a package must not import one of its modules to look for any other name.
-    ``renamed_names`` maps old names to current ones. Each access issues a DeprecationWarning that names the
-    new module. A name that no module defines raises AttributeError.
+    ``names``, if given, lists the names that may be looked up, so that any other name does not import
+    ``modules``. ``renamed_names`` maps old names to current names. Each access issues a DeprecationWarning
+    that names the new module. A name that no module defines raises AttributeError.
     """
 
-    def find(name: str) -> Any:
+    def resolve(name: str) -> Any:
         if not name.startswith("__") and (names is None or name in names):
             current = (renamed_names or {}).get(name, name)
             for new in modules:
@@ -38,13 +40,13 @@ def moved(
                     return getattr(module, current)
         raise AttributeError(f"module {old!r} has no attribute {name!r}")
 
-    return find
+    return resolve
 
 
-def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+def getattr_for_renamed_attributes(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a ``__getattr__`` for ``module`` that resolves the old names of its attributes.
 
-    ``names`` maps an old name to the current one.
+    ``names`` maps each old name to the current name.
     Each access issues a DeprecationWarning. Any other name raises AttributeError.
     """
 
@@ -57,10 +59,10 @@ def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     return find
 
 
-def renamed_keywords(**keywords: str) -> Callable[[_F], _F]:
+def accept_old_keywords(**keywords: str) -> Callable[[_F], _F]:
     """Return a decorator that lets a function accept old keywords.
 
-    ``keywords`` maps an old keyword to the current one. A call with an old keyword issues a
+    ``keywords`` maps each old keyword to the current keyword. A call with an old keyword issues a
     DeprecationWarning.
     """
 

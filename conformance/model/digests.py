@@ -1,4 +1,6 @@
-"""Digests of everything that a results file depends on. Files can be merged only if their digests agree."""
+"""Compute digests of the files that the results of a run depend on. Results files are merged only if their
+digests are equal.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from pathlib import Path
 
 _SUITE_SUFFIXES = (".py", ".toml", ".json")
 _BACKEND_SUFFIXES = (".py", ".so")
-#: For larger files only name and size enter the digest: reading gigabytes of libraries would take minutes.
+#: The digest uses only the name and size of larger files, because reading gigabytes of libraries would take
+#: minutes.
 _LARGE = 64 << 20
 
 

@@ -1,4 +1,6 @@
-"""Patterns over result ids: ``*`` and ``?`` are wildcards, all else is literal and case-sensitive."""
+"""Patterns of result ids: ``*`` and ``?`` are wildcards, all other characters are literal and
+case-sensitive.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ import re
 def compile_pattern(pattern: str) -> re.Pattern[str]:
     """Return the regular expression of a pattern, which must match a whole id.
 
-    The matching time does not grow with the number of ways to fill the stars, because patterns may come from
-    untrusted files.
+    ``fnmatch.translate`` returns an expression that does not backtrack over several ``*``. Patterns may come
+    from untrusted files, which must not make matching slow.
     """
     return re.compile(fnmatch.translate(pattern.replace("[", "[[]")))
 
@@ -23,5 +25,5 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def is_literal(pattern: str) -> bool:
-    """Return True if the pattern matches one text only."""
+    """Return True if the pattern has no wildcard."""
     return "*" not in pattern and "?" not in pattern

@@ -1,4 +1,4 @@
-"""Message patterns: failure messages without the details that differ between results of one cause."""
+"""Message patterns: failure messages without the details that differ between results with the same cause."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ _PREREQUISITE = re.compile(r"prerequisite [\w ]+: ")
 _LENGTH = 160
 
 
-def message_shape(message: str, subject: str) -> str:
+def message_pattern(message: str, subject: str) -> str:
     """Return the pattern of a message.
 
-    Numbers, shapes and addresses become ``#``, dtypes ``DTYPE``, the subject's own name ``SUBJECT``. If the
-    message quotes an error, only the error is used, because the text before it only describes the call.
+    Numbers, shapes and addresses are replaced by ``#``, dtypes by ``DTYPE``, and the name of the subject by
+    ``SUBJECT``. If the message quotes an error, the pattern is only the error, because the text before the
+    error only describes the call.
     """
     line = next(iter(message.splitlines()), "")
-    prerequisite_name = prerequisite(message)
+    prerequisite_name = failed_prerequisite(message)
     error = _ERROR.search(line)
     if error is not None:
         line = f"{prerequisite_name}: {error.group(1)}" if prerequisite_name else error.group(1)
@@ -39,17 +40,19 @@ def message_shape(message: str, subject: str) -> str:
     return " ".join(_LIST.sub("#", line).split())[:_LENGTH]
 
 
-def prerequisite(message: str) -> str:
-    """Return the prerequisite that a message reports as failed (``prerequisite copies``), or an empty
-    text.
+def failed_prerequisite(message: str) -> str:
+    """Return the prerequisite of the suite that failed according to a message (``prerequisite copies``), or
+    an empty text.
     """
     match = _PREREQUISITE.match(message)
     return match.group().rstrip(": ") if match else ""
 
 
-def quotes_error(message: str) -> bool:
-    """Return whether a message quotes an error of the target, whose text distinguishes causes.
+def identifies_cause(message: str) -> bool:
+    """Return True if a message quotes an error of the target or reports a failed prerequisite.
 
-    A message about a prerequisite is treated alike, whatever the family of operators.
+    The text of such a message identifies the cause, even in results of different families of operators.
     """
-    return prerequisite(message) != "" or _ERROR.search(next(iter(message.splitlines()), "")) is not None
+    return (
+        failed_prerequisite(message) != "" or _ERROR.search(next(iter(message.splitlines()), "")) is not None
+    )

@@ -1,4 +1,4 @@
-"""A profiler trace, reduced to the data that properties use. Times are microseconds since its beginning."""
+"""The data of a profiler trace that properties use. Times are microseconds since the start of the trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class DeviceActivity:
     """One activity of the device, such as a kernel or a copy."""
 
     name: str
-    stream: int  # the profiler's number for it
+    stream: int  # the number that the profiler gives to the stream
     start: float
     end: float
     operator: int  # id of the operator that issued it, or 0
@@ -30,10 +30,10 @@ class Operator:
 
 @dataclass(frozen=True)
 class ProfilerTrace:
-    """The profiler trace of some work and of the wait for the device."""
+    """The profiler trace of a block of calls, including the wait for the device."""
 
     rows: list[DeviceActivity]
     operators: list[Operator]
     memory: int  # device bytes that were allocated and not freed, according to the trace's events
-    elapsed: float  # microseconds of the work and of the wait for it, by the host's clock
+    elapsed: float  # microseconds of the calls and of the wait for the device, measured on the host
     trace: Any  # the exported Chrome trace, as JSON

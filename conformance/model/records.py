@@ -1,15 +1,16 @@
-"""The JSON objects of a run as types: journal events, result rows, legs, the results document.
+"""The types of the JSON objects of a run: journal events, result rows, legs, the results document.
 
-They are TypedDicts and not dataclasses: a results file of 30,000 rows is checked against its schema once
-(:mod:`conformance.results.document`) and then used as parsed. A base class with ``total=False`` declares the
-keys that may be absent. The schema ``results.json`` declares the same types for readers in other languages.
+The types are TypedDicts, because :mod:`conformance.results.document` validates a results file of 30,000 rows
+against its schema once and then uses the parsed JSON without a conversion. A base class with ``total=False``
+declares the keys that may be absent. The schema ``results.json`` declares the same types for readers in other
+languages.
 """
 
 from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-#: Digests by name (``suite``, ``target``, …). A leg that did not start lacks some of them.
+#: Digests by name (``suite``, ``target``, …). Some are missing in a leg that did not start.
 Digests = dict[str, str | None]
 #: Numbers of results by verdict, the worst verdict first; verdicts without a result are omitted.
 Totals = dict[str, int]
@@ -23,7 +24,9 @@ class _FailureOptional(TypedDict, total=False):
 
 
 class FailureRow(_FailureOptional):
-    """One observed deviation: its kind, its message and, if a sample showed it, the index of that sample."""
+    """One recorded deviation: the failure kind, the message and, if a sample showed the deviation, the index
+    of the sample.
+    """
 
     kind: str
     message: str
@@ -32,8 +35,8 @@ class FailureRow(_FailureOptional):
 class SamplePattern(TypedDict):
     """A condition that the failing samples have in common.
 
-    ``such`` samples meet the condition, and ``failed`` of them fail. None of the ``others``, which do not
-    meet it, fails.
+    ``when`` is the condition. ``such`` is the number of samples that meet it, and ``failed`` is the number of
+    failing samples among them. ``others`` is the number of samples that do not meet it; all of these pass.
     """
 
     when: str
@@ -43,7 +46,7 @@ class SamplePattern(TypedDict):
 
 
 class ResultDetails(TypedDict, total=False):
-    """The keys of a result that are omitted if they are empty or zero."""
+    """The keys of a result that the JSON object omits if their values are empty or zero."""
 
     comparisons: int
     failure_count: int
@@ -60,7 +63,7 @@ class ResultDetails(TypedDict, total=False):
 
 
 class AttemptDetails(ResultDetails, total=False):
-    """The details of one attempt."""
+    """The keys of an attempt that the JSON object omits if their values are empty or zero."""
 
     attempt: int
 
@@ -81,7 +84,7 @@ class _AttemptSummaryOptional(TypedDict, total=False):
 
 
 class AttemptSummary(_AttemptSummaryOptional):
-    """One attempt of several in a result row; ``kinds`` and ``message`` only if it failed."""
+    """One of several attempts in a result row. Only a failed attempt has ``kinds`` and ``message``."""
 
     verdict: str
     attempt: int
@@ -89,7 +92,7 @@ class AttemptSummary(_AttemptSummaryOptional):
 
 
 class ResultRow(_ResultCore, ResultDetails, total=False):
-    """One result in a leg, with its final verdict; ``attempts`` only if it had several."""
+    """One result in a leg, with its final verdict. Only a result with several attempts has ``attempts``."""
 
     attempts: list[AttemptSummary]
 
@@ -135,7 +138,7 @@ class TorchFacts(TypedDict, total=False):
 
 
 class BackendFacts(TypedDict):
-    """The backend's package; each value but the module's name is None if the backend was not imported."""
+    """The backend's package. If the backend was not imported, all values except ``module`` are None."""
 
     module: str | None
     version: str | None
@@ -144,7 +147,9 @@ class BackendFacts(TypedDict):
 
 
 class Facts(TypedDict, total=False):
-    """The environment of a run. The schema leaves its contents open: a file from elsewhere may lack a key."""
+    """The environment of a run. The schema does not require any of these keys, so a results file that a
+    different program wrote may not have all of them.
+    """
 
     python: str
     platform: str
@@ -157,8 +162,9 @@ class Facts(TypedDict, total=False):
 class ExpectationRecord(TypedDict):
     """One expectation, and the numbers of matching results in each state.
 
-    The results fail as declared (``fails``), pass (``passes``), end differently (``other``) or prove nothing
-    (``unclear``). ``named`` is true if the entry names its modes; ``passing`` are the first ids that pass.
+    Matching results fail as declared (``fails``), pass (``passes``), have a different verdict or failure kind
+    (``other``), or are inconclusive (``unclear``). ``named`` is true if the expectation lists its modes.
+    ``passing`` lists the first ids that pass.
     """
 
     id: str
@@ -177,8 +183,8 @@ class ExpectationRecord(TypedDict):
 
 
 class ExpectationReport(TypedDict):
-    """The expectations that apply to a leg; they are ``judged`` only if the leg is unrestricted and
-    complete.
+    """The expectations that apply to a leg. ``judged`` is true only if the leg is unrestricted and complete;
+    otherwise the suite does not report stale expectations.
     """
 
     judged: bool
@@ -187,15 +193,15 @@ class ExpectationReport(TypedDict):
 
 
 class Missing(TypedDict):
-    """Planned results that a leg does not have: their number and the first ids."""
+    """Planned results that are missing in a leg: their number and the first ids."""
 
     count: int
     first: list[str]
 
 
 class OracleCheck(TypedDict):
-    """Reference values that were recomputed without the backend: their number, and a sentence for each
-    difference.
+    """The check of reference values in processes without the backend: the number of recomputed values, and a
+    sentence for each value that differs.
     """
 
     checked: int
@@ -271,17 +277,17 @@ PlannedCase = tuple[str, str, str, int]
 
 
 class PlanTable(TypedDict):
-    """A plan as JSON: lists of dtypes, and cases that name them by number."""
+    """A plan as JSON: lists of dtypes, and cases. A case refers to its list of dtypes by index."""
 
     dtypes: list[list[str]]
     cases: list[PlannedCase]
 
 
 class Prepared(TypedDict):
-    """A target that was brought up: its facts, the plan of the level, and the plan of level full in all
-    modes.
+    """The output for a target that was brought up: its environment (``facts``), the plan of the level
+    (``plan``), and the plan of level full in all modes (``full``).
 
-    ``here`` are pairs of kind and name: the properties of the mode.
+    ``here`` lists the properties of the mode as pairs of subject kind and name.
     """
 
     facts: Facts
@@ -291,7 +297,7 @@ class Prepared(TypedDict):
 
 
 class ResultNames(TypedDict):
-    """The plan of level full by mode. The target need not be brought up."""
+    """The plan of level full by mode, which can be built without bringing up the target."""
 
     names: dict[str, PlanTable]
 
@@ -319,9 +325,9 @@ class _HeaderOptional(TypedDict, total=False):
 
 
 class Header(_LegHead, _HeaderOptional):
-    """The first event of a journal: the options of the run, the target, and digests of both.
+    """The fields of a journal's first event: the options of the run, the target, and digests.
 
-    ``reach`` is the number of results in the mode that each expectation with a wildcard matches.
+    ``reach`` maps each expectation pattern with a wildcard to the number of results in the mode that match.
     """
 
     options: RunOptions
@@ -437,7 +443,7 @@ class TimeFields(TypedDict):
 
 
 class TimeEvent(TimeFields):
-    """The duration of a result; written with ``--profile``."""
+    """A worker measured the duration of a result. This event is written only with ``--profile``."""
 
     event: Literal["time"]
 
@@ -456,7 +462,7 @@ class ProbeFields(_ProbeOptional):
 
 
 class ProbeEvent(ProbeFields):
-    """A worker started the known-answer probe after a result that did not pass, or finished it."""
+    """A worker started or finished the known-answer probe after a result that did not pass."""
 
     event: Literal["probe"]
 
@@ -475,7 +481,7 @@ class _OracleOptional(TypedDict, total=False):
 
 
 class OracleEvent(OracleFields, _OracleOptional):
-    """The reference of a sample was computed."""
+    """A worker computed the reference values of a sample."""
 
     event: Literal["oracle"]
 
@@ -493,7 +499,7 @@ class ProblemFields(TypedDict):
 
 
 class ProblemEvent(ProblemFields):
-    """A problem that does not belong to any result."""
+    """The runner or a worker reported a problem that does not belong to a result."""
 
     event: Literal["problem"]
 
@@ -527,7 +533,7 @@ class LostFields(TypedDict):
 
 
 class LostEvent(LostFields):
-    """The runner recorded a worker that ended without an event."""
+    """The runner recorded a worker that ended without the event ``worker-end``."""
 
     event: Literal["lost"]
 

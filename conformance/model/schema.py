@@ -1,7 +1,8 @@
-"""Compile JSON Schema to functions: the part of it that the suite's own schemas use.
+"""Validate documents against the subset of JSON Schema that the suite's own schemas use.
 
-A results file has hundreds of thousands of rows, for which a general validator takes minutes. This one takes
-a few microseconds per row. It rejects a schema with an unknown keyword, so that no keyword is ignored.
+A results file can have hundreds of thousands of rows, for which a general validator takes minutes. This
+module compiles a schema to functions, which take a few microseconds per row. A schema with a keyword outside
+the subset is rejected.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "schemas"
 
-#: Returns the path to a wrong value with the reason, or None.
+#: A function that validates a value. It returns None, or the path of the invalid value and the reason.
 Check = Callable[[Any], "str | None"]
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -30,7 +31,7 @@ _SILENT = frozenset({"$schema", "$id", "$defs", "title", "description"})
 
 
 class SchemaError(ValueError):
-    """A document that does not follow its schema; the message contains the path of the deviation."""
+    """A document is invalid. The message contains the path of the invalid value."""
 
 
 class Schema:
@@ -47,7 +48,7 @@ class Schema:
         return Schema(json.loads((FOLDER / f"{name}.json").read_text()))
 
     def validate(self, document: Any) -> None:
-        """Raise SchemaError with the path of the first deviation."""
+        """Raise SchemaError with the path of the first invalid value, if the document is invalid."""
         wrong = self._check(document)
         if wrong is not None:
             raise SchemaError(wrong)
@@ -69,7 +70,7 @@ class Schema:
             return checks[0]
         may_be_null = "null" in schema.get("type", ())
 
-        def every(value: Any) -> str | None:
+        def check_all_keywords(value: Any) -> str | None:
             if value is None and may_be_null:
                 return None  # the other keywords apply only to objects, strings and numbers
             for check in checks:
@@ -78,19 +79,19 @@ class Schema:
                     return wrong
             return None
 
-        return every
+        return check_all_keywords
 
     def _ref(self, value: str, schema: dict[str, Any]) -> Check:
         name = value.removeprefix("#/$defs/")
         if name not in self._definitions:
             raise SchemaError(f"schema reference {value!r} does not exist; define it in $defs")
 
-        def refer(document: Any) -> str | None:
+        def check_referenced_schema(document: Any) -> str | None:
             if name not in self._compiled:
                 self._compiled[name] = self._compile(self._definitions[name])
             return self._compiled[name](document)
 
-        return refer
+        return check_referenced_schema
 
     def _type(self, value: Any, schema: dict[str, Any]) -> Check:
         names = [value] if isinstance(value, str) else value
@@ -99,20 +100,20 @@ class Schema:
 
         def check(document: Any) -> str | None:
             if not isinstance(document, types) or (isinstance(document, bool) and not boolean):
-                return f": {_short(document)} is not of type {' or '.join(names)}"
+                return f": {_shorten_repr(document)} is not of type {' or '.join(names)}"
             return None
 
         return check
 
     def _enum(self, value: list[Any], schema: dict[str, Any]) -> Check:
-        # Compare types as well: True equals 1, but a schema that allows 1 does not allow True.
+        # Compare types too: in Python True equals 1, but a schema that allows 1 does not allow true.
         allowed = frozenset((type(item), item) for item in value)
 
         def check(document: Any) -> str | None:
             scalar = document is None or isinstance(document, (str, int, float))
             if scalar and (type(document), document) in allowed:
                 return None
-            return f": {_short(document)} is not one of {', '.join(map(str, value))}"
+            return f": {_shorten_repr(document)} is not one of {', '.join(map(str, value))}"
 
         return check
 
@@ -120,13 +121,13 @@ class Schema:
         return lambda document: (
             None
             if document == value and type(document) is type(value)
-            else f": {_short(document)} is not {value!r}"
+            else f": {_shorten_repr(document)} is not {value!r}"
         )
 
     def _pattern(self, value: str, schema: dict[str, Any]) -> Check:
         expression = re.compile(value)
         return lambda document: (
-            None if expression.search(document) else f": {_short(document)} does not match {value}"
+            None if expression.search(document) else f": {_shorten_repr(document)} does not match {value}"
         )
 
     def _maxLength(self, value: int, schema: dict[str, Any]) -> Check:
@@ -181,6 +182,6 @@ class Schema:
         return check
 
 
-def _short(value: Any) -> str:
+def _shorten_repr(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "…"

@@ -1,4 +1,4 @@
-"""Phases of a result, by which a time profile divides a worker's time."""
+"""The phases into which a time profile divides the time of a result."""
 
 from __future__ import annotations
 

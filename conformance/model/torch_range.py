@@ -1,4 +1,4 @@
-"""Ranges of torch versions, to the minor, in which an expectation applies."""
+"""Ranges of torch versions in which an expectation applies. Only major and minor version numbers count."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TERM = re.compile(r"(>=|<|==)\s*(\d{1,4})\.(\d{1,4})")
 _HOLDS = {">=": operator.ge, "<": operator.lt, "==": operator.eq}
 
 
-def minor(version: str) -> Minor:
+def major_and_minor(version: str) -> Minor:
     """Return major and minor of a version: (2, 13) for ``2.13.0a0+git12``."""
     match = re.match(r"(\d+)\.(\d+)", version)
     if match is None:
@@ -23,14 +23,14 @@ def minor(version: str) -> Minor:
 
 @dataclasses.dataclass(frozen=True)
 class TorchScope:
-    """Comparisons that must all hold, such as ``>=2.10, <2.14``."""
+    """A range of torch versions, such as ``>=2.10, <2.14``: a version must satisfy all comparisons."""
 
     terms: tuple[tuple[str, Minor], ...]
 
     @staticmethod
     @functools.lru_cache(maxsize=1024)
     def parse(text: str) -> TorchScope:
-        """Parse a range; raise ValueError with the valid forms."""
+        """Parse a range. If it is invalid, raise ValueError with examples of valid ranges."""
         terms = []
         for part in text.split(","):
             match = _TERM.fullmatch(part.strip())
@@ -41,15 +41,15 @@ class TorchScope:
             terms.append((match.group(1), (int(match.group(2)), int(match.group(3)))))
         scope = TorchScope(tuple(terms))
         points = {value for _, (a, b) in terms for value in ((a, b), (a, b + 1), (a, b - 1))}
-        if not any(scope._at(point) for point in points):
+        if not any(scope._contains(point) for point in points):
             raise ValueError(f"torch {text!r} does not match any version; correct its comparisons")
         return scope
 
     def holds(self, version: str) -> bool:
         """Return True if a version of torch is in the range."""
-        return self._at(minor(version))
+        return self._contains(major_and_minor(version))
 
-    def _at(self, point: Minor) -> bool:
+    def _contains(self, point: Minor) -> bool:
         return all(_HOLDS[comparison](point, value) for comparison, value in self.terms)
 
     def __str__(self) -> str:
@@ -57,8 +57,8 @@ class TorchScope:
 
 
 def separating_scope(inside: set[Minor], outside: set[Minor]) -> TorchScope | None:
-    """Return the widest range of one comparison that contains all versions ``inside`` and none ``outside``,
-    or None.
+    """Return the widest range with one comparison that contains all versions ``inside`` and no version
+    ``outside``; None if no such range exists.
     """
     if not inside or not outside:
         return None

@@ -1,4 +1,4 @@
-"""Verdicts, kinds of failure, results and their ids, as types."""
+"""The types of results: ids, verdicts, failure kinds and placements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from conformance.model.records import AttemptDetails, AttemptRow, FailureRow, Sa
 
 
 class Verdict(str, enum.Enum):
-    """Verdict of one result. A case shows the verdict of its results that is declared first."""
+    """The verdict of one result. The verdict of a case is the first verdict in this list that one of its
+    results has.
+    """
 
     CRASH = "crash"
     TIMEOUT = "timeout"
@@ -31,7 +33,9 @@ class Verdict(str, enum.Enum):
 
     @staticmethod
     def worst(verdicts: list[Verdict]) -> Verdict:
-        """Return the verdict that a case shows for its results; an empty case is vacuous."""
+        """Return the verdict of a case from the verdicts of its results. A case without results is
+        vacuous.
+        """
         order = list(Verdict)
         return min(verdicts, key=order.index) if verdicts else Verdict.VACUOUS
 
@@ -50,7 +54,7 @@ _UNEXPECTED = frozenset(
 
 
 class Kind(str, enum.Enum):
-    """Kind of a failure, which an expectation must name besides the result."""
+    """The kind of a failure. An expectation declares a result id and a failure kind."""
 
     VALUE = "value"
     METADATA = "metadata"
@@ -80,7 +84,7 @@ class Placement(str, enum.Enum):
 
 @dataclasses.dataclass(frozen=True, order=True)
 class CaseId:
-    """``property/subject``: one pytest item."""
+    """The id of a case: ``property/subject``. Each case is one pytest item."""
 
     property: str
     subject: str
@@ -99,9 +103,9 @@ class CaseId:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class ResultId:
-    """``property/subject[.variant]@dtype``: the unit of verdicts, expectations, levels, diffs and totals.
+    """The id of a result: ``property/subject[.variant]@dtype``.
 
-    A property that does not depend on the dtype uses the word ``any``.
+    The dtype is ``any`` if the property does not depend on the dtype.
     """
 
     case: CaseId
@@ -122,7 +126,7 @@ class ResultId:
 
 
 def printable(text: str) -> str:
-    """Return a text that any terminal and file accepts: control characters and lone surrogates are
+    """Return a text that every terminal and file can display, with control characters and lone surrogates
     escaped.
     """
     if text.isprintable():
@@ -135,7 +139,7 @@ def printable(text: str) -> str:
 
 @dataclasses.dataclass
 class Failure:
-    """One observed deviation. ``sample`` is the index of the sample that showed it."""
+    """One recorded deviation. ``sample`` is the index of the sample that showed the deviation."""
 
     kind: Kind
     message: str
@@ -156,8 +160,9 @@ class Failure:
 class Result:
     """The result of one property for one subject in one dtype.
 
-    ``comparisons`` counts compared elements or facts. ``failures`` keeps the first few of ``failure_count``
-    deviations. ``failed_samples`` are the indices of all samples that showed a deviation, ascending.
+    ``comparisons`` is the number of compared elements and facts. ``failure_count`` is the number of
+    deviations, of which ``failures`` keeps the first few. ``failed_samples`` lists the indices of all samples
+    that showed a deviation, in ascending order.
     """
 
     id: ResultId
@@ -175,7 +180,7 @@ class Result:
     failed_samples: list[int] = dataclasses.field(default_factory=list)
     #: A condition that the failing samples have in common, if one was found.
     pattern: SamplePattern | None = None
-    #: It failed, and ended differently when it was rerun at once.
+    #: True if the result failed and an immediate rerun ended differently.
     intermittent: bool = False
     #: Undeclared dtypes for which a part of the check was omitted.
     undeclared: list[str] = dataclasses.field(default_factory=list)

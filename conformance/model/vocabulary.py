@@ -5,19 +5,20 @@ from __future__ import annotations
 #: Every mode that a target file may name; one process runs one mode.
 MODES = ("eager", "lazy", "compile", "graph", "distributed")
 
-#: Default modes of a property: a requirement on a call also applies to a call in a lazy graph.
+#: Default modes of a property. A requirement on calls applies in mode lazy too.
 CALLS = ("eager", "lazy")
 
-#: Levels that can be certified, from narrow to broad. ``smoke`` is not one of them: a fixed quick selection.
+#: Levels that can be certified, from narrow to broad. ``smoke``, a fixed quick selection, cannot be
+#: certified.
 LEVELS = ("bringup", "core", "training", "full")
 
-#: The dtype word of a result that does not vary with the dtype.
+#: The dtype word in the id of a result that does not depend on a dtype.
 ANY_DTYPE = "any"
 
-#: Kinds of subjects with a module in ``conformance.pytest_modules``.
+#: The kinds of subjects that the suite defines. ``conformance.pytest_modules`` has a module for each kind.
 KINDS = ("operator", "overload", "module", "optimizer", "device", "api", "collective", "world")
 
-#: Every capability with its meaning. A capability that a target file does not mention is declared.
+#: Every capability with its meaning. A target declares each capability that its file does not set to false.
 CAPABILITIES: dict[str, str] = {
     # Operators
     "autograd": "backward passes run on the device",
@@ -77,11 +78,11 @@ CAPABILITIES: dict[str, str] = {
     "reduce_bitwise": "process groups reduce by ReduceOp.BAND, BOR and BXOR",
 }
 
-#: Capabilities that a device cannot refuse. Without them a check is meaningless (no second device, no work to
-#: wait for) or harmful: it may exhaust the host's memory, or a child process may hang. A nested tensor on a
-#: device without kernels for it makes torch itself end the process.
-#: If one of these is not declared, the result does not exist. If any other capability is not declared, the
-#: result exists, and a clean refusal is ``unsupported``.
+#: If the target does not declare one of these capabilities, the results that need the capability do not
+#: exist. Their checks would be meaningless (no second device, no work to wait for) or harmful: a check may
+#: exhaust the host's memory, a child process may hang, or torch may end the process (nested tensors without
+#: kernels). If any other capability is not declared, the results exist, and a clean refusal is
+#: ``unsupported``.
 WITHOUT_REFUSAL = frozenset(
     {
         "asynchronous",

@@ -1,1 +1,1 @@
-"""The results that a run schedules: cases, levels, selections and shards."""
+"""Plan the results of a run: by target, level, the user's selection and shard."""

@@ -1,6 +1,4 @@
-"""The capabilities that a property of a subject requires, and the required capabilities that a target
-lacks.
-"""
+"""Find the capabilities that a property of a subject requires, and those that a target does not declare."""
 
 from __future__ import annotations
 
@@ -38,9 +36,9 @@ def _subject_capabilities() -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 def capabilities_of_subject(kind: str, name: str) -> tuple[str, ...]:
-    """Return the capabilities that every property of a subject requires: ``random`` for ``bernoulli``.
+    """Return the capabilities that all properties of a subject require, such as ``random`` for ``bernoulli``.
 
-    They are listed in ``levels/subject_capabilities.toml``.
+    The table is ``levels/subject_capabilities.toml``.
     """
     return _subject_capabilities().get((kind, name), ())
 
@@ -60,5 +58,9 @@ def undeclared_capabilities(target: Target, entry: Property, kind: str, subject:
 
 
 def result_exists(target: Target, entry: Property, kind: str, subject: str) -> bool:
-    """Return True if the result exists despite the undeclared capabilities."""
+    """Return True unless an undeclared capability removes the results of this property and subject.
+
+    ``WITHOUT_REFUSAL`` lists the capabilities that remove results. Other undeclared capabilities only permit
+    a refusal.
+    """
     return not WITHOUT_REFUSAL.intersection(undeclared_capabilities(target, entry, kind, subject))

@@ -1,4 +1,4 @@
-"""The plan of a run: the results that it will produce, computed before the first one runs."""
+"""The plan of a run: the list of its results, which is computed before the first result runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """The ``index``-th of ``count`` parts, counted from 1."""
+    """The shard with number ``index`` of ``count`` shards, counted from 1."""
 
     index: int = 1
     count: int = 1
@@ -59,8 +59,8 @@ class Shard:
     def takes(self, kind: str, subject: str, mode: str = "eager", property_name: str | None = None) -> bool:
         """Return True if a property of a subject belongs to this shard in a mode.
 
-        The names and the committed table of recorded seconds (``plan/shards.py``) alone decide, so that all
-        shards agree.
+        The assignment depends only on the names and the committed table of recorded seconds
+        (``plan/shards.py``), so that it is the same on all machines.
         """
         return shards.shard_of(mode, kind, subject, self.count, property_name) == self.index - 1
 
@@ -85,7 +85,7 @@ class Plan:
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def to_json(self) -> PlanTable:
-        """Return a compact JSON object: cases share lists of dtypes."""
+        """Return a compact JSON object, in which cases with equal dtypes share one list of dtypes."""
         lists: dict[tuple[str, ...], int] = {}
         rows = [
             (case.kind, case.property, case.subject, lists.setdefault(case.dtypes, len(lists)))
@@ -109,12 +109,12 @@ class Plan:
         return Plan.from_json(json.loads(path.read_text()))
 
     def only(self, result_ids: Iterable[str]) -> Plan:
-        """Return the part of the plan with these result ids, in the same order."""
+        """Return the results of the plan with these ids, in the order of the plan."""
         ids = set(result_ids)
         return self.select(ids.__contains__)
 
     def select(self, matcher: Matcher) -> Plan:
-        """Return the part of the plan whose result ids match."""
+        """Return the results of the plan for whose ids ``matcher`` returns True."""
         cases = []
         for case in self.cases:
             dtypes = tuple(dtype for dtype in case.dtypes if matcher(f"{case.id}@{dtype}"))
@@ -130,9 +130,9 @@ class Plan:
 
 
 def build_plan(target: Target, level: str, modes: Sequence[str] | None = None) -> Plan:
-    """Return all results that a level has for a target, in the target's mode or in any of ``modes``.
+    """Return the plan of a level for a target, in the target's mode or in all of ``modes``.
 
-    Imports the properties and torch's databases, but no backend.
+    This function imports the properties and torch's databases, but not the backend.
     """
     from conformance.builds import installed_torch
     from conformance.plan import capability_requirements, levels, release_exclusions

@@ -1,4 +1,4 @@
-"""Results that are excluded for older torch releases, because the CPU of that release fails them."""
+"""Exclude results for older torch releases whose CPU implementation fails them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILE = Path(__file__).with_name("release_exclusions.toml")
 
 @dataclasses.dataclass(frozen=True)
 class ReleaseExclusion:
-    """Results that a range of releases does not have, and the reason."""
+    """Results that are excluded for a range of torch releases, and the reason."""
 
     ids: tuple[str, ...]
     torch: TorchScope
@@ -29,7 +29,7 @@ class ReleaseExclusion:
 
 @functools.cache
 def load(file: Path = FILE) -> tuple[ReleaseExclusion, ...]:
-    """Return all entries; raise ValueError if the file does not have the right form."""
+    """Return all exclusions; raise ValueError if the file is invalid."""
     data = tomllib.loads(file.read_text())
     if data.pop("schema", None) != 1 or set(data) - {"absent"}:
         raise ValueError(f"{file.name} is not of schema 1 with entries [[absent]]")
@@ -49,7 +49,7 @@ def _excluded_patterns(version: str) -> tuple[frozenset[str], tuple[str, ...]]:
 
 
 def dtypes_passed_by_release(case: str, dtypes: tuple[str, ...], version: str) -> tuple[str, ...]:
-    """Return the dtypes in which a release of torch is required to pass a case; nearly always all of them."""
+    """Return the dtypes of a case without those that are excluded for a release of torch."""
     literal, patterns = _excluded_patterns(version)
     if not literal and not patterns:
         return dtypes

@@ -1,4 +1,4 @@
-"""A request for a run: target, modes, level, selection and limits."""
+"""The options of a run: target, modes, level, selection and limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.target.file import TargetFile
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """The validated options of a run, which decide everything that it does."""
+    """The validated options of a run."""
 
     target: TargetFile
     target_argument: str
@@ -47,13 +47,13 @@ class Request:
         }
 
     def processes(self, mode: str) -> int:
-        """Return the number of processes on the device in a mode: workers, or the ranks of one worker's
-        process group.
+        """Return the number of processes that use the device in a mode: the ranks in mode ``distributed``,
+        else the workers.
         """
         return self.ranks if mode == "distributed" else self.workers
 
     def workers_of(self, mode: str) -> int:
-        """Return the largest number of workers in a mode. In ``distributed`` it is one, which starts the
-        ranks.
+        """Return the maximum number of workers in a mode. Mode ``distributed`` has one worker, which starts
+        the ranks.
         """
         return 1 if mode == "distributed" else self.workers

@@ -1,4 +1,4 @@
-"""The user's own selection: ``-k EXPR`` over the names of properties, subjects and dtypes."""
+"""Parse the user's selection of results: the expression of ``-k``, which is matched against result ids."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ _TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
 
 
 def parse_selection(expression: str) -> Matcher:
-    """Return a matcher over result ids (``value/add@float32``) for an expression with ``and``, ``or``,
-    ``not``, ``( )``.
+    """Return a function that returns True for the result ids (``value/add@float32``) that an expression
+    selects.
 
-    A word matches if it is a substring of the id; case is ignored. ``/add@`` therefore selects exactly the
-    operator ``add``. Raise UsageError for the token that cannot be parsed.
+    The expression consists of words, ``and``, ``or``, ``not``, ``(`` and ``)``. A word selects the ids that
+    contain it; case is ignored. ``/add@`` therefore selects exactly the operator ``add``. Raise UsageError if
+    the expression cannot be parsed.
     """
     tokens = _TOKEN.findall(expression)
     if not tokens:
         raise UsageError("the expression of -k is empty; write words such as 'value and not float16'")
     parser = _Parser(tokens, expression)
-    matcher = parser.either()
+    matcher = parser.parse_or()
     if parser.tokens:
         raise parser.error()
     return matcher
@@ -39,31 +40,31 @@ class _Parser:
             f"-k {self.expression!r} cannot be parsed at {token}; join words with 'and', 'or', 'not', ( )"
         )
 
-    def take(self, token: str) -> bool:
+    def accept_token(self, token: str) -> bool:
         if self.tokens and self.tokens[0] == token:
             self.tokens.pop(0)
             return True
         return False
 
-    def either(self) -> Matcher:
-        left = self.both()
-        while self.take("or"):
-            left = _any_of(left, self.both())
+    def parse_or(self) -> Matcher:
+        left = self.parse_and()
+        while self.accept_token("or"):
+            left = _match_either(left, self.parse_and())
         return left
 
-    def both(self) -> Matcher:
-        left = self.negated()
-        while self.take("and"):
-            left = _all_of(left, self.negated())
+    def parse_and(self) -> Matcher:
+        left = self.parse_not()
+        while self.accept_token("and"):
+            left = _match_both(left, self.parse_not())
         return left
 
-    def negated(self) -> Matcher:
-        if self.take("not"):
-            inner = self.negated()
+    def parse_not(self) -> Matcher:
+        if self.accept_token("not"):
+            inner = self.parse_not()
             return lambda text: not inner(text)
-        if self.take("("):
-            inner = self.either()
-            if not self.take(")"):
+        if self.accept_token("("):
+            inner = self.parse_or()
+            if not self.accept_token(")"):
                 raise self.error()
             return inner
         if not self.tokens or self.tokens[0] in ("and", "or", ")"):
@@ -72,9 +73,9 @@ class _Parser:
         return lambda text: fragment in text.lower()
 
 
-def _any_of(left: Matcher, right: Matcher) -> Matcher:
+def _match_either(left: Matcher, right: Matcher) -> Matcher:
     return lambda text: left(text) or right(text)
 
 
-def _all_of(left: Matcher, right: Matcher) -> Matcher:
+def _match_both(left: Matcher, right: Matcher) -> Matcher:
     return lambda text: left(text) and right(text)

@@ -1,8 +1,8 @@
-"""Recorded seconds by mode and subject, and shards of equal duration.
+"""Divide subjects among shards that take about the same time, by the recorded seconds of earlier runs.
 
-All properties of a subject are in one shard, because they share samples and reference values. Areas of the
-API share nothing, so the table may split a long area. It then lists the properties of the area instead, each
-with its seconds.
+All properties of a subject are in one shard, because they share samples and reference values. The behaviours
+of an API area do not share data, so that the table may split a long area: it then lists the properties of the
+area, each with its seconds, instead of the area.
 
 ``python -m tools.generate.subject_seconds DIR ...`` regenerates the committed table ``seconds.json`` from
 output folders of runs. The seconds are rounded, so that the table changes only if a duration changes
@@ -25,20 +25,22 @@ SCHEMA = 1
 
 
 class Seconds(TypedDict):
-    """The committed table: by mode and seconds, the subjects or properties that take so long."""
+    """The committed table. ``modes`` maps a mode to a mapping from seconds to the subjects or properties that
+    take these seconds.
+    """
 
     schema: int
     modes: dict[str, dict[str, list[str]]]
 
 
 def entry_name(kind: str, subject: str, property_name: str | None = None) -> str:
-    """Return the name of a subject, or of one of its properties, in the table."""
+    """Return the name under which the table lists a subject, or a property of a subject."""
     return "/".join(filter(None, (kind, subject, property_name)))
 
 
 @functools.cache
 def recorded_seconds(path: Path = FILE) -> dict[str, dict[str, float]]:
-    """Return the committed table: seconds by entry by mode."""
+    """Return the committed table: mode -> name of an entry -> seconds."""
     if not path.is_file():
         return {}
     data = json.loads(path.read_text())
@@ -52,17 +54,19 @@ def recorded_seconds(path: Path = FILE) -> dict[str, dict[str, float]]:
 
 @functools.lru_cache(maxsize=64)
 def shard_assignment(mode: str, count: int, path: Path = FILE) -> Mapping[str, int]:
-    """Return the shard, counted from 0, of every entry of the table for a mode.
+    """Return the shard, counted from 0, of every entry of the table in a mode.
 
-    It depends on the table alone, and not on a level or a target. All shards of a run therefore agree.
+    The assignment depends on the table alone, and not on a level or a target, so that it is the same on all
+    machines.
     """
     return balanced_assignment(recorded_seconds(path).get(mode, {}), count)
 
 
 def balanced_assignment(seconds: Mapping[str, float], count: int) -> dict[str, int]:
-    """Return the shard of each entry so that ``count`` shards take nearly the same time.
+    """Return the shard of each entry, so that ``count`` shards take nearly the same time.
 
-    The longest entry is assigned first, each to the shard with the least seconds so far.
+    The entries are assigned in the order of descending seconds, each to the shard with the fewest seconds so
+    far.
     """
     loads = [0.0] * count
     shards = {}
@@ -76,8 +80,8 @@ def balanced_assignment(seconds: Mapping[str, float], count: int) -> dict[str, i
 def shard_of(mode: str, kind: str, subject: str, count: int, property_name: str | None = None) -> int:
     """Return the shard, counted from 0, of a property of a subject.
 
-    All properties of a subject are in one shard unless the table splits the subject. The name of the subject
-    decides if its duration is unknown, or if the property of a split subject is new.
+    All properties of a subject are in one shard unless the table splits the subject. If the table lists
+    neither the subject nor the property, a hash of the subject's name determines the shard.
     """
     shard_by_entry = shard_assignment(mode, count)
     name = entry_name(kind, subject)

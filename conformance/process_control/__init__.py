@@ -1,1 +1,1 @@
-"""Processes that may crash or hang: their supervisor, memory limit, watchdog and parent."""
+"""Start, watch and stop child processes that may crash or hang, and limit the time and memory of workers."""

@@ -1,4 +1,4 @@
-"""The parent's end of a channel to a child process: messages of bytes over a socket, without waiting."""
+"""Send messages to a child process and receive messages from it over a socket, without blocking."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import selectors
 import socket
 import struct
 
-#: Precedes each message: its length in bytes.
+#: The header of each message, which contains the length of the message in bytes.
 HEADER = struct.Struct("!Q")
-#: Length of a message above which the channel is treated as unreadable.
+#: The maximum length of a message. A header with a larger length is treated as unreadable data.
 MAX_MESSAGE = 1 << 30
 _BLOCK = 1 << 20
 
 
 class Unreadable(Exception):
-    """The other end has sent something that is not a message."""
+    """The child process sent data that is not a message."""
 
 
 class Channel:
-    """One end of a channel; neither :meth:`send` nor :meth:`receive` waits for the other end.
+    """The parent's end of a channel. Its methods never wait for the child.
 
-    ``at_end`` is True once the other end is closed and everything that it sent was read.
+    ``at_end`` is True once the child has closed the channel and all its data was read.
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -31,22 +31,26 @@ class Channel:
         self._outgoing = bytearray()
 
     def close(self) -> None:
-        """Close this end."""
+        """Close the socket."""
         self._socket.close()
 
     def register(self, selector: selectors.BaseSelector) -> None:
-        """Register what the channel waits for, which is nothing if it is at its end."""
+        """Register the socket for reading and, if data is waiting to be sent, for writing. Do nothing if the
+        channel is at its end.
+        """
         if not self.at_end:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
             selector.register(self._socket, events)
 
     def send(self, message: bytes) -> None:
-        """Send a message. :meth:`flush` sends the bytes that the socket cannot hold."""
+        """Send a message. If the socket is full, the next :meth:`flush` sends the remaining bytes."""
         self._outgoing += HEADER.pack(len(message)) + message
         self.flush()
 
     def flush(self) -> None:
-        """Send what the socket can hold of earlier messages; drop them if the other end is closed."""
+        """Send the remaining bytes of earlier messages until the socket is full. Drop these bytes if the
+        child has closed the channel.
+        """
         while self._outgoing:
             try:
                 with memoryview(self._outgoing) as view:
@@ -59,9 +63,10 @@ class Channel:
             del self._outgoing[:sent]
 
     def receive(self) -> bytes | None:
-        """Return the next message if all of it has arrived, else None; raise Unreadable if there can be none.
+        """Return the next message, or None if the message has not arrived completely.
 
-        No more is read than the first message, so that a flood of messages stays in the socket.
+        Raise Unreadable if the received data is not a message. The method stops reading when the first
+        message is complete, so that further messages stay in the socket's buffer.
         """
         while not self.has_message:
             if not self._read():
@@ -75,21 +80,21 @@ class Channel:
 
     @property
     def has_message(self) -> bool:
-        """True if :meth:`receive` need not read."""
+        """True if :meth:`receive` can return or raise without reading from the socket."""
         if len(self._incoming) < HEADER.size:
             return False
         length: int = HEADER.unpack_from(self._incoming)[0]
         return length > MAX_MESSAGE or len(self._incoming) >= HEADER.size + length
 
     def _read(self) -> bool:
-        """Read what has arrived; return False if that is nothing."""
+        """Read the data that has arrived. Return False if no data has arrived."""
         if self.at_end:
             return False
         try:
             data = self._socket.recv(_BLOCK)
         except BlockingIOError:
             return False
-        except OSError:  # the other end was closed with unread messages
+        except OSError:  # the child closed the channel without reading all messages
             data = b""
         self.at_end = not data
         self._incoming += data

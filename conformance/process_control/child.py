@@ -1,4 +1,4 @@
-"""A child process that may crash or hang: its process group, its channel, its log file and its end."""
+"""Start a child process that may crash or hang, exchange messages with it, stop it, and describe its end."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from conformance.process_control import exit_with_parent, parent_link
 from conformance.process_control.channel import Channel, Unreadable
 from conformance.process_control.parent_link import ParentLink
 
-#: Seconds that a process may take to end after it has closed its channel: Python closes it early.
+#: Seconds that a process may take to exit after its channel was closed. Python closes sockets early at exit.
 LEAVE = 10.0
-#: Seconds that a process group gets after SIGTERM, and seconds to wait for the kernel after SIGKILL.
+#: Seconds to wait for the end of a process group after SIGTERM, and after SIGKILL.
 STOP, KILL = 3.0, 10.0
-#: Seconds between two checks of a process that sends nothing.
+#: Seconds between two checks of a process that sends no message.
 TICK = 0.05
-#: Bytes of the end of a log file that a ChildEnd holds, and that are read of one at most.
+#: Maximum number of bytes from the end of a log file in a ChildEnd, and in one read of a log file.
 LOG_TAIL, LOG_READ = 4096, 1 << 20
 
 
 class How(enum.Enum):
     """The kind of end of a child process."""
 
-    #: By itself, with an exit code.
+    #: The process exited with an exit code.
     EXITED = "exited"
-    #: By a signal that the supervisor did not send.
+    #: A signal ended the process, and the supervisor did not send it.
     CRASHED = "crashed"
-    #: Stopped, because its time was up.
+    #: The supervisor stopped the process, because the time limit was exceeded.
     TIMED_OUT = "timed out"
-    #: Stopped, because there was no heartbeat within the silence limit.
+    #: The supervisor stopped the process, because it sent no heartbeat within the silence limit.
     STALLED = "stalled"
-    #: Stopped, because it had closed its channel or had sent what is not a message.
+    #: The supervisor stopped the process, because it closed its channel or sent data that is not a message.
     BROKEN = "broken"
-    #: Stopped, because it was not needed any more.
+    #: The supervisor stopped the process, because the process was not needed any more.
     STOPPED = "stopped"
 
 
@@ -51,8 +51,9 @@ class How(enum.Enum):
 class ChildEnd:
     """The end of a child process.
 
-    ``code`` is its exit code, or the negative number of the signal that ended it. ``step`` is the last step
-    that it announced for its unit of work. ``stacks`` are those of its threads, if they were asked for.
+    ``code`` is the exit code, or the negative number of the signal that ended the process. ``step`` is the
+    last step of the unit of work that the process announced. ``stacks`` are the stacks of the threads, if
+    they were requested.
     """
 
     how: How
@@ -68,28 +69,28 @@ class ChildEnd:
             return None
         try:
             return signal.Signals(-self.code).name
-        except ValueError:  # a real-time signal
+        except ValueError:  # a real-time signal, which has no name
             return f"SIG{-self.code}"
 
     @property
     def cause(self) -> str:
-        """The reason why the process ended: a signal, an exit code or a broken channel."""
+        """The reason for the end as text: ``signal NAME``, ``exit code N`` or ``a broken channel``."""
         if self.how is How.BROKEN:
             return "a broken channel"
         return f"exit code {self.code}" if self.signal is None else f"signal {self.signal}"
 
     @property
     def last_line(self) -> str:
-        """The last line of the log file that is not empty; an empty text if there is none."""
+        """The last line of the log file that is not empty. An empty text if all lines are empty."""
         return next(reversed(self.log_tail.strip().splitlines()), "")
 
 
 class Child:
-    """A process in a process group of its own, which ends with it.
+    """A child process in a separate process group, which is killed when the process ends.
 
-    The parent never waits for a child without a limit: :meth:`send` does not block, :meth:`receive` returns
-    when its time is up, and :meth:`stop` ends in SIGKILL. Everything that the process prints goes to its log
-    file. One thread at a time may use a child. The process ends with the thread that started it.
+    The parent never waits for a child without a time limit: :meth:`send` does not block, :meth:`receive` has
+    a time limit, and :meth:`stop` sends SIGKILL if necessary. The output of the process goes to its log file.
+    Only one thread at a time may use a Child. The process ends when the thread that started it ends.
     """
 
     def __init__(
@@ -118,15 +119,15 @@ class Child:
         channel: bool = False,
         stdout: bool = True,
     ) -> Child:
-        """Start a command; OSError or ValueError if there can be no such process.
+        """Start a command; raise OSError or ValueError if it cannot be started.
 
         Args:
-            command: the program and its arguments. A program of the suite calls
+            command: the program and its arguments. A program of the suite must call
                 :func:`exit_with_parent.follow` or :meth:`ParentLink.connect`.
-            environment: the environment variables; None takes those of this process.
+            environment: the environment variables. None copies the variables of this process.
             log: the file to which the output of the process is appended.
-            channel: whether the process gets a channel, which :meth:`ParentLink.connect` opens.
-            stdout: whether standard output goes to the log file too; else it is dropped.
+            channel: whether to create a channel, which the process opens by :meth:`ParentLink.connect`.
+            stdout: whether standard output is written to the log file too. Otherwise it is discarded.
         """
         variables = {**(os.environ if environment is None else environment)}
         variables[exit_with_parent.VARIABLE] = str(os.getpid())
@@ -159,10 +160,10 @@ class Child:
 
     @classmethod
     def fork(cls, work: Callable[[ParentLink], int]) -> Child:
-        """Run a function in a copy of this process, which prints to the same output.
+        """Run a function in a fork of this process, which prints to the same output.
 
-        The function's result is the exit code. The process leaves at once afterwards, without cleaning up: a
-        device may hang whatever would be cleaned up.
+        The function returns the exit code. The fork then exits without cleanup, because cleanup of a device
+        may hang.
         """
         ours, theirs = socket.socketpair()
         sys.stdout.flush()
@@ -190,23 +191,23 @@ class Child:
         self.stop()
 
     def send(self, message: bytes) -> None:
-        """Send a message. The next calls of :meth:`receive` send the bytes that the channel cannot hold.
+        """Send a message. If the channel is full, the next calls of :meth:`receive` send the remaining bytes.
 
-        Nothing is raised if the process has ended: :meth:`receive` returns how.
+        If the process has ended, nothing is raised; :meth:`receive` returns the ChildEnd.
         """
         if self.channel is not None:
             self.channel.send(message)
 
     def receive(self, seconds: float) -> bytes | ChildEnd | None:
-        """Return the next message, the end of the process after its last message, or None if time is up.
+        """Return the next message, or the ChildEnd after the last message, or None after ``seconds``.
 
-        A process that has closed its channel without ending is stopped.
+        A process that closed its channel and does not exit is stopped.
         """
         limit = time.monotonic() + seconds
         while True:
-            ended = self.has_ended()  # asked first: everything that it sent can be read from now on
+            ended = self.has_ended()  # before reading: if it has ended, the channel contains all its messages
             if ended:
-                self._signal(signal.SIGKILL)  # the rest of its group can send nothing after it
+                self._signal(signal.SIGKILL)  # other processes of its group must not send messages any more
             if self.channel is not None:
                 self.channel.flush()
                 try:
@@ -225,7 +226,9 @@ class Child:
             wait([self], rest)
 
     def has_ended(self) -> bool:
-        """Return whether the process has ended, without taking notice of it: its group stays addressable."""
+        """Return whether the process has ended. The process is not reaped, so that signals can still be sent
+        to its group.
+        """
         if self.end is not None or self._code is not None:
             return True
         try:
@@ -238,7 +241,7 @@ class Child:
         return self._code is not None
 
     def _reap(self) -> None:
-        """Take the exit code of the process if it has ended."""
+        """Store the exit code of the process if the process has ended."""
         with contextlib.suppress(ChildProcessError):
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -251,16 +254,18 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             try:
                 os.killpg(self.pid, number)
-            except ProcessLookupError:  # a forked process that has not made its group yet
+            except ProcessLookupError:  # a forked process that has not created its group yet
                 os.kill(self.pid, number)
 
     def _finish(self, how: How | None) -> ChildEnd:
-        """Return the end of the process; None as ``how`` means by itself."""
+        """Kill the rest of the process group, and return the end of the process. ``how`` is None if the
+        process was not stopped.
+        """
         if self.end is None:
-            self._signal(signal.SIGKILL)  # what it left behind
+            self._signal(signal.SIGKILL)  # processes that it started and that still run
             if self._code is None:
                 self._reap()
-            # A process that the kernel cannot end, in a driver that hangs, is not waited for.
+            # If SIGKILL did not end the process, because it hangs in a driver, do not wait for it.
             code = -signal.SIGKILL if self._code is None else self._code
             if self._process is not None:
                 self._process.returncode = code
@@ -269,13 +274,13 @@ class Child:
         return self.end
 
     def disconnect(self) -> None:
-        """Close the channel; the process can still read what was sent."""
+        """Close the channel. The process can still read the messages that were sent."""
         if self.channel is not None:
             self.channel.close()
             self.channel = None
 
     def log_tail(self, size: int = LOG_TAIL) -> str:
-        """Return the end of what was written to the log file since the process started."""
+        """Return the end of the text that was written to the log file since the process started."""
         return self.log_after(max(self._position, self.log_size() - size))
 
     def log_size(self) -> int:
@@ -286,7 +291,7 @@ class Child:
             return 0
 
     def log_after(self, position: int) -> str:
-        """Return the text of the log file after a position, LOG_READ bytes at most."""
+        """Return the text of the log file after a byte position, at most LOG_READ bytes."""
         try:
             if self.log is None:
                 return ""
@@ -297,12 +302,12 @@ class Child:
             return ""
 
     def stop(self, how: How = How.STOPPED, *, patience: float = 0.0) -> ChildEnd:
-        """End the process and its group; see :func:`stop`."""
+        """Stop the process and its group, and return its end; see :func:`stop`."""
         return stop([self], how, patience=patience)[0]
 
 
 def wait(children: Sequence[Child], seconds: float) -> None:
-    """Wait until a message arrives, a channel closes or TICK has passed, at most ``seconds``."""
+    """Wait until a message arrives or a channel closes, at most ``seconds`` and at most ``TICK`` seconds."""
     channels = [child.channel for child in children if child.channel is not None]
     if any(channel.has_message for channel in channels):
         return
@@ -316,24 +321,24 @@ def wait(children: Sequence[Child], seconds: float) -> None:
 
 
 def stop(children: Sequence[Child], how: How = How.STOPPED, *, patience: float = 0.0) -> list[ChildEnd]:
-    """End processes with their groups and return how each ended.
+    """Stop processes and their groups, and return the end of each process.
 
-    Their channels close, and they get ``patience`` seconds to leave by themselves. The others get SIGTERM
-    and, ``STOP`` seconds later, SIGKILL. ``how`` is the end of those that did not leave by themselves.
+    The channels are closed, and the processes get ``patience`` seconds to exit. A process that does not exit
+    gets SIGTERM and, ``STOP`` seconds later, SIGKILL; ``how`` is recorded as its end.
     """
     for child in children:
         child.disconnect()
-    _until_ended(children, patience)
+    _wait_until_ended(children, patience)
     stopped = [child for child in children if not child.has_ended()]
     for number, seconds in ((signal.SIGTERM, STOP), (signal.SIGKILL, KILL)):
         for child in stopped:
             if not child.has_ended():
                 child._signal(number)
-        _until_ended(stopped, seconds)
+        _wait_until_ended(stopped, seconds)
     return [child._finish(how if child in stopped else None) for child in children]
 
 
-def _until_ended(children: Sequence[Child], seconds: float) -> None:
+def _wait_until_ended(children: Sequence[Child], seconds: float) -> None:
     limit = time.monotonic() + seconds
     pause = 0.001
     while time.monotonic() < limit and not all(child.has_ended() for child in children):

@@ -1,4 +1,4 @@
-"""Make the processes of a run exit when their parent exits, however it ends."""
+"""Make the processes of a run exit when their parent process exits or is killed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-#: Names the process that a process of the suite belongs to.
+#: Environment variable with the process id of the parent.
 VARIABLE = "CONFORMANCE_PARENT"
 _PR_SET_PDEATHSIG = 1
 
@@ -17,14 +17,14 @@ _PR_SET_PDEATHSIG = 1
 def follow() -> None:
     """Exit this process when its parent exits.
 
-    A killed runner cannot end its workers, and a worker with a hanging case never reads the pipe to its
-    parent. The kernel is therefore asked to kill this process. If that is not possible, a thread checks the
-    parent every few seconds.
+    A killed runner cannot stop its workers, and a worker with a hanging case does not notice that its channel
+    was closed. This function therefore asks the kernel to kill this process. On other systems than Linux, a
+    thread checks every few seconds whether the parent still exists.
     """
     parent = os.getppid()
     expected = os.environ.pop(VARIABLE, None)
     if expected is not None and int(expected) != parent:
-        os._exit(1)  # it died before this line
+        os._exit(1)  # the parent has exited already
     if sys.platform == "linux":
         try:
             if ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0:
@@ -33,10 +33,12 @@ def follow() -> None:
                 return
         except (OSError, AttributeError):
             pass
-    threading.Thread(target=_watch, args=(parent,), name="conformance-orphan", daemon=True).start()
+    threading.Thread(
+        target=_exit_when_orphaned, args=(parent,), name="conformance-orphan", daemon=True
+    ).start()
 
 
-def _watch(parent: int) -> None:
+def _exit_when_orphaned(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(2.0)
     os._exit(1)

@@ -1,6 +1,7 @@
-"""The memory limit of a worker: a worker whose backend leaks is replaced before the system kills it.
+"""The memory limit of a worker: the runner replaces a worker that exceeds the limit, because its backend
+leaks.
 
-When memory runs out, the kernel chooses a process to kill, and it may choose the runner.
+Without a limit the machine would run out of memory, and the kernel might kill the runner.
 """
 
 from __future__ import annotations
@@ -9,32 +10,32 @@ import contextlib
 import os
 from pathlib import Path
 
-#: Bytes that a worker may have in use after a case; set by the runner for its workers.
+#: Environment variable with the number of bytes that a worker may use after a case. The runner sets it.
 VARIABLE = "CONFORMANCE_WORKER_MEMORY"
 
-#: No worker is replaced below this: torch, its databases and a few cached samples take about 1 GiB.
+#: The smallest limit. torch, its databases and a few cached samples take about 1 GiB.
 LEAST = 3 << 30
 
-#: The part of the machine's memory that all workers together may take.
+#: The share of the machine's memory that all workers together may use.
 _PART = 0.7
 
 _STATM = Path("/proc/self/statm")
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
-def share(workers: int) -> int:
+def memory_per_worker(workers: int) -> int:
     """Return the number of bytes that each of ``workers`` processes may use.
 
     The processes share the memory of the machine or of its container.
     """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    # There may be no container, or one without a limit ("max").
+    # The file does not exist outside a container, and contains "max" in a container without a limit.
     with contextlib.suppress(OSError, ValueError):
         total = min(total, int(_CGROUP.read_text()))
     return max(LEAST, int(total * _PART / workers))
 
 
-def excessive() -> bool:
+def exceeds_memory_limit() -> bool:
     """Return whether this process uses more memory than its limit; False if that cannot be determined."""
     limit = os.environ.get(VARIABLE)
     if limit is None or not _STATM.is_file():

@@ -1,4 +1,4 @@
-"""A child's end of its channel to the process that supervises it."""
+"""The child's end of the channel to the process that supervises it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 from conformance.process_control import exit_with_parent
 from conformance.process_control.channel import HEADER
 
-#: Names the file descriptor of the channel to a child.
+#: Environment variable with the number of the child's file descriptor for the channel.
 VARIABLE = "CONFORMANCE_CHANNEL"
 
 
 class ParentLink:
-    """A child's end of its channel.
+    """The child's end of its channel to its parent.
 
-    Messages are bytes. A child of :class:`conformance.process_control.supervisor.Supervisor` works on units
-    and uses :meth:`requests`, :meth:`step` and :meth:`reply` only.
+    Messages are bytes. A child of a :class:`conformance.process_control.supervisor.Supervisor` uses only
+    :meth:`requests`, :meth:`step` and :meth:`reply`.
     """
 
     def __init__(self, channel: socket.socket) -> None:
@@ -29,9 +29,10 @@ class ParentLink:
 
     @classmethod
     def connect(cls) -> ParentLink:
-        """Return the link of a process that :meth:`Child.exec` started with a channel.
+        """Open the channel of this process, which :meth:`Child.exec` must have started with a channel.
 
-        From now on the process ends with its parent, and writes the stacks of its threads on request.
+        Afterwards this process exits when its parent exits, and writes the stacks of its threads to stderr on
+        SIGUSR1.
         """
         descriptor = int(os.environ.pop(VARIABLE))
         os.set_inheritable(descriptor, False)
@@ -39,17 +40,17 @@ class ParentLink:
 
     @classmethod
     def over(cls, channel: socket.socket) -> ParentLink:
-        """Return the link over a connected socket, with the same preparations as :meth:`connect`."""
+        """Return the link for a connected socket, and prepare this process as :meth:`connect` does."""
         exit_with_parent.follow()
         faulthandler.register(signal.SIGUSR1, file=2, all_threads=True)
         return cls(channel)
 
     def send(self, message: bytes) -> None:
-        """Send a message; wait until the parent takes it if the channel is full."""
+        """Send a message. If the channel is full, wait until the parent reads from it."""
         self._channel.sendall(HEADER.pack(len(message)) + message)
 
     def receive(self) -> bytes | None:
-        """Return the next message; None if the parent has closed the channel."""
+        """Wait for the next message and return it; return None if the parent has closed the channel."""
         header = self._read(HEADER.size)
         if header is None:
             return None
@@ -68,22 +69,25 @@ class ParentLink:
         return bytes(data)
 
     def requests(self) -> Iterator[Any]:
-        """Report that the child is ready, then yield units until the parent closes the channel.
+        """Report that this process is ready, then yield units of work until the parent closes the channel.
 
-        Each unit is announced as begun before it is yielded; answer it with :meth:`reply`.
+        Before it yields a unit, this method reports to the parent that the unit has begun. The caller sends the
+        result of each unit by :meth:`reply`.
         """
-        self._say("ready")
+        self._send_json("ready")
         while (message := self.receive()) is not None:
-            self._say("begun")
+            self._send_json("begun")
             yield json.loads(message)
 
     def step(self, name: str) -> None:
-        """Name the step of the unit that runs from now on: it is what a crash or hang is charged to."""
-        self._say("step", name)
+        """Announce the next step of the current unit. If the process then crashes or hangs, the ChildEnd
+        names this step.
+        """
+        self._send_json("step", name)
 
     def reply(self, value: Any) -> None:
-        """Send the reply to a unit."""
-        self._say("reply", value)
+        """Send the reply to the current unit."""
+        self._send_json("reply", value)
 
-    def _say(self, word: str, value: Any = None) -> None:
+    def _send_json(self, word: str, value: Any = None) -> None:
         self.send(json.dumps([word, value], separators=(",", ":")).encode())

@@ -1,4 +1,4 @@
-"""The supervisor of child processes that may crash or hang: it starts, watches, dumps and ends them."""
+"""Supervise child processes that may crash or hang: start them, send them work, watch them and stop them."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from conformance.process_control.child import TICK, Child, ChildEnd, How, stop, 
 Unit = TypeVar("Unit")
 Reply = TypeVar("Reply")
 
-#: Seconds in which a process writes the stacks of its threads.
+#: Seconds to wait until a process has written the stacks of its threads.
 DUMP = 1.0
 
 
-def watch(
+def wait_for_end(
     child: Child,
     *,
     limit: float = math.inf,
     silence: float = math.inf,
     heartbeat: Callable[[], bool] = lambda: False,
 ) -> ChildEnd:
-    """Wait for the end of a process, and stop it if a limit is exceeded.
+    """Wait for the end of a process, stop it if a limit is exceeded, and return its end.
 
     Args:
-        child: the process. Its messages are heartbeats and otherwise ignored.
-        limit: seconds that the process may take.
-        silence: seconds that it may take from one heartbeat to the next.
-        heartbeat: is called about every 0.1 s and returns whether there was a sign of progress.
+        child: the process. Each message counts as a heartbeat; its content is ignored.
+        limit: seconds that the process may run.
+        silence: seconds that may pass between two heartbeats.
+        heartbeat: is called about every 0.1 s. It returns True if the process made progress.
     """
     started = heard = time.monotonic()
     while True:
@@ -53,7 +53,7 @@ def watch(
             return child.stop(How.STALLED)
 
 
-def run(
+def run_command(
     command: Sequence[str],
     environment: Mapping[str, str] | None = None,
     *,
@@ -61,16 +61,18 @@ def run(
     limit: float,
     stdout: bool = True,
 ) -> ChildEnd:
-    """Run a command to its end, at most ``limit`` seconds; see :meth:`Child.exec` for the arguments."""
+    """Run a command for at most ``limit`` seconds, and return its end. :meth:`Child.exec` documents the other
+    arguments.
+    """
     with Child.exec(command, environment, log=log, stdout=stdout) as child:
-        return watch(child, limit=limit)
+        return wait_for_end(child, limit=limit)
 
 
 def dump_stacks(children: Sequence[Child]) -> list[str]:
-    """Return the stacks of the threads of processes, also if the GIL is held.
+    """Return one text per process with the stacks of its threads. This works while a thread holds the GIL.
 
-    A text is empty if the process has written nothing. Stop the processes afterwards: one that has not called
-    :meth:`ParentLink.connect` yet is ended by this.
+    The text is empty if the process wrote no stacks. The caller must stop the processes afterwards, because
+    the signal kills a process that has not called :meth:`ParentLink.connect` yet.
     """
     positions = [child.log_size() for child in children]
     for child in children:
@@ -83,7 +85,7 @@ def dump_stacks(children: Sequence[Child]) -> list[str]:
         time.sleep(0.1)
         before, sizes = sizes, [child.log_size() for child in children]
         if sizes == before and all(new > old for old, new in zip(positions, sizes, strict=True)):
-            break  # all have written something, and nothing was added since the last look
+            break  # every process has written stacks, and no log file has grown since the last iteration
     return [child.log_after(position) for child, position in zip(children, positions, strict=True)]
 
 
@@ -95,16 +97,16 @@ def receive_all(
     grace: float,
     ok: Callable[[Reply], bool],
 ) -> list[Reply | ChildEnd]:
-    """Return one message of each process, or how it ended.
+    """Return the next message of each process, or the process's end.
 
-    Processes that have sent nothing in time are stopped, with their stacks in their ``ChildEnd``.
+    A process that sends no message in time is stopped. Its ``ChildEnd`` contains the stacks of its threads.
 
     Args:
-        children: the processes; they may wait for each other.
-        decode: reads a message; a process whose message it cannot read is stopped.
-        limit: seconds for all processes.
-        grace: seconds for the others once one of them has failed.
-        ok: returns whether a message reports success.
+        children: the processes. They may wait for each other.
+        decode: converts a message. If it raises, the process is stopped.
+        limit: time limit for all processes in seconds.
+        grace: time limit for the remaining processes in seconds, after one process has failed.
+        ok: returns True if a message reports success.
     """
     end = time.monotonic() + limit
     found: dict[int, Reply | ChildEnd] = {}
@@ -113,7 +115,7 @@ def receive_all(
             message = None if number in found else child.receive(0.0)
             if message is None:
                 continue
-            reply = found[number] = _decoded(child, message, decode)
+            reply = found[number] = _decode_or_stop(child, message, decode)
             if isinstance(reply, ChildEnd) or not ok(reply):
                 end = min(end, time.monotonic() + grace)
         missing = [number for number in range(len(children)) if number not in found]
@@ -128,17 +130,19 @@ def receive_all(
     return [found[number] for number in range(len(children))]
 
 
-def _decoded(child: Child, message: bytes | ChildEnd, decode: Callable[[bytes], Reply]) -> Reply | ChildEnd:
+def _decode_or_stop(
+    child: Child, message: bytes | ChildEnd, decode: Callable[[bytes], Reply]
+) -> Reply | ChildEnd:
     if isinstance(message, ChildEnd):
         return message
     try:
         return decode(message)
-    except Exception:  # whatever a broken process may have sent
+    except Exception:  # a broken process can send any data
         return child.stop(How.BROKEN)
 
 
 class ChildNotStarted(Exception):
-    """A process that ended, or was stopped, before it was ready; ``end`` says how."""
+    """A process ended or was stopped before it was ready. ``end`` describes the end."""
 
     def __init__(self, end: ChildEnd) -> None:
         super().__init__(f"a process ended before it was ready: {end.cause}")
@@ -146,21 +150,21 @@ class ChildNotStarted(Exception):
 
 
 class _State(enum.Enum):
-    """The state of an attempt."""
+    """The state of an attempt at a unit of work."""
 
     #: The process is not ready yet.
     STARTING = enum.auto()
-    #: The unit was sent and not begun.
+    #: The unit was sent to the process, which has not begun it.
     SENT = enum.auto()
-    #: The process works on the unit: its end is charged to the unit.
+    #: The process works on the unit. If the process ends now, its end is the outcome of the unit.
     BEGUN = enum.auto()
-    #: There is a reply.
+    #: The unit has a reply.
     DONE = enum.auto()
 
 
 @dataclasses.dataclass
 class _Attempt(Generic[Unit]):
-    """A unit and the process that it was given to."""
+    """An attempt at a unit of work, and the process that works on it."""
 
     unit: Unit
     child: Child
@@ -172,15 +176,15 @@ class _Attempt(Generic[Unit]):
 
 
 class Supervisor(Generic[Unit]):
-    """Processes that work on units one after the other, each replaced when it crashes or hangs.
+    """Runs units of work in child processes, and replaces a process that crashes or hangs.
 
-    A unit is what a crash or hang costs: a trial, a mutant. Units and replies are JSON values. A process uses
-    :meth:`ParentLink.requests`. The processes live until :meth:`close`. Several threads may call
-    :meth:`run_units` of one supervisor.
+    A process works on one unit at a time, such as a trial or a mutant, and a crash or hang loses only that
+    unit. Units and replies are JSON values. A process receives units by :meth:`ParentLink.requests`. The
+    processes run until :meth:`close`. Several threads may call :meth:`run_units` of the same supervisor.
 
     Args:
         spawn: starts a process with a channel.
-        start: seconds in which a process must be ready.
+        start: seconds in which a new process must become ready.
         workers: the number of processes that one call of :meth:`run_units` uses.
     """
 
@@ -201,30 +205,31 @@ class Supervisor(Generic[Unit]):
         self.close()
 
     def close(self) -> None:
-        """End the processes, also those of an iterator that was not exhausted."""
+        """Stop all processes, including the processes of iterators that are not exhausted."""
         self._idle.clear()
         self._stop(list(self._children))
 
     def run_units(self, units: Iterable[Unit], *, silence: float) -> Iterator[tuple[Unit, Any | ChildEnd]]:
-        """Yield each unit once, with its reply or with the end of the process that worked on it.
+        """Yield each unit once, with its reply or with the end of the process that worked on the unit.
 
-        A process that ended before it began the unit costs nothing: another one gets the unit, once. The next
-        unit is taken only when a process is free, and after the replies so far were yielded. Processes with
-        unfinished units end with the iterator.
+        If a process ends before it begins its unit, the unit is sent to a new process, once. The next unit is
+        taken from ``units`` only when a process is free and all earlier replies were yielded. When the
+        iterator ends, processes with unfinished units are stopped.
 
         Args:
-            units: are read by the thread that iterates.
-            silence: seconds from one message of a process to the next.
+            units: the units. Only the thread that iterates reads them.
+            silence: seconds that may pass between two messages of a process.
 
         Raises:
-            ChildNotStarted: the first process is never ready, or two in a row for one unit.
+            ChildNotStarted: the first process, or two processes in a row for the same unit, did not become
+                ready.
         """
         waiting = iter(units)
         more = True
         running: list[_Attempt[Unit]] = []
         try:
             while True:
-                # The first process may have to build what the others then find.
+                # Start further processes only after the first one, which may build files that they use.
                 while more and len(running) < (self._workers if self._started else 1):
                     try:
                         running.append(self._attempt(next(waiting)))
@@ -251,7 +256,7 @@ class Supervisor(Generic[Unit]):
         self._children.difference_update(children)
 
     def _attempt(self, unit: Unit) -> _Attempt[Unit]:
-        """Give a unit to an idle process, or to a new one."""
+        """Send a unit to an idle process, or start a process for it, and return the attempt."""
         while True:
             try:
                 child = self._idle.pop()
@@ -264,16 +269,16 @@ class Supervisor(Generic[Unit]):
             return _Attempt(unit, child, _State.SENT)
 
     def _advance(self, attempt: _Attempt[Unit], silence: float) -> bool:
-        """Take one message of the attempt's process; return whether the attempt is done."""
+        """Read one message of the attempt's process, and return whether the attempt is done."""
         message = attempt.child.receive(0.0)
         now = time.monotonic()
         if message is None:
             if now - attempt.heard <= (self._start if attempt.state is _State.STARTING else silence):
                 return False
             message = attempt.child.stop(How.STALLED)
-        reply = _decoded(attempt.child, message, _word_and_value)
+        reply = _decode_or_stop(attempt.child, message, _word_and_value)
         if isinstance(reply, ChildEnd):
-            self._on_end(attempt, reply)
+            self._handle_child_end(attempt, reply)
             return attempt.state is _State.DONE
         attempt.heard = now
         match attempt.state, *reply:
@@ -287,12 +292,14 @@ class Supervisor(Generic[Unit]):
                 attempt.step = step
             case _State.BEGUN, "reply", value:
                 attempt.state, attempt.reply = _State.DONE, value
-            case _:  # such as a second reply to the last unit
-                self._on_end(attempt, attempt.child.stop(How.BROKEN))
+            case _:  # an unexpected message, such as a second reply to the same unit
+                self._handle_child_end(attempt, attempt.child.stop(How.BROKEN))
         return attempt.state is _State.DONE
 
-    def _on_end(self, attempt: _Attempt[Unit], end: ChildEnd) -> None:
-        """Charge the end of a process to its unit if it has begun the unit; else start another process."""
+    def _handle_child_end(self, attempt: _Attempt[Unit], end: ChildEnd) -> None:
+        """Handle the end of the attempt's process. If the process had begun the unit, its end becomes the
+        reply; otherwise a new process gets the unit.
+        """
         self._children.discard(attempt.child)
         again = attempt.number == 1 and (self._started or attempt.state is not _State.STARTING)
         if attempt.state is _State.BEGUN or (attempt.state is _State.SENT and not again):

@@ -1,4 +1,4 @@
-"""The watchdog of a worker: ends the process when a result takes too long, even while the GIL is held."""
+"""The watchdog of a worker: it ends the process when a result takes too long, even while the GIL is held."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-#: Written by faulthandler as the first words of a timeout.
+#: The first characters that faulthandler writes at a timeout.
 TIMEOUT_MARK = "Timeout ("
 
 
@@ -30,23 +30,23 @@ class Watchdog:
         self._busy = False
         self._arm(limit)
         faulthandler.enable(file=self._file, all_threads=True)
-        threading.Thread(target=self._keep, name="conformance-watchdog", daemon=True).start()
+        threading.Thread(target=self._restart_while_idle, name="conformance-watchdog", daemon=True).start()
 
-    def feed(self) -> None:
+    def start_limit(self) -> None:
         """Start the time limit of a result."""
         with self._lock:
             self._busy = True
             if time.monotonic() - self._armed > self.limit / 20:
                 self._arm(self.limit)
 
-    def rest(self) -> None:
+    def stop_limit(self) -> None:
         """Stop the time limit, because no result is running."""
         with self._lock:
             self._busy = False
 
     @contextlib.contextmanager
-    def bound(self, seconds: float) -> Iterator[None]:
-        """Limit the body to ``seconds`` seconds."""
+    def limited_to(self, seconds: float) -> Iterator[None]:
+        """Limit the code inside this context to ``seconds`` seconds."""
         with self._lock:
             self._arm(seconds)
             self._busy = True
@@ -58,7 +58,7 @@ class Watchdog:
         faulthandler.dump_traceback_later(seconds, exit=True, file=self._file)
         self._armed = time.monotonic()
 
-    def _keep(self) -> None:
+    def _restart_while_idle(self) -> None:
         while True:
             time.sleep(self.limit / 4)
             with self._lock:
@@ -66,7 +66,7 @@ class Watchdog:
                     self._arm(self.limit)
 
 
-def last_words(path: Path, *, limit: int = 3000) -> tuple[bool, str]:
+def timed_out_and_traceback(path: Path, *, limit: int = 3000) -> tuple[bool, str]:
     """Return whether the watchdog ended the process that wrote ``path``, and the traceback in that file.
 
     The watchdog's own thread is omitted. A traceback longer than ``limit`` characters is truncated at its

@@ -1,4 +1,4 @@
-"""Every behaviour of torch's API."""
+"""Collect the cases of all behaviours of torch's API."""
 
 from conformance.pytest_modules import cases
 

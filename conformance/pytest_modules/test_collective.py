@@ -1,4 +1,4 @@
-"""Every property of collectives over every collective."""
+"""Collect the cases of all properties of collectives, for every collective."""
 
 from conformance.pytest_modules import cases
 

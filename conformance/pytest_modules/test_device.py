@@ -1,4 +1,4 @@
-"""Every property of a device's API."""
+"""Collect the cases of all properties of a device's API."""
 
 from conformance.pytest_modules import cases
 

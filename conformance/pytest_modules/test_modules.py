@@ -1,4 +1,4 @@
-"""Every property of modules over every module."""
+"""Collect the cases of all properties of modules, for every module."""
 
 from conformance.pytest_modules import cases
 

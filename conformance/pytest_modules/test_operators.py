@@ -1,4 +1,4 @@
-"""Every property of operators over every operator."""
+"""Collect the cases of all properties of operators, for every operator."""
 
 from conformance.pytest_modules import cases
 

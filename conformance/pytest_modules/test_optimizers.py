@@ -1,4 +1,4 @@
-"""Every property of optimizers over every optimizer."""
+"""Collect the cases of all properties of optimizers, for every optimizer."""
 
 from conformance.pytest_modules import cases
 

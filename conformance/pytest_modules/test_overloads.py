@@ -1,4 +1,4 @@
-"""Every property of overloads over every overload."""
+"""Collect the cases of all properties of overloads, for every overload."""
 
 from conformance.pytest_modules import cases
 

@@ -1,4 +1,4 @@
-"""Every property of groups, meshes and training on several ranks."""
+"""Collect the cases of all properties of process groups, device meshes and training on several ranks."""
 
 from conformance.pytest_modules import cases
 

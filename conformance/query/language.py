@@ -61,7 +61,7 @@ def parse_query(text: str) -> Predicate:
     if not tokens:
         return lambda result: True
     reader = _Reader(tokens, len(text))
-    predicate = reader.either(0)
+    predicate = reader.parse_or(0)
     if (extra_token := reader.next()) is not None:
         raise QueryError(
             f"'{extra_token.text}' without its opening bracket", extra_token.at, "add or remove a bracket"
@@ -91,37 +91,37 @@ class _Reader:
     def next(self) -> _Token | None:
         return self._tokens[self._place] if self._place < len(self._tokens) else None
 
-    def _take(self, *keywords: str) -> _Token | None:
+    def _accept_keyword(self, *keywords: str) -> _Token | None:
         token = self.next()
         if token is None or token.text.lower() not in keywords:
             return None
         self._place += 1
         return token
 
-    def either(self, depth: int) -> Predicate:
-        parts = [self._all(depth)]
-        while self._take("or"):
-            parts.append(self._all(depth))
+    def parse_or(self, depth: int) -> Predicate:
+        parts = [self._parse_and(depth)]
+        while self._accept_keyword("or"):
+            parts.append(self._parse_and(depth))
         return parts[0] if len(parts) == 1 else lambda result: any(part(result) for part in parts)
 
-    def _all(self, depth: int) -> Predicate:
-        parts = [self._negated(depth)]
+    def _parse_and(self, depth: int) -> Predicate:
+        parts = [self._parse_not(depth)]
         while (token := self.next()) is not None and token.text != ")" and token.text.lower() != "or":
-            self._take("and")
-            parts.append(self._negated(depth))
+            self._accept_keyword("and")
+            parts.append(self._parse_not(depth))
         return parts[0] if len(parts) == 1 else lambda result: all(part(result) for part in parts)
 
-    def _negated(self, depth: int) -> Predicate:
+    def _parse_not(self, depth: int) -> Predicate:
         token = self.next()
         if token is None:
             raise QueryError("nothing", self._end, "write a word or key:value there")
         if depth > _DEPTH:
             raise QueryError(f"more than {_DEPTH} brackets and negations", token.at, "write it simpler")
-        if self._take("not"):
-            return _not(self._negated(depth + 1))
-        if self._take("("):
-            inner = self.either(depth + 1)
-            if not self._take(")"):
+        if self._accept_keyword("not"):
+            return _match_not(self._parse_not(depth + 1))
+        if self._accept_keyword("("):
+            inner = self.parse_or(depth + 1)
+            if not self._accept_keyword(")"):
                 raise QueryError("an open bracket", token.at, "close it")
             return inner
         if token.bracket or token.text.lower() in _WORDS:
@@ -130,19 +130,19 @@ class _Reader:
             )
         self._place += 1
         if token.text.startswith("-") and len(token.text) > 1:
-            return _not(_term(token.text[1:], token.at + 1))
-        return _term(token.text, token.at)
+            return _match_not(_parse_term(token.text[1:], token.at + 1))
+        return _parse_term(token.text, token.at)
 
 
-def _not(inner: Predicate) -> Predicate:
+def _match_not(inner: Predicate) -> Predicate:
     return lambda result: not inner(result)
 
 
-def _term(text: str, at: int) -> Predicate:
+def _parse_term(text: str, at: int) -> Predicate:
     quoted = text.startswith('"')
     head, colon, rest = text.partition(":")
     if quoted or not colon:
-        return _word(text.replace('"', "").lower())
+        return _match_word(text.replace('"', "").lower())
     key = ALIASES.get(head.lower(), head.lower())
     if key not in KEYS:
         key_names = [*KEYS, *ALIASES]
@@ -153,21 +153,21 @@ def _term(text: str, at: int) -> Predicate:
     if not rest:
         raise QueryError(f"no value for '{key}'", value_start, f"write one, e.g. {key}:{_example(key)}")
     if key == "seconds":
-        return _seconds(rest, value_start)
-    values = _values(key, rest, value_start)
+        return _parse_seconds(rest, value_start)
+    values = _parse_values(key, rest, value_start)
     if key == "message":
         return lambda result: any(value in text.lower() for text in result.texts for value in values)
     patterns = [value.split("*") for value in values]
     return lambda result: any(
-        _matches(parts, value.lower()) for value in result.values(key) for parts in patterns
+        _matches_star_pattern(parts, value.lower()) for value in result.values(key) for parts in patterns
     )
 
 
-def _word(needle: str) -> Predicate:
+def _match_word(needle: str) -> Predicate:
     return lambda result: needle in result.id.lower() or any(needle in text.lower() for text in result.texts)
 
 
-def _values(key: str, rest: str, at: int) -> list[str]:
+def _parse_values(key: str, rest: str, at: int) -> list[str]:
     """Return the comma-separated values in lower case. A quoted comma is part of its value."""
     values = []
     position = 0
@@ -184,7 +184,7 @@ def _values(key: str, rest: str, at: int) -> list[str]:
             return values
 
 
-def _matches(parts: Sequence[str], value: str) -> bool:
+def _matches_star_pattern(parts: Sequence[str], value: str) -> bool:
     """Return True if a value matches a pattern, given as its ``parts`` between stars.
 
     A regular expression is not used, because its time grows exponentially with the number of stars.
@@ -204,7 +204,7 @@ def _matches(parts: Sequence[str], value: str) -> bool:
     return len(value) - len(last) >= position and value.endswith(last)
 
 
-def _seconds(rest: str, at: int) -> Predicate:
+def _parse_seconds(rest: str, at: int) -> Predicate:
     match = _NUMBER.fullmatch(rest)
     if match is None:
         raise QueryError(f"'{rest}' for seconds", at, "write a comparison, e.g. seconds:>2")

@@ -17,7 +17,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 
-from conformance.model.messages import message_shape, prerequisite, quotes_error
+from conformance.model.messages import failed_prerequisite, identifies_cause, message_pattern
 from conformance.model.records import Leg, ResultRow
 from conformance.model.verdicts import Kind, ResultId, Verdict
 from conformance.report.families import operator_family, property_family
@@ -94,7 +94,7 @@ class Cause:
 
     def name(self) -> str:
         """Return a short name of the failing part: a prerequisite of the suite, or the subjects."""
-        if named := prerequisite(self.shape):
+        if named := failed_prerequisite(self.shape):
             return named
         subjects = self.subjects
         if len(subjects) == 1:
@@ -143,12 +143,12 @@ def group_by_cause(rows: Iterable[tuple[int, ResultRow]], legs: Sequence[Leg]) -
         kind, message = kind_and_message(row)
         shape = _message_pattern(kind, message, ResultId.parse(row["id"]).case.subject)
         # An error of the target is one cause, whether a check treated it as a refusal or as an exception.
-        same = kind == Kind.REFUSED.value and quotes_error(message)
+        same = kind == Kind.REFUSED.value and identifies_cause(message)
         key = Kind.EXCEPTION.value if same else kind, shape
         by_shape.setdefault(key, []).append((number, row))
         if (
             kind in _KINDS_WITH_UNIFORM_MESSAGES
-            and not quotes_error(message)
+            and not identifies_cause(message)
             and row["verdict"] != Verdict.XPASS.value
         ):
             keys_to_split.add(key)
@@ -165,7 +165,7 @@ def group_by_cause(rows: Iterable[tuple[int, ResultRow]], legs: Sequence[Leg]) -
 def _message_pattern(kind: str, message: str, subject: str) -> str:
     if kind == Kind.VALUE.value and _WRONG.search(message):
         return _WRONG_VALUES
-    return message_shape(message, subject)
+    return message_pattern(message, subject)
 
 
 def _merge_by_operator_family(

@@ -1,4 +1,6 @@
-"""The opening of a report: the level that each leg holds, its progress to the next level, and the changes."""
+"""The opening of a report: the level that each leg holds, its progress to the next level, and the changes
+since the previous run.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _NAMED = 12
 
 @dataclasses.dataclass(frozen=True)
 class Blocker:
-    """Results that prevent a leg from holding a level: they have one cause, or they have no row.
+    """Results that prevent a leg from holding a level: all have one cause, or none has a row.
 
     Attributes:
         name: the name of the cause, as in `causes.Cause.name`.

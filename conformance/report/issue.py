@@ -44,18 +44,18 @@ def issue_body(group: causes.Cause, legs: Sequence[Leg], target: str, snippet: s
         lines += [f"It {pattern}.", ""]
     lines += [f"The first result, `{row['id']}`, reports ({kind}):", ""]
     lines += [
-        *_fenced(scrub.scrub_text(message)[:_MOST_OF_A_MESSAGE]),
+        *_code_block(scrub.scrub_text(message)[:_MOST_OF_A_MESSAGE]),
         "",
         "Repeat it:",
         "",
-        *_fenced(command),
+        *_code_block(command),
         "",
     ]
     if snippet is not None:
         lines += [
             "This script reproduces the failure with torch and the backend only:",
             "",
-            *_fenced(snippet, "python"),
+            *_code_block(snippet, "python"),
             "",
         ]
     lines += ["Results with this cause:", ""]
@@ -64,16 +64,18 @@ def issue_body(group: causes.Cause, legs: Sequence[Leg], target: str, snippet: s
     if len(ids) > SHOWN:
         properties = sorted({ResultId.parse(name).case.property for name in ids})
         lines.append(f"- and {len(ids) - SHOWN} more, of {', '.join(f'`{name}`' for name in properties[:8])}")
-    return "\n".join([*lines, "", *_versions(leg), ""])
+    return "\n".join([*lines, "", *_version_table(leg), ""])
 
 
-def _fenced(text: str, language: str = "") -> list[str]:
-    """Return the lines of a code block. The fence is longer than every fence in the text."""
+def _code_block(text: str, language: str = "") -> list[str]:
+    """Return the lines of a Markdown code block. Its fence is longer than each sequence of backquotes in the
+    text.
+    """
     fence = "`" * (max([2, *map(len, re.findall("`+", text))]) + 1)
     return [fence + language, text.rstrip("\n"), fence]
 
 
-def _versions(leg: Leg) -> list[str]:
+def _version_table(leg: Leg) -> list[str]:
     facts = scrub.scrub_facts(leg["facts"])
     torch, backend = facts.get("torch", {}), facts.get("backend", {})
     named = str(backend.get("module") or "none")

@@ -34,12 +34,14 @@ def write_junit(path: Path, results: Document) -> None:
         for number, row in group.rows
     }
     for number, leg in enumerate(results["legs"]):
-        root.append(_suite(leg, {name: cause for (of, name), cause in causes.items() if of == number}))
+        root.append(
+            _suite_element(leg, {name: cause for (of, name), cause in causes.items() if of == number})
+        )
     ElementTree.indent(root)
     ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
 
 
-def _suite(leg: Leg, causes: Mapping[str, str]) -> ElementTree.Element:
+def _suite_element(leg: Leg, causes: Mapping[str, str]) -> ElementTree.Element:
     by_case: dict[str, list[ResultRow]] = {}
     for row in leg["results"]:
         by_case.setdefault(row["id"].rpartition("@")[0], []).append(row)
@@ -61,20 +63,20 @@ def _suite(leg: Leg, causes: Mapping[str, str]) -> ElementTree.Element:
         counts["tests"] += 1
         if verdict in _ERRORS:
             counts["errors"] += 1
-            _detail(element, "error", verdict, rows, causes)
+            _add_detail(element, "error", verdict, rows, causes)
         elif verdict.unexpected:
             counts["failures"] += 1
-            _detail(element, "failure", verdict, rows, causes)
+            _add_detail(element, "failure", verdict, rows, causes)
         elif verdict in _SKIPPED:
             counts["skipped"] += 1
-            _detail(element, "skipped", verdict, rows, {})
+            _add_detail(element, "skipped", verdict, rows, {})
     for key, value in counts.items():
         suite.set(key, str(value))
     suite.set("time", f"{seconds:.3f}")
     return suite
 
 
-def _detail(
+def _add_detail(
     case: ElementTree.Element, tag: str, verdict: Verdict, rows: list[ResultRow], causes: Mapping[str, str]
 ) -> None:
     worst = [row for row in rows if row["verdict"] == verdict.value]

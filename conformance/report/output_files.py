@@ -64,17 +64,17 @@ def leg_folders(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob("legs/*/journal.jsonl"))
 
 
-def leg_from_journal(folder: Path, book: TargetExpectations | None = None) -> Leg:
+def leg_from_journal(folder: Path, target_expectations: TargetExpectations | None = None) -> Leg:
     """Build a leg from the journal in a folder.
 
     The expectations are taken from ``book`` if it is given. Else they come from the target file of the run if
     that file is unchanged, else from the suite's expectations for the name of the target.
     """
     journal = folder / "journal.jsonl"
-    if book is None:
+    if target_expectations is None:
         header = next((event for event in Tail(journal).read(final=True) if event["event"] == "run"), None)
-        book = entries.load_expectations(_expectation_files(header))
-    return results.leg_from_journal(journal, book)
+        target_expectations = entries.load_expectations(_expectation_files(header))
+    return results.leg_from_journal(journal, target_expectations)
 
 
 def _expectation_files(header: Header | None) -> list[Path]:

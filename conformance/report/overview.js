@@ -72,7 +72,7 @@ function propertyTable(properties) {
     : `<td><b class="v-${letters[found.letter]}" title="${found.count} results">` +
       `${found.bad ? `${found.bad} of ${found.count}` : found.count}</b></td>`;
   return "<table><thead><tr><th>property</th>" + data.legs.map((entry) => `<th>${column(entry)}</th>`).join("") +
-    "<th>promise</th></tr></thead><tbody>" + properties.map(({ name, cells: row }) => `<tr><th scope="row">${text(name)}</th>` +
+    `<th>${term("requirement")}</th></tr></thead><tbody>` + properties.map(({ name, cells: row }) => `<tr><th scope="row">${text(name)}</th>` +
       data.legs.map((_, number) => cell(row[number])).join("") +
       `<td class="said">${text(data.promises[name] || data.areas[name] || "")}${documented(name)}</td></tr>`).join("") + "</tbody></table>";
 }
@@ -90,7 +90,7 @@ function subjectEntry(group, open) {
   for (const letter of group.letters) counts.set(letter, (counts.get(letter) || 0) + 1);
   const marks = [...counts].sort((a, b) => order.indexOf(a[0]) - order.indexOf(b[0]))
     .map(([letter, count]) => `<span class="chip v-${letters[letter]}">${count} ${letters[letter]}</span>`).join(" ");
-  const table = () => "<table><thead><tr><th>result</th>" +
+  const table = () => "<table><thead><tr><th>" + term("result") + "</th>" +
     data.legs.map((entry) => `<th>${column(entry)}</th>`).join("") + "</tr></thead><tbody>" +
     group.rows.map(([id, row]) => `<tr><th>${text(id)}</th>` + data.legs.map((_, number) => row[number]
       ? `<td><button class="v-${letters[row[number]]}" data-result="${number},${text(id)}">${letters[row[number]]}</button></td>`
@@ -155,7 +155,7 @@ function changesEntry(changes) {
 }
 
 const levelView = () => data.opening && data.opening.levels.length
-  ? `<h2>Level</h2>${data.opening.levels.map(levelEntry).join("")}` : "";
+  ? `<h2>${term("level", "Level")}</h2>${data.opening.levels.map(levelEntry).join("")}` : "";
 const changesView = () => data.opening && data.opening.changes
   ? `<h2>Since the last run</h2>${changesEntry(data.opening.changes)}` : "";
 
@@ -165,14 +165,14 @@ function drawOverview() {
   const total = groups.reduce((sum, group) => sum + group.count, 0);
   $("count").textContent = `${total.toLocaleString()} unexpected results of ${groups.length.toLocaleString()} subjects`;
   $("overview").innerHTML = levelView() +
-    (data.causes.length ? `<h2>Unexpected, by cause</h2><div class="scroll short" tabindex="0">${causeTable()}</div>` : "") +
-    changesView() + `<h2>Legs</h2><div class="scroll short" tabindex="0">${legTable()}</div>` +
-    "<h2>Unexpected, by subject</h2>" + (groups.length
+    (data.causes.length ? `<h2>Unexpected, by ${term("cause")}</h2><div class="scroll short" tabindex="0">${causeTable()}</div>` : "") +
+    changesView() + `<h2>${term("leg", "Legs")}</h2><div class="scroll short" tabindex="0">${legTable()}</div>` +
+    `<h2>Unexpected, by ${term("subject")}</h2>` + (groups.length
       ? groups.slice(0, subjectsShown).map((group, index) => subjectEntry(group, index === 0)).join("")
       : '<p class="none">Nothing unexpected.</p>') +
     (groups.length > subjectsShown
       ? `<button class="more" data-subjects>show more (${groups.length - subjectsShown} left)</button>` : "") +
-    `<h2>Properties</h2>${propertyTables(gathered.properties)}`;
+    `<h2>${term("property", "Properties")}</h2>${propertyTables(gathered.properties)}`;
 }
 
 /* Show one result of one leg in full. */

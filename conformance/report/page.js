@@ -4,11 +4,15 @@ const $ = (id) => document.getElementById(id) || document.querySelector(`#${id}`
 const letters = data.letters;
 const order = Object.keys(letters).join("");
 const PAGE = 100;
-const VIEWS = ["overview", "matrix", "failures", "notes", "run"];
+const VIEWS = ["overview", "matrix", "failures", "notes", "run", "terms"];
+let termShown = "";
 let leg, cells, view = "overview", shown = PAGE, predicate = null;
 
 const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
 const text = (value) => String(value).replace(/[&<>"']/g, (char) => escapes[char]);
+/* Return a word as a button that shows the meaning of a term of the glossary. */
+const term = (name, shown = name) => (name in data.terms
+  ? `<button class="term" data-term="${text(name)}" title="${text(data.terms[name])}">${text(shown)}</button>` : text(shown));
 const verdictOf = (item, index) => (item[3].length === 1 ? item[3] : item[3][index]);
 const worst = (string) => {
   let found = order.length - 1;
@@ -156,7 +160,7 @@ function draw() {
   const chosen = [...selected()];
   const results = chosen.reduce((sum, [, found]) => sum + found.length, 0);
   $("count").textContent = `${results.toLocaleString()} results in ${chosen.length.toLocaleString()} cases`;
-  return ({ matrix: drawMatrix, failures: drawFailures, notes: drawNotes, run: drawRun })[view](chosen);
+  return ({ matrix: drawMatrix, failures: drawFailures, notes: drawNotes, run: drawRun, terms: drawTerms })[view](chosen);
 }
 
 function entry(item, index, letter, open) {
@@ -208,10 +212,10 @@ function drawNotes(chosen) {
 
 function drawRun() {
   const rows = [["target", `${leg.target.name} (${leg.target.file}), device ${leg.target.device}`
-    + (leg.target.simulated ? ", simulated: no hardware stands behind it" : "")
-    + (leg.target.untested ? ", untested: nobody has proved the target file by a run yet" : "")],
+    + (leg.target.simulated ? ", simulated: the device is not hardware" : "")
+    + (leg.target.untested ? ", untested: the target file has not been confirmed by a run" : "")],
     ["precision", leg.target.precision], ["mode", leg.mode], ["level", leg.level], ["shard", leg.shard],
-    ["selection", leg.selection === null ? "none" : `${leg.selection} (${leg.left_out} results left out)`],
+    ["selection", leg.selection === null ? "none" : `${leg.selection} (${leg.left_out} results omitted)`],
     ["samples", leg.samples], ["workers", leg.workers], ["started", leg.started], ["seconds", leg.seconds],
     ["torch", `${leg.torch}, revision ${leg.facts.torch.revision || "unknown"}`],
     ["backend", leg.facts.backend.module === null ? "torch's own"
@@ -220,6 +224,14 @@ function drawRun() {
     ["oracle values checked", leg.oracle.checked],
     ...Object.entries(leg.digests).map(([name, digest]) => [`digest of ${name}`, digest || "none"])];
   $("run").innerHTML = `<dl>${rows.map(([name, value]) => `<dt>${text(name)}</dt><dd>${text(value)}</dd>`).join("")}</dl>`;
+}
+
+/* List all terms of the glossary, the chosen one in view. */
+function drawTerms() {
+  $("terms").innerHTML = `<dl>${Object.entries(data.terms).map(([name, meaning]) =>
+    `<dt${name === termShown ? ' class="on"' : ""}>${text(name)}</dt><dd>${text(meaning)}</dd>`).join("")}</dl>`;
+  const chosen = document.querySelector("#terms dt.on");
+  if (chosen) chosen.scrollIntoView({ block: "center" });
 }
 
 const documentedAt = (page, name) => (page
@@ -251,11 +263,12 @@ function toggleVerdict(name) {
 }
 
 document.addEventListener("click", (event) => {
-  const words = ["cell", "view", "verdict", "copy", "more", "close", "leg", "result", "subjects", "kind"];
+  const words = ["cell", "view", "verdict", "copy", "more", "close", "leg", "result", "subjects", "kind", "term"];
   const { dataset } = event.target.closest(words.map((word) => `[data-${word}]`).join()) || { dataset: {} };
   if (dataset.cell) openCell(...dataset.cell.split(",").map(Number));
   else if (dataset.result) openResult(Number(dataset.result.split(",")[0]), dataset.result.replace(/^\d+,/, ""));
   else if (dataset.leg) { view = "matrix"; chooseLeg(Number(dataset.leg)); }
+  else if (dataset.term) { termShown = dataset.term; $("detail").close(); view = "terms"; draw(); }
   else if (dataset.kind) { kindShown = dataset.kind; draw(); }
   else if ("subjects" in dataset) { subjectsShown += SUBJECTS; draw(); }
   else if (dataset.view) { view = dataset.view; shown = PAGE; draw(); }

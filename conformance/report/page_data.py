@@ -1,6 +1,7 @@
 """Convert a results document to the compact data of the report page.
 
-Names are stored once and referred to by number. A verdict is one letter. Only rows with details store them.
+Each name is stored once, and other data refer to it by its number. A verdict is stored as one letter.
+Failures and notes are stored only for rows that have some.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
-from conformance.model import documentation
+from conformance.model import documentation, glossary
 from conformance.model.records import Document, Leg, ResultRow
 from conformance.model.verdicts import Placement, ResultId, Verdict
 from conformance.model.vocabulary import KINDS
@@ -84,7 +85,7 @@ class Names:
 
 
 def no_script(leg: Leg, row: ResultRow) -> None:
-    """Return None. This is the default if a run has no snippets."""
+    """Return None: the ``Script`` function of a run without snippets."""
 
 
 def page_data(
@@ -97,12 +98,13 @@ def page_data(
         opening: the levels and changes at the top of the page.
         script: a function that returns the snippet of a result of a leg, or None.
     """
-    statements_of = _statements(results["legs"])
+    statements_of = _manifest_records_by_name(results["legs"])
     return {
         "suite": results["suite"],
         "exit": results["exit"],
         "complete": results["complete"],
         "totals": results["totals"],
+        "terms": glossary.meanings(),
         "letters": {letter: verdict.value for verdict, letter in LETTERS.items()},
         "unexpected": "".join(letter for verdict, letter in LETTERS.items() if verdict.unexpected),
         "placements": list(_PLACEMENTS),
@@ -115,14 +117,15 @@ def page_data(
             if statement.documentation
         },
         "causes": [
-            _cause(group, results["legs"], script) for group in causes.causes_of(results["legs"])[:CAUSES]
+            _cause_data(group, results["legs"], script)
+            for group in causes.causes_of(results["legs"])[:CAUSES]
         ],
         "opening": None if opening is None else opening.to_json(),
-        "legs": [_leg(leg) for leg in results["legs"]],
+        "legs": [_leg_data(leg) for leg in results["legs"]],
     }
 
 
-def _statements(legs: Sequence[Leg]) -> dict[str, ManifestProperty]:
+def _manifest_records_by_name(legs: Sequence[Leg]) -> dict[str, ManifestProperty]:
     """Return the manifest's records of the properties in the legs, by name.
 
     If a name exists for two subject kinds, the first is used.
@@ -138,7 +141,7 @@ def _statements(legs: Sequence[Leg]) -> dict[str, ManifestProperty]:
     return statements_by_name
 
 
-def _cause(group: causes.Cause, legs: Sequence[Leg], script: Script) -> dict[str, object]:
+def _cause_data(group: causes.Cause, legs: Sequence[Leg], script: Script) -> dict[str, object]:
     number, row = group.example
     kind, message = causes.kind_and_message(row)
     return {
@@ -155,7 +158,7 @@ def _cause(group: causes.Cause, legs: Sequence[Leg], script: Script) -> dict[str
     }
 
 
-def _leg(leg: Leg) -> dict[str, object]:
+def _leg_data(leg: Leg) -> dict[str, object]:
     subjects, properties, dtypes = Names(), Names(), Names()
     cases: dict[tuple[int, int], list[Any]] = {}
     details: dict[str, object] = {}
@@ -186,11 +189,13 @@ def _leg(leg: Leg) -> dict[str, object]:
         "families": [operator_family(name) for name in subjects.all()],
         "properties": properties.all(),
         "dtypes": dtypes.all(),
-        "cases": [[*case[:2], *_shared(case[2], case[3]), *case[4:]] for case in cases.values()],
+        "cases": [
+            [*case[:2], *_collapse_equal_verdicts(case[2], case[3]), *case[4:]] for case in cases.values()
+        ],
         "details": details,
     }
 
 
-def _shared(dtypes: list[int], verdicts: str) -> tuple[list[int], str]:
-    """Return the dtypes and the verdict letters. Equal letters are written once."""
+def _collapse_equal_verdicts(dtypes: list[int], verdicts: str) -> tuple[list[int], str]:
+    """Return the dtypes and the verdict letters. If all letters are equal, return only one letter."""
     return dtypes, verdicts[0] if verdicts == verdicts[0] * len(verdicts) else verdicts

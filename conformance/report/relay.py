@@ -28,7 +28,7 @@ _SKIPPED = ("skip", "unsupported", "xfail")
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """The CI job that reports. An empty ``check_run_id`` is replaced by the run id and the attempt."""
+    """The CI job of a callback. An empty ``check_run_id`` is replaced by the run id and the attempt."""
 
     name: str
     job: str
@@ -102,7 +102,7 @@ def completed_callback(legs: Sequence[Leg], job: Job, occasion: Event, now: date
     the legs have several builds, the commit of PyTorch is unknown, or it differs from the commit of the
     event.
     """
-    commit = _commit(legs)
+    commit = _torch_commit(legs)
     if occasion.dispatched:
         wanted = relay_callback.head_sha(occasion.type, occasion.payload)
         if wanted != commit:
@@ -110,11 +110,12 @@ def completed_callback(legs: Sequence[Leg], job: Job, occasion: Event, now: date
                 f"the run tested commit {commit} of PyTorch, but the event requests {wanted or 'none'}; "
                 "build torch at the commit of the event"
             )
-    # The relay measures a dispatched job by its two callbacks. Only a self-report needs a start time.
-    started = None if occasion.dispatched else _started(legs)
+    # The relay computes the duration of a dispatched job from its two callbacks. Only a self-report needs a
+    # start time.
+    started = None if occasion.dispatched else _start_of_run(legs)
     workflow = _workflow(job, "completed", conclusion(legs), started, relay_callback.utc_text(now))
     workflow["test_results"] = count_results(legs)
-    workflow["failed_tests_detail"] = _details(legs)
+    workflow["failed_tests_detail"] = _failed_tests(legs)
     if job.artifact:
         workflow["artifact_url"] = job.artifact
     own = {"repository": {"full_name": "pytorch/pytorch"}, "head_sha": commit}
@@ -131,7 +132,7 @@ def completed_callback(legs: Sequence[Leg], job: Job, occasion: Event, now: date
 def job_name(legs: Sequence[Leg]) -> str:
     """Return a job name with the level, the modes and the build of a run.
 
-    A callback has no other key for them.
+    A callback has no separate keys for level, modes and build.
     """
     parts = (dict.fromkeys(leg[key] for leg in legs) for key in ("level", "mode", "build"))
     level, modes, build = ("+".join(part) for part in parts)
@@ -163,7 +164,7 @@ def count_results(legs: Sequence[Leg]) -> Counts:
     return totals
 
 
-def _commit(legs: Sequence[Leg]) -> str:
+def _torch_commit(legs: Sequence[Leg]) -> str:
     if not legs:
         raise UsageError("the run has no leg to report; run the suite first")
     torches = [leg["facts"].get("torch") for leg in legs]
@@ -178,7 +179,7 @@ def _commit(legs: Sequence[Leg]) -> str:
     return commit
 
 
-def _started(legs: Sequence[Leg]) -> str | None:
+def _start_of_run(legs: Sequence[Leg]) -> str | None:
     """Return the start of the first leg, or None if the start of a leg is not a valid time."""
     try:
         moments = [datetime.datetime.fromisoformat(leg["started"]) for leg in legs]
@@ -209,9 +210,9 @@ def _relay_outcome(verdict: str) -> Literal["passed", "failed", "skipped"]:
     return "skipped" if verdict in _SKIPPED else "failed"
 
 
-def _details(legs: Sequence[Leg]) -> list[FailedTest]:
+def _failed_tests(legs: Sequence[Leg]) -> list[FailedTest]:
     rows = ((leg["mode"], row) for leg in legs for row in leg["results"])
-    failed = (_detail(mode, row) for mode, row in rows if _relay_outcome(row["verdict"]) == "failed")
+    failed = (_failed_test(mode, row) for mode, row in rows if _relay_outcome(row["verdict"]) == "failed")
     details: list[FailedTest] = []
     room = relay_callback.BODY // 2
     for detail in failed:
@@ -222,19 +223,19 @@ def _details(legs: Sequence[Leg]) -> list[FailedTest]:
     return details
 
 
-def _detail(mode: str, row: ResultRow) -> FailedTest:
+def _failed_test(mode: str, row: ResultRow) -> FailedTest:
     failures = row.get("failures")
     message = f"{row['verdict']}: {failures[0]['message'] if failures else ''}"
     stack = str(failures[0].get("traceback") or "") if failures else ""
     return {
-        "name": _cut(f"{mode}::{row['id']}", 1000),
-        "classname": _cut(row["id"].partition("/")[0], 1000),
-        "message": _cut(scrub.scrub_text(message), relay_callback.MESSAGE),
-        "stacktrace": _cut(scrub.scrub_text(stack), relay_callback.STACK),
+        "name": _cut_to_bytes(f"{mode}::{row['id']}", 1000),
+        "classname": _cut_to_bytes(row["id"].partition("/")[0], 1000),
+        "message": _cut_to_bytes(scrub.scrub_text(message), relay_callback.MESSAGE),
+        "stacktrace": _cut_to_bytes(scrub.scrub_text(stack), relay_callback.STACK),
         "duration": round(max(row["seconds"], 0.0), 3),
     }
 
 
-def _cut(text: str, most: int) -> str:
+def _cut_to_bytes(text: str, most: int) -> str:
     """Return the text, cut to at most ``most`` bytes of UTF-8."""
     return text.encode(errors="replace")[:most].decode(errors="ignore")

@@ -1,10 +1,10 @@
 """Check from stored runs whether backends meet the conditions of PyTorch's cross-repository CI levels.
 
-The thresholds are those of RFC-0050, as refined by pytorch/rfcs#102 and implemented in pytorch/test-infra
+The thresholds come from RFC-0050, as refined by pytorch/rfcs#102 and implemented in pytorch/test-infra
 (``torchci/lib/crcr/l3Thresholds.ts``, and #8754 for long runs), read in 2026. A repository is promoted to L3
-if it meets the thresholds for two weeks. It is demoted if success or median time fails over a week. L2 has no
-threshold: it is for repositories that report results. Only the relay knows the waiting time of jobs, the rate
-of CI timeouts, and the time at L2.
+if it meets all thresholds for two weeks. It is demoted if it misses the threshold for success or for median
+time over a week. L2 has no threshold: a repository must only report results. This module cannot check the
+waiting time of jobs, the rate of CI timeouts and the time at L2, because only the relay knows them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SUCCESS, SECONDS, LONGER = 0.9, 3 * 3600.0, 0.01
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run: its start, its duration in seconds (legs run in sequence), its success.
+    """A run: its start, its duration in seconds (the sum over its legs), and whether it succeeded.
 
     ``named`` is True if every leg records the commit of PyTorch.
     """
@@ -44,7 +44,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Figures:
-    """Statistics of the runs of a period. Without a run, share and times are None."""
+    """Statistics of the runs of a period. Share and times are None if there is no run."""
 
     runs: int
     successes: int
@@ -54,7 +54,7 @@ class Figures:
 
     @property
     def share(self) -> float | None:
-        """The share of successful runs, or None without a run."""
+        """The share of successful runs, or None if there is no run."""
         return self.successes / self.runs if self.runs else None
 
     @staticmethod
@@ -69,7 +69,7 @@ class Figures:
             longer=sum(each >= SECONDS for each in seconds),
         )
 
-    def lacking(self) -> list[str]:
+    def unmet_conditions(self) -> list[str]:
         """Return the conditions of L3 that these runs do not meet."""
         if self.share is None or self.median is None:
             return ["no run"]
@@ -109,11 +109,11 @@ class Backend:
         """Return ``yes, as far as runs show``, or the unmet conditions of L3."""
         lacks = [
             f"{DAYS_TO_KEEP_LEVEL} days: {condition}"
-            for condition in Figures.of(self.within(DAYS_TO_KEEP_LEVEL, now)).lacking()
+            for condition in Figures.of(self.within(DAYS_TO_KEEP_LEVEL, now)).unmet_conditions()
         ]
         runs = self.within(DAYS_TO_GAIN_LEVEL, now)
         figures = Figures.of(runs)
-        lacks += [f"{DAYS_TO_GAIN_LEVEL} days: {condition}" for condition in figures.lacking()]
+        lacks += [f"{DAYS_TO_GAIN_LEVEL} days: {condition}" for condition in figures.unmet_conditions()]
         if runs and figures.longer / figures.runs >= LONGER:
             share = f"{figures.longer} of {figures.runs} runs take {format_duration(SECONDS)} or more"
             lacks.append(f"{DAYS_TO_GAIN_LEVEL} days: {share}, below {LONGER:.0%} needed")
@@ -130,26 +130,28 @@ def read_backends(folder: Path) -> list[Backend]:
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder; give a folder with BACKEND/RUN/results.json")
-    backends = [_backend(path) for path in sorted(folder.iterdir()) if path.is_dir() and path.name[0] != "."]
+    backends = [
+        _read_backend(path) for path in sorted(folder.iterdir()) if path.is_dir() and path.name[0] != "."
+    ]
     backends = [backend for backend in backends if backend.runs or backend.problems]
     if not backends:
         raise UsageError(f"{folder} contains no run; runs must be at BACKEND/RUN/results.json")
     return backends
 
 
-def _backend(folder: Path) -> Backend:
+def _read_backend(folder: Path) -> Backend:
     runs, problems = [], []
     for path in sorted(folder.iterdir()):
         if not path.is_dir():
             continue
         try:
-            runs.append(_run(document.read_results(path / "results.json")["legs"]))
+            runs.append(_run_of_legs(document.read_results(path / "results.json")["legs"]))
         except (UsageError, ValueError, OverflowError) as error:
             problems.append(f"{folder.name}/{path.name} is ignored: {error}")
     return Backend(folder.name, tuple(runs), tuple(problems))
 
 
-def _run(legs: Sequence[Leg]) -> Run:
+def _run_of_legs(legs: Sequence[Leg]) -> Run:
     if not legs:
         raise ValueError("the run has no leg")
     moments = [datetime.datetime.fromisoformat(leg["started"]) for leg in legs]
@@ -176,11 +178,11 @@ def markdown_table(backends: Sequence[Backend], now: datetime.datetime) -> str:
         share = "-" if figures.share is None else f"{figures.share:.0%}"
         times = ["-" if each is None else format_duration(each) for each in (figures.median, figures.longest)]
         cells = [backend.name, str(figures.runs), share, *times, backend.l2(now), backend.l3(now)]
-        lines.append(f"| {' | '.join(map(_cell, cells))} |")
+        lines.append(f"| {' | '.join(map(_escaped_cell, cells))} |")
     return "\n".join(lines) + "\n"
 
 
-def _cell(text: str) -> str:
+def _escaped_cell(text: str) -> str:
     """Return text escaped for one cell of a Markdown table."""
     line = " ".join(printable(text).split())
     return "".join(f"\\{char}" if char in "\\|<>[]`*_" else char for char in line)

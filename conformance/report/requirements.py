@@ -15,7 +15,7 @@ OTHER = "other"
 
 
 @functools.cache
-def _by_name() -> dict[str, list[ManifestProperty]]:
+def _manifest_records_by_name() -> dict[str, list[ManifestProperty]]:
     by_name: dict[str, list[ManifestProperty]] = {}
     for statement in manifest.load().statements:
         by_name.setdefault(statement.name, []).append(statement)
@@ -23,15 +23,15 @@ def _by_name() -> dict[str, list[ManifestProperty]]:
 
 
 @functools.cache
-def _subjects(statement: ManifestProperty) -> frozenset[str]:
+def _subject_names(statement: ManifestProperty) -> frozenset[str]:
     return frozenset(subject for group in statement.groups for subject in group.subjects)
 
 
 def statement_of(name: str, subject: str) -> ManifestProperty | None:
     """Return the manifest's record of a property, or None if the manifest has no property of this name."""
-    statements = _by_name().get(name, [])
+    statements = _manifest_records_by_name().get(name, [])
     if len(statements) > 1:  # three property names exist for two subject kinds
-        return next((statement for statement in statements if subject in _subjects(statement)), None)
+        return next((statement for statement in statements if subject in _subject_names(statement)), None)
     return statements[0] if statements else None
 
 

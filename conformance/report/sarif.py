@@ -1,8 +1,9 @@
 """Write SARIF 2.1.0 for GitHub's code scanning, with one alert for each cause of unexpected results.
 
-The location of an alert is the file and line in the example's message if that file is in the repository, else
-the first line of the target file. The fingerprint consists of target, failure kind, message pattern and
-families. An alert therefore stays the same if the next run has the same cause with different results.
+The location of an alert is the file and line that the message of the cause's example names, if that file is
+in the repository. Otherwise it is the first line of the target file. The fingerprint consists of target,
+failure kind, message pattern and families. GitHub therefore keeps an alert if the next run has the same cause
+with different results.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def sarif_log(results: Document, root: Path) -> dict[str, Any]:
     """Return the SARIF log: one run with a rule for each property and a result for each cause."""
     legs = results["legs"]
     causes = groups.causes_of(legs)[:_MOST]
-    names = sorted({_property(group) for group in causes})
+    names = sorted({_property_name(group) for group in causes})
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -57,17 +58,17 @@ def sarif_log(results: Document, root: Path) -> dict[str, Any]:
                         ],
                     }
                 },
-                "results": [_result(group, legs, root) for group in causes],
+                "results": [_sarif_result(group, legs, root) for group in causes],
             }
         ],
     }
 
 
-def _property(group: groups.Cause) -> str:
+def _property_name(group: groups.Cause) -> str:
     return ResultId.parse(group.example[1]["id"]).case.property
 
 
-def _result(group: groups.Cause, legs: Sequence[Leg], root: Path) -> dict[str, Any]:
+def _sarif_result(group: groups.Cause, legs: Sequence[Leg], root: Path) -> dict[str, Any]:
     number, row = group.example
     leg = legs[number]
     message = groups.kind_and_message(row)[1]
@@ -77,7 +78,7 @@ def _result(group: groups.Cause, legs: Sequence[Leg], root: Path) -> dict[str, A
     text += summary.repro_command(row["id"], summary.target_argument(leg), leg)
     cause = f"{leg['target']['name']} {group.kind} {group.shape} {','.join(sorted(group.families))}"
     return {
-        "ruleId": _property(group),
+        "ruleId": _property_name(group),
         "level": "error",
         "message": {"text": scrub.scrub_text(text)},
         "locations": [
@@ -93,7 +94,9 @@ def _result(group: groups.Cause, legs: Sequence[Leg], root: Path) -> dict[str, A
 
 
 def _source_location(message: str, root: Path) -> tuple[str, int] | None:
-    """Return the first file of the repository in a message, relative to the root, and the line, or None."""
+    """Return the path (relative to the root) and the line of the first repository file that a message names,
+    or None.
+    """
     for match in _SOURCE_LOCATION.finditer(message):
         path = (root / match[1]).resolve()
         if path.is_relative_to(root.resolve()) and path.is_file():

@@ -27,8 +27,8 @@ def summary_lines(results: Document, *, folder: Path, target: str | None = None)
     """
     legs = results["legs"]
     for leg in legs:
-        yield from _leg(leg)
-    yield from _unexpected(legs, target)
+        yield from _leg_lines(leg)
+    yield from _unexpected_lines(legs, target)
     state = {0: "as expected", 1: "unexpected results", 2: "not run", 3: "incomplete"}[results["exit"]]
     absent = "; ".join(dict.fromkeys(filter(None, map(merge.missing_shards, legs))))
     yield f"{state}: {absent}; exit {results['exit']}" if absent else f"{state}: exit {results['exit']}"
@@ -46,7 +46,7 @@ def leg_title(leg: Leg) -> str:
     return f"{target['name']}{marks}, {leg['mode']}, torch {leg['torch']}{shard}"
 
 
-def _leg(leg: Leg) -> Iterator[str]:
+def _leg_lines(leg: Leg) -> Iterator[str]:
     totals = ", ".join(f"{count} {verdict}" for verdict, count in reversed(leg["totals"].items()))
     state = {2: " (not run)", 3: " (incomplete)"}.get(leg["exit"], "")
     took = f" in {len(leg['cases'])} cases, {format_duration(leg['seconds'])}" if leg["cases"] else ""
@@ -62,7 +62,7 @@ def _leg(leg: Leg) -> Iterator[str]:
         yield f"  oracle: {difference}"
 
 
-def _unexpected(legs: list[Leg], target: str | None) -> Iterator[str]:
+def _unexpected_lines(legs: list[Leg], target: str | None) -> Iterator[str]:
     """Yield the lines of the unexpected results by cause, the largest first."""
     causes = groups.causes_of(legs)
     if not causes:
@@ -78,10 +78,10 @@ def cause_lines(
     for group in causes[:limit]:
         where = ""
         if len(legs) > 1:
-            where = " in " + ", ".join(_column(legs, number) for number in group.legs)
+            where = " in " + ", ".join(_leg_label(legs, number) for number in group.legs)
         yield f"  {group.name()}: {group.counts()}{where}"
         number, row = group.example
-        yield f"    {row['id']}{_kind(row)} {_first(row)}"[:220]
+        yield f"    {row['id']}{_kind_text(row)} {_first_message_line(row)}"[:220]
         if pattern := group.pattern():
             yield f"    {pattern}"
         yield f"    {repro_command(row['id'], target or target_argument(legs[number]), legs[number])}"
@@ -91,18 +91,18 @@ def cause_lines(
         yield f"  and {rest} more of {len(hidden)} other causes; report.html has them all"
 
 
-def _column(legs: list[Leg], number: int) -> str:
-    """Return the mode of a leg, with the build if several legs have this mode."""
+def _leg_label(legs: list[Leg], number: int) -> str:
+    """Return the mode of a leg, and its build if several legs have this mode."""
     mode = legs[number]["mode"]
     alone = sum(leg["mode"] == mode for leg in legs) == 1
     return str(mode if alone else f"{mode} on {legs[number]['build']}")
 
 
-def _kind(row: ResultRow) -> str:
+def _kind_text(row: ResultRow) -> str:
     return f" ({row['failures'][0]['kind']})" if row.get("failures") else ""
 
 
-def _first(row: ResultRow) -> str:
+def _first_message_line(row: ResultRow) -> str:
     """Return the first line of a row's first message. For ``xpass`` it is the last note."""
     if row["verdict"] == Verdict.XPASS.value:
         return str((row.get("notes") or [""])[-1])

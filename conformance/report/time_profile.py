@@ -38,7 +38,7 @@ _TEMPLATE.filters["duration"] = format_duration
 class TimeByPhase:
     """The time of a set of results in seconds, in total and by phase.
 
-    The time of a phase is estimated from samples, and scaled so that the phases add up to the total.
+    The time of a phase is estimated from stack samples, and scaled so that all phases add up to the total.
     """
 
     name: str
@@ -59,7 +59,7 @@ class TimeByPhase:
             self.phases[phase] = self.phases.get(phase, 0.0) + share
 
     def scaled(self) -> dict[str, float]:
-        """Return the seconds of each phase, or an empty dict without samples."""
+        """Return the seconds of each phase, or an empty dict if there are no stack samples."""
         sampled = sum(self.phases.values())
         if sampled == 0:
             return {}
@@ -152,7 +152,7 @@ def profile_of(name: str, events: Iterable[TimeEvent]) -> TimeProfile | None:
         sorted(subjects.values(), key=lambda entry: -entry.seconds)[:_SUBJECTS],
         sorted(times, key=lambda event: -event["seconds"])[:_SLOWEST],
         [
-            _worker(worker, workers[worker], properties, first, last)
+            _worker_time(worker, workers[worker], properties, first, last)
             for worker in sorted(workers, key=lambda worker: min(event["began"] for event in workers[worker]))
         ],
     )
@@ -174,7 +174,7 @@ def _without_pauses(events: Iterable[TimeEvent]) -> list[TimeEvent]:
     return shifted_events
 
 
-def _worker(
+def _worker_time(
     name: str, events: list[TimeEvent], properties: Mapping[str, TimeByPhase], first: float, last: float
 ) -> WorkerTime:
     spent = TimeByPhase(name)
@@ -182,7 +182,7 @@ def _worker(
     length = max(last - first, 1e-6) / _BINS
     for event in events:
         spent.add(event)
-        # A short result often has no sample. Use the phases of all results of its property instead.
+        # A short result often has no stack sample. Use the phases of all results of its property instead.
         property_name = f"{event['kind']}/{ResultId.parse(event['id']).case.property}"
         phases = event["phases"] or properties[property_name].scaled() or {"harness": 1.0}
         whole = sum(phases.values()) or 1.0

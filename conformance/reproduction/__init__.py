@@ -1,7 +1,7 @@
 """Snippets: standalone scripts that reproduce a failure with torch and the backend only, on a shrunk sample.
 
-``conformance repro`` checks a result in a separate process (:mod:`guarded_run`) and passes its first failure
-on:
+``conformance repro`` checks a result in a separate process (:mod:`guarded_run`). Its first failure then
+passes through these modules:
 
 * :mod:`rerun` runs the result again, with other samples if requested (``Trial``).
 * :mod:`shrinking` tries smaller samples and returns the smallest one with the same failure (``Shrunk``).
@@ -14,9 +14,9 @@ on:
   :mod:`rename_definitions` renames them for the single file. :mod:`snippet_runtime` replaces suite code by
   shorter definitions, with the values that :mod:`snippet_data` computes. :mod:`literals` writes values as
   source text.
-* :mod:`script` assembles either form without :mod:`dead_code`, and runs it in a process that cannot import
-  the suite. :mod:`snippet` does these steps and returns the first form that reproduces the failure
-  (``Snippet``).
+* :mod:`script` assembles either form and runs it in a process that cannot import the suite. :mod:`dead_code`
+  removes unneeded statements. :mod:`snippet` does these steps and returns the first form that reproduces the
+  failure (``Snippet``).
 
 If the device terminates the process, :mod:`crash_snippet` runs the check again and writes the snippet of each
 call to disk before the call.

@@ -22,8 +22,9 @@ from conformance.samples.operators import Sample
 
 @dataclasses.dataclass
 class RecordedCall:
-    """A call of ``form`` on a copy of ``source``. If ``info``, the operator's OpInfo, is set, its gradients
-    were computed.
+    """A call of the function ``form`` on a copy of the sample ``source``.
+
+    If the call's gradients were computed, ``info`` is the operator's OpInfo; otherwise it is None.
     """
 
     form: Any
@@ -37,8 +38,10 @@ class RecordedCall:
 
 @dataclasses.dataclass
 class Comparison:
-    """The comparison that failed. ``part`` is the index of the leaf in the call's value, or with ``written``
-    in its arguments.
+    """The comparison that failed.
+
+    ``part`` is the index of the compared leaf in the return value of the call, or in its arguments if
+    ``written`` is true.
     """
 
     call: RecordedCall
@@ -50,7 +53,7 @@ class Comparison:
 
 
 class CallRecorder:
-    """Records the calls of one run in a known form, and the first failure with the wanted signature."""
+    """Records the calls that a check makes on the device, and the first failure with the wanted signature."""
 
     def __init__(self, wanted_signature: str = "") -> None:
         self.wanted_signature = wanted_signature
@@ -66,7 +69,9 @@ class CallRecorder:
         return copy
 
     def call(self, form: Any, copy: Sample, *, grad: bool = False, info: Any = None) -> RecordedCall | None:
-        """Record a call on a copy. Return None if it has an argument (out=) that the sample does not have."""
+        """Record a call on a copied sample. Return None if the copy has an argument (out=) that the sample
+        lacks.
+        """
         source_samples = [
             self._sources[id(tensor)][1] for tensor in copy.tensors() if id(tensor) in self._sources
         ]
@@ -145,7 +150,9 @@ class CallRecorder:
         return failure_signature(recorder.result().failures[-1]) == self.wanted_signature
 
     def _comparison_of(self, tensor: Any) -> Comparison | None:
-        """Return the comparison for the call that a value belongs to, or None."""
+        """Return a comparison with the recorded call that returned or wrote ``tensor``, or None if no call
+        did.
+        """
         for call in reversed(self.calls):
             for written, tree in ((False, call.value), (True, call.copy.arguments)):
                 for part, leaf in enumerate(trees.leaves(tree)):

@@ -23,8 +23,8 @@ from conformance.subjects.torch_databases import find, operator_name
 def write_call_snippet(trial: Trial, comparison: Comparison, *, advice: str) -> Script:
     """Return the script of a failed comparison.
 
-    Raise :class:`~conformance.reproduction.module_ast.Unwritable` if it is not the comparison of a single
-    call, or if some value has no source text.
+    Raise :class:`~conformance.reproduction.module_ast.Unwritable` if the failed check needs more than a
+    single call, or if a value cannot be written as source text.
     """
     collector = Collector(REPLACED)
     collector.reserve((snippet_call_checks.__name__, "DEVICE"), "DEVICE")
@@ -72,8 +72,8 @@ def _allowed_text(allowed: torch.Tensor) -> str:
 
 
 def _largest_finite(comparison: Comparison) -> str:
-    """Return the text of the largest number of the compared value's dtype. Beyond it, infinity is
-    accepted.
+    """Return the text of the largest finite number of the compared value's dtype. The check accepts infinity
+    for larger expected values.
     """
     call = comparison.call
     tree = call.copy.arguments if comparison.written else call.value
@@ -125,8 +125,9 @@ def _leaf_expression(value: Any, part: int, name: str = "result") -> str:
 
 
 def _gradient_body(writer: Writer, comparison: Comparison, function: str, arguments: list[str]) -> str:
-    """Return the body for gradients, as :func:`conformance.properties.operators._gradients.differentiate`
-    computes them.
+    """Return the body of ``call`` if the comparison concerns a gradient.
+
+    It computes the gradient as :func:`conformance.properties.operators._gradients.differentiate` does.
     """
     call, source = comparison.call, comparison.call.source
     wrapper = getattr(call.info, "gradcheck_wrapper", None)

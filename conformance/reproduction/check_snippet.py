@@ -10,7 +10,7 @@ from conformance.plan import capability_requirements
 from conformance.reproduction import script
 from conformance.reproduction.inline_source import Collector
 from conformance.reproduction.literals import Writer
-from conformance.reproduction.module_ast import Place, inlined
+from conformance.reproduction.module_ast import Place, is_inlined_module
 from conformance.reproduction.rerun import Trial
 from conformance.reproduction.script import REPLACED, Script
 from conformance.reproduction.snippet_data import STANDINS, SnippetData
@@ -40,10 +40,12 @@ recorder.finish()"""
 
 
 def write_check_snippet(trial: Trial, *, advice: str, only: int | None = None, rules: bool = True) -> Script:
-    """Return the script of a result for the current sample sets. ``only`` selects a single error input.
+    """Return a script that runs the whole check of a result on the current sample sets.
 
-    With ``rules=False`` the check is not run to find its tolerances, and the tolerances of the subject are
-    used.
+    ``only`` is the index of the only error input that the script uses.
+
+    If ``rules`` is true, the check runs once to record the tolerance rules that it uses. Otherwise the script
+    contains the rules of the subject.
 
     Raise :class:`~conformance.reproduction.module_ast.Unwritable` if some value has no source text.
     """
@@ -58,7 +60,7 @@ class _CheckSnippet:
             name.split(".")[0] for name in (trial.entry.check.__module__, type(trial.subject).__module__)
         }
         self.collector = Collector(
-            REPLACED, self.values, lambda module: inlined(module) or module.split(".")[0] in roots
+            REPLACED, self.values, lambda module: is_inlined_module(module) or module.split(".")[0] in roots
         )
         self.collector.reserve((STANDINS, "SUBJECT"), "SUBJECT")
         self.writer = Writer(self.collector)
@@ -76,14 +78,14 @@ class _CheckSnippet:
             f"{require('conformance.framework.recorder', 'Recorder')}"
             f"({identity}, seed={trial.run_seed}, about_emptiness={trial.entry.about_emptiness})"
         )
-        check = self._check()
+        check = self._check_call_text()
         seeded = f"{require('conformance.device.process_state', 'seed')}({trial.run_seed}, target)"
         rehearsal = _REHEARSAL.format(seeded=seeded, rehearsed=check.replace("recorder", recorder))
         target = self.writer.instance(trial.target, device="str(DEVICE)", module="None")
         kind = require("conformance.model.verdicts", "Kind")
         self._write_data()
         main = _MAIN.format(
-            subject=self._subject(),
+            subject=self._subject_text(),
             target=target,
             recorder=recorder,
             rehearsal=rehearsal if trial.target.rehearses else "",
@@ -99,7 +101,7 @@ class _CheckSnippet:
         return script.write_script(trial, self.collector, statements, main, form=form, advice=advice)
 
     def _write_data(self) -> None:
-        """Write the values that the code requests. Their code may request further data."""
+        """Write the data that the code requests. The expressions of the data may request further data."""
         while waiting := [
             definition for definition in self.collector.requested_data if definition not in self.data
         ]:
@@ -110,8 +112,8 @@ class _CheckSnippet:
                     f"{self.collector.requested_data[definition]} = {self.writer.write(value)}"
                 )
 
-    def _check(self) -> str:
-        """Return the call of the check."""
+    def _check_call_text(self) -> str:
+        """Return the text of the call that runs the check."""
         from conformance.behaviours.behaviour import BEHAVIOURS
 
         behaviour = BEHAVIOURS.get(self.trial.entry.name)
@@ -121,11 +123,12 @@ class _CheckSnippet:
         check = self.collector.require("conformance.behaviours.behaviour", "check_behaviour")
         return f"{check}({behaviour_text}, target, recorder)"
 
-    def _subject(self) -> str:
-        """Return the text of the subject. Its OpInfo is cut to the attributes that the code reads."""
+    def _subject_text(self) -> str:
+        """Return the expression of the subject. Its OpInfo has only the attributes that the code reads."""
         subject, info = self.trial.subject, "None"
         if getattr(subject, "info", None) is not None:
-            # Twice, because the subject's own functions, once written, read further attributes.
+            # The second iteration includes attributes that the functions of the subject read, which the first
+            # one wrote.
             for _ in range(2):
                 text = [self.collector.text(), *self.data.values(), *self.writer.statements]
                 self.writer.attributes = _attributes_read("\n".join(text)) - {"info", "kind"}
@@ -136,8 +139,9 @@ class _CheckSnippet:
 
 
 def _attributes_read(text: str) -> set[str]:
-    """Return every attribute and every identifier string in a source text: the names that its code may read
-    of an object.
+    """Return the attribute names that the code of a source text may read.
+
+    They are the attributes in the text, and all strings that are identifiers (for ``getattr``).
     """
     names: set[str] = set()
     for node in ast.walk(ast.parse(text)):

@@ -1,4 +1,4 @@
-"""Write snippets of calls that terminate the process: each is on disk before the call."""
+"""Write the snippet of a call that terminates the process. Each call's snippet is on disk before the call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ADVICE = "Terminates the process, or hangs, while the failure exists. Exits wit
 
 
 def make_samples(trial: Trial) -> None:
-    """Make the samples that a check may use, without running it."""
+    """Create and cache the samples that the check of a trial may use, without running the check."""
     dtype, subject = getattr(torch, trial.id.dtype, None), trial.subject
     if not isinstance(dtype, torch.dtype):
         return

@@ -1,4 +1,4 @@
-"""Select the statements that a script needs."""
+"""Remove the statements and methods that a script does not need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 
-from conformance.reproduction.module_ast import bound_by
+from conformance.reproduction.module_ast import names_bound_by
 
 #: Temporary names of collected definitions.
 COLLECTED = re.compile(r"\b_q\d+q_\w+")
@@ -18,40 +18,44 @@ def needed_statements(statements: Sequence[ast.stmt], main: str) -> list[ast.stm
     A class keeps all methods if a base class is not in the script, because the base may call them.
     """
     classes = {node.name for node in statements if isinstance(node, ast.ClassDef)}
-    used = _used(ast.parse(main))
+    used = _used_names(ast.parse(main))
     waiting: list[ast.AST] = list(statements)
     needed_nodes: set[ast.AST] = set()
     while True:
-        reached = [node for node in waiting if used.intersection(_names(node)) or not _names(node)]
+        reached = [
+            node for node in waiting if used.intersection(_bound_names(node)) or not _bound_names(node)
+        ]
         if not reached:
             break
         for node in reached:
             waiting.remove(node)
             needed_nodes.add(node)
-            methods = _methods(node, classes)
+            methods = _removable_methods(node, classes)
             waiting.extend(methods)
-            used |= _used(node, set(methods))
+            used |= _used_names(node, set(methods))
     for node in needed_nodes:
         if isinstance(node, ast.ClassDef):
-            dropped = set(_methods(node, classes)) - needed_nodes
+            dropped = set(_removable_methods(node, classes)) - needed_nodes
             node.body = [part for part in node.body if part not in dropped] or [ast.Pass()]
     return [node for node in statements if node in needed_nodes]
 
 
-def _names(node: ast.AST) -> list[str]:
-    return bound_by(node) if isinstance(node, ast.stmt) else []
+def _bound_names(node: ast.AST) -> list[str]:
+    return names_bound_by(node) if isinstance(node, ast.stmt) else []
 
 
-def _methods(node: ast.AST, classes: set[str]) -> list[ast.AST]:
-    """Return the methods of a class that are needed only if an attribute with their name is read."""
+def _removable_methods(node: ast.AST, classes: set[str]) -> list[ast.AST]:
+    """Return the methods of a class that can be removed if no code reads an attribute with their name."""
     if not isinstance(node, ast.ClassDef) or not {ast.unparse(base) for base in node.bases} <= classes:
         return []
     return [part for part in node.body if isinstance(part, ast.FunctionDef) and part.name[:2] != "__"]
 
 
-def _used(node: ast.AST, without: set[ast.AST] = frozenset()) -> set[str]:  # type: ignore[assignment]
-    """Return the collected names in a node, its attributes, and the words in its strings, which getattr may
-    read.
+def _used_names(node: ast.AST, without: set[ast.AST] = frozenset()) -> set[str]:  # type: ignore[assignment]
+    """Return the names that a node may use.
+
+    They are its collected names, the attributes that it reads, and the words in its strings (for
+    ``getattr``).
     """
     used: set[str] = set()
     waiting = [node]

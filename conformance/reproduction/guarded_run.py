@@ -1,4 +1,6 @@
-"""A process for what a device may take down, watched from one that never touches it."""
+"""Run work that may crash or hang in a child process. The parent process watches it and never uses the
+device.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,14 @@ from tempfile import TemporaryDirectory
 from conformance.errors import UsageError
 from conformance.process_control.child import Child, ChildEnd, How
 from conformance.process_control.parent_link import ParentLink
-from conformance.process_control.supervisor import watch
+from conformance.process_control.supervisor import wait_for_end
 
 
 class Watch:
-    """The watched process's link to the one that watches; ``again`` says that it died before.
+    """The link of the child process to its parent.
 
-    ``trace`` is the file into which it writes, before each call on the device, the snippet of that call.
+    ``again`` is true in the second run, if the first child crashed or timed out. The second child then writes
+    a snippet of each call on the device to the file ``trace`` before the call.
     """
 
     def __init__(self, link: ParentLink | None, *, again: bool = False, trace: Path | None = None) -> None:
@@ -27,70 +30,74 @@ class Watch:
         self.trace = trace
         self._link = link
 
-    def checked(self) -> None:
-        """Report that the result is there; from now on nothing is timed."""
+    def report_checked(self) -> None:
+        """Tell the parent that the result was checked and printed. The time limit ends here."""
         if self._link is not None:
             self._link.send(b"checked")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """The end of the watched process, and whether the result was ``checked`` before."""
+    """The end of a child process. ``checked`` is true if the child had reported its result before."""
 
     end: ChildEnd
     checked: bool
 
-    def words(self, timeout: float) -> str:
-        """Return in words how the process died."""
-        when = "after that" if self.checked else "before the end of the result"
+    def description(self, timeout: float) -> str:
+        """Return a description of the end of the process, such as ``died of SIGSEGV before the result``."""
+        when = "after the result" if self.checked else "before the result"
         if self.end.how is How.TIMED_OUT:
-            return f"had to be ended after {timeout:.0f} s, {when}"
+            return f"was stopped after {timeout:.0f} s, {when}"
         if self.end.how is How.CRASHED:
             return f"died of {self.end.signal} {when}"
-        return f"closed its files and had to be ended {when}"
+        return f"closed its connection and was stopped {when}"
 
 
-def guarded(work: Callable[[Watch], int], timeout: float, snippet: Path | None = None) -> int:
-    """The exit code of ``work``, done in a child process if this one has not loaded torch yet.
+def run_guarded(work: Callable[[Watch], int], timeout: float, snippet: Path | None = None) -> int:
+    """Run ``work`` in a child process and return its exit code.
 
-    If the child dies of a signal or takes longer than ``timeout`` seconds for its result, it is done once
-    more with every call written down, and the snippet of the last one is shown, and written to ``snippet``.
+    If torch is already loaded in this process, ``work`` runs in this process.
+
+    If the child dies of a signal, or needs more than ``timeout`` seconds for its result, a second child runs
+    ``work`` again and writes a snippet of each call to disk before the call. The snippet of the last call is
+    printed, and written to the file ``snippet`` if it is set.
     """
     if "torch" in sys.modules or not hasattr(os, "fork"):
         return work(Watch(None))
-    run = _child(work, timeout)
+    run = _run_in_child(work, timeout)
     if run.end.how is How.EXITED:
         return run.end.code
-    print(f"the process {run.words(timeout)}")
+    print(f"the process {run.description(timeout)}")
     if run.checked:
         print(
-            "the result itself is above; shrinking took the process down, so give --no-shrink for a snippet"
+            "the result is printed above; shrinking its sample crashed the process. Use --no-shrink to get a "
+            "snippet"
         )
         return 1
     with TemporaryDirectory() as folder:
         trace = Path(folder) / "snippet.py"
-        run = _child(work, timeout, trace=trace)
+        run = _run_in_child(work, timeout, trace=trace)
         if run.end.how is How.EXITED or not trace.exists():
-            print("no snippet: done again call by call, it did not happen, or not in a call of its own")
+            print("no snippet: the second run did not fail, or not in a call that a snippet can repeat")
         else:
-            death = run.words(timeout)
-            print(f"done again call by call, the process {death}; not shrunk, each try would take a process")
+            death = run.description(timeout)
+            print(f"in the second run, the process {death}; the snippet is its last call, not shrunk")
             if snippet is not None:
                 snippet.write_text(trace.read_text())
                 print(f"snippet: {snippet}")
             print("----- snippet -----")
             print(trace.read_text().rstrip())
             print("----- end of snippet -----")
-            print("It needs torch and the backend only. Save it and run it with python: it ends the same")
-            print("way while the failure is there, and exits with 0 once it is gone.")
+            print("It needs only torch and the backend. Save it and run it with python: it crashes or hangs")
+            print("while the failure exists, and exits with 0 once it is fixed.")
     return 1
 
 
-def _child(work: Callable[[Watch], int], timeout: float, trace: Path | None = None) -> _Run:
-    """Do the work in a child process, in ``timeout`` seconds until the result is checked."""
+def _run_in_child(work: Callable[[Watch], int], timeout: float, trace: Path | None = None) -> _Run:
+    """Run ``work`` in a child process. It must report its result within ``timeout`` seconds."""
 
     def child_side(link: ParentLink) -> int:
-        return _exit_code(work, Watch(link, again=trace is not None, trace=trace))
+        return _exit_code_of(work, Watch(link, again=trace is not None, trace=trace))
 
     with Child.fork(child_side) as child:
         message = child.receive(timeout)
@@ -98,12 +105,12 @@ def _child(work: Callable[[Watch], int], timeout: float, trace: Path | None = No
             return _Run(child.stop(How.TIMED_OUT), checked=False)
         if isinstance(message, ChildEnd):
             return _Run(message, checked=False)
-        child.disconnect()  # from now on nothing is expected
-        return _Run(watch(child), checked=True)
+        child.disconnect()  # the child sends no further message
+        return _Run(wait_for_end(child), checked=True)
 
 
-def _exit_code(work: Callable[[Watch], int], side: Watch) -> int:
-    """Do the work and return its exit code, with a message for an error."""
+def _exit_code_of(work: Callable[[Watch], int], side: Watch) -> int:
+    """Run ``work`` and return its exit code. Print a message if it raises an exception."""
     try:
         return work(side)
     except UsageError as error:

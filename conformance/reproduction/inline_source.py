@@ -21,11 +21,11 @@ from conformance.reproduction.module_ast import (
     Import,
     Place,
     Unwritable,
-    bindings,
-    bound_by,
-    imported,
-    inlined,
+    import_of_name,
+    is_inlined_module,
     is_module,
+    names_bound_by,
+    statements_by_name,
     tree_of,
 )
 from conformance.reproduction.rename_definitions import Rewriter
@@ -34,15 +34,15 @@ from conformance.reproduction.rename_definitions import Rewriter
 class Collector:
     """The requested definitions, each after the definitions that it needs.
 
-    ``replaced`` maps definitions to their replacements. ``data`` are definitions whose values the caller
-    writes: ``wanted`` collects the names of the requested ones.
+    ``replaced`` maps definitions to their replacements. ``data`` contains definitions whose values the caller
+    writes; ``requested_data`` maps each of them that the code uses to its name.
     """
 
     def __init__(
         self,
         replaced: Mapping[Place, Place] | None = None,
         data: Collection[Place] = (),
-        is_inlined: Callable[[str], bool] = inlined,
+        is_inlined: Callable[[str], bool] = is_inlined_module,
     ) -> None:
         self.replaced = replaced or {}
         self.data = data
@@ -106,11 +106,11 @@ class Collector:
         if definition in self.data:
             self._names[definition] = self.requested_data[definition] = self.unique_name(name)
             return self._names[definition]
-        node = bindings(module).get(name)
+        node = statements_by_name(module).get(name)
         if node is None and not is_module(f"{module}.{name}"):
             raise Unwritable(f"{module} has no definition {name}")
         if isinstance(node, Import):
-            source, attribute, statement = imported(node, module, name)
+            source, attribute, statement = import_of_name(node, module, name)
             if not self.is_inlined(source):
                 self.imports.add(statement)
                 return name
@@ -121,7 +121,7 @@ class Collector:
             raise Unwritable(f"module {name} of {module} is used as a value")
         if isinstance(node, ast.AnnAssign) and node.value is None:
             raise Unwritable(f"{name} of {module} has no value")
-        for bound in bound_by(node):
+        for bound in names_bound_by(node):
             self._names[(module, bound)] = self.unique_name(bound)
         rewritten = copy.deepcopy(node)
         if isinstance(rewritten, (ast.FunctionDef, ast.ClassDef)):
@@ -135,11 +135,11 @@ class Collector:
         closure's variables.
         """
         module, code = function.__module__, function.__code__
-        if isinstance(bindings(module).get(function.__qualname__), ast.FunctionDef):
+        if isinstance(statements_by_name(module).get(function.__qualname__), ast.FunctionDef):
             return self.require(module, function.__qualname__)
         if function in self._names:
             return self._names[function]
-        node: Any = copy.deepcopy(_definition(module, code))
+        node: Any = copy.deepcopy(_function_node(module, code))
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
         values = {name: literal(cell.cell_contents) for name, cell in cells}
         own = getattr(node, "name", "function")
@@ -170,12 +170,12 @@ def text_of(statements: Iterable[ast.stmt]) -> str:
     return re.sub(r"\n{4,}", "\n\n\n", "\n".join(parts)).strip("\n")
 
 
-def _definition(module: str, code: Any) -> ast.Lambda | ast.FunctionDef:
-    """Return the lambda or inner function from which a code object was compiled."""
+def _function_node(module: str, code: Any) -> ast.Lambda | ast.FunctionDef:
+    """Return the syntax tree of the lambda or inner function from which a code object was compiled."""
     nodes = [
         node
-        for node in _functions(module).get(code.co_firstlineno, ())
-        if (_is_lambda(node, code) if isinstance(node, ast.Lambda) else node.name == code.co_name)
+        for node in _functions_by_line(module).get(code.co_firstlineno, ())
+        if (_may_belong_to_lambda(node, code) if isinstance(node, ast.Lambda) else node.name == code.co_name)
     ]
     if len(nodes) != 1:
         count_text = "more than one" if nodes else "no"
@@ -186,9 +186,9 @@ def _definition(module: str, code: Any) -> ast.Lambda | ast.FunctionDef:
 
 
 @functools.cache
-def _functions(module: str) -> Mapping[int, list[ast.Lambda | ast.FunctionDef]]:
-    """Return the functions of a module by the lines at which their code may begin: of a decorator or of the
-    function.
+def _functions_by_line(module: str) -> Mapping[int, list[ast.Lambda | ast.FunctionDef]]:
+    """Return the functions of a module by first line. A decorated function is listed under the line of each
+    decorator and of ``def``, because ``co_firstlineno`` may be any of them.
     """
     functions: dict[int, list[ast.Lambda | ast.FunctionDef]] = {}
     for node in ast.walk(tree_of(module)):
@@ -198,9 +198,10 @@ def _functions(module: str) -> Mapping[int, list[ast.Lambda | ast.FunctionDef]]:
     return functions
 
 
-def _is_lambda(node: ast.Lambda, code: Any) -> bool:
-    """Return whether a code object may belong to a lambda: the arguments are equal, and from Python 3.11 on
-    the positions too.
+def _may_belong_to_lambda(node: ast.Lambda, code: Any) -> bool:
+    """Return whether a code object may belong to a lambda.
+
+    The argument names must be equal. From Python 3.11 on, the positions in the source must be equal too.
     """
     names = [part.arg for part in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
     count = code.co_argcount + code.co_kwonlyargcount

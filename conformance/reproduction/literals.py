@@ -1,4 +1,6 @@
-"""Write values as source text: tensors with their memory, trees, dtypes, functions and plain objects."""
+"""Write values as Python expressions: tensors with their memory, containers, dtypes, functions, plain
+objects.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,13 @@ LARGEST = 1 << 24
 
 _BY_ROW = (torch.sparse_csr, torch.sparse_bsr)
 _BY_COLUMN = (torch.sparse_csc, torch.sparse_bsc)
-#: Dtypes that torch.tensor cannot make from numbers, with a dtype that represents all their values.
+#: Dtypes that ``torch.tensor`` cannot create from numbers, each with a dtype that represents all its values.
 _THROUGH: dict[torch.dtype, torch.dtype] = {torch.complex32: torch.complex64} | {
     getattr(torch, name): torch.float32
     for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
     if hasattr(torch, name)
 }
-#: Namespaces whose public names are used for functions.
+#: Namespaces in which the public name of a function is looked up.
 _NAMED: dict[str, Any] = {
     "": builtins, "torch": torch, "torch.nn.functional": torch.nn.functional, "torch.Tensor": torch.Tensor,
     "torch.linalg": torch.linalg, "torch.fft": torch.fft, "torch.special": torch.special,
@@ -45,8 +47,8 @@ _NAMED: dict[str, Any] = {
 
 
 class Writer:
-    """Writes values as expressions. Statements that must precede them (shared memory, definitions) are added
-    to ``statements`` and to the collector.
+    """Writes values as expressions. Statements that must precede an expression are added to ``statements``
+    (shared memory) and to the collector (definitions).
 
     ``device`` is the name of the variable with the device on which all memory is allocated. By default, each
     tensor's own device is used.
@@ -64,8 +66,8 @@ class Writer:
         self._alive: list[Any] = []
 
     def share(self, tree: Any) -> None:
-        """Register the tensors that will be written, so that tensors over one storage stay over one
-        storage.
+        """Register the tensors that will be written, so that tensors that share a storage also share it in
+        the written code.
         """
         for leaf in trees.leaves(tree):
             if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
@@ -75,7 +77,7 @@ class Writer:
                 self._views.setdefault(leaf.untyped_storage()._cdata, set()).add(id(leaf))
 
     def write(self, value: Any) -> str:
-        """Return the expression of a value. Raise :class:`Unwritable` if there is none."""
+        """Return the expression of a value. Raise :class:`Unwritable` if the value cannot be written."""
         if self.device and isinstance(value, (str, torch.device)) and str(value) == "cpu":
             return self.device
         match value:
@@ -123,7 +125,7 @@ class Writer:
             return self._tensors[id(tensor)]
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.is_quantized or tensor.is_nested:
             raise Unwritable(f"a tensor of type {type(tensor).__name__} has no literal here")
-        text = self._plain(tensor)
+        text = self._tensor_expression(tensor)
         if isinstance(tensor, torch.nn.Parameter):
             text = f"torch.nn.Parameter({text}, requires_grad={tensor.requires_grad})"
         elif tensor.requires_grad:
@@ -133,14 +135,14 @@ class Writer:
         self.statements.append(f"{name} = {text}")
         return name
 
-    def _plain(self, tensor: torch.Tensor) -> str:
+    def _tensor_expression(self, tensor: torch.Tensor) -> str:
         detached, shape = tensor.detach(), tuple(tensor.shape)
         if tensor.device.type == "meta":
             return f"torch.empty_strided({shape}, {detached.stride()}, dtype={tensor.dtype}, device='meta')"
         if tensor.device.type != "cpu":
-            return f"{self._plain(detached.cpu())}.to(DEVICE)"
+            return f"{self._tensor_expression(detached.cpu())}.to(DEVICE)"
         if tensor.layout is torch.sparse_coo:
-            parts = ", ".join(map(self._plain, (detached._indices(), detached._values())))
+            parts = ", ".join(map(self._tensor_expression, (detached._indices(), detached._values())))
             options = f"is_coalesced={detached.is_coalesced()}, check_invariants=False"
             return f"torch.sparse_coo_tensor({parts}, {shape}, {options})"
         if tensor.layout in _BY_ROW + _BY_COLUMN:
@@ -149,7 +151,7 @@ class Writer:
                 if tensor.layout in _BY_ROW
                 else (detached.ccol_indices(), detached.row_indices())
             )
-            parts = ", ".join(map(self._plain, (*indices, detached.values())))
+            parts = ", ".join(map(self._tensor_expression, (*indices, detached.values())))
             options = f"layout={tensor.layout}, check_invariants=False"
             return f"torch.sparse_compressed_tensor({parts}, {shape}, {options})"
         if tensor.layout is not torch.strided:
@@ -244,8 +246,9 @@ class Writer:
         return f"{name}({', '.join(arguments)})"
 
     def record(self, value: Any, attributes: Iterable[str]) -> str:
-        """Return the expression of an object of a class with the same name, with the attributes that have a
-        text.
+        """Return the expression of an object that replaces ``value``.
+
+        Its class has the same name, and it has the listed attributes whose values can be written.
         """
         arguments: list[str] = []
         for name in sorted(attributes):
@@ -300,7 +303,7 @@ def _number_literal(value: Any) -> str:
 
 
 @functools.cache
-def _names() -> dict[int, tuple[str, Any]]:
+def _public_names_by_id() -> dict[int, tuple[str, Any]]:
     names: dict[int, tuple[str, Any]] = {}
     for prefix, namespace in _NAMED.items():
         for name in dir(namespace):
@@ -316,7 +319,7 @@ def _names() -> dict[int, tuple[str, Any]]:
 
 def _public_name(value: Any) -> str | None:
     """Return the public name of a function or class of torch or of the builtins, or None."""
-    name, named = _names().get(id(value), ("", None))
+    name, named = _public_names_by_id().get(id(value), ("", None))
     if name and named is value:
         return name
     value_name = getattr(value, "__name__", None)

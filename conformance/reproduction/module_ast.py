@@ -13,11 +13,13 @@ Import = (ast.Import, ast.ImportFrom)
 
 
 class Unwritable(Exception):
-    """A value or definition has no form as source text."""
+    """A value or a definition cannot be written as source text."""
 
 
-def inlined(module: str) -> bool:
-    """Return whether definitions of a module are copied: modules of the suite, and torch's own for tests."""
+def is_inlined_module(module: str) -> bool:
+    """Return whether snippets copy definitions of a module: a module of the suite, or of torch's testing
+    package.
+    """
     return module.split(".")[0] == "conformance" or module.startswith("torch.testing._internal")
 
 
@@ -41,7 +43,7 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield node
 
 
-def bound_by(node: ast.stmt) -> list[str]:
+def names_bound_by(node: ast.stmt) -> list[str]:
     """Return the names that a top-level statement binds."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return [node.name]
@@ -52,13 +54,14 @@ def bound_by(node: ast.stmt) -> list[str]:
 
 
 @functools.cache
-def bindings(module: str) -> Mapping[str, ast.stmt]:
-    """Return the statements that bind the top-level names of a module: the last one for definitions, the
-    first one for values.
+def statements_by_name(module: str) -> Mapping[str, ast.stmt]:
+    """Return the statement that binds each top-level name of a module.
+
+    If several statements bind a name, it is the last definition (function or class), or the first assignment.
     """
     statements: dict[str, ast.stmt] = {}
     for node in _statements(tree_of(module).body):
-        for name in bound_by(node):
+        for name in names_bound_by(node):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef, *Import)) or name not in statements:
                 statements[name] = node
     return statements
@@ -73,16 +76,16 @@ def is_module(name: str) -> bool:
         return False
 
 
-def source_of(node: ast.ImportFrom, module: str) -> str:
+def imported_module_name(node: ast.ImportFrom, module: str) -> str:
     """Return the full name of the module from which a statement in ``module`` imports."""
     package = module.rsplit(".", node.level)[0] if node.level else None
     return importlib.util.resolve_name("." * bool(node.level) + (node.module or ""), package)
 
 
-def imported(node: ast.Import | ast.ImportFrom, module: str, name: str) -> tuple[str, str | None, str]:
+def import_of_name(node: ast.Import | ast.ImportFrom, module: str, name: str) -> tuple[str, str | None, str]:
     """Return (module, its attribute or None, statement) of the import that binds ``name`` in ``module``."""
     alias = next(alias for alias in node.names if name in (alias.asname, alias.name.split(".")[0]))
     if isinstance(node, ast.Import):
         return alias.name if alias.asname else name, None, ast.unparse(ast.Import([alias]))
-    source = source_of(node, module)
+    source = imported_module_name(node, module)
     return source, alias.name, ast.unparse(ast.ImportFrom(source, [alias], 0))

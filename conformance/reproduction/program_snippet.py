@@ -1,5 +1,5 @@
-"""Write the snippet of a random program: a function that runs on the device in the mode of the result, and on
-the CPU.
+"""Write the snippet of a random program. It runs the program on the device in the mode of the result and on
+the CPU, and compares them.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def write_program_snippet(trial: Trial, program: Program, *, advice: str) -> Scr
     marks = program.marks() if trial.entry.modes == ("lazy",) else ()
     lines = [*program.step_lines(marks), f"return [{', '.join(program.names)}]"]
     hook_name = {"lazy": "mark_step", "graph": "graph"}.get(target.mode, "")
-    imported, hook = _hook(target, hook_name) if hook_name else ("", "")
+    imported, hook = _hook_expression(target, hook_name) if hook_name else ("", "")
     body = "\n".join(lines).replace("mark_step()", f"{hook}()")
     compile_arguments = f"backend={target.compile_backend!r}"
     if target.compile_options:
@@ -87,7 +87,7 @@ def write_program_snippet(trial: Trial, program: Program, *, advice: str) -> Scr
         "graph": lambda: _REPLAYED.format(graph=hook),
     }[target.mode]()
     main = imported + _MAIN.format(
-        inputs=_inputs(program, {"compile": 2, "graph": 3}.get(target.mode, 1)),
+        inputs=_inputs_text(program, {"compile": 2, "graph": 3}.get(target.mode, 1)),
         names=", ".join(program.names[: len(program.input_specs)]),
         body=textwrap.indent(body, "    "),
         check=collector.require(program_checks.__name__, "check_registers"),
@@ -98,7 +98,7 @@ def write_program_snippet(trial: Trial, program: Program, *, advice: str) -> Scr
     )
 
 
-def _inputs(program: Program, turns: int) -> str:
+def _inputs_text(program: Program, turns: int) -> str:
     """Return the input tensors of each turn, as a list of lists."""
     rows = [
         ", ".join(f"torch.tensor({x.tolist()}, dtype={x.dtype})" for x in program.inputs(turn))
@@ -107,7 +107,7 @@ def _inputs(program: Program, turns: int) -> str:
     return "[" + ", ".join(f"[{row}]" for row in rows) + "]"
 
 
-def _hook(target: Target, hook_name: str) -> tuple[str, str]:
+def _hook_expression(target: Target, hook_name: str) -> tuple[str, str]:
     """Return the import that a hook of the target file needs, and the expression for the hook."""
     if hook_name not in target.hooks:
         if hook_name == "graph":

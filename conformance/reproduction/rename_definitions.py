@@ -1,5 +1,5 @@
-"""Rewrite definitions for another file: replace the names of other definitions by their names in
-that file.
+"""Rewrite the syntax tree of a definition for a snippet: names of other definitions become their names in the
+snippet.
 """
 
 from __future__ import annotations
@@ -9,7 +9,13 @@ import re
 from collections.abc import Collection
 from typing import Any, Protocol
 
-from conformance.reproduction.module_ast import Import, bindings, imported, is_module, source_of
+from conformance.reproduction.module_ast import (
+    Import,
+    import_of_name,
+    imported_module_name,
+    is_module,
+    statements_by_name,
+)
 
 _SCOPES = (
     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda,
@@ -28,7 +34,9 @@ class Names(Protocol):
 
 
 class Rewriter(ast.NodeTransformer):
-    """Replaces the names of a module by the names in the new file. ``local`` names are bound around the node.
+    """Replaces the top-level names of a module by their names in the new file.
+
+    ``local`` names are bound by an enclosing scope and are not replaced.
 
     Docstrings, annotations and the decorators that register a definition with the suite are removed.
     """
@@ -44,7 +52,7 @@ class Rewriter(ast.NodeTransformer):
     def _binding(self, name: str) -> ast.stmt | None:
         """Return the top-level statement that binds a name, or None if an inner scope hides it."""
         hidden = any(name in scope for scope in self.scopes)
-        return None if hidden else bindings(self.module).get(name)
+        return None if hidden else statements_by_name(self.module).get(name)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         """Replace a name of the module. Names that a class body binds are not replaced."""
@@ -55,20 +63,20 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """Replace ``module.name`` as a whole."""
-        module = self._module(node.value)
+        module = self._denoted_module(node.value)
         if module is None:
             return self.generic_visit(node)
         return ast.Name(self.names.require(module, node.attr), node.ctx)
 
-    def _module(self, node: ast.expr) -> str | None:
+    def _denoted_module(self, node: ast.expr) -> str | None:
         """Return the module of the suite that an expression denotes, or None."""
         if isinstance(node, ast.Attribute):
-            outer = self._module(node.value)
+            outer = self._denoted_module(node.value)
             return f"{outer}.{node.attr}" if outer and is_module(f"{outer}.{node.attr}") else None
         binding = self._binding(node.id) if isinstance(node, ast.Name) else None
         if not isinstance(node, ast.Name) or not isinstance(binding, Import):
             return None
-        source, attribute, _ = imported(binding, self.module, node.id)
+        source, attribute, _ = import_of_name(binding, self.module, node.id)
         full = f"{source}.{attribute}" if attribute else source
         return full if self.names.is_inlined(full) and is_module(full) else None
 
@@ -78,7 +86,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
         """Replace an import from the suite inside a function by assignments."""
-        source = source_of(node, self.module)
+        source = imported_module_name(node, self.module)
         if not self.names.is_inlined(source):
             return node
         return [
@@ -96,7 +104,7 @@ class Rewriter(ast.NodeTransformer):
             for call in node.decorator_list
             if not (isinstance(call, ast.Call) and ast.unparse(call.func) in ("register", "behaviour"))
         ]
-        node.returns = self._annotation(node.returns)
+        node.returns = self._kept_annotation(node.returns)
         node.args = self.visit(node.args)
         _drop_docstring(node)
         in_class, self.in_class = self.in_class, False
@@ -112,7 +120,7 @@ class Rewriter(ast.NodeTransformer):
         return self._visit_scope(node)
 
     def _visit_scope(self, node: Any) -> ast.AST:
-        self.scopes.append(_bound_in(node))
+        self.scopes.append(_names_bound_in(node))
         self.generic_visit(node)
         self.scopes.pop()
         return node  # type: ignore[no-any-return]
@@ -127,14 +135,14 @@ class Rewriter(ast.NodeTransformer):
         self.in_class = in_class
         return node
 
-    def _annotation(self, node: ast.expr | None) -> Any:
+    def _kept_annotation(self, node: ast.expr | None) -> Any:
         # Lab belongs to the suite, and torch never receives a function with a Lab argument.
         is_retained = self.keeps_annotations and node is not None and ast.unparse(node) != "Lab"
         return self.visit(node) if is_retained and node is not None else None
 
     def visit_arg(self, node: ast.arg) -> ast.AST:
         """Drop the annotation of an argument unless torch may read it."""
-        node.annotation = self._annotation(node.annotation)
+        node.annotation = self._kept_annotation(node.annotation)
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
@@ -154,8 +162,8 @@ def _drop_docstring(node: ast.FunctionDef | ast.ClassDef) -> None:
         node.body = node.body[1:] or [ast.Pass()]
 
 
-def _bound_in(scope: ast.AST) -> set[str]:
-    """Return the names that a function, lambda or comprehension binds, without names of inner scopes."""
+def _names_bound_in(scope: ast.AST) -> set[str]:
+    """Return the names that a function, lambda or comprehension binds, without names in inner scopes."""
     names: set[str] = set()
     shared: set[str] = set()
     waiting = list(ast.iter_child_nodes(scope))

@@ -47,7 +47,7 @@ class Trial:
     def run(self) -> Result:
         """Run the check and return the result. Exceptions of the check are failures of kind ``harness``."""
         clear_reference_caches()
-        return self.executor._check(self.entry, self.subject, self.id)
+        return self.executor._run_check(self.entry, self.subject, self.id)
 
     def sets(self) -> dict[Key, list[Any]]:
         """Return the sample sets that the last run used."""
@@ -75,19 +75,21 @@ class Trial:
             }
 
     def on_cpu(self) -> Trial | None:
-        """Return the trial of the same result on the CPU in eager mode, or None if there is none."""
+        """Return the trial of the same result on the CPU in eager mode, or None if the CPU has no such
+        result.
+        """
         target = self.target
         if target.is_cpu or target.mode not in self.entry.modes or target.mode not in ("eager", "lazy"):
             return None
         return Trial(Executor(target.on_cpu()), self.entry, self.subject, self.id)
 
     def holds(self, sets: dict[Key, list[Any]]) -> bool:
-        """Return whether the check finds no failure with these samples."""
+        """Run the check on other samples and return whether it finds no failure."""
         with self.with_sets(sets):
             return not self.run().failures
 
     def fails(self, sets: dict[Key, list[Any]], wanted_signature: str) -> Failure | None:
-        """Return the failure with the wanted signature that the check finds with these samples, or None."""
+        """Run the check on other samples and return its failure with the wanted signature, or None."""
         with self.with_sets(sets):
             result = self.run()
         return next(
@@ -118,12 +120,13 @@ _CACHES: dict[str, tuple[Any, Callable[[Any], list[Any]], Callable[[str, list[An
 
 #: Failure kinds whose messages quote an exception, whose type and text are part of the signature.
 _QUOTING = (Kind.EXCEPTION, Kind.REFUSED, Kind.ERROR_TYPE, Kind.MESSAGE, Kind.HARNESS)
-#: Ends the part of a message that describes the target's result; the expected value follows.
+#: Matches the text between the target's result and the expected value in a message.
 _EXPECTATION = re.compile(r" where |, expected |, but ")
 
 
 def failure_signature(failure: Failure) -> str:
-    """Return the kind of a failure and its message pattern, which are equal for failures of the same cause.
+    """Return the kind of a failure and its message pattern. Failures with the same cause have equal
+    signatures.
 
     Numbers, lists and arguments are removed, because they differ for a smaller sample.
     """

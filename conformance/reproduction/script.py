@@ -107,7 +107,7 @@ def write_script(
         title=title_of(trial),
         statement=trial.entry.statement,
         advice=advice,
-        imports=_imports(collector, trial.target.module, f"{code}\n{main}"),
+        imports=_import_lines(collector, trial.target.module, f"{code}\n{main}"),
         device=trial.target.device,
         code=code,
         main=main,
@@ -115,7 +115,7 @@ def write_script(
     return Script(collector.with_readable_names(text), form)
 
 
-def _imports(collector: Collector, backend: str | None, text: str) -> str:
+def _import_lines(collector: Collector, backend: str | None, text: str) -> str:
     """Return the import lines of a script: the imports that its code uses, and the backend after torch."""
     lines = {f"import {name}" for name in ("base64", "math", "zlib", "contextlib", "io")} | collector.imports
     used = {"import sys", "import torch"}
@@ -132,15 +132,16 @@ def _imports(collector: Collector, backend: str | None, text: str) -> str:
 def run_script(
     text: str, seconds: float = TIMEOUT_SECONDS, arguments: Sequence[str] = ()
 ) -> tuple[int | None, str]:
-    """Run a script in a process that cannot import the suite; return (exit code, output). The exit code is
-    None after a timeout.
+    """Run a script in a process that cannot import the suite, and return its exit code and its output.
+
+    The exit code is None after a timeout.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "snippet.py"
         path.write_text(text)
         command = [sys.executable, "-W", "ignore", "-c", _RUN_WITHOUT_SUITE, str(path), *arguments]
         log = Path(folder) / "log.txt"
-        end = supervisor.run(command, log=log, limit=seconds)
+        end = supervisor.run_command(command, log=log, limit=seconds)
         if end.how is How.TIMED_OUT:
             return None, ""
         return end.code, log.read_text(errors="replace")

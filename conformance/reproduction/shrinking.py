@@ -50,11 +50,11 @@ def shrink_samples(
     budget: float = BUDGET_SECONDS,
     simplify: bool = True,
 ) -> Shrunk:
-    """Return the smallest samples, found within ``budget`` seconds, with which the check fails in the same
-    way.
+    """Return the smallest samples, found within ``budget`` seconds, with which the check still has this
+    failure.
 
-    ``number`` is the index of the first sample to try (default: the failing sample). With ``simplify=False``
-    the sample is only isolated from the others.
+    ``number`` is the index of the first sample to try (default: the failing sample). If ``simplify``
+    is false, the failing sample is only separated from the other samples.
     """
     deadline = time.perf_counter() + budget
     sets = trial.sets()
@@ -80,7 +80,7 @@ def shrink_samples(
 def _single_failing_sample(
     trial: Trial, sets: dict[Key, list[Any]], failure: Failure, number: int | None
 ) -> Shrunk | None:
-    """Return the failure with a single sample in all sets, or None if no single sample fails."""
+    """Return the sample sets reduced to one failing sample, or None if no single sample fails."""
     first = number if number is not None else failure.sample
     for key, members in sets.items():
         order = [sample for sample in members if sample.index == first]
@@ -108,12 +108,14 @@ def _single_failing_sample(
 
 
 def _simplify(trial: Trial, shrunk: Shrunk, deadline: float, simpler: Callable[[Any], Iterator[Any]]) -> None:
-    """Replace the sample by simpler samples as long as one fails in the same way."""
+    """Replace the sample of ``shrunk`` by a simpler sample with the same failure, until none exists or time
+    is up.
+    """
     wanted_signature = failure_signature(shrunk.failure)
     key = next(key for key, members in shrunk.sets.items() if any(x is shrunk.sample for x in members))
     correct = trial.on_cpu()
     if correct is not None and not correct.holds(shrunk.sets):
-        correct = None  # the CPU is no control if it fails too
+        correct = None  # the CPU fails too, so it cannot serve as a control
     waiting = simpler(shrunk.sample)
     while (candidate := next(waiting, None)) is not None:
         if time.perf_counter() >= deadline:
@@ -138,29 +140,29 @@ def simpler_samples(sample: Sample) -> Iterator[Sample]:
     if any(new is not old for new, old in zip((input, *args), (sample.input, *sample.args), strict=True)):
         yield sample.replace(input=input, args=tuple(args))
     for change in itertools.chain(_with_smaller_tensors(sample), _with_simpler_values(sample)):
-        candidate = _changed(sample, change)
+        candidate = _with_changed_leaves(sample, change)
         if candidate is not None:
             yield candidate
 
 
 def _first_tensor_only(tree: Any) -> Any:
-    """Return a list or tuple of tensors cut to its first tensor; other values unchanged."""
+    """Return the first tensor of a list or tuple, as a list or tuple; return other values unchanged."""
     able = type(tree) in (list, tuple) and len(tree) > 1
     return tree[:1] if able and all(isinstance(x, torch.Tensor) for x in tree) else tree
 
 
-def _changed(sample: Sample, change: Change) -> Sample | None:
+def _with_changed_leaves(sample: Sample, change: Change) -> Sample | None:
     """Return the sample with each leaf changed, or None if nothing changed or the change failed."""
     changes: dict[int, Any] = {}
 
-    def leaf(value: Any) -> Any:
+    def change_leaf(value: Any) -> Any:
         if id(value) not in changes:
             changes[id(value)] = change(value)
         return changes[id(value)]
 
     try:
         with torch.no_grad():
-            input, args, kwargs = trees.tree_map(leaf, sample.arguments)
+            input, args, kwargs = trees.tree_map(change_leaf, sample.arguments)
     except Exception:
         return None
     if all(
@@ -171,12 +173,12 @@ def _changed(sample: Sample, change: Change) -> Sample | None:
     return sample.replace(input=input, args=args, kwargs=kwargs)
 
 
-def _strided(value: Any) -> bool:
+def _is_strided_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_nested
 
 
 def _copy_with_own_memory(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return a contiguous copy with its own memory, which requires grad if ``like`` does."""
+    """Return a contiguous copy with its own memory. The copy requires grad if ``like`` requires grad."""
     resolved = tensor.detach().resolve_conj().resolve_neg()
     return resolved.clone(memory_format=torch.contiguous_format).requires_grad_(like.requires_grad)
 
@@ -186,16 +188,18 @@ def _swapped(value: Any, old: Any, new: Any) -> Any:
 
 
 def _with_smaller_tensors(sample: Sample) -> Iterator[Change]:
-    """Yield changes to fewer or shorter dimensions, in all tensors or in a single tensor."""
-    tensors = [tensor for tensor in sample.tensors() if _strided(tensor)]
+    """Yield changes that remove or shorten dimensions, in all tensors or in a single tensor."""
+    tensors = [tensor for tensor in sample.tensors() if _is_strided_tensor(tensor)]
     for rank in sorted({tensor.dim() for tensor in tensors if tensor.dim() > 0}, reverse=True):
         for end in (0, -1):
-            yield functools.partial(_flattened, rank=rank, end=end)
+            yield functools.partial(_without_outer_dimension, rank=rank, end=end)
     for length in sorted({n for tensor in tensors for n in tensor.shape if n > 1}, reverse=True):
         for new in dict.fromkeys((1, 2, length // 2, length - 1)):
             for numbers, layout in itertools.product((False, True), repeat=2):
                 if 0 < new < length:
-                    yield functools.partial(_cut, old=length, new=new, numbers=numbers, layout=layout)
+                    yield functools.partial(
+                        _with_cut_dimensions, old=length, new=new, numbers=numbers, layout=layout
+                    )
     for tensor in tensors:
         for dim, length in enumerate(tensor.shape):
             for new in dict.fromkeys((1, length // 2)):
@@ -204,20 +208,20 @@ def _with_smaller_tensors(sample: Sample) -> Iterator[Change]:
                     yield functools.partial(_swapped, old=tensor, new=shorter)
 
 
-def _flattened(value: Any, rank: int, end: int) -> Any:
-    """Return a tensor of this rank without its first or last dimension; other values unchanged."""
-    if not _strided(value) or value.dim() != rank or value.shape[end] == 0:
+def _without_outer_dimension(value: Any, rank: int, end: int) -> Any:
+    """Return a tensor of rank ``rank`` without its first or last dimension; return other values unchanged."""
+    if not _is_strided_tensor(value) or value.dim() != rank or value.shape[end] == 0:
         return value
     return _copy_with_own_memory(value.detach().select(end, 0), value)
 
 
-def _cut(value: Any, old: int, new: int, numbers: bool, layout: bool) -> Any:
+def _with_cut_dimensions(value: Any, old: int, new: int, numbers: bool, layout: bool) -> Any:
     """Return the value with every dimension of ``old`` elements cut to ``new``.
 
     With ``numbers``, equal integers in arguments are replaced too. With ``layout``, the remaining elements
     stay at their memory addresses.
     """
-    if not _strided(value):
+    if not _is_strided_tensor(value):
         return new if numbers and type(value) is int and value == old else value
     if old not in value.shape or (layout and value.is_contiguous()):
         return value
@@ -232,7 +236,7 @@ def _cut(value: Any, old: int, new: int, numbers: bool, layout: bool) -> Any:
 
 
 def _with_simpler_values(sample: Sample) -> Iterator[Change]:
-    """Yield changes to simpler memory and values, of one tensor or number at a time."""
+    """Yield changes that simplify the memory layout or the values of one tensor or number."""
     for leaf in trees.leaves(sample.arguments):
         for new in _simpler_leaves(leaf):
             yield functools.partial(_swapped, old=leaf, new=new)
@@ -244,7 +248,7 @@ def _simpler_leaves(leaf: Any) -> Iterator[Any]:
     elif isinstance(leaf, float):
         values = (0.0, 1.0, 0.5, round(leaf, 0))
         yield from (new for new in values if (len(repr(new)), repr(new)) < (len(repr(leaf)), repr(leaf)))
-    elif _strided(leaf) and leaf.numel():
+    elif _is_strided_tensor(leaf) and leaf.numel():
         simple = _copy_with_own_memory(leaf, leaf)
         views = (
             leaf.untyped_storage().nbytes() != leaf.numel() * leaf.itemsize or leaf.is_conj() or leaf.is_neg()

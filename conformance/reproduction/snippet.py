@@ -1,4 +1,4 @@
-"""Make a snippet that reproduces a failure, and verify it."""
+"""Make a snippet for a failure, and run it to verify that it reproduces the failure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from conformance.samples.random_programs.program import Program
 
 @dataclasses.dataclass
 class Snippet:
-    """A script, its sample, its output when it ran alone, and whether the output showed the failure."""
+    """A script, its shrunk sample, its output, and whether it reproduced the failure when it ran alone."""
 
     text: str
     form: str
@@ -42,7 +42,8 @@ def make_snippet(
 ) -> Snippet:
     """Return the shortest script that reproduces a failure, on the smallest sample found within ``seconds``.
 
-    Raise :class:`~conformance.reproduction.module_ast.Unwritable` if no form can be written.
+    Raise :class:`~conformance.reproduction.module_ast.Unwritable` if the failure cannot be written as a
+    script.
     """
     if trial.target.elsewhere:
         raise Unwritable("the check needs several processes")
@@ -59,7 +60,7 @@ def make_snippet(
             code, output = script.run_script(snippet_script.text)
             shows = code == 1 and "WRONG" in output
             if shows and form_name == "short" and not trial.target.is_cpu:
-                # A call that fails on the CPU too proves nothing about the device.
+                # If the script fails on the CPU too, it does not prove a fault of the device.
                 on_cpu, _ = script.run_script(snippet_script.text, arguments=("cpu",))
                 if on_cpu != 0:
                     notes.append(f"{snippet_script.form}: the CPU fails too")

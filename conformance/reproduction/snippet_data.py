@@ -1,6 +1,4 @@
-"""Compute the data of a snippet for one result: the values of the upper-case names of
-:mod:`snippet_runtime`.
-"""
+"""Compute the data of a snippet: the values of the upper-case names of :mod:`snippet_runtime`."""
 
 from __future__ import annotations
 
@@ -30,10 +28,10 @@ TABLES = ("no_graph", "no_backward_graph", "no_inplace_graph", "host", "no_kerne
 
 
 class SnippetData:
-    """Computes the data that a snippet's code requests, by definition.
+    """Computes the value of each upper-case name that the code of a snippet uses.
 
-    ``only`` is the index of the single error input to keep. With ``rules=False`` the check is not run to find
-    the tolerances that it uses.
+    ``only`` is the index of the only error input that the snippet uses. If ``rules`` is true, the check runs
+    once to record the tolerance rules that it uses.
     """
 
     def __init__(self, trial: Trial, only: int | None, rules: bool) -> None:
@@ -44,14 +42,16 @@ class SnippetData:
         self.rules_by_run = rules
         values: dict[str, Callable[[], Any]] = {
             "SAMPLES": lambda: {
-                (dtype_of(key[1]), key[2]): samples for key, samples in self._sets("samples").items()
+                (dtype_of(key[1]), key[2]): samples for key, samples in self._sample_sets("samples").items()
             },
-            "CALLS": lambda: {key[1]: samples for key, samples in self._sets("calls").items()},
-            "CALLS_OF_CALLERS": lambda: {key[1]: samples for key, samples in self._sets("callers").items()},
-            "CALLS_ALIKE": lambda: {key[1]: samples for key, samples in self._sets("alike").items()},
-            "PROGRAMS": lambda: {key[1]: programs for key, programs in self._sets("programs").items()},
+            "CALLS": lambda: {key[1]: samples for key, samples in self._sample_sets("calls").items()},
+            "CALLS_OF_CALLERS": lambda: {
+                key[1]: samples for key, samples in self._sample_sets("callers").items()
+            },
+            "CALLS_ALIKE": lambda: {key[1]: samples for key, samples in self._sample_sets("alike").items()},
+            "PROGRAMS": lambda: {key[1]: programs for key, programs in self._sample_sets("programs").items()},
             "REFERENCE_SAMPLES": lambda: {
-                dtype_of(key[1]): samples for key, samples in self._sets("reference").items()
+                dtype_of(key[1]): samples for key, samples in self._sample_sets("reference").items()
             },
             "MODULE_SAMPLES": lambda: {
                 dtype_of(name): ModuleSamples(samples) for name, samples in trial.sets().items()
@@ -60,45 +60,48 @@ class SnippetData:
                 (dtype_of(name), capturable): samples for (name, capturable), samples in trial.sets().items()
             },
             "RULES": self._rules,
-            "REASONS": self._reasons,
+            "REASONS": self._exclusion_reasons,
             "ERROR_INPUTS": self._error_inputs,
             "MODULE_ERROR_INPUTS": self._module_error_inputs,
             "OPTIMIZER_ERROR_INPUTS": self._optimizer_error_inputs,
-            "BACKWARD_DTYPES": lambda: torch_testing_internals.backward_dtypes(self._pristine()),
-            "FORWARD_DTYPES": lambda: torch_testing_internals.forward_dtypes(self._pristine()),
+            "BACKWARD_DTYPES": lambda: torch_testing_internals.backward_dtypes(self._unmodified_op_info()),
+            "FORWARD_DTYPES": lambda: torch_testing_internals.forward_dtypes(self._unmodified_op_info()),
             "FIRST_SAMPLES": lambda: first_samples(self.name),
-            "OTHERS": self._others,
+            "OTHERS": self._samples_of_other_seeds,
         }
         self.values = {(STANDINS, name): value for name, value in values.items()}
         self.values[RELATIONS] = lambda: {self.name: relation_of(self.name)} if relation_of(self.name) else {}
 
-    def _sets(self, set_kind: str) -> dict[Any, list[Any]]:
+    def _sample_sets(self, set_kind: str) -> dict[Any, list[Any]]:
         return {key: samples for key, samples in self.trial.sets().items() if key[0] == set_kind and samples}
 
-    def _pristine(self) -> Any:
+    def _unmodified_op_info(self) -> Any:
         return find(self.subject.kind, self.name).info
 
     def _rules(self) -> dict[Any, tolerances.Rule]:
-        """Return the tolerance rules that the check looks up, recorded in another run."""
+        """Return the tolerance rules that the check looks up. If ``rules`` is true, run the check to record
+        them.
+        """
         rule, rules = tolerances.rule, {}
 
-        def watched(operator: str, dtype: torch.dtype, direction: str = "forward") -> tolerances.Rule:
+        def recording_rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> tolerances.Rule:
             rules[(operator, dtype, direction)] = rule(operator, dtype, direction)
             return rules[(operator, dtype, direction)]
 
         if self.rules_by_run:
             module_properties.rule_of.cache_clear()
-            with call_recorder.replaced_everywhere(rule, watched):
+            with call_recorder.replaced_everywhere(rule, recording_rule):
                 self.trial.run()
             module_properties.rule_of.cache_clear()
         if self.subject.kind == "operator":
             dtype = getattr(torch, self.trial.id.dtype, torch.float32)
             for direction in tolerances.DIRECTIONS:
                 rules.setdefault((self.name, dtype, direction), rule(self.name, dtype, direction))
-        # Other dtypes are looked up only after the failure is fixed.
+        # Also list each rule without its dtype: a check may look up a further dtype once the failure is
+        # fixed.
         return rules | {(operator, direction): value for (operator, _, direction), value in rules.items()}
 
-    def _reasons(self) -> dict[tuple[str, str], dict[str, str]]:
+    def _exclusion_reasons(self) -> dict[tuple[str, str], dict[str, str]]:
         tables = {}
         for mode in ("compile", "graph", "lazy"):
             for table in TABLES:
@@ -110,19 +113,21 @@ class SnippetData:
                 tables[(mode, table)] = own
         return tables
 
-    def _chosen(self, inputs: Sequence[Any]) -> list[Any]:
+    def _selected_inputs(self, inputs: Sequence[Any]) -> list[Any]:
         return list(inputs if self.only is None else inputs[self.only : self.only + 1] or inputs)
 
     def _error_inputs(self) -> list[Any]:
         seed = torch_testing_internals.seed_for("errors", self.name)
         device = self.trial.target.device
-        return self._chosen(torch_testing_internals.error_inputs(self.subject.info, device, seed=seed))
+        return self._selected_inputs(
+            torch_testing_internals.error_inputs(self.subject.info, device, seed=seed)
+        )
 
     def _module_error_inputs(self) -> dict[bool, list[Any]]:
         inputs, dtype = {}, dtype_of(self.trial.id.dtype)
         for training in (True, False):
             seed = torch_testing_internals.seed_for("module errors", self.name, str(training))
-            inputs[training] = self._chosen(
+            inputs[training] = self._selected_inputs(
                 torch_testing_internals.module_error_inputs(
                     self.subject.info, dtype, training=training, seed=seed
                 )
@@ -134,14 +139,14 @@ class SnippetData:
             torch_testing_internals.seed_for("optimizer errors", self.name),
             dtype_of(self.trial.id.dtype),
         )
-        return self._chosen(
+        return self._selected_inputs(
             torch_testing_internals.optimizer_error_inputs(self.subject.info, dtype, seed=seed)
         )
 
-    def _others(self) -> dict[Any, list[Any]]:
-        """Return the samples of other seeds, if they have the form of the samples that they may replace."""
+    def _samples_of_other_seeds(self) -> dict[Any, list[Any]]:
+        """Return samples from other seeds for graph replays, if they match the samples that they replace."""
         samples_by_seed = {}
-        for (_, name, grad), samples in self._sets("samples").items():
+        for (_, name, grad), samples in self._sample_sets("samples").items():
             for seed_word in graph_replay_inputs.SEEDS:
                 drawn = graph_replay_inputs.other_samples(self.name, dtype_of(name), grad, seed_word)[
                     : len(samples)

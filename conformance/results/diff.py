@@ -1,4 +1,4 @@
-"""The differences between two runs, leg by leg: regressed, changed failures, fixed, new, vanished."""
+"""Compare two runs leg by leg: regressed, differently failing, fixed, new and vanished results."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Literal, TypedDict
 from conformance.errors import UsageError
 from conformance.expectations import entry_states
 from conformance.expectations.aliases import Aliases
-from conformance.model.messages import message_shape
+from conformance.model.messages import message_pattern
 from conformance.model.records import Digests, Leg, ResultRow, TargetRecord
 from conformance.model.verdicts import ResultId, Verdict
 from conformance.results.merge import describe_option
 
-#: The distance of a verdict from a pass. An increase is a regression, even if an expectation or a declaration
-#: covers it: these explain a failure and do not remove it.
+#: The distance of a verdict from a pass. A larger distance in the new run is a regression, even if an
+#: expectation or a declaration of the target covers the failure: they explain a failure and do not remove it.
 _DISTANCE = {
     Verdict.PASS: 0,
     Verdict.XPASS: 0,
@@ -31,7 +31,7 @@ _FAILING = frozenset(
 )
 #: Maximum number of samples in the description of a changed failure.
 _MAX_SAMPLES = 5
-#: Fields that must agree between two legs so that a vanished result is a regression.
+#: Fields of a leg. A vanished result is a regression only if all of them agree between the two legs.
 _SAME: tuple[Literal["level", "shard", "selection", "samples"], ...] = (
     "level",
     "shard",
@@ -42,9 +42,9 @@ _SAME: tuple[Literal["level", "shard", "selection", "samples"], ...] = (
 
 @dataclasses.dataclass(frozen=True)
 class ResultChange:
-    """One result in both runs; a verdict is None if the run does not have the result.
+    """One result with its verdicts in the two runs. A verdict is None if the run does not have the result.
 
-    ``how`` describes how a failure changed.
+    ``how`` describes how the failure changed.
     """
 
     id: str
@@ -60,7 +60,7 @@ class ResultChange:
 
 @dataclasses.dataclass
 class Difference:
-    """Two legs of the same mode, and each result by how it changed."""
+    """The comparison of two legs of one mode: their results, grouped by how they changed."""
 
     old: Leg
     new: Leg
@@ -74,7 +74,7 @@ class Difference:
     vanished: list[ResultChange] = dataclasses.field(default_factory=list)
     unchanged: int = 0
     notes: list[str] = dataclasses.field(default_factory=list)
-    #: The reason for which vanished results are not regressions; empty if they are.
+    #: The reason why vanished results are not regressions; empty if vanished results are regressions.
     excuse: str = ""
 
     @property
@@ -90,7 +90,7 @@ class Difference:
 
 @dataclasses.dataclass
 class Report:
-    """All pairs of legs, and notes on legs that only one of the runs has."""
+    """The comparison of two runs: the compared pairs of legs, and notes on legs that only one run has."""
 
     pairs: list[Difference]
     notes: list[str]
@@ -104,19 +104,21 @@ class Report:
 def compare_runs(old: Sequence[Leg], new: Sequence[Leg], aliases: Aliases | None = None) -> Report:
     """Compare the legs of two runs; raise UsageError if they have no mode in common."""
     alias_table = Aliases.load() if aliases is None else aliases
-    pairs, notes = _pairs(old, new)
+    pairs, notes = _corresponding_legs(old, new)
     if not pairs:
         have = [", ".join(sorted({leg["mode"] for leg in legs})) or "no leg" for legs in (old, new)]
         raise UsageError(
             f"the runs have no leg in common (the old one has {have[0]}, the new one {have[1]}); compare "
             "runs of one mode"
         )
-    return Report([_difference(*pair, alias_table) for pair in pairs], notes)
+    return Report([_compare_legs(*pair, alias_table) for pair in pairs], notes)
 
 
-def _pairs(old: Sequence[Leg], new: Sequence[Leg]) -> tuple[list[tuple[Leg, Leg]], list[str]]:
-    """Return pairs of corresponding legs: of one target, mode and build, else the only remaining two of a
-    mode.
+def _corresponding_legs(old: Sequence[Leg], new: Sequence[Leg]) -> tuple[list[tuple[Leg, Leg]], list[str]]:
+    """Return pairs of corresponding legs, and notes on legs without a partner.
+
+    Legs with the same target, mode and build are paired first. Then follow legs with the same target and
+    mode, then legs with the same mode, if each run has exactly one such leg left.
     """
     keys = (
         lambda leg: (leg["target"]["name"], leg["name"]),
@@ -135,17 +137,17 @@ def _pairs(old: Sequence[Leg], new: Sequence[Leg]) -> tuple[list[tuple[Leg, Leg]
                 after.remove(fitting[0])
     order = [id(leg) for leg in new]
     pairs.sort(key=lambda pair: order.index(id(pair[1])))
-    notes = [f"{_title(leg)} is only in the old run and is not compared" for leg in before]
-    notes += [f"{_title(leg)} is only in the new run and is not compared" for leg in after]
+    notes = [f"{_leg_title(leg)} is only in the old run and is not compared" for leg in before]
+    notes += [f"{_leg_title(leg)} is only in the new run and is not compared" for leg in after]
     return pairs, notes
 
 
-def _title(leg: Leg) -> str:
+def _leg_title(leg: Leg) -> str:
     return f"leg {leg['name']} of {leg['target']['name']}"
 
 
 def is_failure(verdict: str | None) -> bool:
-    """Return True if a verdict is an unexpected failure."""
+    """Return True if a verdict is an unexpected failure; ``xfail`` and ``unsupported`` are not."""
     return verdict is not None and _distance(verdict) == _FAILS
 
 
@@ -153,10 +155,10 @@ def _distance(verdict: str) -> int:
     return _DISTANCE.get(Verdict(verdict), _FAILS)
 
 
-def _difference(old: Leg, new: Leg, aliases: Aliases) -> Difference:
+def _compare_legs(old: Leg, new: Leg, aliases: Aliases) -> Difference:
     difference = Difference(old, new)
-    difference.notes = list(_notes(old, new))
-    difference.excuse = _excuse(old, new)
+    difference.notes = list(_other_differences(old, new))
+    difference.excuse = _reason_to_ignore_vanished(old, new)
     same_suite = old["digests"].get("suite") == new["digests"].get("suite")
     same_samples = old["samples"] == new["samples"] and _minor(old["torch"]) == _minor(new["torch"])
     before = {aliases.resolve(row["id"]): row for row in old["results"]}
@@ -204,31 +206,31 @@ def changed_failure(
     if same_samples:
         samples = [set(row.get("failed_samples", ())) for row in (old, new)]
         if more := samples[1] - samples[0]:
-            return f"samples that did not fail before: {_listed(sorted(more))}"
+            return f"samples that did not fail before: {_first_numbers_text(sorted(more))}"
         if fewer := samples[0] - samples[1]:
-            return f"samples that do not fail any more: {_listed(sorted(fewer))}"
-    messages = [_shapes(row) for row in (old, new)]
+            return f"samples that do not fail any more: {_first_numbers_text(sorted(fewer))}"
+    messages = [_message_patterns(row) for row in (old, new)]
     if added := [text for text in messages[1] if text not in messages[0]]:
         return f"new message: {added[0]}"
     removed = [text for text in messages[0] if text not in messages[1]]
     return f"message that no longer occurs: {removed[0]}" if removed else ""
 
 
-def _shapes(row: ResultRow) -> list[str]:
+def _message_patterns(row: ResultRow) -> list[str]:
     subject = ResultId.parse(row["id"]).case.subject
     return [
-        f"{failure['kind']}: {message_shape(failure['message'], subject)}"
+        f"{failure['kind']}: {message_pattern(failure['message'], subject)}"
         for failure in row.get("failures", ())
     ]
 
 
-def _listed(numbers: list[int]) -> str:
+def _first_numbers_text(numbers: list[int]) -> str:
     named = ", ".join(map(str, numbers[:_MAX_SAMPLES]))
     return named if len(numbers) <= _MAX_SAMPLES else f"{named} and {len(numbers) - _MAX_SAMPLES} more"
 
 
-def _notes(old: Leg, new: Leg) -> list[str]:
-    """Return notes on all other differences between two legs."""
+def _other_differences(old: Leg, new: Leg) -> list[str]:
+    """Return notes on differences between two legs in versions, files and options, and on incomplete legs."""
     notes = []
     if old["torch"] != new["torch"]:
         notes.append(f"torch {old['torch']}, now {new['torch']}")
@@ -251,11 +253,11 @@ def _notes(old: Leg, new: Leg) -> list[str]:
     return notes
 
 
-def _excuse(old: Leg, new: Leg) -> str:
-    """Return the reason for which a result that the new leg lacks is not a regression; empty if it is one.
+def _reason_to_ignore_vanished(old: Leg, new: Leg) -> str:
+    """Return the reason why a result that is missing in the new leg is not a regression; empty if it is one.
 
     If suite, torch, level, shard, selection and samples agree, both runs planned the same results. A missing
-    result was then lost, or was removed in the target file. Otherwise the plans may differ.
+    result was then lost, or the target file now excludes it: a regression. Otherwise the plans may differ.
     """
     if not new["complete"] and all(old[field] == new[field] for field in _SAME):
         return ""
@@ -280,7 +282,7 @@ class _LegHead(TypedDict):
     digests: Digests
 
 
-def _head(leg: Leg) -> _LegHead:
+def _leg_identity(leg: Leg) -> _LegHead:
     return {
         "name": leg["name"],
         "mode": leg["mode"],
@@ -291,7 +293,7 @@ def _head(leg: Leg) -> _LegHead:
 
 
 def to_json(report: Report) -> dict[str, object]:
-    """Return the comparison as JSON, for programs."""
+    """Return the comparison as a JSON object for ``conformance diff --json``."""
     lists = ("regressed", "changed", "fixed", "excused", "still_failing", "added", "vanished")
     return {
         "schema": 1,
@@ -299,8 +301,8 @@ def to_json(report: Report) -> dict[str, object]:
         "notes": report.notes,
         "legs": [
             {
-                "old": _head(pair.old),
-                "new": _head(pair.new),
+                "old": _leg_identity(pair.old),
+                "new": _leg_identity(pair.new),
                 "notes": pair.notes,
                 "vanished_count": not pair.excuse,
                 "unchanged": pair.unchanged,

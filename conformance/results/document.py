@@ -1,4 +1,4 @@
-"""The results file: created from a journal, validated against its schema, read with a limit on its size."""
+"""Create the results file from a journal, validate it against its schema, write it and read it."""
 
 from __future__ import annotations
 
@@ -26,23 +26,28 @@ from conformance.results import exit_codes, final_verdicts, journal
 from conformance.results.leg_summary import MAX_LISTED, LegSummary, expectation_report, ordered_totals
 from conformance.results.run_state import RunState
 
-#: Version 2: legs name their build and torch, and may represent shards and runs that could not start.
-#: Version 3: legs have the state of each expectation, and attempts have kinds of failure. Version 2 is still
-#: read.
+#: The version of the file format. Files of versions 2 and 3 can be read. Since version 2, a leg names its
+#: build and its torch, and a leg may represent several shards or a run that could not start. Since version 3,
+#: a leg has the state of each expectation, and an attempt has its kinds of failure.
 SCHEMA = 3
-#: Larger files are not read: a full leg has about 30 MiB, and a results file may come from anywhere.
+#: Larger files are rejected. A full leg has about 30 MiB, and a results file may come from an untrusted
+#: source.
 MAX_BYTES = 1 << 30
 #: The names of a leg's digests.
 _DIGESTS = ("suite", "manifest", "target", "expectations", "torch", "backend")
 
 
-def leg_of_run(run_state: RunState, book: TargetExpectations, *, today: datetime.date | None = None) -> Leg:
-    """Return the leg for the state of a run: one mode of one target on one build."""
+def leg_of_run(
+    run_state: RunState, target_expectations: TargetExpectations, *, today: datetime.date | None = None
+) -> Leg:
+    """Return the leg of a run (one mode of one target on one build) for the run state."""
     header = run_state.header
     if header is None:
         raise KeyError("run")
     torch_version = header["facts"]["torch"]["version"]
-    judgement = final_verdicts.judge_leg(run_state, header, book, today or datetime.date.today())
+    judgement = final_verdicts.judge_leg(
+        run_state, header, target_expectations, today or datetime.date.today()
+    )
     oracle = run_state.oracle_check or {"checked": 0, "differences": []}
     return {
         "name": header["name"],
@@ -74,7 +79,7 @@ def leg_of_run(run_state: RunState, book: TargetExpectations, *, today: datetime
     }
 
 
-def _installed() -> TorchFacts:
+def _torch_facts_without_import() -> TorchFacts:
     """Return the facts about torch that are available without importing it."""
     try:
         return describe.describe_environment().facts()
@@ -85,7 +90,7 @@ def _installed() -> TorchFacts:
 def leg_not_run(
     options: Request, mode: str, torch_version: str, reason: str, *, code: int = exit_codes.USAGE
 ) -> Leg:
-    """Return the leg of a mode that did not start, with only the reason and the exit code."""
+    """Return a leg without results for a mode that did not start. ``reason`` becomes its only problem."""
     target = options.target
     known_digests: Digests = {"suite": digests.suite_digest(), "target": target.digest}
     return {
@@ -103,7 +108,7 @@ def leg_not_run(
         "facts": {
             "python": platform.python_version(),
             "platform": platform.platform(),
-            "torch": {**_installed(), "version": torch_version},
+            "torch": {**_torch_facts_without_import(), "version": torch_version},
             "backend": {"module": target.module, "version": None, "digest": None, "abi": None},
         },
         "digests": {name: known_digests.get(name) for name in _DIGESTS},
@@ -138,8 +143,8 @@ def results_document(legs: list[Leg]) -> Document:
     }
 
 
-def leg_from_journal(path: Path, book: TargetExpectations) -> Leg:
-    """Return the leg of a journal; raise UsageError if the journal has no header."""
+def leg_from_journal(path: Path, target_expectations: TargetExpectations) -> Leg:
+    """Return the leg of a journal; raise UsageError if the journal has no ``run`` event or is damaged."""
     events, damaged = journal.read_journal(path)
     run_state = RunState()
     for event in events:
@@ -151,16 +156,16 @@ def leg_from_journal(path: Path, book: TargetExpectations) -> Leg:
     if damaged:
         run_state.problems.append(f"{damaged} damaged lines in {path.name}")
     try:
-        journal_leg = leg_of_run(run_state, book)
+        journal_leg = leg_of_run(run_state, target_expectations)
         validated(results_document([journal_leg]))
     except (KeyError, TypeError, ValueError, AttributeError, LookupError) as error:
         raise UsageError(f"journal {path} is damaged: {type(error).__name__}: {error}") from None
-    journal_leg["digests"] = {**journal_leg["digests"], "expectations": book.digest}
+    journal_leg["digests"] = {**journal_leg["digests"], "expectations": target_expectations.digest}
     return journal_leg
 
 
 def validated(data: object) -> Document:
-    """Return a parsed results file as a document; raise SchemaError for the first deviation from the
+    """Return ``data``, the parsed JSON of a results file, as a document. Raise SchemaError if it violates the
     schema.
     """
     Schema.load("results").validate(data)
@@ -169,7 +174,7 @@ def validated(data: object) -> Document:
 
 def write_results(path: Path, results: Document) -> None:
     """Validate a document against its schema and write it atomically."""
-    results = validated(_with_valid_characters(results))
+    results = validated(_without_lone_surrogates(results))
     scratch = path.with_suffix(".part")
     with scratch.open("w") as file:
         file.write(json.dumps(results, separators=(",", ":")))
@@ -177,9 +182,10 @@ def write_results(path: Path, results: Document) -> None:
     scratch.replace(path)
 
 
-def _with_valid_characters(results: Document) -> Document:
-    """Return a document with ``?`` for lone surrogates, which a device may put into a message and no file can
-    store.
+def _without_lone_surrogates(results: Document) -> Document:
+    """Return a document in which each lone surrogate character is replaced by ``?``.
+
+    A message from a device may contain lone surrogates. They cannot be encoded in UTF-8.
     """
     text = json.dumps(results, ensure_ascii=False)
     try:
@@ -203,9 +209,9 @@ def read_results(path: Path, *, limit: int = MAX_BYTES) -> Document:
     try:
         results = validated(json.loads(path.read_text(), parse_constant=_reject_constant))
         for number, entry in enumerate(results["legs"]):
-            _check_counts(f".legs[{number}]", entry)
+            _check_sums_match_rows(f".legs[{number}]", entry)
     except (ValueError, SchemaError, RecursionError) as error:
-        # The path of the whole document is empty, so that the message starts with the colon.
+        # The schema path of the whole document is empty, so an error message about it starts with ": ".
         wrong = str(error).removeprefix(": ")
         raise UsageError(f"results {path} do not follow the schema: {wrong}") from None
     return results
@@ -215,12 +221,12 @@ def _reject_constant(constant: str) -> float:
     raise ValueError(f"{constant} is not a number in JSON")
 
 
-def _check_counts(path: str, leg: Leg) -> None:
-    """Raise SchemaError unless the sums of a leg match its rows."""
+def _check_sums_match_rows(json_path: str, leg: Leg) -> None:
+    """Raise SchemaError if an id appears twice, or if the counts that a leg states differ from its rows."""
     result_ids = set()
     for row in leg["results"]:
         if row["id"] in result_ids:
-            raise SchemaError(f"{path}: result {row['id']!r} appears twice")
+            raise SchemaError(f"{json_path}: result {row['id']!r} appears twice")
         result_ids.add(row["id"])
     judgement = LegSummary.of(leg)
     counts: dict[str, tuple[object, object]] = {
@@ -231,7 +237,7 @@ def _check_counts(path: str, leg: Leg) -> None:
     }
     for field, (stated, counted) in counts.items():
         if stated != counted:
-            raise SchemaError(f"{path}: {field} is not what the results add up to")
+            raise SchemaError(f"{json_path}: {field} differs from the counts of the results")
     missing = leg["missing"]
     if len(missing["first"]) != min(missing["count"], MAX_LISTED):
-        raise SchemaError(f"{path}: missing.first does not name the first of {missing['count']} results")
+        raise SchemaError(f"{json_path}: missing.first does not name the first of {missing['count']} results")

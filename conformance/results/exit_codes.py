@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-#: All results are as expected; some are not; the run could not start; planned results are missing.
+#: OK: all results are as expected. UNEXPECTED: some are not. USAGE: the run could not start. INCOMPLETE:
+#: planned results are missing.
 OK, UNEXPECTED, USAGE, INCOMPLETE = 0, 1, 2, 3
 
-#: The exit code of several runs is the first of these codes that one of them has.
+#: The codes by precedence. The exit code of several runs is the first code in this list that any run has.
 PRECEDENCE = (USAGE, INCOMPLETE, UNEXPECTED, OK)
 
 

@@ -1,4 +1,4 @@
-"""From attempts to final verdicts: expectations and waivers are applied to the results."""
+"""Compute the final verdict of each result from its attempts, the expectations and the waivers."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ MAX_ATTEMPT_MESSAGE = 1000
 
 @dataclasses.dataclass
 class JudgedRows:
-    """Rows of the results file by result id, and the expectations whose results all pass."""
+    """The final row of each result by result id, and the obsolete expectations: all their results pass."""
 
     rows: dict[str, ResultRow]
     obsolete: list[Expectation]
 
 
 def judge_leg(
-    run_state: RunState, header: Header, book: TargetExpectations, day: datetime.date
+    run_state: RunState, header: Header, target_expectations: TargetExpectations, day: datetime.date
 ) -> LegSummary:
     """Return the summary of a leg from the state of its run. ``day`` decides which entries have expired."""
     plan = Plan.from_json(run_state.plan) if run_state.plan is not None else Plan([])
     mode, torch_version = header["mode"], header["facts"]["torch"]["version"]
     judged = final_rows(
         run_state.attempts,
-        book.active(mode, day, torch_version),
+        target_expectations.active(mode, day, torch_version),
         lambda entry, matched: expected.has_all_results(entry, matched, header),
     )
     apply_waivers(judged.rows, manifest.waiver_links(torch_version, mode, judged.rows))
@@ -51,12 +51,12 @@ def judge_leg(
         not missing
         and not run_state.interrupted
         and not differences
-        # A shard may be empty; a run without shards may not.
+        # Only a shard may be without cases; a run that is not sharded must have cases.
         and (bool(plan.cases) or (run_state.plan is not None and header["shard"] != "1/1"))
         and run_state.end is not None
         and run_state.end.get("complete", True)
     )
-    records = expected.entry_records(judged.rows, book, mode, torch_version, day)
+    records = expected.entry_records(judged.rows, target_expectations, mode, torch_version, day)
     return LegSummary(
         rows=[judged.rows[result_id] for result_id in planned if result_id in judged.rows],
         left_out=header["left_out"],
@@ -73,10 +73,12 @@ def final_rows(
 ) -> JudgedRows:
     """Return the final row of every result.
 
-    A failing result becomes ``xfail`` if expectations name every kind of failure that it showed in any
-    attempt. If all results that an expectation matches pass, they become ``xpass``: the entry must be
-    removed, unless it is limited to some processors. Only entries are considered for which ``covers``, given
-    the number of matches, returns True: the leg has all their results.
+    A failing result becomes ``xfail`` if expectations name every kind of failure of all its attempts.
+
+    If all results that an expectation matches pass, their verdict becomes ``xpass``: the expectation must be
+    removed. This does not apply to an expectation for some processors only. ``covers(expectation, number of
+    matched results)`` returns True if the leg has all results of the expectation; other expectations cannot
+    lead to ``xpass``.
     """
     rows = {result_id: _final_row(rows_of_attempts) for result_id, rows_of_attempts in attempts.items()}
     if not expectations:
@@ -108,10 +110,10 @@ def final_rows(
 
 
 def apply_waivers(rows: Mapping[str, ResultRow], waivers: Mapping[str, Mapping[str, str]]) -> None:
-    """Turn failures of torch itself into ``xfail``, whatever the target expects.
+    """Turn failures that torch itself causes into ``xfail``, independently of the target's expectations.
 
-    ``waivers`` are the manifest's links for this mode and torch, by kind of failure by result id. A row
-    becomes ``xfail`` if they name every kind of failure that it showed.
+    ``waivers`` maps a result id to a mapping from kind of failure to link, for this mode and torch. A row
+    becomes ``xfail`` if its mapping has every kind of failure of the row.
     """
     for result_id, links in waivers.items():
         row = rows.get(result_id)
@@ -138,7 +140,7 @@ def _final_row(attempts: list[AttemptRow]) -> ResultRow:
 
 
 def _attempt_summary(attempt: AttemptRow) -> AttemptSummary:
-    """Return the summary of one attempt of several: its verdict and, if it failed, the kinds of failure."""
+    """Return the verdict of an attempt and, if the attempt failed, its kinds of failure."""
     summary: AttemptSummary = {
         "verdict": attempt["verdict"],
         "seconds": attempt.get("seconds", 0.0),

@@ -1,4 +1,4 @@
-"""The journal of a run: one JSON object per line, appended by every process, readable after any crash."""
+"""Write and read the journal of a run: a file with one JSON event per line, to which all processes append."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from conformance.model.records import Event
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: The beginning of every line, by which the event after a torn line is found.
+#: The beginning of every line. After a torn line, the decoder searches for it to find the next event.
 _START = '{"event":'
 MAX_BYTES = 4 << 30
 
 
 class Journal:
-    """Writes events. Each event is one ``write`` to a file opened for appending, so that processes never mix
-    lines.
+    """A journal open for writing.
+
+    Each event is a single ``write`` to a file opened for appending, so that lines of several processes do not
+    mix.
     """
 
     def __init__(self, path: Path) -> None:
@@ -63,12 +65,13 @@ class Journal:
     @overload
     def write(self, event: Literal["interrupted"]) -> None: ...
     def write(self, event: str, **fields: object) -> None:
-        """Append one event; raise OSError if the disk stores less than the whole line."""
+        """Append one event; raise OSError if only a part of the line could be written."""
         line = json.dumps({"event": event, **fields}, separators=(",", ":")).encode() + b"\n"
         written = os.write(self._file, line)
         if written != len(line):
             raise OSError(
-                f"journal {self.path} took {written} of {len(line)} bytes; free some space on its disk"
+                f"only {written} of {len(line)} bytes were written to journal {self.path}; free some space "
+                "on its disk"
             )
 
     def lock(self) -> bool:
@@ -86,13 +89,13 @@ class Journal:
         os.close(self._file)
 
 
-def oracle_events(journal: Journal) -> Callable[[str, str, int, str], None]:
-    """Return a function that writes the digest of each reference value to a journal."""
+def reference_digest_writer(journal: Journal) -> Callable[[str, str, int, str], None]:
+    """Return a function that writes the digest of a reference value to the journal."""
 
-    def write(operator: str, dtype: str, index: int, digest: str) -> None:
+    def write_digest(operator: str, dtype: str, index: int, digest: str) -> None:
         journal.write("oracle", op=operator, dtype=dtype, index=index, digest=digest)
 
-    return write
+    return write_digest
 
 
 def decode_line(line: str) -> tuple[list[Event], bool]:
@@ -120,7 +123,7 @@ def decode_line(line: str) -> tuple[list[Event], bool]:
 
 
 class Tail:
-    """Reads a journal that is still being written, from the end of the last call."""
+    """A reader of a journal that is still being written. Each call of ``read`` yields only new events."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -129,7 +132,9 @@ class Tail:
         self._rest = b""
 
     def read(self, *, final: bool = False) -> Iterator[Event]:
-        """Yield the events since the last call; ``final`` also decodes an unfinished last line."""
+        """Yield the events since the last call. If ``final`` is true, also decode a last line without a
+        newline.
+        """
         try:
             with self.path.open("rb") as file:
                 file.seek(self._position)
@@ -146,8 +151,8 @@ class Tail:
 
 
 def read_journal(path: Path) -> tuple[list[Event], int]:
-    """Return all events of a finished journal and the number of damaged lines; raise UsageError if it cannot
-    be read.
+    """Return all events of a journal and its number of damaged lines. Raise UsageError if the file cannot be
+    read.
     """
     try:
         size = path.stat().st_size

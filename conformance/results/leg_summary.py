@@ -1,8 +1,9 @@
-"""The summary of a leg: the final verdicts of its results, and everything that follows from them.
+"""The summary of a leg: its result rows, and the totals and the exit code that are computed from them.
 
-:func:`conformance.results.final_verdicts.judge_leg` creates it from the state of a run,
-:mod:`conformance.results.merge` from the shards of a leg. :meth:`LegSummary.of` recounts a finished leg for
-code that does not trust its sums: the validation of a results file, and certificates.
+:func:`conformance.results.final_verdicts.judge_leg` creates a summary from the run state, and
+:mod:`conformance.results.merge` from the shards of a leg. :meth:`LegSummary.of` recounts the rows of a
+finished leg. The validation of a results file and certificates use it, because they do not trust the totals
+in the file.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from conformance.model.records import ExpectationRecord, ExpectationReport, Leg,
 from conformance.model.verdicts import Verdict
 from conformance.results import exit_codes
 
-#: Maximum number of ids of missing results, and of reference value differences, in a leg.
+#: A leg lists at most this many ids of missing results, and at most this many reference value differences.
 MAX_LISTED = 100
 
 
 @dataclasses.dataclass(frozen=True)
 class LegSummary:
-    """The final rows of a leg, its missing results and its expectations, with everything that follows from
+    """The final rows of a leg, its missing results and its expectations. Properties compute all totals from
     them.
 
     ``left_out`` is the number of results that the user's selection omits. ``complete`` means that no result
@@ -38,7 +39,10 @@ class LegSummary:
 
     @staticmethod
     def of(leg: Leg) -> LegSummary:
-        """Recount the rows of a leg. Its own sums are used only for numbers that rows cannot show."""
+        """Return the summary of a finished leg, with all totals recounted from its rows.
+
+        The numbers of omitted and missing results are copied from the leg, because they have no rows.
+        """
         return LegSummary(
             rows=leg["results"],
             left_out=leg["left_out"],
@@ -81,7 +85,7 @@ class LegSummary:
 
     @property
     def exit(self) -> int:
-        """The exit code of the leg. Wrong expectations count only if they could be judged."""
+        """The exit code of the leg. Problems of expectations count only if the leg is unrestricted."""
         if not self.complete:
             return exit_codes.INCOMPLETE
         wrong = self.expectations["judged"] and bool(self.expectations["problems"])
@@ -89,7 +93,9 @@ class LegSummary:
 
 
 def expectation_report(records: list[ExpectationRecord], mode: str, *, whole: bool) -> ExpectationReport:
-    """Return the expectations of a leg. In a restricted leg only expired entries are problems."""
+    """Return the report on the expectations of a leg. If ``whole`` is false, only expired entries are
+    problems.
+    """
     problems = (
         entry_states.entry_problems(records, mode)
         if whole

@@ -1,4 +1,4 @@
-"""Merge results: legs of several modes and builds side by side, shards of one leg into one."""
+"""Merge results: collect the legs of several modes and builds, and join the shards of one leg."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from conformance.model.records import Leg
 from conformance.results import exit_codes
 from conformance.results.leg_summary import MAX_LISTED, LegSummary, expectation_report
 
-#: Digests that must agree between all legs of a file, and digests that must agree within one target.
+#: ``_EVERYWHERE``: digests that must agree between all legs of a results file. ``_SAME_TARGET``: digests that
+#: must agree between all legs of one target.
 _EVERYWHERE = ("suite",)
 _SAME_TARGET = ("target", "expectations")
 #: Fields that must agree between the parts of one leg, besides all digests.
 _SAME_LEG: tuple[Literal["level", "selection", "samples"], ...] = ("level", "selection", "samples")
-#: The meaning of an option that was not given.
+#: Descriptions of options that the user did not set.
 _NONE = {"selection": "the whole level"}
 _ITSELF_INCOMPLETE = re.compile(r"shard [\d,]+/\d+ is incomplete")
 
 
 def merge_legs(sources: Sequence[tuple[str, Leg]], *, assembled: bool = False) -> list[Leg]:
-    """Return the legs of one results document, from legs and the names of their sources.
+    """Return the legs of one results document. ``sources`` are pairs of a source name and a leg.
 
-    A leg without some of its shards is incomplete, even if only one shard is present: a lost job must be
-    noticed. If the legs of one run are ``assembled``, a single shard is complete by itself.
+    Legs with the same name are shards of one leg and are joined. A leg with missing shards is incomplete, so
+    that a lost CI job is noticed. If ``assembled`` is true, the legs come from a single run, and a leg with
+    one shard is complete.
 
     Raises:
-        UsageError: two legs were made by different suites, target files or expectations, or two parts of one
-            leg do not belong together. The message names both and the difference.
+        UsageError: two legs were made by different suites, target files or expectations, or two shards of one
+            leg were made with different options. The message names both sources and the difference.
     """
     groups: dict[tuple[str, str], list[tuple[str, Leg]]] = {}
     for source, leg in sources:
@@ -63,8 +65,8 @@ def _check_digests(
 
 
 def _differences(first: Leg, leg: Leg, digest_names: Sequence[str]) -> Iterator[str]:
-    """Yield the differences in words. A leg that did not start lacks digests, which therefore cannot
-    differ.
+    """Yield a description of each digest that differs. Digests that are absent from a leg, because the leg
+    did not start, are skipped.
     """
     started = first["planned"] and leg["planned"]
     for name in digest_names:
@@ -75,12 +77,12 @@ def _differences(first: Leg, leg: Leg, digest_names: Sequence[str]) -> Iterator[
 
 
 def _short_digest(text: str | None) -> str:
-    """Return the beginning of a digest; versions, which are digests too, are returned in full."""
+    """Return the first characters of a hexadecimal digest; a version, which is also a digest, in full."""
     return "none" if text is None else text[:12] if len(text) == 64 else text
 
 
 def _merge_parts(parts: list[tuple[str, Leg]], *, assembled: bool) -> Leg:
-    """Return one leg from its parts; the part itself if it is complete or the only one planned."""
+    """Join the parts (shards) of one leg; return a single part unchanged if no other shard was planned."""
     source, first = parts[0]
     if len(parts) == 1 and (assembled or first["shard"] == "1/1"):
         return first
@@ -103,23 +105,25 @@ def _merge_parts(parts: list[tuple[str, Leg]], *, assembled: bool) -> Leg:
             other_source,
             part,
             digest_names,
-            "they are results of different things",
+            "the shards of one leg must be made with the same files and versions",
             description=description,
         )
-    return _joined_leg(_shards(first["name"], parts), [leg for _, leg in parts])
+    return _joined_leg(_present_shards(first["name"], parts), [leg for _, leg in parts])
 
 
 def describe_option(key: str, value: object) -> str:
-    """Return the value of a leg's option as text; no selection is the whole level."""
+    """Return the value of a leg's option as text; ``the whole level`` if no selection was set."""
     return str(_NONE.get(key, value) if value is None else value)
 
 
-def _shards(name: str, parts: list[tuple[str, Leg]]) -> tuple[list[int], int]:
-    """Return the numbers of the shards and their total count; raise UsageError if one appears twice."""
+def _present_shards(name: str, parts: list[tuple[str, Leg]]) -> tuple[list[int], int]:
+    """Return the sorted shard numbers of the parts and the total count; raise UsageError for a duplicate
+    shard.
+    """
     source_of_shard: dict[int, str] = {}
     counts = set()
     for source, leg in parts:
-        numbers, count = _numbers(leg)
+        numbers, count = _shard_numbers(leg)
         counts.add(count)
         for number in numbers:
             if number in source_of_shard and len(counts) == 1:
@@ -131,46 +135,53 @@ def _shards(name: str, parts: list[tuple[str, Leg]]) -> tuple[list[int], int]:
     if len(counts) > 1:
         shard_texts = " and ".join(leg["shard"] for _, leg in parts)
         raise UsageError(
-            f"the parts of leg {name} are shards {shard_texts}; run it again in shards of one number"
+            f"the parts of leg {name} are shards {shard_texts}; rerun them with the same total count"
         )
     return sorted(source_of_shard), counts.pop()
 
 
-def _numbers(leg: Leg) -> tuple[list[int], int]:
-    """Return the numbers of the shards in a leg, and their total count."""
+def _shard_numbers(leg: Leg) -> tuple[list[int], int]:
+    """Return the shard numbers of a leg and the total count, from text such as ``1,3/4``."""
     numbers, _, count = leg["shard"].partition("/")
     return [int(number) for number in numbers.split(",")], int(count)
 
 
 def missing_shards(leg: Leg) -> str | None:
-    """Return a description of the shards that a merge lacked; None also for a shard that was not merged."""
-    numbers, count = _numbers(leg)
-    description = _missing_text(numbers, count)
-    return description if description and _missing_problem(description) in leg["problems"] else None
+    """Return a description of the shards that were missing in a merge.
+
+    Return None if no shard is missing, or if the leg is a single shard that was never merged.
+    """
+    numbers, count = _shard_numbers(leg)
+    description = _missing_shards_text(numbers, count)
+    return description if description and _missing_shards_problem(description) in leg["problems"] else None
 
 
-def _missing_text(numbers: Sequence[int], count: int) -> str:
+def _missing_shards_text(numbers: Sequence[int], count: int) -> str:
     names = [f"{number}/{count}" for number in range(1, count + 1) if number not in numbers]
     if len(names) < 2:
         return "".join(f"shard {name} is missing" for name in names)
     return f"shards {', '.join(names[:-1])} and {names[-1]} are missing"
 
 
-def _missing_problem(absent: str) -> str:
-    return f"{absent}; merge what is missing too"
+def _missing_shards_problem(missing_text: str) -> str:
+    # Results files contain this text, and `missing_shards` compares with it.
+    return f"{missing_text}; merge what is missing too"
 
 
-def before_merge(leg: Leg) -> Leg:
-    """Return a leg as it was before a merge found missing shards: its own results may be complete."""
+def as_before_merge(leg: Leg) -> Leg:
+    """Return a leg without the problem about missing shards that a merge added.
+
+    The returned leg is complete if each of its own shards is complete.
+    """
     description = missing_shards(leg)
     if description is None:
         return leg
-    problems = [problem for problem in leg["problems"] if problem != _missing_problem(description)]
+    problems = [problem for problem in leg["problems"] if problem != _missing_shards_problem(description)]
     whole = not any(map(_ITSELF_INCOMPLETE.fullmatch, problems))
     return {**leg, "problems": problems, "complete": whole}
 
 
-def own_problems(leg: Leg) -> list[str]:
+def problems_without_expectations(leg: Leg) -> list[str]:
     """Return the problems of a leg, without the problems of its expectations."""
     of_expectations = leg["expectations"]["problems"] if "expectations" in leg else []
     return [problem for problem in leg["problems"] if problem not in of_expectations]
@@ -178,14 +189,14 @@ def own_problems(leg: Leg) -> list[str]:
 
 def _joined_leg(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
     numbers, count = shards
-    legs = [before_merge(part) for part in parts]
-    problems = [problem for leg in legs for problem in own_problems(leg)]
+    legs = [as_before_merge(part) for part in parts]
+    problems = [problem for leg in legs for problem in problems_without_expectations(leg)]
     for leg in legs:
         if not leg["complete"] and not any(map(_ITSELF_INCOMPLETE.fullmatch, leg["problems"])):
             problems.append(f"shard {leg['shard']} is incomplete")
-    missing = _missing_text(numbers, count)
+    missing = _missing_shards_text(numbers, count)
     if missing:
-        problems.append(_missing_problem(missing))
+        problems.append(_missing_shards_problem(missing))
     planned = sum(leg["planned"] for leg in legs)
     complete = not missing and all(leg["complete"] for leg in legs)
     if complete and not planned:
@@ -210,7 +221,8 @@ def _joined_leg(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
             and all("expectations" in leg for leg in legs),
         ),
     )
-    # If a part lacked only other shards, its own exit code is ignored: its rows are judged here.
+    # A part may have been incomplete only because other shards were missing. Its exit code is then ignored,
+    # and the code of its rows is recomputed in `judgement`.
     both = zip(parts, legs, strict=True)
     codes = [part["exit"] for part, leg in both if leg["complete"] == part["complete"]]
     return {

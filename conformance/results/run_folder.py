@@ -1,4 +1,4 @@
-"""Output folders: the files of an earlier run, when they may be deleted, and which runs can be resumed."""
+"""Manage output folders: find and delete the files of an earlier run, and find the runs to resume."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conformance.plan.run_request import Request
 from conformance.results import merge
 from conformance.results.journal import decode_line
 
-#: The files that every command with results writes, and all files that a run writes.
+#: ``WRITTEN``: the files that every command with results writes. ``_OWN``: all files that a run may write.
 WRITTEN = ("results.json", "junit.xml", "report.html")
 _OWN = (
     "journal.jsonl",
@@ -35,9 +35,9 @@ _HEAD = 4096
 
 
 def check_foreign_files(folder: Path, names: Iterable[str] = _OWN) -> None:
-    """Raise UsageError if a folder contains files of these names that no run can have written."""
+    """Raise UsageError if a folder has files of these names that were not written by a run."""
     ours = bool(journal_paths(folder)) or any(
-        _head(path).startswith(b'{"schema":')
+        _first_bytes(path).startswith(b'{"schema":')
         for pattern in ("results.json", "legs/*/results.json")
         for path in folder.glob(pattern)
     )
@@ -50,9 +50,10 @@ def check_foreign_files(folder: Path, names: Iterable[str] = _OWN) -> None:
 
 
 def clear_folder(folder: Path) -> None:
-    """Create an output folder and delete the files of an earlier run, with a message that describes the run.
+    """Create an output folder, or delete the files of an earlier run in it.
 
-    Raise UsageError if the folder contains files of these names that no run can have written.
+    A message describes the deleted run. Raise UsageError if a file in the folder has the name of an output
+    file and was not written by a run.
     """
     folder.mkdir(parents=True, exist_ok=True)
     check_foreign_files(folder)
@@ -83,31 +84,37 @@ class EarlierLeg:
     complete: bool
 
     @property
-    def whole(self) -> bool:
-        """True if the leg covers its whole level. Level smoke is ignored, because it takes only seconds."""
+    def is_unrestricted(self) -> bool:
+        """True if the leg covers its whole level. Always False for level smoke, which takes only seconds."""
         everything = self.selection is None and self.shard == "1/1"
         return self.complete and everything and self.level != levels.SMOKE
 
 
 def earlier_legs(folder: Path) -> list[EarlierLeg]:
-    """Return the legs of the run in a folder; empty if it has no run or the run cannot be read.
+    """Return the legs of the run in a folder; empty if the folder has no run or its files cannot be read.
 
-    Results are not validated against the schema, so that results of a different version of the suite are
-    found too.
+    The results are not validated against the schema, because a different version of the suite may have
+    written them.
     """
     legs_of_journals = []
     for journal in journal_paths(folder):
-        legs_of_journals += _earlier_leg(journal_header(journal), complete=is_complete(journal.parent))
+        legs_of_journals += _earlier_legs_of_record(
+            journal_header(journal), complete=is_complete(journal.parent)
+        )
     if legs_of_journals:
         return legs_of_journals
     try:
         legs = json.loads((folder / "results.json").read_text())["legs"]
-        return [earlier_leg for leg in legs for earlier_leg in _earlier_leg(leg, complete=leg["complete"])]
+        return [
+            earlier_leg
+            for leg in legs
+            for earlier_leg in _earlier_legs_of_record(leg, complete=leg["complete"])
+        ]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
 
 
-def _earlier_leg(record: Header | Leg | None, *, complete: bool) -> list[EarlierLeg]:
+def _earlier_legs_of_record(record: Header | Leg | None, *, complete: bool) -> list[EarlierLeg]:
     if record is None:
         return []
     try:
@@ -137,14 +144,14 @@ def describe_legs(legs: Sequence[EarlierLeg]) -> str:
     return ", ".join([*descriptions, first.started])
 
 
-def check_narrower(chosen: Request) -> None:
-    """Raise UsageError if a run would replace an unrestricted run of the same target and mode by a part of
-    it.
+def check_replaces_no_unrestricted_run(chosen: Request) -> None:
+    """Raise UsageError if a restricted run would delete an unrestricted run of the same target and mode.
 
-    The earlier run may have taken an hour. A run of one operator takes seconds, often without ``-o``.
+    The unrestricted run in the output folder may have taken an hour. Users often run a single operator for a
+    few seconds and do not set ``-o``.
     """
     for leg in earlier_legs(chosen.output):
-        if not leg.whole or leg.target != chosen.target.name or leg.mode not in chosen.modes:
+        if not leg.is_unrestricted or leg.target != chosen.target.name or leg.mode not in chosen.modes:
             continue
         all_levels = levels.ALL_LEVELS
         smaller = leg.level in all_levels and all_levels.index(chosen.level) < all_levels.index(leg.level)
@@ -176,11 +183,13 @@ def journal_header(journal: Path) -> Header | None:
 
 def is_complete(folder: Path) -> bool:
     """Return True if the results file of a folder declares that it is complete."""
-    return _COMPLETE.match(_head(folder / "results.json")) is not None
+    return _COMPLETE.match(_first_bytes(folder / "results.json")) is not None
 
 
 def resumable_folders(folder: Path, legs: Sequence[Leg]) -> list[Path]:
-    """Return the folders that ``run --resume`` can continue, of a folder with these legs."""
+    """Return the folders that ``run --resume`` can continue: ``folder`` itself, or folders of single legs in
+    it.
+    """
     unfinished = {leg["name"] for leg in legs if _is_resumable(leg)}
     of_run = journal_paths(folder)
     if not unfinished or not of_run:
@@ -191,7 +200,7 @@ def resumable_folders(folder: Path, legs: Sequence[Leg]) -> list[Path]:
 
 
 def belong_to_one_run(paths: Sequence[Path]) -> bool:
-    """Return True if the journals below ``legs`` belong to one run of several modes, not to merged runs."""
+    """Return True if the journals belong to one run of several modes; False if they belong to merged runs."""
     first = journal_header(paths[0])
     options: object = None if first is None else first.get("options")
     modes = options.get("modes") if isinstance(options, dict) else None
@@ -199,10 +208,11 @@ def belong_to_one_run(paths: Sequence[Path]) -> bool:
 
 
 def _is_resumable(leg: Leg) -> bool:
-    """Return True if a rerun can complete a leg. A rerun does not change reference values or run other
-    shards.
+    """Return True if ``run --resume`` can complete a leg.
+
+    It can run missing results. It cannot add missing shards or repair differences between reference values.
     """
-    if merge.before_merge(leg)["complete"]:
+    if merge.as_before_merge(leg)["complete"]:
         return False
     return bool(leg["missing"]["count"]) or not leg["oracle"]["differences"]
 
@@ -215,8 +225,8 @@ def short_path(path: Path) -> Path:
         return path
 
 
-def _head(path: Path) -> bytes:
-    """Return the beginning of a file; empty if it cannot be read."""
+def _first_bytes(path: Path) -> bytes:
+    """Return the beginning of a file; empty if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(_HEAD)

@@ -22,8 +22,8 @@ _OfWorker = (
 _LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
 
 
-def unusable(message: str) -> str:
-    """Return the message with which a worker reports that a result left the device unusable."""
+def unusable_device_message(message: str) -> str:
+    """Return the failure message for a result that left the device unusable. ``message`` names the cause."""
     return f"left the device unusable: {message}"
 
 
@@ -65,11 +65,11 @@ class RunState:
     def apply(self, event: Event) -> None:
         """Apply one event. Unknown kinds are ignored; a malformed event is recorded as a problem."""
         try:
-            self._take(event)
+            self._apply_by_kind(event)
         except (KeyError, TypeError, ValueError) as error:
             self.problems.append(f"event {event['event']!r} of the journal is malformed: {error!r}")
 
-    def _take(self, event: Event) -> None:
+    def _apply_by_kind(self, event: Event) -> None:
         match event["event"]:
             case "run":
                 self._on_run(event)
@@ -113,8 +113,10 @@ class RunState:
         self.header = cast("records.Header", fields) if fields else None
 
     def _on_resume(self) -> None:
-        """Apply the resumption of a run. The earlier workers were killed with the run, so their open results
-        are not failures.
+        """Reset the state for a resumed run.
+
+        The workers of the earlier run were killed with it. Their unfinished results are therefore not
+        failures.
         """
         for worker in self.workers.values():
             if worker.ended is None and not worker.recorded_as_lost:
@@ -144,11 +146,13 @@ class RunState:
         state = event["state"]
         worker.probing = event["id"] if state == "start" else None
         if state == "failed":
-            self._poison(event["id"], event.get("message", ""))
+            self._blame_for_unusable_device(event["id"], event.get("message", ""))
 
-    def _poison(self, result_id: str, message: str) -> None:
+    def _blame_for_unusable_device(self, result_id: str, message: str) -> None:
         row = self.attempts[result_id][-1]
-        row.setdefault("failures", []).append({"kind": Kind.STATE.value, "message": unusable(message)})
+        row.setdefault("failures", []).append(
+            {"kind": Kind.STATE.value, "message": unusable_device_message(message)}
+        )
         row["failure_count"] = row.get("failure_count", 0) + 1
         if row["verdict"] not in BAD or row["verdict"] == Verdict.VACUOUS.value:
             row["verdict"] = Verdict.FAIL.value
@@ -161,12 +165,15 @@ class RunState:
         worker = self._worker(event)
         worker.recorded_as_lost = True
         if worker.probing is not None:
-            self._poison(worker.probing, "the process ended while the known-answer probe ran")
+            self._blame_for_unusable_device(
+                worker.probing, "the process ended while the known-answer probe ran"
+            )
             worker.probing = None
 
-    def dead(self) -> list[Worker]:
-        """Return the workers that ended without an end event and are not recorded as lost. All processes must
-        have exited.
+    def unrecorded_lost_workers(self) -> list[Worker]:
+        """Return the workers without an end event that are not yet recorded as lost.
+
+        Call this method only after all worker processes exited.
         """
         return [
             worker for worker in self.workers.values() if worker.ended is None and not worker.recorded_as_lost
@@ -176,31 +183,35 @@ class RunState:
         """Return the highest attempt number of any result."""
         return max((row.get("attempt", 1) for rows in self.attempts.values() for row in rows), default=0)
 
-    def tried(self, result_id: str, attempt: int) -> bool:
+    def has_attempt(self, result_id: str, attempt: int) -> bool:
         """Return True if a result has an attempt of this number."""
         return any(row.get("attempt", 1) == attempt for row in self.attempts.get(result_id, ()))
 
-    def to_retry(self) -> list[str]:
-        """Return the results whose only attempt was lost, or was blamed for an unusable device."""
+    def results_to_retry(self) -> list[str]:
+        """Return the ids of the results to retry: their only attempt lost its worker, or left the device
+        unusable.
+        """
         return [
             result_id
             for result_id, rows in self.attempts.items()
-            if rows[-1].get("attempt", 1) == 1 and (rows[-1]["verdict"] in _LOST or _poisoned(rows[-1]))
+            if rows[-1].get("attempt", 1) == 1
+            and (rows[-1]["verdict"] in _LOST or _was_blamed_for_unusable_device(rows[-1]))
         ]
 
 
-def _poisoned(row: AttemptRow) -> bool:
+def _was_blamed_for_unusable_device(row: AttemptRow) -> bool:
     return any(failure["kind"] == Kind.STATE.value for failure in row.get("failures", ()))
 
 
 def final_attempt(rows: Sequence[AttemptRow]) -> tuple[str, AttemptRow]:
-    """Return the verdict of all attempts at a result, before expectations, and the attempt that represents
-    it.
+    """Return the verdict of a result, computed from all its attempts, and the attempt with that verdict.
 
-    If the last attempt passes after a failed one, the verdict is ``flaky``. If the last attempt fails, the
-    worst verdict counts. An attempt that was blamed for an unusable device is ignored if a later attempt in a
-    new process fails without being blamed. The failures then still include the broken device, and no
-    expectation of a different kind excuses it.
+    Expectations are not applied. If the last attempt passes after a failed attempt, the verdict is ``flaky``.
+    If the last attempt fails, the verdict is the worst verdict of all attempts.
+
+    An attempt may have been blamed for an unusable device. It is ignored if the last attempt, in a new
+    process, fails and leaves the device usable. The returned attempt then has an additional failure of kind
+    ``state``, so that an expectation of a different kind cannot excuse the result.
     """
     last = rows[-1]
     bad = [row for row in rows if row["verdict"] in BAD]
@@ -208,12 +219,13 @@ def final_attempt(rows: Sequence[AttemptRow]) -> tuple[str, AttemptRow]:
         return last["verdict"], last
     if last["verdict"] not in BAD:
         return Verdict.FLAKY.value, bad[-1]
-    blamed = [row for row in bad if _poisoned(row)]
-    if blamed and not _poisoned(last):
-        bad = [row for row in bad if not _poisoned(row)]
+    blamed = [row for row in bad if _was_blamed_for_unusable_device(row)]
+    if blamed and not _was_blamed_for_unusable_device(last):
+        bad = [row for row in bad if not _was_blamed_for_unusable_device(row)]
         first = next(failure for failure in blamed[0]["failures"] if failure["kind"] == Kind.STATE.value)
         message = (
-            f"the first attempt {first['message']}; this one did not, so an earlier case may have done it"
+            f"the first attempt {first['message']}; the last attempt did not, so an earlier case may have "
+            "caused it"
         )
         blame: FailureRow = {"kind": Kind.STATE.value, "message": message}
         failures = [*last.get("failures", ()), blame]

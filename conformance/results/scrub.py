@@ -17,7 +17,7 @@ _PATH = re.compile(
     r"|file:/{1,3}\S+"
     r"|(?<!\w)[A-Za-z]:\\[^\s'\",;)]*"
 )
-#: user@host and host names with dots, as in errors of sockets and file systems.
+#: ``user@host`` and IPv4 addresses, as in error messages of sockets and file systems.
 _HOST = re.compile(
     r"(?<![\w/.@-])\w[\w.-]*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?![\w/])|\b(?:\d{1,3}\.){3}\d{1,3}\b"
 )
@@ -27,13 +27,13 @@ _BACKEND = ("module", "version", "digest", "abi")
 
 
 def scrub_text(raw_text: str) -> str:
-    """Return a text without paths and host names."""
+    """Return a text without file system paths, ``user@host`` names and IP addresses."""
     return _HOST.sub("<host>", _PATH.sub("<path>", raw_text))
 
 
 def scrub_value(value: Any) -> Any:
-    """Return a JSON value with every text in it scrubbed; keys are unchanged, because the suite defines
-    them.
+    """Return a JSON value with every string in it scrubbed. Keys are unchanged, because the suite defines the
+    keys.
     """
     if isinstance(value, str):
         return scrub_text(value)
@@ -45,24 +45,24 @@ def scrub_value(value: Any) -> Any:
 
 
 def without_host_name(value: Any) -> Any:
-    """Return a JSON value without the name of this machine, which only this machine can recognise."""
+    """Return a JSON value in which the host name of this machine is replaced by ``<host>``."""
     names = {platform.node(), platform.node().partition(".")[0]} - {"", "localhost"}
     expression = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(names)) or "(?!)")
 
-    def walk(item: Any) -> Any:
+    def replace_names(item: Any) -> Any:
         if isinstance(item, str):
             return expression.sub("<host>", item)
         if isinstance(item, list):
-            return [walk(part) for part in item]
+            return [replace_names(part) for part in item]
         if isinstance(item, dict):
-            return {key: walk(part) for key, part in item.items()}
+            return {key: replace_names(part) for key, part in item.items()}
         return item
 
-    return walk(value)
+    return replace_names(value)
 
 
 def scrub_leg(original: Leg) -> Leg:
-    """Return a scrubbed leg."""
+    """Return a copy of a leg without paths, host names and unlisted variables."""
     scrubbed_leg = scrub_value(
         {key: value for key, value in original.items() if key not in ("facts", "digests", "results")}
     )
@@ -82,8 +82,8 @@ def scrub_row(original: ResultRow) -> ResultRow:
 
 
 def scrub_facts(original: Facts) -> Facts:
-    """Return the facts that a certificate contains: versions, the kind of system, variables of the
-    allow-list.
+    """Return the facts that a certificate contains: versions, the operating system, and the environment
+    variables of the allow-list.
     """
     torch_facts: Mapping[str, object] = original.get("torch", {})
     backend: Mapping[str, object] = original.get("backend", {})
@@ -99,15 +99,17 @@ def scrub_facts(original: Facts) -> Facts:
     return cast("Facts", scrubbed_facts)
 
 
-def system_name(name_of_system: str) -> str:
-    """Return ``Linux x86_64``, without the kernel release or other details."""
+def system_name(platform_text: str) -> str:
+    """Return the operating system and the machine architecture, such as ``Linux x86_64``, without the
+    release.
+    """
     name = next(
         (
             system_prefix
             for system_prefix in ("Linux", "Darwin", "macOS", "Windows")
-            if name_of_system.startswith(system_prefix)
+            if platform_text.startswith(system_prefix)
         ),
         "other",
     )
-    machine = re.search(r"\b(x86_64|AMD64|aarch64|arm64|ppc64le|s390x|riscv64)\b", name_of_system)
+    machine = re.search(r"\b(x86_64|AMD64|aarch64|arm64|ppc64le|s390x|riscv64)\b", platform_text)
     return f"{name} {machine.group(1)}" if machine else name

@@ -1,1 +1,1 @@
-"""The processes of a run: rounds of pytest over a plan, until every result is in the journal."""
+"""Start and watch the processes of a run: pytest runs in rounds until every result is in the journal."""

@@ -10,7 +10,7 @@ from conformance.plan.run_request import Request
 from conformance.process_control import memory_limit
 
 
-def variables(request: Request, mode: str) -> dict[str, str]:
+def environment_variables(request: Request, mode: str) -> dict[str, str]:
     """Return the environment variables of a child process for a mode of a run.
 
     Autoloading of backends is disabled unless the user enables it: the target's own module is imported by
@@ -21,10 +21,10 @@ def variables(request: Request, mode: str) -> dict[str, str]:
     variables.update(request.target.variables(mode))
     variables.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     processes = request.processes(mode)
-    variables.setdefault("OMP_NUM_THREADS", str(max(1, cores() // processes)))
+    variables.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // processes)))
     variables[RANKS] = str(request.ranks)
     variables[LIMIT] = str(request.timeout)
-    variables.setdefault(memory_limit.VARIABLE, str(memory_limit.share(processes)))
+    variables.setdefault(memory_limit.VARIABLE, str(memory_limit.memory_per_worker(processes)))
     variables["PYTHONWARNINGS"] = "ignore"
     variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     root = str(Path(__file__).resolve().parents[2])
@@ -33,6 +33,6 @@ def variables(request: Request, mode: str) -> dict[str, str]:
     return variables
 
 
-def cores() -> int:
+def usable_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""One leg: one mode of a target, from bringing it up to its part of the results document."""
+"""Run one leg (one mode of a target): bring up the target, run its plan, and return the leg's results."""
 
 from __future__ import annotations
 
@@ -38,15 +38,17 @@ from conformance.results import document, run_folder
 from conformance.results.journal import Journal, Tail
 from conformance.results.run_state import RunState
 from conformance.runner import child_environment
-from conformance.runner.prestarted_worker import WarmWorker
+from conformance.runner.prestarted_worker import PrestartedWorker
 from conformance.runner.progress import Progress
 from conformance.runner.pytest_rounds import Rounds, TooManyLostWorkers
 
-#: Seconds that bringing a target up may take, and one oracle value.
+#: Time limit in seconds for bringing up a target, and for recomputing one part of the reference values.
 _PREPARE_SECONDS = 600
-#: Recorded seconds of a selection up to which one worker is as fast as several, which all import first.
+#: If a selection took at most these seconds in earlier runs, one worker runs it as fast as several workers,
+#: because each worker imports torch first.
 _ONE_WORKER = 20
-#: Minimum number of reference values for one more process, which has to load torch's databases first.
+#: Reference values per recheck process. Each process first loads torch's databases, so few processes are
+#: used.
 _EVENTS = 200
 
 
@@ -55,7 +57,7 @@ class NothingToRun(UsageError):
 
 
 class Interrupted(Exception):
-    """The user stopped the run; ``legs`` are the legs so far."""
+    """The user stopped the run. ``legs`` are the finished legs and the interrupted one."""
 
     def __init__(self, legs: list[Leg]) -> None:
         super().__init__("interrupted")
@@ -63,20 +65,23 @@ class Interrupted(Exception):
 
 
 def bring_up_target(options: Request, mode: str) -> Prepared:
-    """Bring the target up in a separate process; raise UsageError if that fails."""
+    """Bring the target up in a separate process and return its plan and facts; raise UsageError on
+    failure.
+    """
     return cast("Prepared", _bring_up_output(options, mode))
 
 
 def result_names(options: Request, mode: str) -> dict[str, PlanTable]:
-    """Return the plan of the full level by mode. The target is brought up only if its names require it.
+    """Return the plan of the full level for each mode.
 
-    Raise UsageError if the names cannot be determined.
+    The target is brought up only if the names of its results depend on that. Raise UsageError if the names
+    cannot be determined.
     """
     return cast("ResultNames", _bring_up_output(options, mode, "--names"))["names"]
 
 
 def _bring_up_output(options: Request, mode: str, *arguments: str) -> object:
-    """Return the output of the process that brings a target up; raise UsageError if it failed."""
+    """Return the output of the process that brings a target up; raise UsageError if the process failed."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "answer.json"
         command = [
@@ -90,9 +95,9 @@ def _bring_up_output(options: Request, mode: str, *arguments: str) -> object:
         command += ["--mode", mode, "--level", options.level, *arguments]
         for module in options.extra:
             command += ["--extra", module]
-        end = supervisor.run(
+        end = supervisor.run_command(
             command,
-            child_environment.variables(options, mode),
+            child_environment.environment_variables(options, mode),
             log=Path(scratch) / "log.txt",
             limit=_PREPARE_SECONDS,
             stdout=False,
@@ -116,7 +121,9 @@ def _bring_up_output(options: Request, mode: str, *arguments: str) -> object:
 
 
 def select_results(options: Request, mode: str, prepared: Prepared) -> tuple[Plan, Plan, int]:
-    """Return the plan of the level, the part of it that runs, and the number of results that ``-k`` omits."""
+    """Return the plan of the level, the part of that plan to run, and the number of results that ``-k``
+    omits.
+    """
     level = Plan.from_json(prepared["plan"])
     if not level.cases:
         raise NothingToRun(
@@ -125,19 +132,20 @@ def select_results(options: Request, mode: str, prepared: Prepared) -> tuple[Pla
         )
     part = level.shard(options.shard, mode)
     chosen = part if options.select is None else part.select(selection.parse_selection(options.select))
-    if not chosen.cases and not _empty_by_number(options, level):
+    if not chosen.cases and not _empty_because_of_more_shards_than_cases(options, level):
         if options.select is None:
-            raise NothingToRun(f"shard {options.shard} holds no case; use fewer shards")
+            raise NothingToRun(f"shard {options.shard} has no case; use fewer shards")
         raise NothingToRun(
             f"-k {options.select!r} matches none of {len(part)} results; write a broader expression"
         )
     return level, chosen, len(part) - len(chosen)
 
 
-def _empty_by_number(options: Request, level: Plan) -> bool:
-    """Return True if a part is empty only because the run has more shards than cases.
+def _empty_because_of_more_shards_than_cases(options: Request, level: Plan) -> bool:
+    """Return True if a shard is empty only because the run has more shards than cases.
 
-    An empty part is a valid result. Otherwise a merge could not distinguish an empty shard from a lost one.
+    Such a shard still writes a results document, because a merge could not distinguish an empty shard from a
+    lost shard otherwise.
     """
     if not options.part or options.shard.count == 1:
         return False
@@ -151,8 +159,12 @@ def run_new_leg(options: Request, mode: str, folder: Path, *, loud: bool = True)
     book = entries.load_expectations(
         entries.expectation_files(options.target.name, options.target.expectations)
     )
-    # A selection is small, as a rule, and one worker enough: it imports while the target is brought up.
-    warm = None if options.select is None else WarmWorker(child_environment.variables(options, mode))
+    # A selection is usually small enough for one worker, which imports torch while the target is brought up.
+    warm = (
+        None
+        if options.select is None
+        else PrestartedWorker(child_environment.environment_variables(options, mode))
+    )
     try:
         return _run_leg(options, mode, folder, book, started, clock, warm, loud=loud)
     finally:
@@ -167,14 +179,14 @@ def _run_leg(
     book: TargetExpectations,
     started: datetime.datetime,
     clock: float,
-    warm: WarmWorker | None,
+    warm: PrestartedWorker | None,
     *,
     loud: bool,
 ) -> Leg:
     prepared = bring_up_target(options, mode)
     level, plan, left_out = select_results(options, mode, prepared)
     if options.select is None:
-        _check_patterns(book, prepared, mode, started.date())
+        _require_patterns_to_match(book, prepared, mode, started.date())
     run_folder.clear_folder(folder)
     journal = Journal(folder / "journal.jsonl")
     journal.lock()
@@ -197,7 +209,10 @@ def finish_leg(
     today: datetime.date,
     clock: float,
 ) -> Leg:
-    """Finish the work of a leg, whatever happens, and return the leg; raise Interrupted on Ctrl-C."""
+    """Call ``working``, write the last events of the journal, and return the leg.
+
+    Raise Interrupted with the leg if the user pressed Ctrl-C.
+    """
     journal, run_state = rounds.journal, rounds.run_state
     stopped = False
     try:
@@ -219,7 +234,7 @@ def finish_leg(
 
 
 def run_rounds(rounds: Rounds, plan: Plan) -> None:
-    """Run rounds until every result exists, then retry lost results in one process without parallel work."""
+    """Run rounds until every result exists, then retry results of lost workers in one worker."""
     attempts, unprobed = rounds.run_state.attempts, rounds.run_state.unprobed
     idle = 0
     pending = plan.select(lambda result_id: result_id not in attempts or result_id in unprobed)
@@ -227,22 +242,25 @@ def run_rounds(rounds: Rounds, plan: Plan) -> None:
         groups = {(case.kind, case.subject) for case in pending.cases}
         before = len(attempts)
         workers = min(rounds.options.workers_of(rounds.mode), len(groups))
-        if rounds.warm is not None and _seconds(rounds.mode, pending) <= _ONE_WORKER:
-            workers = 1  # which has begun to import; others would begin only now
+        if rounds.warm is not None and _recorded_seconds(rounds.mode, pending) <= _ONE_WORKER:
+            workers = 1  # the prestarted worker has already imported torch; new workers would start now
         rounds.run(pending, workers=workers, attempt=1)
         pending = plan.select(lambda result_id: result_id not in attempts)
         idle = idle + 1 if len(attempts) == before else 0
-    retry = plan.only(rounds.run_state.to_retry())
+    retry = plan.only(rounds.run_state.results_to_retry())
     idle = 0
     while retry.cases and idle < 3:
         before = len(retry)
         rounds.run(retry, workers=1, attempt=2, patient=True)
-        retry = retry.only(rounds.run_state.to_retry())
+        retry = retry.only(rounds.run_state.results_to_retry())
         idle = idle + 1 if len(retry) == before else 0
 
 
-def _seconds(mode: str, plan: Plan) -> float:
-    """Return the recorded seconds of a plan's subjects, or of its properties if a subject is split."""
+def _recorded_seconds(mode: str, plan: Plan) -> float:
+    """Return the sum of the seconds that the subjects of a plan took in earlier runs.
+
+    The times of single properties are used for a subject that is divided among shards.
+    """
     recorded = shards.recorded_seconds().get(mode, {})
     seconds_by_entry: dict[str, float] = {}
     for case in plan.cases:
@@ -256,7 +274,9 @@ def _seconds(mode: str, plan: Plan) -> float:
 
 
 def recheck_oracle_values(rounds: Rounds) -> None:
-    """Recompute the recorded reference values in processes that never load the backend."""
+    """Recompute the recorded reference values in processes that never load the backend, and write the
+    differences to the journal.
+    """
     events: list[OracleValue] = [
         {"operator": operator, "dtype": dtype, "index": index, "digest": digest}
         for (operator, dtype, index), digest in sorted(rounds.run_state.oracle.items())
@@ -266,7 +286,7 @@ def recheck_oracle_values(rounds: Rounds) -> None:
     processes = min(rounds.options.processes(rounds.mode), -(-len(events) // _EVENTS))
     share = -(-len(events) // processes)
     parts = [events[first : first + share] for first in range(0, len(events), share)]
-    checks = _recheck(rounds, parts)
+    checks = _recheck_parts(rounds, parts)
     rounds.journal.write(
         "oracle-check",
         checked=sum(check["checked"] for check in checks),
@@ -274,9 +294,9 @@ def recheck_oracle_values(rounds: Rounds) -> None:
     )
 
 
-def _recheck(rounds: Rounds, parts: list[list[OracleValue]]) -> list[OracleCheck]:
-    """Return the checks of parts of the oracle values, each part in a process of its own."""
-    environment = child_environment.variables(rounds.options, rounds.mode)
+def _recheck_parts(rounds: Rounds, parts: list[list[OracleValue]]) -> list[OracleCheck]:
+    """Recompute each part of the reference values in a separate process, and return one check per part."""
+    environment = child_environment.environment_variables(rounds.options, rounds.mode)
     environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     command = [sys.executable, "-m", "conformance.oracle.recheck", "--samples", rounds.options.samples]
     for module in rounds.options.extra:
@@ -292,17 +312,19 @@ def _recheck(rounds: Rounds, parts: list[list[OracleValue]]) -> list[OracleCheck
             try:
                 replies = list(workers.run_units(parts, silence=_PREPARE_SECONDS))
             except ChildNotStarted as error:
-                return [_no_check(error.end)]
-    return [_no_check(reply) if isinstance(reply, ChildEnd) else reply for _, reply in replies]
+                return [_failed_recheck(error.end)]
+    return [_failed_recheck(reply) if isinstance(reply, ChildEnd) else reply for _, reply in replies]
 
 
-def _no_check(end: ChildEnd) -> OracleCheck:
+def _failed_recheck(end: ChildEnd) -> OracleCheck:
     last_output = end.log_tail.strip()[-1000:]
     return {"checked": 0, "differences": [f"the oracle check ended with {end.code}: {last_output}"]}
 
 
-def _check_patterns(book: TargetExpectations, prepared: Prepared, mode: str, day: datetime.date) -> None:
-    """Raise UsageError for expectations that match no existing result."""
+def _require_patterns_to_match(
+    book: TargetExpectations, prepared: Prepared, mode: str, day: datetime.date
+) -> None:
+    """Raise UsageError if the id of an expectation matches no result of the full level."""
     index = Index(Plan.from_json(prepared["full"]).result_ids())
     active = book.active(mode, day, prepared["facts"]["torch"]["version"])
     lost = [entry for entry in active if not index.matching(entry.id)]
@@ -312,7 +334,9 @@ def _check_patterns(book: TargetExpectations, prepared: Prepared, mode: str, day
 
 
 def wildcard_reach(book: TargetExpectations, prepared: Prepared, mode: str) -> dict[str, int]:
-    """Return the number of results in a mode that each entry with a wildcard matches, run or not."""
+    """Return, for each expectation pattern with a wildcard, the number of results of the full level in this
+    mode that the pattern matches.
+    """
     mode_properties = {tuple(pair) for pair in prepared["here"]}
     full = Plan(
         [
@@ -328,7 +352,7 @@ def wildcard_reach(book: TargetExpectations, prepared: Prepared, mode: str) -> d
 
 
 def did_you_mean(index: Index, pattern: str) -> str:
-    """Return a suggestion for a pattern that matches nothing, or an empty text."""
+    """Return the suggestion ``(did you mean …?)`` for a pattern that matches no result, or an empty text."""
     candidates = index.nearest(pattern)
     return f" (did you mean {' or '.join(candidates)}?)" if candidates else ""
 
@@ -342,8 +366,8 @@ def journal_header(
     started: datetime.datetime,
     left_out: int,
 ) -> Header:
-    """Return the first event of a journal: the options of the run, the target, and the data needed to resume
-    it.
+    """Return the fields of a journal's first event: the options of the run, the target, and the data needed
+    to resume the run.
     """
     facts = prepared["facts"]
     target = options.target

@@ -1,4 +1,6 @@
-"""The modes of a run: the modes that the user names, else all modes that the installed torch can run."""
+"""Select the modes of a run: the modes that the user names, else all modes that the installed torch can
+run.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from conformance.target.file import TargetFile
 
 
 def runs_on(target: TargetFile, mode: str, torch_version: str) -> bool:
-    """Return True if a target's mode runs on a build of torch, according to ``mode_builds`` of its file."""
+    """Return True if ``mode_builds`` of the target file allows a mode on this version of torch."""
     build = target.mode_builds.get(mode, "any")
     return build == "any" or (build == "fork-like") == installed_torch.is_fork_like(torch_version)
 
 
 def selected_modes(target: TargetFile, mode_option: str | None) -> list[str]:
-    """Return the modes of a run: the comma-separated modes of the user, else all that can run here.
+    """Return the modes of a run: the comma-separated modes of ``--mode``, else all modes that can run here.
 
     Raise UsageError if a mode does not exist, is not declared, or is named twice.
     """
@@ -30,6 +32,6 @@ def selected_modes(target: TargetFile, mode_option: str | None) -> list[str]:
     if not modes:
         raise UsageError(
             f"target {target.name!r} has no mode that runs on torch {torch_version}; install a build for "
-            f"{', '.join(target.modes)}, or name a mode with --mode to see it refused"
+            f"{', '.join(target.modes)}, or name a mode with --mode to see why it does not run"
         )
     return modes

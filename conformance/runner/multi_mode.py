@@ -1,4 +1,4 @@
-"""Run several modes of a target, one leg after the other; a process that loads the backend has one mode."""
+"""Run several modes of a target, one leg after the other. A process that loads the backend runs one mode."""
 
 from __future__ import annotations
 
@@ -15,25 +15,29 @@ from conformance.runner import leg
 
 
 def run_modes(options: Request) -> list[Leg]:
-    """Run a leg per mode into ``legs/BUILD-MODE``; return the legs, also if the user stops the run.
+    """Run one leg per mode, with the output folder ``legs/BUILD-MODE``, and return the legs.
 
-    A mode that cannot start does not prevent the other modes: it becomes a leg with exit code 2. A mode in
-    which the user's selection matches nothing is omitted.
+    If a mode cannot start, its leg has exit code 2 and the other modes still run. A mode in which the user's
+    selection matches nothing is omitted.
 
     Raises:
         UsageError: no mode has a result to run.
+        Interrupted: the user stopped the run.
     """
     run_folder.clear_folder(options.output)
     build = installed_torch.version()
 
-    def one(mode: str) -> Leg:
+    def run_one_mode(mode: str) -> Leg:
         return leg.run_new_leg(options, mode, options.output / "legs" / installed_torch.leg_name(build, mode))
 
-    return run_each_mode(options, one)
+    return run_each_mode(options, run_one_mode)
 
 
 def run_each_mode(options: Request, run_mode: Callable[[str], Leg]) -> list[Leg]:
-    """Return the legs that ``run_mode`` returns for the modes of a run."""
+    """Call ``run_mode`` for each mode of a run, write each leg's reports, and return the legs.
+
+    A mode for which ``run_mode`` raises UsageError gets a leg without results.
+    """
     build = installed_torch.version()
     legs: list[Leg] = []
     for mode in options.modes:
@@ -41,14 +45,15 @@ def run_each_mode(options: Request, run_mode: Callable[[str], Leg]) -> list[Leg]
         try:
             legs.append(run_mode(mode))
         except leg.NothingToRun as nothing:
-            print(f"mode {mode} is left out: {nothing}", file=sys.stderr)
+            print(f"mode {mode} is omitted: {nothing}", file=sys.stderr)
             continue
         except leg.Interrupted as stop:
             legs += stop.legs
             output_files.write_reports(folder, legs[-1:])
             raise leg.Interrupted(legs) from None
         except KeyboardInterrupt:
-            # Before the leg had a journal. The file must not read as if the modes so far were all.
+            # The user stopped the run before this leg had a journal. Add a leg without results, so that the
+            # results document does not look like a complete run of fewer modes.
             reason = "stopped by the user before it began"
             legs.append(document.leg_not_run(options, mode, build, reason, code=exit_codes.INCOMPLETE))
             raise leg.Interrupted(legs) from None

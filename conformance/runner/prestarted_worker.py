@@ -1,4 +1,4 @@
-"""A worker that is started before the plan is known, so that imports and planning take place side by side."""
+"""A worker process that is started before the plan is known, so that it imports modules during planning."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pathlib import Path
 from conformance.process_control.child import Child
 
 
-class WarmWorker:
-    """One process that is ready to run pytest; :meth:`run` hands it the arguments, :meth:`end` drops it."""
+class PrestartedWorker:
+    """A process that imports modules and then waits for the arguments of one pytest run."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = dict(environment)
-        # Its output goes to the log of the round, which has no place yet.
+        # copy_log() copies this log to the log of the round, whose path is not known yet.
         self._folder = tempfile.TemporaryDirectory()
         self._log = Path(self._folder.name) / "log.txt"
         command = [sys.executable, "-m", "conformance.worker.prestart"]
         self._child: Child | None = Child.exec(command, self._environment, log=self._log, channel=True)
 
     def run(self, arguments: Sequence[str], environment: Mapping[str, str]) -> Child | None:
-        """Give it the arguments of pytest and return its process; None if it cannot take them.
+        """Start pytest in this process and return the process; return None if that is impossible.
 
-        It takes them once, and only with the environment that it was started with.
+        The process runs pytest once, and only if ``environment`` is the environment that it was started with.
         """
         child = self._child
         if child is None or child.has_ended() or dict(environment) != self._environment:
@@ -34,22 +34,22 @@ class WarmWorker:
             return None
         self._child = None
         child.send(json.dumps(list(arguments)).encode())
-        # A test may close every file of its process, and that must not stop it.
+        # A test may close every file descriptor of its process. Closing the channel must not stop the worker.
         child.disconnect()
         return child
 
     def copy_log(self, log: Path) -> None:
-        """Write the output of the process to the log of its round."""
+        """Append the output of the process to the log of its round."""
         with log.open("ab") as file, self._log.open("rb") as output:
             shutil.copyfileobj(output, file)
 
     def end(self) -> None:
-        """End the process unless a round took it."""
+        """Stop the process unless pytest was started in it."""
         child, self._child = self._child, None
         if child is not None:
             child.stop()
 
     def close(self) -> None:
-        """End the process unless a round took it, and drop its log."""
+        """Stop the process unless pytest was started in it, and delete its log."""
         self.end()
         self._folder.cleanup()

@@ -1,4 +1,4 @@
-"""Progress of a run: one line that updates itself on a terminal, one line a minute elsewhere."""
+"""Show the progress of a run: on a terminal as one line that is updated, elsewhere as one line per minute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.results.run_state import RunState
 
 
 class Progress:
-    """Shows the progress of a run. It counts last attempts, before expectations."""
+    """Prints the progress of a run. It counts the last attempt of each result and ignores expectations."""
 
     def __init__(
         self, run_state: RunState, planned: int, *, label: str, loud: bool = True, out: TextIO = sys.stderr
@@ -30,7 +30,7 @@ class Progress:
         self._dirty = False
 
     def show(self) -> None:
-        """Show the current state if the interval has passed."""
+        """Print the current state unless the last line was printed less than an interval ago."""
         now = time.monotonic()
         if not self.loud or now < self._next:
             return
@@ -50,9 +50,9 @@ class Progress:
             self.out.flush()
 
     def line(self, seconds: float) -> str:
-        """Return one line: share, counts, rate and remaining time.
+        """Return the progress line: percentage, counts, rate and remaining time.
 
-        Failures include expected ones. Expectations are applied at the end, when all attempts are complete.
+        The failures include expected failures, because expectations are applied only at the end of the run.
         """
         done = len(self.run_state.attempts)
         bad = sum(1 for rows in self.run_state.attempts.values() if Verdict(rows[-1]["verdict"]).unexpected)

@@ -1,4 +1,4 @@
-"""One round: a pytest process over part of a plan, watched from outside until it and its workers are gone."""
+"""Run rounds: each round is one pytest process over part of a plan, which this module starts and watches."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from conformance.plan.plan import Plan
 from conformance.plan.run_request import Request
 from conformance.process_control import supervisor
 from conformance.process_control.child import Child, How
-from conformance.process_control.watchdog import last_words
+from conformance.process_control.watchdog import timed_out_and_traceback
 from conformance.results.journal import Journal, Tail
 from conformance.results.run_state import RunState, Worker
 from conformance.runner import child_environment
-from conformance.runner.prestarted_worker import WarmWorker
+from conformance.runner.prestarted_worker import PrestartedWorker
 
-#: Worker losses in a row, without one passing result between them, after which a run is given up.
+#: The run stops after this number of lost workers in a row without a passing result in between.
 MAX_LOSSES = 20
 
-#: Seconds beyond the limit of a result without any event after which a round counts as hung.
+#: A round is treated as hung if the journal gets no event for the time limit of a result plus these seconds.
 _SILENCE = 60.0
 
 
 class TooManyLostWorkers(Exception):
-    """The target keeps losing its workers."""
+    """Too many workers in a row were lost without a passing result."""
 
 
 @dataclasses.dataclass
 class Rounds:
-    """Runs rounds for one leg and keeps its run_state up to date."""
+    """Runs the rounds of one leg. It applies the events of the journal to ``run_state``."""
 
     options: Request
     mode: str
@@ -44,16 +44,18 @@ class Rounds:
     run_state: RunState
     progress: Callable[[], None]
     number: int = 0
-    #: A process that has begun to import; the first round takes it.
-    warm: WarmWorker | None = None
+    #: A prestarted worker. The first round uses or stops it.
+    warm: PrestartedWorker | None = None
 
     def run(self, plan: Plan, *, workers: int, attempt: int, patient: bool = False) -> None:
-        """Run a plan once. Every result that was lost with its worker is in the run_state afterwards.
+        """Run one round over a plan, and record a result for every worker that was lost.
 
-        A ``patient`` round goes on however many workers it loses: what it holds was lost before.
+        A ``patient`` round continues after any number of lost workers, because its plan consists of results
+        that an earlier round lost.
 
-        KeyboardInterrupt passes through after all processes have ended. TooManyLostWorkers is raised if too
-        many workers in a row end without a passing result.
+        Raises:
+            TooManyLostWorkers: too many workers in a row were lost without a passing result.
+            KeyboardInterrupt: the user stopped the run. All processes have ended.
         """
         self.number += 1
         self.journal.write("round", number=self.number, attempt=attempt, workers=workers, results=len(plan))
@@ -62,10 +64,10 @@ class Rounds:
         logs = self.folder / "logs"
         logs.mkdir(exist_ok=True)
         log = logs / f"round-{self.number}.txt"
-        child, warm = self._start(self._arguments(file, workers, attempt), workers, log)
+        child, warm = self._start_pytest(self._pytest_arguments(file, workers, attempt), workers, log)
         try:
             with child:
-                end = supervisor.watch(
+                end = supervisor.wait_for_end(
                     child,
                     silence=self.options.timeout + _SILENCE,
                     heartbeat=functools.partial(self._heartbeat, patient=patient),
@@ -77,9 +79,13 @@ class Rounds:
             self.read_events(final=True)
         self._record_lost(stalled=end.how is How.STALLED)
 
-    def _start(self, arguments: list[str], workers: int, log: Path) -> tuple[Child, WarmWorker | None]:
-        """Start pytest; in the prestarted worker, which is then returned too, if one worker is enough."""
-        environment = child_environment.variables(self.options, self.mode)
+    def _start_pytest(
+        self, arguments: list[str], workers: int, log: Path
+    ) -> tuple[Child, PrestartedWorker | None]:
+        """Start pytest and return its process. If ``workers`` is 1, pytest runs in the prestarted worker, if
+        there is one, and that worker is returned too.
+        """
+        environment = child_environment.environment_variables(self.options, self.mode)
         warm, self.warm = self.warm, None
         if warm is not None and workers == 1:
             child = warm.run(arguments, environment)
@@ -89,7 +95,7 @@ class Rounds:
             warm.close()
         return Child.exec([sys.executable, "-m", "pytest", *arguments], environment, log=log), None
 
-    def _arguments(self, plan: Path, workers: int, attempt: int) -> list[str]:
+    def _pytest_arguments(self, plan: Path, workers: int, attempt: int) -> list[str]:
         command = ["-q", "-c", os.devnull, "--rootdir", str(self.folder), "--noconftest"]
         for plugin in ("no:cacheprovider", "no:warnings", "no:faulthandler", "conformance.plugin"):
             command += ["-p", plugin]
@@ -107,7 +113,7 @@ class Rounds:
         return command
 
     def _heartbeat(self, *, patient: bool) -> bool:
-        """Return whether the journal has new events; TooManyLostWorkers if the round should be stopped."""
+        """Return whether the journal has new events; raise TooManyLostWorkers if the run must stop."""
         events = self.read_events()
         if self.run_state.starts_without_pass > MAX_LOSSES + self.options.workers and not patient:
             raise TooManyLostWorkers(
@@ -118,7 +124,7 @@ class Rounds:
         return events > 0
 
     def read_events(self, *, final: bool = False) -> int:
-        """Take the new events of the journal; their number."""
+        """Apply the new events of the journal to the run state, and return the number of new events."""
         count = 0
         for event in self.tail.read(final=final):
             self.run_state.apply(event)
@@ -127,9 +133,9 @@ class Rounds:
 
     def _record_lost(self, *, stalled: bool) -> None:
         """Record a `crash` or `timeout` result for each lost worker."""
-        for worker in self.run_state.dead():
+        for worker in self.run_state.unrecorded_lost_workers():
             self.journal.write("lost", worker=worker.name)
-            owed = self._owed(worker, stalled=stalled)
+            owed = self._result_of_lost_worker(worker, stalled=stalled)
             if owed is not None:
                 self.journal.write("result", worker=worker.name, result=owed.to_json())
                 if self.options.profile:
@@ -137,7 +143,9 @@ class Rounds:
         self.read_events()
 
     def _journal_time(self, worker: Worker, owed: Result) -> None:
-        """Write the time of a result that was lost with its worker: its limit, or none if it crashed."""
+        """Write the duration of a result that was lost with its worker to the journal: the time limit if it
+        timed out, 0 if it crashed.
+        """
         cases = [] if self.run_state.plan is None else self.run_state.plan["cases"]
         kinds = {(name, subject): kind for kind, name, subject, _ in cases}
         self.journal.write(
@@ -150,8 +158,9 @@ class Rounds:
             phases={},
         )
 
-    def _owed(self, worker: Worker, *, stalled: bool) -> Result | None:
-        timed_out, traceback = last_words(self.folder / "tracebacks" / f"{worker.name}.txt")
+    def _result_of_lost_worker(self, worker: Worker, *, stalled: bool) -> Result | None:
+        """Return the failed result that a lost worker ran, or None if it ran no result."""
+        timed_out, traceback = timed_out_and_traceback(self.folder / "tracebacks" / f"{worker.name}.txt")
         if worker.probing is not None:
             return None
         result_id = worker.open or worker.last
@@ -165,7 +174,7 @@ class Rounds:
             verdict, kind = Verdict.TIMEOUT, Kind.TIMEOUT
             message = f"took longer than {self.options.timeout:g} s"
             if not timed_out:
-                message += " and did not end itself"
+                message += ", and the watchdog did not end the process"
         else:
             verdict, kind = Verdict.CRASH, Kind.CRASH
             when = "" if worker.open else " after this result, before the next"

@@ -1,4 +1,4 @@
-"""Resume a run: run the missing results after it was killed, or rerun its failures."""
+"""Resume a run: run the results that are missing after the run was killed, or rerun its failures."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from conformance.results.journal import Journal, Tail
 from conformance.results.merge import describe_option
 from conformance.results.run_state import RunState
 from conformance.runner import leg, multi_mode
-from conformance.runner.child_environment import cores
+from conformance.runner.child_environment import usable_cores
 from conformance.runner.progress import Progress
 from conformance.runner.pytest_rounds import Rounds
 from conformance.target import file as target_file
 
-#: Verdicts that are rerun. A flaky result stays flaky, and a passing one needs no rerun.
+#: The verdicts whose results ``--failed`` reruns. A flaky result would stay flaky.
 FAILED = frozenset(
     verdict.value
     for verdict in Verdict
     if verdict.unexpected and verdict not in (Verdict.XPASS, Verdict.FLAKY)
 )
-#: Fields that must not have changed, besides all digests.
+#: Fields of the header that must be the same in the resumed run, in addition to all digests.
 _SAME: tuple[Literal["name", "mode", "target", "level", "shard", "selection", "samples"], ...] = (
     "name",
     "mode",
@@ -51,7 +51,7 @@ _SAME: tuple[Literal["name", "mode", "target", "level", "shard", "selection", "s
 
 @dataclasses.dataclass(frozen=True)
 class ResumeOptions:
-    """The user's options for a resumed run; None keeps the option of the original run."""
+    """Options of the user for a resumed run. None keeps the value of the original run."""
 
     workers: int | None = None
     timeout: float | None = None
@@ -59,7 +59,7 @@ class ResumeOptions:
 
 @dataclasses.dataclass(frozen=True)
 class InterruptedLeg:
-    """The state of an interrupted run, from its journal."""
+    """The state of an interrupted leg, as its journal records it."""
 
     run_state: RunState
     header: Header
@@ -68,7 +68,7 @@ class InterruptedLeg:
 
 
 def read_run(folder: Path) -> InterruptedLeg:
-    """Return the state of a run from its journal; raise UsageError if it cannot be resumed."""
+    """Return the state of a leg from its journal; raise UsageError if the leg cannot be resumed."""
     path = folder / "journal.jsonl"
     tail = Tail(path)
     run_state = RunState()
@@ -94,8 +94,8 @@ def resume_request(folder: Path, resume_options: ResumeOptions) -> Request:
     header = read_run(parts[0]).header
     if parts[0] != folder and not outputs.belong_to_one_run(journals):
         raise UsageError(
-            f"{folder} holds the results of {len(parts)} runs, which were merged; name the one that is to go "
-            f"on: {', '.join(map(str, parts))}"
+            f"{folder} has the merged results of {len(parts)} runs; name the folder of the run to resume: "
+            f"{', '.join(map(str, parts))}"
         )
     try:
         recorded_options = header["options"]
@@ -106,7 +106,7 @@ def resume_request(folder: Path, resume_options: ResumeOptions) -> Request:
             output=folder.resolve(),
             level=header["level"],
             shard=Shard.parse(header["shard"]),
-            workers=resume_options.workers or min(int(header["workers"]), cores()),
+            workers=resume_options.workers or min(int(header["workers"]), usable_cores()),
             select=header["selection"],
             samples=header["samples"],
             timeout=resume_options.timeout or float(recorded_options["timeout"]),
@@ -126,7 +126,7 @@ def resume_run(chosen: Request, *, failed: bool) -> list[Leg]:
     """
     if (chosen.output / "journal.jsonl").is_file():
         return [resume_leg(chosen, chosen.modes[0], chosen.output, failed=failed)]
-    folders = _folders(chosen)
+    folders = _leg_folders(chosen)
     has_started = {mode: (folder / "journal.jsonl").is_file() for mode, folder in folders.items()}
     if not any(has_started.values()):
         raise UsageError(
@@ -134,7 +134,7 @@ def resume_run(chosen: Request, *, failed: bool) -> list[Leg]:
             "start a new run"
         )
 
-    def one(mode: str) -> Leg:
+    def resume_or_run_mode(mode: str) -> Leg:
         if not has_started[mode]:
             if failed:
                 raise leg.NothingToRun("it has not run yet; --resume runs it")
@@ -145,19 +145,19 @@ def resume_run(chosen: Request, *, failed: bool) -> list[Leg]:
             raise _Refused(str(error)) from None
 
     try:
-        return multi_mode.run_each_mode(chosen, one)
+        return multi_mode.run_each_mode(chosen, resume_or_run_mode)
     except _Refused as error:
         raise UsageError(str(error)) from None
     except leg.Interrupted as stop:
         finished_modes = {finished_leg["mode"] for finished_leg in stop.legs}
         later = [folders[mode] for mode in chosen.modes if has_started[mode] and mode not in finished_modes]
-        book = _book(chosen)
+        book = _expectations_of(chosen)
         raise leg.Interrupted(
             [*stop.legs, *(output_files.leg_from_journal(each, book) for each in later)]
         ) from None
 
 
-def _folders(chosen: Request) -> dict[str, Path]:
+def _leg_folders(chosen: Request) -> dict[str, Path]:
     """Return the folder of each mode's leg."""
     if (chosen.output / "journal.jsonl").is_file():
         return {chosen.modes[0]: chosen.output}
@@ -166,18 +166,18 @@ def _folders(chosen: Request) -> dict[str, Path]:
 
 
 def finished_results(chosen: Request, *, failed: bool) -> Document | None:
-    """Return the results of a run without remaining work; None if work remains or may remain.
+    """Return the results document of a run that is complete; return None if results may be left to run.
 
-    Only the folder is inspected, because bringing up the target takes many seconds.
+    This function reads only the output folder and does not bring up the target, which takes many seconds.
     """
-    folders = _folders(chosen)
+    folders = _leg_folders(chosen)
     started_folders = [folder for folder in folders.values() if (folder / "journal.jsonl").is_file()]
-    # A mode for which there was nothing to run has no folder, and the results are complete without it.
+    # A mode without results to run has no folder. The results can be complete without that mode.
     if not started_folders or (
         len(started_folders) < len(folders) and not outputs.is_complete(chosen.output)
     ):
         return None
-    book = _book(chosen)
+    book = _expectations_of(chosen)
     current_digests = {
         "suite": digests.suite_digest(),
         "target": chosen.target.digest,
@@ -198,19 +198,17 @@ def finished_results(chosen: Request, *, failed: bool) -> Document | None:
         earlier_document = document.read_results(chosen.output / "results.json")
         if [each["results"] for each in earlier_document["legs"]] == [each["results"] for each in legs]:
             return earlier_document
-    # The run was killed between its last result and its files.
+    # The run was killed after its last result and before it wrote its output files.
     for folder, each in zip(started_folders, legs, strict=True):
         output_files.write_reports(folder, [each])
     return output_files.write_reports(chosen.output, legs)
 
 
 class _Refused(Exception):
-    """A leg that cannot be resumed. Unlike a leg that cannot start, it has results, which must not be
-    replaced.
-    """
+    """A leg cannot be resumed. Its existing results must not be replaced by a leg without results."""
 
 
-def _book(chosen: Request) -> TargetExpectations:
+def _expectations_of(chosen: Request) -> TargetExpectations:
     return entries.load_expectations(
         entries.expectation_files(chosen.target.name, chosen.target.expectations)
     )
@@ -222,8 +220,8 @@ def resume_leg(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg
     clock = time.monotonic()
     journal = Journal(folder / "journal.jsonl")
     if not journal.lock():
-        raise UsageError(f"a run still writes to {folder}; wait for its end, or end it")
-    book = _book(chosen)
+        raise UsageError(f"a run still writes to {folder}; wait until it ends, or stop it")
+    book = _expectations_of(chosen)
     prepared = leg.bring_up_target(chosen, mode)
     level, plan, left_out = leg.select_results(chosen, mode, prepared)
     run = read_run(folder)
@@ -232,8 +230,8 @@ def resume_leg(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg
         folder, run.header, leg.journal_header(chosen, mode, prepared, level, book, started, left_out)
     )
     if Plan.from_json(run.plan).digest() != plan.digest():
-        raise UsageError(f"the plan in {folder} does not match its options; start a new run")
-    failures = _failed(run_state, book) if failed else None
+        raise UsageError(f"the plan in {folder} does not match the options of the run; start a new run")
+    failures = _failed_results_to_rerun(run_state, book) if failed else None
     if failures is not None and not failures:
         return document.leg_of_run(run_state, book, today=started.date())
     journal.write("resume", failed=failed, started=started.isoformat(timespec="seconds"))
@@ -243,13 +241,13 @@ def resume_leg(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg
     )
     rounds.read_events()
 
-    def work() -> None:
+    def run_remaining_results() -> None:
         if failures is None:
             leg.run_rounds(rounds, plan)
         else:
             rerun_results(rounds, plan.only(failures))
 
-    finished_leg = leg.finish_leg(rounds, work, progress, book, started.date(), clock)
+    finished_leg = leg.finish_leg(rounds, run_remaining_results, progress, book, started.date(), clock)
     if run.tail.damaged:
         finished_leg["problems"].append(f"{run.tail.damaged} damaged lines in journal.jsonl")
     return finished_leg
@@ -263,12 +261,14 @@ def rerun_results(rounds: Rounds, plan: Plan) -> None:
         before = len(pending)
         groups = {(case.kind, case.subject) for case in pending.cases}
         rounds.run(pending, workers=min(rounds.options.workers, len(groups)), attempt=attempt)
-        pending = pending.select(lambda result_id: not rounds.run_state.tried(result_id, attempt))
+        pending = pending.select(lambda result_id: not rounds.run_state.has_attempt(result_id, attempt))
         idle = idle + 1 if len(pending) == before else 0
 
 
-def _failed(run_state: RunState, book: TargetExpectations) -> list[str]:
-    """Return the results that failed; raise UsageError if results are missing, which must run first."""
+def _failed_results_to_rerun(run_state: RunState, book: TargetExpectations) -> list[str]:
+    """Return the ids of the failed results; raise UsageError if results are missing, because they must run
+    first.
+    """
     so_far = document.leg_of_run(run_state, book)
     if so_far["missing"]["count"]:
         raise UsageError(
@@ -284,27 +284,29 @@ def _failed_ids(finished_leg: Leg) -> list[str]:
 def _check_unchanged(folder: Path, old: Header, new: Header) -> None:
     """Raise UsageError if an input that determines results has changed."""
     wrong = [
-        f"{field} was {_short(describe_option(field, old.get(field)))} and is "
-        f"{_short(describe_option(field, new[field]))}"
+        f"{field} was {_shorten_digest(describe_option(field, old.get(field)))} and is "
+        f"{_shorten_digest(describe_option(field, new[field]))}"
         for field in _SAME
         if old.get(field) != new[field]
     ]
     old_digests = old.get("digests", {})
     wrong += [
-        f"the digest of {field} was {_short(old_digests.get(field))} and is {_short(new['digests'][field])}"
+        f"the digest of {field} was {_shorten_digest(old_digests.get(field))} and is "
+        f"{_shorten_digest(new['digests'][field])}"
         for field in new["digests"]
         if old_digests.get(field) != new["digests"][field]
     ]
     if wrong:
         raise UsageError(
-            f"the run in {folder} cannot be resumed: {_and(wrong)}; restore that, or start a new run"
+            f"the run in {folder} cannot be resumed: {_join_with_and(wrong)}; undo this change, or start a "
+            "new run"
         )
 
 
-def _short(value: object) -> str:
+def _shorten_digest(value: object) -> str:
     text = str(value)
     return text[:12] if len(text) == 64 else text
 
 
-def _and(clauses: Iterable[str]) -> str:
+def _join_with_and(clauses: Iterable[str]) -> str:
     return " and ".join(clauses)

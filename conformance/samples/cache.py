@@ -1,4 +1,4 @@
-"""A cache of values by subject that keeps the subjects used last."""
+"""A cache of values by subject, with the values of the most recently used subjects only."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TypeVar
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-#: The number of subjects in the cache. Cases are ordered by subject, so a few suffice.
+#: The number of subjects in the cache. The suite checks all properties of one subject after another, so a few
+#: suffice.
 CACHED_SUBJECTS = 3
 
 
 class SubjectCache(collections.OrderedDict[str, dict[Key, Value]]):
-    """Values by subject and key, for the :data:`CACHED_SUBJECTS` subjects used last.
+    """Values by subject and key, for the :data:`CACHED_SUBJECTS` most recently used subjects.
 
     ``evicted`` is called with each value of a subject that leaves the cache.
     """
@@ -24,7 +25,7 @@ class SubjectCache(collections.OrderedDict[str, dict[Key, Value]]):
         self._evicted = evicted
 
     def values_of(self, subject: str) -> dict[Key, Value]:
-        """Return the values of a subject by key, and mark the subject as the one used last."""
+        """Return the cached values of a subject by key, and mark the subject as most recently used."""
         values = self.pop(subject, None)
         if values is None:
             values = {}
@@ -37,7 +38,9 @@ class SubjectCache(collections.OrderedDict[str, dict[Key, Value]]):
         return values
 
     def value(self, subject: str, key: Key, make: Callable[[], Value]) -> Value:
-        """Return the value of (subject, key). ``make`` computes it at the first call."""
+        """Return the cached value of (subject, key). If the cache does not contain it, call ``make`` and
+        cache the result.
+        """
         values = self.values_of(subject)
         if key not in values:
             values[key] = make()

@@ -22,7 +22,8 @@ from conformance.target.target import Target
 _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
 
-#: Types of leaves that are returned unchanged. Most leaves that are not tensors have one of these types.
+#: Types of leaves that are copied by returning them. Most leaves that are not tensors have one of these
+#: types.
 _UNCHANGED = frozenset({type(None), bool, int, float, complex})
 
 
@@ -38,12 +39,14 @@ class WrongCopy(Exception):
         self.kind = kind
 
 
-#: Device types that refuse ``set_``. ``as_strided`` is used there instead.
+#: Device types on which ``set_`` raised an exception. The copier uses ``as_strided`` there.
 _device_types_without_set: set[str] = set()
 
 
 class Copier:
-    """Copies trees to one device. Arguments that share memory also share memory in the copy."""
+    """Copies nested tuples, lists and dicts of tensors to one device. Tensors that share memory also share
+    memory in the copy.
+    """
 
     def __init__(
         self,
@@ -59,20 +62,20 @@ class Copier:
         self._storages: dict[tuple[int, torch.dtype], torch.Tensor] = {}
         self._uses: dict[int, int] = {}
 
-    def tree(self, tree: Any) -> Any:
-        """Return a private copy of a tree. Raise WrongCopy if the bits on the device differ from the host."""
+    def copy_tree(self, tree: Any) -> Any:
+        """Return a private copy of a tree. Raise WrongCopy if the copy differs from the original."""
         for tensor in trees.tensors(tree):
             if tensor.layout is torch.strided:
                 key = tensor.untyped_storage()._cdata
                 self._uses[key] = self._uses.get(key, 0) + 1
         with torch.no_grad():
-            return trees.tree_map(self._leaf, tree)
+            return trees.tree_map(self._copy_leaf, tree)
 
-    def _leaf(self, value: Any) -> Any:
+    def _copy_leaf(self, value: Any) -> Any:
         if type(value) in _UNCHANGED:
             return value
         if isinstance(value, torch.Tensor):
-            return self._tensor(value)
+            return self._copy_tensor(value)
         if isinstance(value, torch.device) or (isinstance(value, str) and value == "cpu"):
             return self.device
         if isinstance(value, torch.dtype):
@@ -83,16 +86,16 @@ class Copier:
             return copy
         return value
 
-    def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _copy_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         copy = self._tensors.get(id(tensor))
         if copy is None:
-            copy = self._strided(tensor) if tensor.layout is torch.strided else self._sparse(tensor)
+            copy = self._copy_strided(tensor) if tensor.layout is torch.strided else self._copy_sparse(tensor)
             if tensor.requires_grad and (copy.is_floating_point() or copy.is_complex()):
                 copy.requires_grad_(True)
             self._tensors[id(tensor)] = copy
         return copy
 
-    def _strided(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _copy_strided(self, tensor: torch.Tensor) -> torch.Tensor:
         conj, neg = tensor.is_conj(), tensor.is_neg()
         detached = tensor.detach()
         if conj:
@@ -109,7 +112,7 @@ class Copier:
             if self.check and dtype == detached.dtype:
                 _require_same_bits(copy, detached)
         else:
-            copy = self._shared(detached, dtype)
+            copy = self._copy_with_shared_storage(detached, dtype)
         if conj:
             copy = copy.conj()
         if neg:
@@ -118,7 +121,7 @@ class Copier:
             _require_same_metadata(copy, tensor)
         return copy
 
-    def _shared(self, detached: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    def _copy_with_shared_storage(self, detached: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         storage = detached.untyped_storage()
         key = (storage._cdata, torch.uint8 if dtype == detached.dtype else dtype)
         base = self._storages.get(key)
@@ -131,18 +134,18 @@ class Copier:
             if self.check and dtype == detached.dtype:
                 _require_same_bits(base, flat)
             self._storages[key] = base
-        copy = _strided_over(base, dtype, detached)
+        copy = _view_with_layout_of(base, dtype, detached)
         if self.check and dtype == detached.dtype:
             _require_same_bits(
                 copy.clone(memory_format=torch.contiguous_format), detached.contiguous(), "strided memory"
             )
         return copy
 
-    def _sparse(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _copy_sparse(self, tensor: torch.Tensor) -> torch.Tensor:
         detached = tensor.detach()
         if tensor.layout is torch.sparse_coo:
-            indices = self._strided(detached._indices().contiguous())
-            values = self._strided(detached._values().contiguous())
+            indices = self._copy_strided(detached._indices().contiguous())
+            values = self._copy_strided(detached._values().contiguous())
             copy = torch.sparse_coo_tensor(
                 indices,
                 values,
@@ -157,9 +160,9 @@ class Copier:
             outer = detached.crow_indices() if by_row else detached.ccol_indices()
             inner = detached.col_indices() if by_row else detached.row_indices()
             return torch.sparse_compressed_tensor(
-                self._strided(outer.contiguous()),
-                self._strided(inner.contiguous()),
-                self._strided(detached.values().contiguous()),
+                self._copy_strided(outer.contiguous()),
+                self._copy_strided(inner.contiguous()),
+                self._copy_strided(detached.values().contiguous()),
                 detached.shape,
                 layout=tensor.layout,
                 device=self.device,
@@ -169,9 +172,9 @@ class Copier:
         return detached.to(device=self.device, dtype=dtype, copy=True)
 
 
-def _strided_over(base: torch.Tensor, dtype: torch.dtype, template: torch.Tensor) -> torch.Tensor:
-    """Return a tensor over the flat memory of ``base``, with the shape, strides and storage offset of
-    ``template``.
+def _view_with_layout_of(base: torch.Tensor, dtype: torch.dtype, template: torch.Tensor) -> torch.Tensor:
+    """Return a view of the one-dimensional tensor ``base`` with ``dtype`` and with the shape, strides and
+    storage offset of ``template``.
     """
     geometry = (template.storage_offset(), template.shape, template.stride())
     device = base.device.type
@@ -184,7 +187,7 @@ def _strided_over(base: torch.Tensor, dtype: torch.dtype, template: torch.Tensor
     try:
         byte_count = base.nbytes // dtype.itemsize * dtype.itemsize // base.itemsize
         flat = base if base.dtype == dtype else base[:byte_count].view(dtype)
-        # ``data`` removes the view from autograd: the copies share memory and nothing else.
+        # ``data`` removes the view relation from autograd: the copies share only memory.
         return flat.as_strided(geometry[1], geometry[2], geometry[0]).data
     except Exception as error:
         _device_types_without_set.discard(device)
@@ -236,10 +239,10 @@ def to_device(
     sample: Sample, target: Target, recorder: Recorder | None = None, *, check: bool = True
 ) -> Sample | None:
     """Return a private copy of ``sample`` on the target's device, or None if the copy is wrong or the device
-    refused it.
+    raised an error.
 
-    ``check=False`` skips the comparison with the original. Callers use it if they compare the arguments after
-    the call anyway, and inspect the copy only after a difference.
+    ``check=False`` skips the comparison of the copy with the original. A caller can skip it if it compares
+    the arguments with the CPU after the call, and checks the copy only if they differ.
 
     The reason for None is recorded in ``recorder`` (see `report_failed_copy`): kind VALUE for wrong bits,
     METADATA for a wrong layout, REFUSED or EXCEPTION for an error. Without a recorder, the error is raised.
@@ -248,7 +251,7 @@ def to_device(
         recorder.watch(sample)
     copier = Copier(torch.device(target.device), check=check)
     try:
-        input, args, kwargs = copier.tree(sample.arguments)
+        input, args, kwargs = copier.copy_tree(sample.arguments)
         for position in sample.cpu_positions:
             if position < len(args) and isinstance(args[position], torch.Tensor):
                 args = (*args[:position], args[position].cpu(), *args[position + 1 :])
@@ -279,5 +282,5 @@ def to_host(sample: Sample, dtypes: Mapping[torch.dtype, torch.dtype] | None = N
     """Return a private copy of ``sample`` on the CPU. ``dtypes`` maps the dtypes of tensors and of dtype
     arguments.
     """
-    input, args, kwargs = Copier(torch.device("cpu"), dtypes, check=False).tree(sample.arguments)
+    input, args, kwargs = Copier(torch.device("cpu"), dtypes, check=False).copy_tree(sample.arguments)
     return sample.replace(input=input, args=args, kwargs=kwargs)

@@ -1,4 +1,4 @@
-"""Select the inputs of torch's databases whose results documentation defines on every device."""
+"""Select inputs from torch's test databases whose results are defined by documentation on every device."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 import torch
 
-#: Operators whose result for NaN is unspecified. Documentation does not define it (sign, sgn), or the
-#: documented formula gives another result than the CPU (x if x > threshold, else value; the root of a sum of
-#: squares).
+#: Operators whose result for NaN is unspecified. For sign and sgn, documentation does not define a result.
+#: For the others, the documented formula (such as ``x if x > threshold else value``) gives a different result
+#: than the CPU.
 NAN_IS_UNSPECIFIED = frozenset({"sign", "sgn", "hypot", "threshold", "hardshrink"})
 
 
 def with_documented_results(operator: str, sample_inputs: Sequence[Any]) -> Sequence[Any]:
     """Return the SampleInputs of an operator whose results are documented.
 
-    For operators of :data:`NAN_IS_UNSPECIFIED`, NaN is replaced by 1. For linalg.lstsq, inputs with a driver
-    that only the CPU has are omitted (torch.linalg.lstsq).
+    For operators of :data:`NAN_IS_UNSPECIFIED`, NaN is replaced by 1. For linalg.lstsq, inputs with a
+    ``driver`` that only the CPU supports are omitted (see the documentation of torch.linalg.lstsq).
     """
     if operator.startswith("linalg.lstsq"):
         return [

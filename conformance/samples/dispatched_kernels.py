@@ -1,4 +1,4 @@
-"""Record which kernels a call runs, with the CPU's dispatcher."""
+"""Run a call on the CPU and record the names of the kernels that torch dispatches."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ def base_name(name: str) -> str:
 
 @dataclasses.dataclass
 class Kernels:
-    """The kernels of a call: ``recordable`` kernels can be part of a graph; ``host`` kernels return a value
-    or shape to the host.
+    """Names of the kernels that a call runs.
+
+    ``recordable`` kernels can be part of a captured graph. For ``host`` kernels, the host must know values
+    before they can return: for a shape, a number or an error. Views and allocations are in neither set.
     """
 
     recordable: set[str] = dataclasses.field(default_factory=set)
@@ -49,23 +51,24 @@ class _KernelRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         name = base_name(func._schema.name)
-        if needs_host(func, args):
+        if needs_values_on_host(func, args):
             self.kernels.host.add(name)
-        elif name not in _ALLOCATING and not is_view(func):
+        elif name not in _ALLOCATING and not returns_view(func):
             strided = all(t.layout is torch.strided for t in trees.tensors((args, kwargs or {}, result)))
             if strided:
                 self.kernels.recordable.add(name)
         return result
 
 
-def is_view(func: Any) -> bool:
+def returns_view(func: Any) -> bool:
     """Return whether the schema of an overload declares that it returns a view of an argument."""
     return any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
 
 
-def needs_host(func: Any, args: Any = ()) -> bool:
-    """Return whether the host must know values before the overload can return: for a shape, a number or an
-    error.
+def needs_values_on_host(func: Any, args: Any = ()) -> bool:
+    """Return whether the host must read tensor values before the overload can return.
+
+    It must if a shape, a returned Python number or an error depends on these values.
     """
     if base_name(func._schema.name) in ("index", "_unsafe_index"):
         # ``index`` has the tag because of boolean masks. With integer indices, the shape is known.
@@ -95,31 +98,34 @@ def kernels_run_by(function: Callable[[], Any]) -> Kernels | None:
 
 
 def kernels_needing_host(function: Callable[[], Any]) -> frozenset[str]:
-    """Return the names of all kernels, nested ones included, that ``function`` runs on the CPU and for which
-    the host needs values.
+    """Run ``function`` on the CPU and return the names of its kernels, including nested kernels, that read
+    tensor values on the host.
 
-    The names come from the profiler, because some formulas avoid the host while a dispatch mode is active.
-    The result is empty if ``function`` raises an exception.
+    The names come from the profiler. A dispatch mode would change the result: some formulas do not read
+    values on the host while a dispatch mode is active. The result is empty if ``function`` raises an
+    exception.
     """
     try:
         with (
             torch_testing_internals.torch_seeded(0),
             torch_testing_internals.quiet(),
-            torch_testing_internals.operators_run() as names,
+            torch_testing_internals.operator_names_recorded() as names,
         ):
             function()
     except Exception:
         return frozenset()
-    return frozenset(name for name in map(base_name, names) if _needs_host_by_name(name))
+    return frozenset(name for name in map(base_name, names) if _needs_values_on_host_by_name(name))
 
 
 @functools.cache
-def _needs_host_by_name(name: str) -> bool:
+def _needs_values_on_host_by_name(name: str) -> bool:
     if name in _VALUE_CHECKS:
         return True
     if name in ("index", "_unsafe_index"):
-        return False  # indexing with a mask also runs nonzero, which is counted instead
+        return False  # indexing with a mask also runs nonzero, and nonzero is recorded
     packet = getattr(torch.ops.aten, name, None)
     overloads = packet.overloads() if packet is not None and hasattr(packet, "overloads") else []
     functions = [getattr(packet, overload) for overload in overloads]
-    return bool(functions) and all(needs_host(func) for func in functions if "out" not in func._overloadname)
+    return bool(functions) and all(
+        needs_values_on_host(func) for func in functions if "out" not in func._overloadname
+    )

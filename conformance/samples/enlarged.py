@@ -18,16 +18,20 @@ from conformance.subjects.torch_databases import Subject, find
 
 #: The maximal number of elements of an argument.
 _MAX_ELEMENTS = 1 << 22
-#: The maximal number of tensors in a result. If a result grows by more tensors of the same size, a large
-#: sample checks nothing new.
+#: The maximal number of tensors in a result. If the number of result tensors grows, but not their size, then
+#: a large sample checks nothing new.
 _MAX_RESULT_TENSORS = 16
-#: The sizes at which an enlargement is tried.
+#: The requested sizes with which an enlargement is tried.
 _TRIAL_SIZES = (64, 256)
 
 
 @dataclasses.dataclass(frozen=True)
 class AxisGrowth:
-    """Growth of one tensor, to a length computed from the first tensor and the requested size."""
+    """One way to enlarge a tensor.
+
+    ``length`` computes the new length from the first tensor of the sample and the requested number of
+    elements. ``grow`` returns a tensor enlarged to a length.
+    """
 
     length: Callable[[torch.Tensor, int], int]
     grow: Callable[[torch.Tensor, int], torch.Tensor]
@@ -35,8 +39,8 @@ class AxisGrowth:
     dimension: int | None
 
 
-def _one_dimension() -> AxisGrowth:
-    """Return the growth to one dimension of exactly the requested size."""
+def _flattened_growth() -> AxisGrowth:
+    """Return the growth that flattens a tensor and repeats its elements up to exactly the requested size."""
     return AxisGrowth(
         lambda tensor, size: size,
         lambda tensor, length: tensor.reshape(-1)[torch.arange(length) % tensor.numel()],
@@ -44,8 +48,8 @@ def _one_dimension() -> AxisGrowth:
     )
 
 
-def _longer_dimension(dimension: int) -> AxisGrowth:
-    """Return the growth of a dimension until the tensor has at least the requested number of elements.
+def _longer_dimension_growth(dimension: int) -> AxisGrowth:
+    """Return the growth that lengthens one dimension until the tensor has at least the requested size.
 
     The dimension never becomes shorter, because indices into it would be out of range.
     """
@@ -60,8 +64,8 @@ def _longer_dimension(dimension: int) -> AxisGrowth:
     return AxisGrowth(length, grow, dimension)
 
 
-def _new_first_dimension() -> AxisGrowth:
-    """Return the growth by a new first dimension."""
+def _new_first_dimension_growth() -> AxisGrowth:
+    """Return the growth that repeats a tensor along a new first dimension."""
     return AxisGrowth(
         lambda tensor, size: math.ceil(size / tensor.numel()),
         lambda tensor, length: tensor.expand(length, *tensor.shape).clone(),
@@ -69,10 +73,15 @@ def _new_first_dimension() -> AxisGrowth:
     )
 
 
-_GROWTHS = (_one_dimension(), _longer_dimension(0), _longer_dimension(-1), _new_first_dimension())
+_GROWTHS = (
+    _flattened_growth(),
+    _longer_dimension_growth(0),
+    _longer_dimension_growth(-1),
+    _new_first_dimension_growth(),
+)
 
-#: The tensors that grow with the first tensor: tensors of the same shape; tensors of the same length in the
-#: dimension; none.
+#: Which tensors grow together with the first tensor. ``shape``: tensors of the same shape. ``length``:
+#: tensors of the same length in the growing dimension. ``alone``: no further tensor.
 _SCOPES = ("shape", "length", "alone")
 
 
@@ -89,8 +98,8 @@ class Enlargement:
     grows: bool = True
 
     def enlarged_to(self, size: int) -> Sample | None:
-        """Return the sample with about ``size`` elements in a tensor, or None if the change does not fit the
-        sample.
+        """Return the sample enlarged to about ``size`` elements in its first tensor, or None if the sample
+        cannot be enlarged in this way.
         """
         host = to_host(self.sample)
         first = next((t for t in host.tensors() if _can_grow(t)), None)
@@ -98,20 +107,24 @@ class Enlargement:
             return None
         length = self.change.length(first, size)
 
-        def leaf(value: Any) -> Any:
-            if not isinstance(value, torch.Tensor) or not _can_grow(value) or not self._takes(first, value):
+        def grow_leaf(value: Any) -> Any:
+            if (
+                not isinstance(value, torch.Tensor)
+                or not _can_grow(value)
+                or not self._is_in_scope(first, value)
+            ):
                 return value
             return self.change.grow(value.detach(), length).requires_grad_(value.requires_grad)
 
         try:
             with torch.no_grad():
-                input, args, kwargs = trees.tree_map(leaf, host.arguments)
+                input, args, kwargs = trees.tree_map(grow_leaf, host.arguments)
         except (RuntimeError, IndexError):
             return None
         changed = host.replace(input=input, args=args, kwargs=kwargs)
         return changed if max(t.numel() for t in changed.tensors()) <= _MAX_ELEMENTS else None
 
-    def _takes(self, first: torch.Tensor, tensor: torch.Tensor) -> bool:
+    def _is_in_scope(self, first: torch.Tensor, tensor: torch.Tensor) -> bool:
         if tensor is first:
             return True
         if self.scope == "length":
@@ -125,15 +138,17 @@ def _can_grow(tensor: torch.Tensor) -> bool:
 
 
 def enlargements(subject: Subject, sample: Sample) -> Iterator[Enlargement]:
-    """Yield the enlargements of a sample that the CPU accepts, first those whose result grows.
+    """Yield the enlargements of a sample that the CPU accepts. Enlargements with a larger result come first.
 
-    Enlargements whose result grows faster than the sample, such as an outer product, are omitted.
+    An enlargement is omitted if the result grows much faster than the sample, as in an outer product.
     """
     not_growing: list[Enlargement] = []
     for scope in _SCOPES:
         for change in _GROWTHS:
             enlargement = Enlargement(sample, change, scope)
-            small, large = (_largest_result(subject, enlargement.enlarged_to(size)) for size in _TRIAL_SIZES)
+            small, large = (
+                _largest_result_numel(subject, enlargement.enlarged_to(size)) for size in _TRIAL_SIZES
+            )
             if small is None or large is None or large > small * 2 * _TRIAL_SIZES[1] // _TRIAL_SIZES[0]:
                 continue
             if large > small:
@@ -143,7 +158,7 @@ def enlargements(subject: Subject, sample: Sample) -> Iterator[Enlargement]:
     yield from not_growing
 
 
-def _largest_result(subject: Subject, sample: Sample | None) -> int | None:
+def _largest_result_numel(subject: Subject, sample: Sample | None) -> int | None:
     """Return the number of elements of the largest result tensor on the CPU, or None if the CPU refuses the
     call.
     """

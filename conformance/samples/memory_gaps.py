@@ -1,5 +1,5 @@
-"""Fill memory gaps: storage bytes between the elements of a sample, which torch's sample generators leave
-unwritten.
+"""Fill memory gaps: storage bytes of a sample that no element uses. Torch's sample generators do not write
+them.
 
 A copy to a device copies the gaps too. Unwritten memory may hold numbers that the device refuses or rounds,
 so a check could fail in one run and pass in the next.
@@ -16,7 +16,10 @@ GAP_VALUE = 85
 
 
 def fill_gaps(tensors: Iterable[torch.Tensor]) -> None:
-    """Fill the memory gaps of these CPU tensors, in storages whose tensors are strided and have one dtype."""
+    """Fill the memory gaps of CPU tensors with :data:`GAP_VALUE`.
+
+    A storage is skipped if its tensors have several dtypes or are not strided.
+    """
     storages: dict[int, list[torch.Tensor]] = {}
     for tensor in tensors:
         if tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized:

@@ -25,7 +25,8 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclasses.dataclass
 class ModuleSample:
-    """One call of one module. ``constructor`` and ``call`` hold the (args, kwargs) from torch's database.
+    """One call of one module. ``constructor`` and ``call`` are the (args, kwargs) of the module's constructor
+    and of the call, from torch's test database.
 
     ``random`` is true if the results depend on a random number generator.
     """
@@ -55,7 +56,7 @@ class ModuleSample:
 
         Raise :class:`conformance.samples.copies.WrongCopy` if the copy differs from the original.
         """
-        args, kwargs = Copier(torch.device(device), dtypes).tree(self.call)
+        args, kwargs = Copier(torch.device(device), dtypes).copy_tree(self.call)
         return args, kwargs
 
     def construct(self, **factory: Any) -> torch.nn.Module:
@@ -86,7 +87,7 @@ class ModuleSample:
 
 
 def _without_device(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments without ``device``, because the properties choose the device of a module."""
+    """Return the keyword arguments without ``device``: each property chooses the device itself."""
     return {key: value for key, value in kwargs.items() if key != "device"}
 
 
@@ -104,7 +105,7 @@ def is_lazy(module: torch.nn.Module) -> bool:
 def _randomise_constants(module: torch.nn.Module) -> None:
     """Add random numbers to parameters and buffers whose elements are all equal.
 
-    Otherwise a device that ignores a weight of one or a bias of zero would not be detected.
+    With a weight of one or a bias of zero, a device that ignores the parameter would return the right result.
     """
     with torch.no_grad():
         for tensor in [*module.parameters(), *module.buffers()]:
@@ -116,8 +117,8 @@ def _randomise_constants(module: torch.nn.Module) -> None:
 
 @dataclasses.dataclass
 class ModuleSamples:
-    """The samples of one (module, dtype): samples in train mode, then samples in eval mode if eval mode
-    differs.
+    """The samples of one (module, dtype): first in train mode, then in eval mode if the module behaves
+    differently in eval mode.
     """
 
     samples: Sequence[ModuleSample]
@@ -134,7 +135,7 @@ class ModuleSamples:
         *,
         random: bool = False,
     ) -> list[ModuleSample]:
-        """Return at most ``limit`` samples that fulfil ``such_that``, evenly spread.
+        """Return at most ``limit`` samples for which ``such_that`` returns True, evenly spread over the list.
 
         ``random`` selects either the random samples or the deterministic ones.
         """

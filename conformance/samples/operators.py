@@ -1,8 +1,8 @@
-"""Samples of operators: the inputs on which properties are checked.
+"""Samples of operators: the arguments with which properties call the operators.
 
 Samples are made on the CPU, from a seed of (operator, dtype), once per process and operator. All properties
-share them. Operators never receive the shared samples: ``copies.to_device`` and ``copies.to_host`` make
-private copies. :func:`modified_samples` lists the samples that were modified anyway.
+share them. An operator never receives a shared sample, because ``copies.to_device`` and ``copies.to_host``
+make private copies. :func:`modified_samples` lists shared samples that were modified in spite of this rule.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def evenly_spaced_indices(count: int, limit: int) -> list[int]:
     return sorted({round(i * (count - 1) / (limit - 1)) for i in range(limit)})
 
 
-#: A sample with more elements in total takes as long as hundreds of small samples, so a result uses few of
-#: them.
+#: A sample with more elements than this takes as long as hundreds of small samples. Each result uses only few
+#: such samples.
 LARGE_SAMPLE_ELEMENTS = 1 << 16
 #: The maximal number of elements of a reference sample.
 MAX_REFERENCE_ELEMENTS = 5000
@@ -111,7 +111,7 @@ class SampleSet:
     def __init__(self, name: str, samples: Sequence[Sample]) -> None:
         self.name = name
         self._samples = list(samples)
-        # All samples at once, because samples may share memory.
+        # Pass the tensors of all samples in one call, because samples may share memory.
         memory_gaps.fill_gaps(tensor for sample in self._samples for tensor in sample.tensors())
         self._fingerprints: dict[int, tuple[int, ...]] = {}
 
@@ -127,15 +127,16 @@ class SampleSet:
         return sample
 
     def chosen(self, limit: int | None) -> list[Sample]:
-        """Return about ``limit`` samples, evenly spread, including the first and the last. ``None`` returns
-        all.
+        """Return about ``limit`` samples, evenly spread over the list, with the first and the last. ``None``
+        returns all samples.
 
         Up to ``limit / 2`` samples with an empty tensor are added. At most ``limit / 8`` samples have more
-        than :data:`LARGE_SAMPLE_ELEMENTS` elements. If the user set the limit, it is never exceeded.
+        than :data:`LARGE_SAMPLE_ELEMENTS` elements. If the user set the limit with ``--samples``, at most
+        ``limit`` samples are returned.
         """
         if limit is None:
             return [self[i] for i in range(len(self._samples))]
-        affordable = self._affordable(limit)
+        affordable = self._indices_without_most_large(limit)
         count = len(affordable)
         if count <= limit:
             return [self[i] for i in affordable]
@@ -146,8 +147,8 @@ class SampleSet:
         picked.update(empty[i] for i in evenly_spaced_indices(len(empty), max(1, limit // 2)))
         return [self[i] for i in sorted(picked)]
 
-    def _affordable(self, limit: int) -> list[int]:
-        """Return the indices of all samples except most of the large ones."""
+    def _indices_without_most_large(self, limit: int) -> list[int]:
+        """Return the indices of all small samples and of at most ``limit / 8`` large samples."""
         large = [
             index
             for index, sample in enumerate(self._samples)
@@ -175,8 +176,10 @@ class SampleSet:
                 picked.append(index)
         return [self[i] for i in sorted(picked)]
 
-    def changed(self) -> list[str]:
-        """Return the names of the returned samples whose tensors were modified."""
+    def modified_sample_names(self) -> list[str]:
+        """Return the names of the samples that were returned by this set and whose tensors were modified
+        since.
+        """
         return [
             f"{self.name}[{index}]"
             for index, before in self._fingerprints.items()
@@ -203,7 +206,7 @@ def sample_fingerprint(sample: Sample) -> tuple[int, ...]:
 
 _violations: list[str] = []
 _cache: SubjectCache[tuple[Any, ...], SampleSet] = SubjectCache(
-    evicted=lambda samples: _violations.extend(samples.changed())
+    evicted=lambda samples: _violations.extend(samples.modified_sample_names())
 )
 
 
@@ -218,16 +221,17 @@ def modified_samples() -> list[str]:
     names = list(_violations)
     for sets in _cache.values():
         for samples in sets.values():
-            names.extend(samples.changed())
+            names.extend(samples.modified_sample_names())
     return names
 
 
-#: Positions of the tensor arguments that must be on the CPU according to the operator's documentation.
+#: By operator: positions of tensor arguments that must be on the CPU according to the operator's
+#: documentation.
 _STAYS = {"tensor_split": frozenset({0})}
 
 
 def samples_from_inputs(inputs: Sequence[Any], operator: str = "") -> list[Sample]:
-    """Return samples made from torch's SampleInputs, numbered in order."""
+    """Return one sample for each of torch's SampleInputs, numbered in order."""
     return [
         Sample(
             index,
@@ -270,7 +274,7 @@ def samples_of(subject: Subject, dtype: torch.dtype, requires_grad: bool = False
 
     def make() -> Sequence[Any]:
         sample_inputs = torch_testing_internals.sample_inputs(
-            _pristine(subject), dtype, requires_grad=requires_grad, seed=seed
+            _unmodified_op_info(subject), dtype, requires_grad=requires_grad, seed=seed
         )
         return with_documented_results(subject.name, sample_inputs)
 
@@ -280,14 +284,15 @@ def samples_of(subject: Subject, dtype: torch.dtype, requires_grad: bool = False
 def reference_samples_of(subject: Subject, dtype: torch.dtype) -> SampleSet:
     """Return the shared reference samples (extremal, small, large, broadcast, scalar) of (operator, dtype).
 
-    Samples with more than :data:`MAX_REFERENCE_ELEMENTS` elements are omitted: they are meant for speed and
-    add no new kinds of values.
+    Samples with more than :data:`MAX_REFERENCE_ELEMENTS` elements are omitted. PyTorch has them to measure
+    speed, and they contain no further special values.
     """
     seed = torch_testing_internals.seed_for("reference", subject.name, dtype_name(dtype))
 
     def make() -> Sequence[Any]:
         sample_inputs = with_documented_results(
-            subject.name, torch_testing_internals.reference_inputs(_pristine(subject), dtype, seed=seed)
+            subject.name,
+            torch_testing_internals.reference_inputs(_unmodified_op_info(subject), dtype, seed=seed),
         )
         return [
             sample_input
@@ -299,8 +304,8 @@ def reference_samples_of(subject: Subject, dtype: torch.dtype) -> SampleSet:
     return _cached(subject, ("reference", dtype_name(dtype)), make)
 
 
-def _pristine(subject: Subject) -> Any:
-    """Return torch's own OpInfo, even if a test passes a subject with an injected fault."""
+def _unmodified_op_info(subject: Subject) -> Any:
+    """Return torch's OpInfo of the operator, also if a test injected a fault into ``subject``."""
     from conformance.subjects.torch_databases import find
 
     return find(subject.kind, subject.name).info

@@ -19,7 +19,7 @@ from conformance.samples.copies import Copier
 from conformance.samples.operators import dtype_name
 from conformance.subjects.torch_databases import Subject, find
 
-#: The number of optimizer steps in a procedure.
+#: The number of optimizer steps in each check.
 STEP_COUNT = 4
 #: Shapes of the parameters. The third has swapped dimensions in memory, and the last has no elements.
 _SHAPES: tuple[tuple[int, ...], ...] = ((3, 4), (5,), (4, 3), (), (2, 3, 2), (0, 3))
@@ -71,7 +71,9 @@ class OptimizerSample:
         self, device: torch.device | str = "cpu", dtypes: Mapping[torch.dtype, torch.dtype] | None = None
     ) -> Problem:
         """Return private copies of the parameters and gradients."""
-        parameters, gradients = Copier(torch.device(device), dtypes).tree((self.parameters, self.gradients))
+        parameters, gradients = Copier(torch.device(device), dtypes).copy_tree(
+            (self.parameters, self.gradients)
+        )
         return Problem([parameter.requires_grad_(True) for parameter in parameters], gradients)
 
     def build(self, parameters: Any, **options: Any) -> Optimizer:

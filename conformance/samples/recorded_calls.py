@@ -1,4 +1,6 @@
-"""Overload calls: recorded on the CPU while operators run on their samples, or handmade."""
+"""Collect calls of overloads: record them on the CPU while operators run on their samples, or use handmade
+calls.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +32,23 @@ from conformance.subjects.torch_databases import Subject, find
 
 #: The number of samples of an operator that are run to record its calls.
 _SAMPLES_TO_RUN = 8
-#: The maximal numbers of calls of an overload, in total and from one sample.
+#: ``_MAX_CALLS``: the maximal number of calls of an overload. ``_MAX_CALLS_OF_ONE_SAMPLE``: the maximal
+#: number of calls from one sample of an operator.
 _MAX_CALLS = 8
 _MAX_CALLS_OF_ONE_SAMPLE = 2
-#: If one operator yields this many calls, no further operator is run.
+#: No further operator is run if the operators so far yield at least this number of different calls.
 _ENOUGH = 4
 #: The maximal number of elements of a recorded call. Larger calls reveal nothing more about the overload.
 _MAX_ELEMENTS = 4096
 
 
 class CallRecording(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that stores private copies of the arguments of one overload's calls.
+    """A dispatch mode that stores private copies of the arguments of all calls of the overload
+    ``overload_name``.
 
-    Calls with tensors that are not strided are ignored. ``overload_name`` is the overload to store. If it is
-    None, no arguments are stored; ``dtypes`` then holds the dtypes of the first tensors of every overload.
+    Calls with tensors that are not strided are ignored. ``dtypes`` maps each recorded overload to the dtypes
+    of the first tensors of its calls. If ``overload_name`` is None, only ``dtypes`` is filled, for all
+    overloads.
     """
 
     def __init__(self, overload_name: str | None = None, *, largest: int = _MAX_ELEMENTS) -> None:
@@ -77,14 +82,16 @@ class CallRecording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         outs = {a.name for a in func._schema.arguments if a.kwarg_only and a.alias_info is not None}
         if "out" in kwargs or outs & set(kwargs):
             kwargs = {key: value for key, value in kwargs.items() if key not in outs}
-        self.calls.append(Copier(torch.device("cpu"), check=False).tree((args, kwargs)))
+        self.calls.append(Copier(torch.device("cpu"), check=False).copy_tree((args, kwargs)))
 
 
 def record_calls(
     operator: Subject, dtype: torch.dtype, sample: Sample, recording: CallRecording, *, backward: bool
 ) -> None:
-    """Run an operator on a copy of a sample, with its backward pass if requested. Calls before an exception
-    are recorded.
+    """Run an operator on a copy of a sample while ``recording`` is active, with the backward pass if
+    ``backward``.
+
+    If the operator raises an exception, the calls before the exception stay recorded.
     """
     host = to_host(sample)
     try:
@@ -96,14 +103,16 @@ def record_calls(
             results = trees.tensors(host.call(operator.info.op))
             roots = [t for t in results if t.requires_grad]
             if roots:
-                torch.autograd.backward(roots, [_gradient(operator.name, t) for t in roots])
+                torch.autograd.backward(roots, [_integer_gradient(operator.name, t) for t in roots])
     except Exception:
         return
 
 
-def _gradient(name: str, root: torch.Tensor) -> torch.Tensor:
-    """Return small distinct integers as a gradient. They are exact in every dtype, and a kernel that reads a
-    wrong element is detected.
+def _integer_gradient(name: str, root: torch.Tensor) -> torch.Tensor:
+    """Return a gradient of small random integers with the shape of ``root``.
+
+    The integers are exact in every dtype. They differ, so that a kernel that reads a wrong element is
+    detected.
     """
     return Maker(name, dtype_name(root.dtype)).values(*root.shape, low=-2, high=2)
 
@@ -117,8 +126,9 @@ def clear_cache() -> None:
 
 
 def calls_of(subject: Subject, dtype: str) -> SampleSet:
-    """Return the calls of an overload whose first tensor has the dtype, each with a different form, as
-    samples.
+    """Return the calls of an overload in one dtype, which is the dtype of the first tensor argument.
+
+    The calls differ in the shapes of their tensors or in other arguments.
     """
     return _cache.value(
         subject.name, ("calls", dtype), lambda: SampleSet(subject.name, _make_calls(subject, dtype))
@@ -126,9 +136,9 @@ def calls_of(subject: Subject, dtype: str) -> SampleSet:
 
 
 def cached_calls(subject: Subject, key: tuple[str, str], make: Callable[[], list[Sample]]) -> SampleSet:
-    """Return further calls of an overload. They are made once and cached with its other calls.
+    """Return the calls that ``make`` returns, numbered from 0. They are made once and cached.
 
-    ``key`` is (purpose, dtype). The set numbers the calls from 0.
+    ``key`` is (purpose, dtype).
     """
 
     def numbered() -> SampleSet:
@@ -138,7 +148,7 @@ def cached_calls(subject: Subject, key: tuple[str, str], make: Callable[[], list
 
 
 def deterministic_calls_of(subject: Subject, dtype: str) -> SampleSet:
-    """Return calls of a random overload whose arguments allow a single result."""
+    """Return handmade calls of a random overload with arguments that allow only one result."""
     return _cache.value(
         subject.name,
         ("certain", dtype),
@@ -159,7 +169,7 @@ def _make_calls(subject: Subject, dtype: str) -> list[Sample]:
         if len(calls_by_form) >= _ENOUGH:
             break
         operator = find("operator", name)
-        if dtype not in {dtype_name(d) for d in _dtypes(operator, backward)}:
+        if dtype not in {dtype_name(d) for d in _supported_dtypes(operator, backward)}:
             continue
         samples = samples_of(operator, dtype_of(dtype), requires_grad=backward)
         for index in evenly_spaced_indices(samples.available, _SAMPLES_TO_RUN):
@@ -184,9 +194,10 @@ _INDICES = ("index", "indices")
 
 
 def converted_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
-    """Yield the overload's calls of its most common dtype, converted to another dtype.
+    """Yield the overload's float32 calls, or its int64 calls if there are none, converted to ``dtype``.
 
-    Infinite and NaN arguments become 1, because other dtypes do not represent them.
+    If the overload has calls in neither dtype, calls in a different dtype are converted. Infinite and NaN
+    arguments become 1, because an integer dtype does not represent them.
     """
     own = [name for name in subject.info.dtypes if name not in (dtype, *subject.info.converted)]
     source = min(own, key=lambda name: (name != "float32", name != "int64", name))
@@ -196,7 +207,7 @@ def converted_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
         arguments = dict(zip(names, (sample.input, *sample.args), strict=False)) | sample.kwargs
         unconverted = {id(t) for name in _INDICES for t in trees.tensors(arguments.get(name))}
 
-        def leaf(value: Any, unconverted: set[int] = unconverted) -> Any:
+        def convert_leaf(value: Any, unconverted: set[int] = unconverted) -> Any:
             if isinstance(value, float) and not math.isfinite(value):
                 return 1
             if (
@@ -207,15 +218,16 @@ def converted_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
                 return value
             return value.to(dtype_of(dtype))
 
-        input, args, kwargs = trees.tree_map(leaf, sample.arguments)
+        input, args, kwargs = trees.tree_map(convert_leaf, sample.arguments)
         yield sample.replace(input=input, args=args, kwargs=kwargs)
 
 
 def calls_made_by(
     subject: Subject, operator: Subject, dtype: str, sample: Sample, *, largest: int = _MAX_ELEMENTS
 ) -> Iterator[Sample]:
-    """Yield the calls of an overload that an operator makes for a sample, with at most ``largest`` elements
-    in total.
+    """Run ``operator`` on a sample and yield its calls of the overload ``subject`` in one dtype.
+
+    Calls with more than ``largest`` elements in total are omitted.
     """
     recording = CallRecording(subject.name, largest=largest)
     record_calls(operator, dtype_of(dtype), sample, recording, backward=subject.info.backward)
@@ -228,15 +240,15 @@ def calls_made_by(
 
 
 def _with_distinct_gradient(subject: Subject, call: Sample) -> Sample:
-    """Return the call with distinct values in each gradient argument that is uniform, such as the gradient of
-    a mean.
+    """Return the call with new gradient arguments: a gradient whose elements are all equal, such as the
+    gradient of a mean, is replaced by a gradient with different elements.
     """
     arguments = [call.input, *call.args]
     schema = find(subject.kind, subject.name).info.op._schema
     for position, argument in enumerate(schema.arguments[: len(arguments)]):
         value = arguments[position]
         if argument.name.startswith("grad") and _is_uniform(value):
-            arguments[position] = _gradient(subject.name, value)
+            arguments[position] = _integer_gradient(subject.name, value)
     return call.replace(input=arguments[0], args=tuple(arguments[1:]))
 
 
@@ -246,22 +258,25 @@ def _is_uniform(value: Any) -> bool:
     return (value.is_floating_point() or value.is_complex()) and bool((value == value.reshape(-1)[0]).all())
 
 
-def calling_samples(subject: Subject, dtype: str, count: int) -> Iterator[tuple[Subject, Sample]]:
-    """Yield the operators that call an overload, each with ``count`` of its samples."""
+def callers_with_samples(subject: Subject, dtype: str, count: int) -> Iterator[tuple[Subject, Sample]]:
+    """Yield (operator, sample) for each operator that calls an overload, with ``count`` samples of each
+    operator.
+    """
     if subject.name in calls.HANDMADE_CALLS:
         return  # handmade calls replace the operators' calls
     backward = subject.info.backward
     for name in subject.info.operators:
         operator = find("operator", name)
-        if dtype in {dtype_name(d) for d in _dtypes(operator, backward)}:
+        if dtype in {dtype_name(d) for d in _supported_dtypes(operator, backward)}:
             samples = samples_of(operator, dtype_of(dtype), requires_grad=backward)
             for index in evenly_spaced_indices(samples.available, count):
                 yield operator, samples[index]
 
 
 def _two_dimensional_call(subject: Subject, dtype: str, ordered: list[Sample]) -> Iterator[Sample]:
-    """Yield a two-dimensional call of a pointwise overload if operators make none: many layouts need two
-    dimensions.
+    """Yield a two-dimensional variant of the first call of a pointwise overload.
+
+    Many argument layouts need two dimensions. Nothing is yielded if the first call has two dimensions.
     """
     if not find(subject.kind, subject.name).info.pointwise or not ordered or ordered[0].input is None:
         return
@@ -273,18 +288,18 @@ def _two_dimensional_call(subject: Subject, dtype: str, ordered: list[Sample]) -
     rows = next((rows for rows in (4, 3, 2, 5, 7) if count > rows and count % rows == 0), 0)
     shape = (rows, count // rows) if rows else (4, 5)
 
-    def leaf(value: Any) -> Any:
+    def make_two_dimensional(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or value.shape != largest.shape:
             return value
         if rows:
             return value.reshape(shape)
         return Maker(subject.name, dtype_name(value.dtype)).values(*shape)
 
-    input, args, kwargs = trees.tree_map(leaf, best.arguments)
+    input, args, kwargs = trees.tree_map(make_two_dimensional, best.arguments)
     yield best.replace(input=input, args=args, kwargs=kwargs)
 
 
-def _dtypes(operator: Subject, backward: bool) -> Any:
+def _supported_dtypes(operator: Subject, backward: bool) -> Any:
     return (
         torch_testing_internals.backward_dtypes(operator.info)
         if backward
@@ -301,7 +316,9 @@ def _call_form(sample: Sample) -> tuple[Any, ...]:
 
 
 def _discrimination_key(sample: Sample) -> tuple[bool, int, int]:
-    """Return a sort key: calls with several elements and dimensions first, then calls with more tensors."""
+    """Return a key that is larger for calls with several elements, then with two dimensions, then with more
+    tensors.
+    """
     tensors = sample.tensors()
     largest = max(tensors, key=lambda t: t.numel())
     return (

@@ -12,8 +12,8 @@ exact = False
 
 
 def limit(smaller: int | None = None) -> int | None:
-    """Return the number of samples to take, None for all. ``smaller`` is the limit of an expensive
-    property.
+    """Return the number of samples that a check takes, None for all. ``smaller`` is the own limit of an
+    expensive property.
     """
     if sample_limit is None:
         return None

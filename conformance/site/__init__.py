@@ -1,4 +1,4 @@
-"""The compatibility matrix: a static site of the results of many backends, builds, modes and dates.
+"""The compatibility matrix: a static site that shows the results of many backends, builds, modes and dates.
 
 The steps from results to pages:
 
@@ -9,6 +9,6 @@ The steps from results to pages:
   regressions.
 * :mod:`.pages`, :mod:`.badges` and :mod:`.build` write HTML, SVG and JSON. Untrusted text is escaped.
 
-The folder, which the publisher chooses, determines the backend of a run. The publisher's record determines
-its provenance. A results file can claim neither.
+The publisher of a run chooses its folder, which determines the backend, and writes ``provenance.json``, which
+determines the provenance. The results file itself cannot set either of them.
 """

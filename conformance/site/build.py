@@ -44,7 +44,7 @@ def build_site(
     cells = cells_of(lines, today, store.missing())
     scratch = output.with_name(f"{output.name}.part")
     shutil.rmtree(scratch, ignore_errors=True)
-    _write(scratch, registry, cells, store.refused, today, [source.name for source in included])
+    _write_site(scratch, registry, cells, store.refused, today, [source.name for source in included])
     for source in included:
         shutil.copytree(source, scratch / source.name)
     shutil.rmtree(output, ignore_errors=True)
@@ -84,7 +84,7 @@ def _folders_of(other_pages: Path) -> list[Path]:
     return folders
 
 
-def _write(
+def _write_site(
     output: Path,
     registry: Mapping[str, Backend],
     cells: Sequence[Cell],
@@ -104,6 +104,7 @@ def _write(
     explore.write_data(output / "data", registry, cells)
     (output / "explore.html").write_text(pages.explore_page(today, included))
     stand_ins = [backend.id for backend in registry.values() if backend.stand_in]
+    (output / "glossary.html").write_text(pages.glossary_page(today, included))
     (output / "interop.html").write_text(
         pages.interop_page(interop.interop_scores(cells, stand_ins), cells, today, included)
     )
@@ -128,7 +129,7 @@ def write_badges(folder: Path, backend: Backend, cells: Sequence[Cell]) -> None:
     worst_by_mode: dict[str, Cell] = {}
     for mode in dict.fromkeys(cell.mode for cell in of_backend):
         of_mode = [cell for cell in of_backend if cell.mode == mode]
-        # A mode may run on one kind of build only: ignore the builds that refuse it.
+        # A mode may run on one kind of build only: ignore builds on which the backend refuses to run.
         ran = [cell for cell in of_mode if cell_state.state(cell) != "refused"] or of_mode
         newest = [cell for cell in ran if release(cell.build.version) == release(ran[-1].build.version)]
         worst_by_mode[mode] = max(newest, key=lambda cell: cell_state.SEVERITY.index(cell_state.state(cell)))
@@ -155,14 +156,19 @@ def site_data(
         "schema": 1,
         "made": today.isoformat(),
         "backends": [
-            {"id": backend.id, "name": backend.name, "link": backend.link, "cells": _cells(backend, cells)}
+            {
+                "id": backend.id,
+                "name": backend.name,
+                "link": backend.link,
+                "cells": _cells_data(backend, cells),
+            }
             for backend in registry.values()
         ],
         "refused": [{"place": submission.place, "why": submission.why} for submission in refused],
     }
 
 
-def _cells(backend: Backend, cells: Sequence[Cell]) -> list[dict[str, Any]]:
+def _cells_data(backend: Backend, cells: Sequence[Cell]) -> list[dict[str, Any]]:
     entries = []
     for cell in cells:
         if cell.backend != backend.id:

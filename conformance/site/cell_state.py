@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conformance.certificate.leg_status import LegStatus
 from conformance.site.matrix_cells import Cell
 
 #: The states of a cell with their meanings. An old pass has the state stale or retired, never pass.
@@ -29,7 +30,9 @@ def state(cell: Cell | None) -> str:
         return cell.age
     if cell.missing is not None:
         return "missing"
-    return {"passed": "pass", "failed": "fail"}.get(cell.newest.status, cell.newest.status)
+    return {LegStatus.PASSED: "pass", LegStatus.FAILED: "fail"}.get(
+        cell.newest.status, cell.newest.status.value
+    )
 
 
 def short(cell: Cell | None) -> str:
@@ -42,7 +45,7 @@ def short(cell: Cell | None) -> str:
         return f"last seen {run.when.date()}"
     if name == "missing" and cell.missing is not None:
         return f"no result since {cell.missing.date()}"
-    if run.status == "refused":
+    if run.status is LegStatus.REFUSED:
         return "does not run on this build"
     level = run.level or f"no level ({run.leg['level']} run)"
     return f"{level}, {percent(run.share)} passed"

@@ -1,8 +1,8 @@
 """Write the data of the Explore page: the verdicts of every result, divided into shards by subject.
 
-A shard has the results of its subjects on every backend, mode and build, so that the view of one operator
-loads one file. The files are scripts that call a function. The content security policy allows only scripts of
-the site, and scripts also load when the page is opened from a folder.
+A shard contains the results of its subjects on every backend, mode and build, so that the view of one
+operator loads only one file. Each file is a script that passes its data to a function. The content security
+policy allows scripts of the site, and a browser loads them also if the page is opened from a local folder.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Shard:
             case: [
                 [
                     self.dtypes.setdefault(dtypes, len(self.dtypes)),
-                    _shared_letter(letters),
+                    _collapse_equal_letters(letters),
                     ranges_text(numbers),
                 ]
                 for (dtypes, letters), numbers in groups.items()
@@ -89,18 +89,22 @@ def write_data(folder: Path, registry: Mapping[str, Backend], cells: Sequence[Ce
     shards = [_Shard() for _ in range(SHARDS)]
     shard_by_case: dict[str, _Shard] = {}
     for number, cell in enumerate(cells):
-        _add(shards, shard_by_case, number, cell)
+        _add_cell(shards, shard_by_case, number, cell)
     folder.mkdir()
-    _script(folder / "index.js", "conformanceIndex", _index(registry, cells, shard_by_case))
+    _write_script(folder / "index.js", "conformanceIndex", _index_data(registry, cells, shard_by_case))
     for number, shard in enumerate(shards):
-        _script(folder / f"shard-{number}.js", "conformanceShard", {"number": number, **shard.to_json()})
+        _write_script(
+            folder / f"shard-{number}.js", "conformanceShard", {"number": number, **shard.to_json()}
+        )
 
 
-def _script(file: Path, function: str, data: object) -> None:
+def _write_script(file: Path, function: str, data: object) -> None:
     file.write_text(f"{function}({json.dumps(data, separators=(',', ':'), sort_keys=False)});\n")
 
 
-def _index(registry: Mapping[str, Backend], cells: Sequence[Cell], cases: Iterable[str]) -> dict[str, Any]:
+def _index_data(
+    registry: Mapping[str, Backend], cells: Sequence[Cell], cases: Iterable[str]
+) -> dict[str, Any]:
     subjects: dict[str, str] = {}
     properties: dict[str, dict[str, str]] = {}
     for case in sorted(cases):
@@ -123,11 +127,11 @@ def _index(registry: Mapping[str, Backend], cells: Sequence[Cell], cases: Iterab
         "areas": {name: area.about for name, area in AREAS.items()},
         "subjects": subjects,
         "properties": properties,
-        "lines": [_line(registry, cell) for cell in cells],
+        "lines": [_series_data(registry, cell) for cell in cells],
     }
 
 
-def _line(registry: Mapping[str, Backend], cell: Cell) -> dict[str, Any]:
+def _series_data(registry: Mapping[str, Backend], cell: Cell) -> dict[str, Any]:
     nights = [] if cell.line is None else cell.line.nights
     return {
         "backend": cell.backend,
@@ -161,7 +165,7 @@ def _backend_build(facts: Mapping[str, Any]) -> str:
     return f"{record.get('module') or ''} {record.get('version') or ''}".strip()[:80]
 
 
-def _add(shards: Sequence[_Shard], shard_by_case: dict[str, _Shard], number: int, cell: Cell) -> None:
+def _add_cell(shards: Sequence[_Shard], shard_by_case: dict[str, _Shard], number: int, cell: Cell) -> None:
     """Add the displayed results of a cell, and their history, to the shards."""
     shown_table = VerdictTable()
     for case, verdicts in _record_history(shards, shard_by_case, number, cell, shown_table):
@@ -196,9 +200,10 @@ def _record_history(
     cell: Cell,
     shown_table: VerdictTable,
 ) -> Iterable[tuple[str, Verdicts]]:
-    """Record each change of a verdict in the runs of a cell, and return the cases of the displayed run.
+    """Record each change of a verdict in the runs of a cell. Return each case of the displayed run with its
+    verdicts.
 
-    ``shown_table`` is filled with the table of the displayed run.
+    The function copies the table of the displayed run into ``shown_table``.
     """
     if cell.line is None:
         return ()
@@ -246,5 +251,5 @@ def _record_changes(
         history.append((number_of_run, now))
 
 
-def _shared_letter(letters: str) -> str:
+def _collapse_equal_letters(letters: str) -> str:
     return letters[0] if letters == letters[0] * len(letters) else letters

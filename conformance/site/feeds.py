@@ -28,18 +28,18 @@ def feed_xml(backend: Backend, cells: Sequence[Cell], today: datetime.date) -> s
     lines = [
         '<?xml version="1.0" encoding="utf-8"?>',
         '<feed xmlns="http://www.w3.org/2005/Atom">',
-        f"<title>Regressions of {_text(backend.name)}</title>",
-        f"<id>{_id(backend.id)}</id>",
+        f"<title>Regressions of {_escaped_text(backend.name)}</title>",
+        f"<id>{_tag_id(backend.id)}</id>",
         f"<updated>{updated}</updated>",
         "<author><name>Conformance of PyTorch backends</name></author>",
         f'<link rel="alternate" type="text/html" href="../backends/{backend.id}.html"/>',
-        *(_entry(cell, night) for cell, night in regressions[:_ENTRIES]),
+        *(_entry_xml(cell, night) for cell, night in regressions[:_ENTRIES]),
         "</feed>",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _entry(cell: Cell, night: PublishedRun) -> str:
+def _entry_xml(cell: Cell, night: PublishedRun) -> str:
     more = night.regressed_count - min(len(night.regressed), _NAMED)
     names = [*night.regressed[:_NAMED], *([f"and {more} more"] if more else [])]
     title = (
@@ -50,18 +50,19 @@ def _entry(cell: Cell, night: PublishedRun) -> str:
     return "\n".join(
         (
             "<entry>",
-            f"<title>{_text(title)}</title>",
-            f"<id>{_id(cell.backend, cell.mode, cell.build.slug, night.run)}</id>",
+            f"<title>{_escaped_text(title)}</title>",
+            f"<id>{_tag_id(cell.backend, cell.mode, cell.build.slug, night.run)}</id>",
             f"<updated>{night.when.isoformat()}</updated>",
             f'<link rel="alternate" type="text/html" href={quoteattr(_xml_characters(address))}/>',
-            f"<summary>since run {_text(night.compared_with or '')}: {_text(', '.join(names))}</summary>",
+            f"<summary>since run {_escaped_text(night.compared_with or '')}: "
+            f"{_escaped_text(', '.join(names))}</summary>",
             "</entry>",
         )
     )
 
 
-def _id(*parts: str) -> str:
-    return _text("tag:conformance,2026:" + ":".join(parts))
+def _tag_id(*parts: str) -> str:
+    return _escaped_text("tag:conformance,2026:" + ":".join(parts))
 
 
 def _xml_characters(text: str) -> str:
@@ -71,5 +72,5 @@ def _xml_characters(text: str) -> str:
     )
 
 
-def _text(text: str) -> str:
+def _escaped_text(text: str) -> str:
     return escape(_xml_characters(text))

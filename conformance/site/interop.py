@@ -20,7 +20,9 @@ _OLD = ("stale", "retired", "refused", "incomplete")
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """The number of results of a family or an area that pass on all backends that have them."""
+    """The interop score of a family or area: how many of its results pass on all backends that have the
+    result.
+    """
 
     name: str
     about: str
@@ -35,16 +37,17 @@ class Score:
 
     @property
     def share(self) -> float:
-        """The share of results that pass on all backends that have them."""
+        """The share of results that pass on all backends that have the result."""
         return self.passing / self.results if self.results else 0.0
 
 
 def interop_scores(cells: Sequence[Cell], stand_ins: Collection[str] = ()) -> list[Score]:
     """Return the score of each area and family, the lowest first.
 
-    The score uses the newest run of each backend on its newest torch, in each mode. A result passes on
-    a backend if it passes in all modes. A result that is declared unsupported does not pass. Results of fewer
-    than two backends are ignored, and so are the backends in ``stand_ins``, which are variants of others.
+    The score uses the newest run of each backend on its newest torch, in each mode. A result passes on a
+    backend if it passes in all modes. A result that is declared unsupported does not pass. A result that only
+    one backend has is ignored. The backends in ``stand_ins`` are ignored too, because they are variants of
+    other backends.
     """
     passes: dict[str, dict[str, bool]] = {}
     for cell in _newest_cells(cells):

@@ -12,7 +12,7 @@ from conformance.site.schedules import CellKey
 from conformance.site.store.published_run import PublishedRun
 from conformance.site.store.series import Series
 
-#: The days after which a run is ageing, stale and retired.
+#: A run is fresh up to this age in days; older runs are ageing, then stale, then retired.
 FRESH, STALE, RETIRED = 3, 14, 90
 AGES = ("fresh", "ageing", "stale", "retired")
 

@@ -8,7 +8,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from conformance.model import records
+from conformance.model import glossary, records
 from conformance.model.vocabulary import LEVELS
 from conformance.results import scrub
 from conformance.site import cell_state, suite_health
@@ -27,7 +27,7 @@ _LISTED = 50
 
 @dataclasses.dataclass(frozen=True)
 class MatrixRow:
-    """A row of the matrix: a cell or None for each column. ``mode`` is empty if the backend has no result."""
+    """A row of the matrix: for each column a cell or None. ``mode`` is empty if the backend has no result."""
 
     backend: Backend
     mode: str
@@ -47,9 +47,9 @@ class Gap:
 class Section:
     """A cell on the page of its backend.
 
-    ``declared`` counts unsupported results by property. ``trend`` is the share of planned results that passed
-    over time. ``levels`` is the number of the held level over time, 0 for no level. Both use complete runs
-    only.
+    ``declared`` counts unsupported results by property. ``trend`` shows the share of planned results that
+    passed over time, and ``levels`` the number of the held level (0 for no level). Both contain only complete
+    runs.
     """
 
     cell: Cell
@@ -72,7 +72,7 @@ def index_page(
 
     ``included`` are the folder names of other pages, which the header links.
     """
-    builds = list(dict.fromkeys(cell.build for cell in _by_build(cells)))
+    builds = list(dict.fromkeys(cell.build for cell in _sorted_by_build(cells)))
     ordered_backends = sorted(backends.values(), key=lambda backend: backend.stand_in)  # variants come last
     return render(
         "index.html",
@@ -83,7 +83,7 @@ def index_page(
         builds=builds,
         modes=sorted({cell.mode for cell in cells}),
         states=cell_state.STATES,
-        rows=[row for backend in ordered_backends for row in _rows(backend, cells, builds)],
+        rows=[row for backend in ordered_backends for row in _matrix_rows(backend, cells, builds)],
         refused=refused,
     )
 
@@ -99,7 +99,7 @@ def backend_page(
         included=included,
         today=today,
         backend=backend,
-        sections=[_section(cell) for cell in cells if cell.backend == backend.id],
+        sections=[_cell_section(cell) for cell in cells if cell.backend == backend.id],
         most=_LISTED,
         level_names=("no level", *LEVELS),
     )
@@ -108,6 +108,12 @@ def backend_page(
 def explore_page(today: datetime.date, included: Sequence[str] = ()) -> str:
     """Return the Explore page. Its script displays operators, properties, areas, results and differences."""
     return render("explore.html", title="Explore the results", root="", included=included, today=today)
+
+
+def glossary_page(today: datetime.date, included: Sequence[str] = ()) -> str:
+    """Return the page of the terms of the project."""
+    terms = glossary.meanings()
+    return render("glossary.html", title="Glossary", root="", included=included, today=today, terms=terms)
 
 
 def interop_page(
@@ -127,11 +133,11 @@ def interop_page(
     )
 
 
-def _by_build(cells: Sequence[Cell]) -> list[Cell]:
+def _sorted_by_build(cells: Sequence[Cell]) -> list[Cell]:
     return sorted(cells, key=lambda cell: (release(cell.build.version), cell.build.version, cell.build.kind))
 
 
-def _rows(backend: Backend, cells: Sequence[Cell], builds: Sequence[Build]) -> list[MatrixRow]:
+def _matrix_rows(backend: Backend, cells: Sequence[Cell], builds: Sequence[Build]) -> list[MatrixRow]:
     by_mode: dict[str, dict[Build, Cell]] = {}
     for cell in cells:
         if cell.backend == backend.id:
@@ -149,16 +155,16 @@ def _level_number(level: str | None) -> int:
     return 0 if level is None else LEVELS.index(level) + 1
 
 
-def _section(cell: Cell) -> Section:
+def _cell_section(cell: Cell) -> Section:
     leg = cell.newest.leg
     runs = [run for run in reversed(cell.runs) if run.ran and run.planned]
     details = [] if cell.line is None else cell.line.table_of(cell.newest).details.values()
     return Section(
         cell,
-        _facts(cell),
+        _displayed_facts(cell),
         [scrub.scrub_text(text[:500]) for text in leg["problems"][:10]],
         [
-            Gap(row["verdict"], row["id"], _message(row))
+            Gap(row["verdict"], row["id"], _first_message(row))
             for row in details
             if row["verdict"] not in ("unsupported", "skip")
         ],
@@ -170,7 +176,7 @@ def _section(cell: Cell) -> Section:
     )
 
 
-def _facts(cell: Cell) -> dict[str, object]:
+def _displayed_facts(cell: Cell) -> dict[str, object]:
     run = cell.newest
     leg = run.leg
     return {
@@ -182,7 +188,7 @@ def _facts(cell: Cell) -> dict[str, object]:
         "provenance": run.provenance.words,
         "measured": f"{run.when.date()}, {cell.age}",
         "torch": f"{leg['torch']}, commit {leg['facts'].get('torch', {}).get('revision')}",
-        "backend": _backend_words(leg["facts"].get("backend", {})),
+        "backend": _backend_text(leg["facts"].get("backend", {})),
         "device": leg["target"]["device"] + (", simulated" if leg["target"].get("simulated") else ""),
         "python": leg["facts"].get("python"),
         "system": scrub.system_name(str(leg["facts"].get("platform"))),
@@ -190,12 +196,12 @@ def _facts(cell: Cell) -> dict[str, object]:
     }
 
 
-def _backend_words(backend: Mapping[str, object]) -> str:
+def _backend_text(backend: Mapping[str, object]) -> str:
     if not backend.get("module"):
         return "none, or torch's own"
     return f"{backend.get('module')} {backend.get('version') or ''}, ABI {backend.get('abi') or 'none'}"
 
 
-def _message(row: records.ResultRow) -> str:
+def _first_message(row: records.ResultRow) -> str:
     failures = row.get("failures")
     return scrub.scrub_text(failures[0]["message"][:200]) if failures else ""

@@ -37,8 +37,8 @@ class Backend:
     """A registered backend.
 
     Results from ``workflow`` in ``repository`` count as attested by the vendor until ``expires``.
-    ``renamed_from`` are former ids, which result folders may still use. A ``stand_in`` is a variant of
-    another backend that tests this suite; comparisons of backends ignore it.
+    ``renamed_from`` are former ids, which result folders may still use. ``stand_in`` is true for a
+    variant of another backend that exists to test this suite. Comparisons of backends ignore it.
     """
 
     id: str

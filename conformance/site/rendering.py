@@ -7,6 +7,7 @@ from typing import Any
 
 import jinja2
 
+from conformance.model import glossary
 from conformance.site import cell_state
 
 _TEMPLATES = jinja2.Environment(
@@ -18,6 +19,7 @@ _TEMPLATES = jinja2.Environment(
     keep_trailing_newline=True,
 )
 _TEMPLATES.filters.update(state=cell_state.state, short=cell_state.short, percent=cell_state.percent)
+_TEMPLATES.filters["anchor"] = glossary.anchor
 
 
 def render(template: str, **values: Any) -> str:

@@ -96,9 +96,9 @@ def missing_cells(
 ) -> dict[CellKey, list[datetime.datetime]]:
     """Return, for each cell, the times of the schedules that left no displayed result.
 
-    ``shown_runs`` has the backend, run, build and mode of every displayed run. A schedule names the requested
-    build. The actual torch is taken from the newest earlier run with a result of the same cell. Schedules are
-    ordered by the publisher's clock.
+    ``shown_runs`` contains the backend, run, build and mode of every displayed run. A schedule names only the
+    requested build. The installed torch is taken from the newest earlier run with a result of the same cell.
+    Schedules are ordered by the time at which the publisher received them.
     """
     state: dict[tuple[str, str], tuple[CellKey, list[datetime.datetime]]] = {}
     for schedule in sorted(

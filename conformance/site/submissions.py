@@ -1,6 +1,6 @@
 """Read and check the submitted runs in the results folder. An invalid run is refused with a reason.
 
-Submissions are untrusted data. Nothing in them is executed.
+Submissions are untrusted data and are never executed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _AHEAD = datetime.timedelta(hours=26)
 class Submission:
     """One leg of a submitted run, with its provenance and its folder.
 
-    ``started`` comes from the clock of the machine that ran it, limited to the time of receipt.
+    ``started`` comes from the clock of the machine that ran the suite. It is never later than the time of
+    receipt.
     """
 
     backend: Backend
@@ -190,11 +191,11 @@ def _declared_unsupported(leg: Leg) -> Mapping[str, Any]:
 def _check_device(backend: Backend, target: TargetRecord) -> None:
     if target["device"] != backend.device:
         raise UsageError(
-            f"its device is {target['device']!r}, but that of {backend.id} is {backend.device!r}"
+            f"its device is {target['device']!r}, but the device of {backend.id} is {backend.device!r}"
         )
     if bool(target.get("simulated")) != backend.simulated:
         phrases = ("is simulated", "is not") if target.get("simulated") else ("is not simulated", "is")
-        raise UsageError(f"its device {phrases[0]}, but that of {backend.id} {phrases[1]}")
+        raise UsageError(f"its device {phrases[0]}, but the device of {backend.id} {phrases[1]}")
 
 
 def _parse_time(text: str) -> datetime.datetime:

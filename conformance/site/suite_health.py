@@ -14,7 +14,8 @@ from conformance.site.matrix_cells import Cell
 from conformance.site.sparkline import Trend
 from conformance.site.store.verdict_table import VERDICT_OF
 
-#: The backends on which an unexpected result is a fault of the suite, the reference device or torch.
+#: The backends of this project. An unexpected result on them is a fault of the suite, the reference device or
+#: torch.
 OWN = ("cpu", "hpu-reference")
 #: Verdicts that usually indicate a fault of the suite.
 DOUBTFUL = ("flaky", "vacuous", "timeout", "error")

@@ -1,1 +1,3 @@
-"""The subjects of properties: entries of torch's databases, areas of the API and extra modules."""
+"""The subjects of properties: operators, modules and optimizers of torch's databases, overloads, API areas,
+and subjects of extra modules.
+"""

@@ -7,9 +7,10 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Area:
-    """A part of the API that one set of behaviours covers; ``capabilities`` are required by all of them.
+    """A part of torch's API that a group of behaviours checks. All of them require ``capabilities``.
 
-    ``documentation`` is the page of PyTorch's documentation about it, in the form that properties use.
+    ``documentation`` is the path of the page about this part below
+    :data:`conformance.model.documentation.ROOT`.
     """
 
     about: str
@@ -18,17 +19,17 @@ class Area:
 
 
 AREAS: dict[str, Area] = {
-    "creation": Area("factories and what copies into new tensors", "torch.html"),
+    "creation": Area("factory functions, and copies into new tensors", "torch.html"),
     "tensor": Area("attributes, conversions and methods of tensors", "tensors.html"),
-    "storage": Area("storages, and tensors over them", "storage.html"),
-    "printing": Area("how tensors print", "generated/torch.set_printoptions.html"),
+    "storage": Area("storages, and tensors that use them", "storage.html"),
+    "printing": Area("printing of tensors", "generated/torch.set_printoptions.html"),
     "exchange": Area("NumPy, DLPack, buffers and Python numbers", "dlpack.html"),
     "serialization": Area("saving and loading", "notes/serialization.html", ("serialization",)),
     "copying": Area("copies between devices, dtypes and layouts", "generated/torch.Tensor.to.html"),
-    "views": Area("views and what they share", "tensor_view.html", ("views",)),
+    "views": Area("views and the storage that they share", "tensor_view.html", ("views",)),
     "indexing": Area("reading and writing by index, mask and slice", "torch.html"),
     "shape": Area("operators that move elements", "torch.html"),
-    "sorting": Area("sort, select, search", "torch.html"),
+    "sorting": Area("sorting, selecting and searching", "torch.html"),
     "scatter": Area("gather and scatter", "generated/torch.Tensor.scatter_.html"),
     "promotion": Area("type promotion", "tensor_attributes.html"),
     "pointwise": Area("unary and binary operators", "torch.html"),
@@ -55,9 +56,11 @@ AREAS: dict[str, Area] = {
     "random": Area("random numbers and generators", "notes/randomness.html", ("random",)),
     "distributions": Area("torch.distributions", "distributions.html", ("random",)),
     "dataloader": Area("DataLoader and pinned memory", "data.html", ("dataloader",)),
-    "multiprocessing": Area("tensors and processes", "multiprocessing.html", ("multiprocessing",)),
+    "multiprocessing": Area("tensors that processes share", "multiprocessing.html", ("multiprocessing",)),
     "accelerator": Area("torch.accelerator, guards and the device's module", "accelerator.html"),
-    "memory": Area("allocation, statistics and running out", "accelerator.html", ("memory_statistics",)),
+    "memory": Area(
+        "memory allocation, statistics and out-of-memory errors", "accelerator.html", ("memory_statistics",)
+    ),
     "determinism": Area(
         "deterministic algorithms", "generated/torch.use_deterministic_algorithms.html", ("deterministic",)
     ),
@@ -80,11 +83,11 @@ AREAS: dict[str, Area] = {
 #: Areas of torch.distributed: the subjects of kind ``world``.
 WORLD: dict[str, Area] = {
     "groups": Area("process groups, from start to end", "distributed.html"),
-    "objects": Area("objects of Python that travel", "distributed.html"),
-    "failures": Area("ranks that are late, wrong or dead", "distributed.html"),
+    "objects": Area("Python objects that ranks exchange", "distributed.html"),
+    "failures": Area("ranks that are late, wrong or crashed", "distributed.html"),
     "mesh": Area("device meshes and distributed tensors", "distributed.tensor.html"),
     "tensor-parallel": Area(
-        "modules whose weights are spread over ranks", "distributed.tensor.parallel.html"
+        "modules whose weights are distributed over ranks", "distributed.tensor.parallel.html"
     ),
     "ddp": Area("DistributedDataParallel", "notes/ddp.html"),
     "fsdp1": Area("FullyShardedDataParallel", "fsdp.html"),

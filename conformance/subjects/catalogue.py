@@ -1,4 +1,4 @@
-"""The kinds of subjects and the subjects of each kind: torch's own and those of extra modules."""
+"""List the kinds of subjects and the subjects of each kind, including the subjects of extra modules."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Protocol
 from conformance.errors import UsageError
 from conformance.model.vocabulary import KINDS
 
-#: Restricts a process to some kinds (separated by commas); for the suite's own tests.
+#: Environment variable with the comma-separated kinds of subjects that this process has; for the suite's
+#: tests.
 KINDS_VARIABLE = "CONFORMANCE_KINDS"
 
 
 class Subject(Protocol):
-    """The part of a subject that the harness uses."""
+    """The attributes of a subject that the runner and the workers use."""
 
     @property
     def name(self) -> str:
@@ -31,9 +32,9 @@ _smoke: dict[str, set[str]] = {}
 
 
 def add_subjects(kind: str, subjects: Sequence[Subject], *, smoke: Sequence[str] = ()) -> None:
-    """Add a kind of subjects from outside the suite; ``smoke`` names the subjects of level ``smoke``.
+    """Add a new kind of subjects, for an extra module. ``smoke`` names the subjects of level ``smoke``.
 
-    Raises ValueError if the kind exists already.
+    Raise ValueError if the kind exists already.
     """
     if kind in KINDS or kind in _extra:
         raise ValueError(f"subjects of kind {kind!r} exist already; choose another word")
@@ -52,7 +53,7 @@ def load_extra(modules: Sequence[str]) -> None:
 
 
 def kinds() -> list[str]:
-    """Return every kind of subject in this process."""
+    """Return all kinds of subjects in this process, including kinds that extra modules added."""
     selected = os.environ.get(KINDS_VARIABLE)
     all_kinds = [*KINDS, *_extra]
     return [kind for kind in all_kinds if selected is None or kind in selected.split(",")]
@@ -69,5 +70,7 @@ def subjects(kind: str) -> Sequence[Subject]:
 
 
 def smoke_subjects(kind: str) -> set[str] | None:
-    """Return the names of an extra kind's subjects in level ``smoke``; None for torch's own kinds."""
+    """Return the names of the subjects of a kind in level ``smoke``, if an extra module added the kind;
+    return None for other kinds.
+    """
     return _smoke.get(kind)

@@ -1,9 +1,9 @@
-"""Overloads: the functions of ``torch.ops.aten`` that operators call, each with its other forms.
+"""Overloads: the functions of ``torch.ops.aten`` that operators call, with their in-place and ``out=`` forms.
 
-Operators of torch's database reach a device as calls of overloads, most of which have a kernel of their own.
-``overloads.json`` lists which operators call which overload on the CPU and in which dtypes; ``python -m
-tools.generate.overload_table`` writes it. All forms of one call are one subject: ``add.Tensor`` represents
-``add.Tensor``, ``add_.Tensor`` and ``add.out``.
+An operator of torch's database calls overloads, and most overloads have a separate kernel on a device.
+``overloads.json``, which ``python -m tools.generate.overload_table`` writes, lists for each overload the
+operators that call it on the CPU and the dtypes. All forms of an overload are one subject: the subject
+``add.Tensor`` represents ``add.Tensor``, ``add_.Tensor`` and ``add.out``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 
 _FILE = Path(__file__).parent / "overloads.json"
 
-#: Pointwise overloads, by the formulas of torch's documentation, that torch does not tag as pointwise.
+#: Overloads that are pointwise according to torch's documentation, although torch does not tag them.
 _POINTWISE = frozenset(
     {
         *("elu_backward", "hardshrink_backward", "hardsigmoid_backward", "hardswish_backward"),
@@ -28,20 +28,24 @@ _POINTWISE = frozenset(
     }
 )
 
-#: Arguments of a factory that its form with ``out=`` derives from the ``out`` tensor.
+#: Arguments of a factory function that its ``out=`` form derives from the ``out`` tensor.
 TAKEN_FROM_OUT = ("dtype", "layout", "device", "pin_memory", "memory_format")
 
 
 @dataclasses.dataclass(frozen=True)
 class Overload:
-    """An overload with its forms, and the origin of its calls.
+    """An overload with its forms, and the operators that call it.
 
-    ``op`` is the function, or the only existing form. ``in_place`` and ``out`` take the same arguments;
-    ``out`` also takes ``outs``. The samples of ``operators`` in torch's database call it in one of
-    ``dtypes``, in a backward pass if ``backward`` is true. ``random`` overloads draw random numbers. ``idle``
-    lists, by property, the dtypes without anything to check on the CPU. ``pointwise``: each element of the
-    result is computed from one element of each argument. ``converted``: the part of ``dtypes`` in which no
-    operator's sample calls it, so that calls are converted from a different dtype.
+    ``op`` is the functional form, or another form if the functional form does not exist. ``in_place`` and
+    ``out`` are the other forms, with the same arguments; ``out`` also has the ``out=`` arguments ``outs``.
+
+    The samples of ``operators`` in torch's database call the overload in ``dtypes``. If ``backward`` is true,
+    only their backward passes call it. ``converted`` is the part of ``dtypes`` in which no sample calls the
+    overload; its calls are converted from a different dtype.
+
+    ``random`` means that the overload draws random numbers, ``pointwise`` that each element of the result is
+    computed from one element of each argument. ``idle`` maps a property to the dtypes in which the property
+    has nothing to compare on the CPU.
     """
 
     op: Any
@@ -64,11 +68,10 @@ def name_of(op: Any) -> str:
 
 
 def function_of(op: Any) -> Any:
-    """Return the form of an overload that writes none of its results; the overload itself if no other form
-    exists.
+    """Return the functional form of an overload, which returns new tensors; return the overload itself if it
+    has no functional form.
 
-    The returned function may write an argument other than the first, as batch_norm writes its running
-    statistics.
+    The returned function may write other arguments, as batch_norm writes its running statistics.
     """
     schema = op._schema
     if not any(_is_written(argument) for argument in schema.arguments):
@@ -87,10 +90,10 @@ def function_of(op: Any) -> Any:
 
 
 def in_place_of(op: Any) -> Any:
-    """Return the overload with the same arguments that writes its result into the first one, or None."""
+    """Return the in-place form of an overload, which writes its result into the first argument, or None."""
     bare = str(op._schema.name).partition("::")[2]
     wanted = _signature(op._schema.arguments)
-    name = bare.replace("__", "__i", 1) if bare.endswith("__") else bare + "_"  # as Python names them
+    name = bare.replace("__", "__i", 1) if bare.endswith("__") else bare + "_"  # __and__ becomes __iand__
     for candidate in _overloads([name]):
         arguments = candidate._schema.arguments
         if _signature(arguments) == wanted and arguments and _is_written(arguments[0]):
@@ -99,7 +102,7 @@ def in_place_of(op: Any) -> Any:
 
 
 def out_of(op: Any) -> Any:
-    """Return the overload with the same arguments and additional tensors for the results, or None."""
+    """Return the ``out=`` form of an overload, or None."""
     bare = str(op._schema.name).partition("::")[2]
     wanted = op._schema.arguments
     nearest = None

@@ -1,7 +1,8 @@
-"""Modules that torch's database lacks: random ones, shapes and distances, lazy ones, shared parameters.
+"""Modules that torch's database does not have: modules that draw random numbers, change shapes or compute
+distances, lazy modules, and modules with shared parameters.
 
-The entries have the attributes of torch's ModuleInfo. An entry is omitted if torch's database has the same
-name, so that a newer release of torch replaces it.
+The entries have the attributes of torch's ModuleInfo. If torch's database has an entry with the same name,
+the entry of torch is used.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]
 
 @dataclasses.dataclass
 class FunctionArguments:
-    """Arguments of a constructor or of a call."""
+    """The positional and keyword arguments of a constructor or a call."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -30,7 +31,7 @@ class FunctionArguments:
 
 @dataclasses.dataclass
 class ExtraInput:
-    """One way to construct and call a module."""
+    """The arguments to construct and to call a module, with the attributes of torch's ModuleInput."""
 
     constructor_input: FunctionArguments
     forward_input: FunctionArguments
@@ -38,9 +39,10 @@ class ExtraInput:
 
 @dataclasses.dataclass(frozen=True)
 class ExtraInfo:
-    """One module.
+    """One module, with the attributes of torch's ModuleInfo.
 
-    ``random``: its values in train mode depend on a generator. ``stateful``: it has parameters or buffers.
+    ``random`` means that the module draws random numbers in training mode, ``stateful`` that it has
+    parameters or buffers.
     """
 
     name: str
@@ -55,7 +57,7 @@ class ExtraInfo:
     def module_inputs_func(
         self, info: Any, *, device: str, dtype: torch.dtype, requires_grad: bool, training: bool
     ) -> list[ExtraInput]:
-        """Return the inputs, in the form of torch's database."""
+        """Return the inputs of the module, with the attributes of torch's ModuleInputs."""
 
         def make(*shape: int, low: float = -3.0, high: float = 3.0) -> torch.Tensor:
             tensor = (
@@ -70,7 +72,7 @@ class ExtraInfo:
 
 
 class Tied(nn.Module):
-    """Two linear layers that share one weight, as an embedding and its output layer do."""
+    """Two linear layers that share a weight, as the embedding and the output layer of a language model do."""
 
     def __init__(self, *, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
@@ -81,13 +83,13 @@ class Tied(nn.Module):
         self.register_buffer("count", torch.zeros(3, device=device, dtype=torch.int64))
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Apply both layers and add the offset: (n, 5) to (n, 5)."""
+        """Apply both layers and add the offset. Shapes: (n, 5) -> (n, 5)."""
         result: torch.Tensor = self.second(torch.tanh(self.first(input))) + self.offset
         return result
 
 
 class Block(nn.Sequential):
-    """A small convolutional network with every kind of layer that is common in one."""
+    """A small convolutional network with the layers that are common in such networks."""
 
     def __init__(self, *, device: Any = None, dtype: Any = None) -> None:
         kwargs = {"device": device, "dtype": dtype}
@@ -105,11 +107,11 @@ def _one_call(*shape: int, args: tuple[Any, ...] = (), **kwargs: Any) -> Callabl
     return lambda make: [(args, kwargs, (make(*shape),))]
 
 
-def _dropout(*shape: int) -> Callable[[Make], list[Call]]:
+def _dropout_calls(*shape: int) -> Callable[[Make], list[Call]]:
     return lambda make: [((), {"p": 0.25}, (make(*shape),)), ((), {"p": 0.5}, (make(*shape),))]
 
 
-def _unpool(dims: int) -> Callable[[Make], list[Call]]:
+def _max_unpool_calls(dims: int) -> Callable[[Make], list[Call]]:
     def calls(make: Make) -> list[Call]:
         if dims == 1:
             indices = torch.tensor([1, 4, 9, 14])
@@ -123,7 +125,7 @@ def _unpool(dims: int) -> Callable[[Make], list[Call]]:
     return calls
 
 
-def _bag(make: Make) -> list[Call]:
+def _embedding_bag_calls(make: Make) -> list[Call]:
     flat, offsets = torch.tensor([1, 5, 2, 0, 7, 3]), torch.tensor([0, 2, 5])
     return [
         ((9, 4), {"mode": "sum"}, (flat, offsets)),
@@ -133,16 +135,16 @@ def _bag(make: Make) -> list[Call]:
     ]
 
 
-def _decoder(make: Make) -> list[Call]:
+def _transformer_decoder_calls(make: Make) -> list[Call]:
     layer = nn.TransformerDecoderLayer(4, 2, 8, dropout=0.0)
     return [((layer, 2), {}, (make(3, 2, 4), make(5, 2, 4)))]
 
 
-def _log_softmax(make: Make) -> list[Call]:
+def _adaptive_log_softmax_calls(make: Make) -> list[Call]:
     return [((8, 12, [3, 7]), {}, (make(5, 8), torch.tensor([0, 2, 5, 8, 11])))]
 
 
-def _upsample(make: Make) -> list[Call]:
+def _upsample_calls(make: Make) -> list[Call]:
     return [
         ((), {"scale_factor": 2, "mode": "nearest"}, (make(2, 3, 4, 5),)),
         ((), {"size": (7, 6), "mode": "bilinear", "align_corners": False}, (make(2, 3, 4, 5),)),
@@ -153,21 +155,23 @@ def _upsample(make: Make) -> list[Call]:
 
 
 _ENTRIES = (
-    ExtraInfo("nn.Dropout", nn.Dropout, _dropout(64, 32), (*_FLOATS, torch.bfloat16), True, True),
-    ExtraInfo("nn.Dropout1d", nn.Dropout1d, _dropout(32, 16, 5), _FLOATS, True, True),
-    ExtraInfo("nn.Dropout2d", nn.Dropout2d, _dropout(32, 16, 3, 2), _FLOATS, True, True),
-    ExtraInfo("nn.Dropout3d", nn.Dropout3d, _dropout(32, 16, 2, 3, 2), _FLOATS, True, True),
-    ExtraInfo("nn.AlphaDropout", nn.AlphaDropout, _dropout(64, 32), _FLOATS, True, True),
-    ExtraInfo("nn.FeatureAlphaDropout", nn.FeatureAlphaDropout, _dropout(32, 16, 3, 2), _FLOATS, True, True),
+    ExtraInfo("nn.Dropout", nn.Dropout, _dropout_calls(64, 32), (*_FLOATS, torch.bfloat16), True, True),
+    ExtraInfo("nn.Dropout1d", nn.Dropout1d, _dropout_calls(32, 16, 5), _FLOATS, True, True),
+    ExtraInfo("nn.Dropout2d", nn.Dropout2d, _dropout_calls(32, 16, 3, 2), _FLOATS, True, True),
+    ExtraInfo("nn.Dropout3d", nn.Dropout3d, _dropout_calls(32, 16, 2, 3, 2), _FLOATS, True, True),
+    ExtraInfo("nn.AlphaDropout", nn.AlphaDropout, _dropout_calls(64, 32), _FLOATS, True, True),
+    ExtraInfo(
+        "nn.FeatureAlphaDropout", nn.FeatureAlphaDropout, _dropout_calls(32, 16, 3, 2), _FLOATS, True, True
+    ),
     ExtraInfo("nn.RReLU", nn.RReLU, _one_call(64, 32), _FLOATS, True, True),
-    ExtraInfo("nn.EmbeddingBag", nn.EmbeddingBag, _bag, stateful=True),
+    ExtraInfo("nn.EmbeddingBag", nn.EmbeddingBag, _embedding_bag_calls, stateful=True),
     ExtraInfo("nn.Identity", nn.Identity, _one_call(3, 4)),
     ExtraInfo("nn.Flatten", nn.Flatten, _one_call(2, 3, 4)),
     ExtraInfo("nn.Unflatten", nn.Unflatten, _one_call(2, 12, args=(1, (3, 4)))),
     ExtraInfo("nn.PixelShuffle", nn.PixelShuffle, _one_call(2, 8, 3, 2, args=(2,))),
     ExtraInfo("nn.PixelUnshuffle", nn.PixelUnshuffle, _one_call(2, 3, 4, 6, args=(2,))),
     ExtraInfo("nn.ChannelShuffle", nn.ChannelShuffle, _one_call(2, 6, 3, 2, args=(3,))),
-    ExtraInfo("nn.Upsample", nn.Upsample, _upsample),
+    ExtraInfo("nn.Upsample", nn.Upsample, _upsample_calls),
     ExtraInfo("nn.Fold", nn.Fold, _one_call(2, 12, 12, args=((4, 5), (2, 2)))),
     ExtraInfo("nn.Unfold", nn.Unfold, _one_call(2, 3, 4, 5, args=((2, 2),))),
     ExtraInfo("nn.Hardsigmoid", nn.Hardsigmoid, _one_call(4, 5)),
@@ -178,9 +182,9 @@ _ENTRIES = (
         nn.TripletMarginLoss,
         lambda make: [((), {}, (make(4, 5), make(4, 5), make(4, 5)))],
     ),
-    ExtraInfo("nn.MaxUnpool1d", nn.MaxUnpool1d, _unpool(1)),
-    ExtraInfo("nn.MaxUnpool2d", nn.MaxUnpool2d, _unpool(2)),
-    ExtraInfo("nn.MaxUnpool3d", nn.MaxUnpool3d, _unpool(3)),
+    ExtraInfo("nn.MaxUnpool1d", nn.MaxUnpool1d, _max_unpool_calls(1)),
+    ExtraInfo("nn.MaxUnpool2d", nn.MaxUnpool2d, _max_unpool_calls(2)),
+    ExtraInfo("nn.MaxUnpool3d", nn.MaxUnpool3d, _max_unpool_calls(3)),
     ExtraInfo("nn.LazyLinear", nn.LazyLinear, _one_call(4, 6, args=(3,)), stateful=True),
     ExtraInfo(
         "nn.LazyBatchNorm2d",
@@ -189,8 +193,13 @@ _ENTRIES = (
         train_and_eval_differ=True,
         stateful=True,
     ),
-    ExtraInfo("nn.AdaptiveLogSoftmaxWithLoss", nn.AdaptiveLogSoftmaxWithLoss, _log_softmax, stateful=True),
-    ExtraInfo("nn.TransformerDecoder", nn.TransformerDecoder, _decoder, stateful=True),
+    ExtraInfo(
+        "nn.AdaptiveLogSoftmaxWithLoss",
+        nn.AdaptiveLogSoftmaxWithLoss,
+        _adaptive_log_softmax_calls,
+        stateful=True,
+    ),
+    ExtraInfo("nn.TransformerDecoder", nn.TransformerDecoder, _transformer_decoder_calls, stateful=True),
     ExtraInfo("shared_weights", Tied, _one_call(3, 5), stateful=True),
     ExtraInfo("convolutional_block", Block, _one_call(4, 3, 4, 4), train_and_eval_differ=True, stateful=True),
 )

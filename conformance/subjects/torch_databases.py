@@ -1,4 +1,4 @@
-"""Subjects: the entries of torch's databases, on which properties are checked."""
+"""List the subjects of each kind: entries of torch's databases, overloads, collectives and API areas."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from conformance.distributed.collectives import COLLECTIVES
 from conformance.model.vocabulary import KINDS
 from conformance.subjects import areas, overloads, supplementary_modules
 
-#: Parts of a device's API.
+#: The subjects of kind ``device``: parts of a device's API.
 DEVICE = ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile", "Profiler")
 
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """One subject. ``name`` is unique within its kind; ``info`` is torch's own record (OpInfo, ModuleInfo,
-    …), or an :class:`~conformance.subjects.overloads.Overload`.
+    """One subject. ``name`` is unique within the kind. ``info`` is torch's record (OpInfo, ModuleInfo, …), or
+    an :class:`~conformance.subjects.overloads.Overload`.
     """
 
     kind: str
@@ -28,7 +28,7 @@ class Subject:
 
 
 def operator_name(info: Any) -> str:
-    """Return ``name`` or ``name.variant`` of an OpInfo; unique within one release."""
+    """Return ``name`` or ``name.variant`` of an OpInfo, which is unique within a release of torch."""
     variant = info.variant_test_name
     return f"{info.name}.{variant}" if variant else str(info.name)
 
@@ -37,8 +37,8 @@ def operator_name(info: Any) -> str:
 def subjects(kind: str) -> Sequence[Subject]:
     """Return all subjects of a kind in the order of torch's database.
 
-    :func:`conformance.torch_testing_internals.is_device_specific` omits entries that cannot run on the CPU,
-    because they have no reference. Raises LookupError for an unknown kind.
+    Operators that cannot run on the CPU are omitted, because they have no reference values
+    (:func:`conformance.torch_testing_internals.is_device_specific`). Raise LookupError for an unknown kind.
     """
     if kind == "operator":
         entries = [
@@ -76,9 +76,7 @@ def subjects(kind: str) -> Sequence[Subject]:
 
 
 def _overloads() -> Iterator[Subject]:
-    """Yield the overloads that an operator of the installed torch's database calls; older releases lack
-    some.
-    """
+    """Yield the overloads that the installed torch has and that an operator of its database calls."""
     operator_names = _by_name("operator")
     for name, overload in overloads.overload_table().items():
         operators = [operator for operator in overload.operators if operator in operator_names]
@@ -92,7 +90,7 @@ def _by_name(kind: str) -> dict[str, Subject]:
 
 
 def find(kind: str, name: str) -> Subject:
-    """Return the subject of that name; raise LookupError if it does not exist."""
+    """Return the subject with this kind and name; raise LookupError if it does not exist."""
     try:
         return _by_name(kind)[name]
     except KeyError:

@@ -1,8 +1,8 @@
-"""Old name of :mod:`conformance.pytest_modules`, which stays for one release.
+"""Old name of :mod:`conformance.pytest_modules`, kept for one release.
 
-It also works in ``--pyargs conformance.suite``.
+``pytest --pyargs conformance.suite`` still works.
 """
 
-from conformance.model.deprecation import moved
+from conformance.model.deprecation import getattr_for_moved_module
 
-__getattr__ = moved(__name__, ["conformance.pytest_modules"])
+__getattr__ = getattr_for_moved_module(__name__, ["conformance.pytest_modules"])

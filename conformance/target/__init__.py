@@ -1,5 +1,5 @@
-"""The backend under test, as its target file describes it."""
+"""Read target files, and describe the backend under test to the checks."""
 
-from conformance.model.deprecation import moved
+from conformance.model.deprecation import getattr_for_moved_module
 
-__getattr__ = moved(__name__, ["conformance.target.target"], ["Target"])
+__getattr__ = getattr_for_moved_module(__name__, ["conformance.target.target"], ["Target"])

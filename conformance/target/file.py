@@ -1,4 +1,4 @@
-"""Target files: the TOML descriptions of backends, validated key by key without importing torch."""
+"""Read and validate target files, the TOML descriptions of backends, without importing torch."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ HOOKS: dict[str, str] = {
 _DISTRIBUTED_KEYS = ("backend", "device_per_rank")
 #: Keys of the table [compile].
 _COMPILE_KEYS = ("backend", "options", "fused_options")
-#: Value of a capability that the device does not have, and that ends the process when it is used.
+#: The value of a capability that the device does not have and whose use crashes the process.
 CRASHES = "crashes"
-#: The dtypes of the CPU, which are the default of a target.
+#: The dtypes that the CPU has. A target file without ``dtypes`` declares these dtypes.
 DTYPES = (
     "float32",
     "float64",
@@ -85,8 +85,8 @@ KEYS: dict[str, str] = {
     "simulated": "true if no hardware is behind the device; every page states it",
     "untested": "true until a run has proved this file",
 }
-#: Lists of operators for autocast: computed in the lower dtype, with only the first argument in the lower
-#: dtype, in float32, and in the widest dtype of their arguments.
+#: The lists of operators that autocast computes in the lower dtype, with only the first argument in the lower
+#: dtype, in float32, and in the widest dtype of the arguments.
 AUTOCAST_LISTS = ("lower", "lower_first", "float32", "promote")
 #: Builds of torch on which a mode can run.
 BUILDS = ("any", "public", "fork-like")
@@ -98,19 +98,20 @@ class TargetFile:
     """A validated target file.
 
     ``environment`` maps ``""`` to the variables of every mode, and a mode to its own variables.
-    ``expectations`` is the folder or file with the vendor's own expectations, if the file names one.
+    ``expectations`` is the folder or file with the vendor's own expectations, or None.
 
-    The table ``[compile]`` names the ``backend`` of ``torch.compile`` (default ``inductor``), its
-    ``options``, and ``fused_options``, with which the backend fuses several operators into one kernel. The
-    table ``[autocast]`` holds the backend's documented lists (:data:`AUTOCAST_LISTS`). The table
-    ``[distributed]`` names the ``backend`` of process groups (default: torch's for the device). With
-    ``device_per_rank`` a rank uses the device of its rank number, for processes that can access all devices.
-    Otherwise it uses the only device that its process can access.
+    The table ``[compile]`` has the ``backend`` of ``torch.compile`` (default ``inductor``), its ``options``,
+    and ``fused_options``, with which the backend fuses several operators into one kernel. The table
+    ``[autocast]`` has the backend's documented lists (:data:`AUTOCAST_LISTS`). The table ``[distributed]``
+    has the ``backend`` of process groups (default: torch's default for the device). With ``device_per_rank``,
+    rank N uses device N, because each process can access all devices. Otherwise a rank uses the only device
+    that its process can access.
 
-    ``mode_builds`` maps a mode to the builds of torch that it needs (default ``any``). In the modes of
-    ``rehearse`` (default: lazy) each check runs twice and only the second run counts, for devices that run a
-    new call at once. ``simulated`` marks a device without hardware; every page with its results states it.
-    ``untested`` marks a file that no run has verified yet.
+    ``mode_builds`` maps a mode to the builds of torch that the mode needs (default ``any``). In the modes of
+    ``rehearse`` (default: lazy), each check runs twice and only the second run counts, because a device may
+    run the first call of each kind outside its graph. ``simulated`` marks a device without hardware, and
+    every page with its results says that it is simulated. ``untested`` marks a file that no run has verified
+    yet.
     """
 
     path: Path
@@ -141,11 +142,13 @@ class TargetFile:
 
     @property
     def default_mode(self) -> str:
-        """The mode to use if none is named: ``eager``, else the first."""
+        """The mode of a command without ``--mode``: ``eager`` if it is declared, otherwise the first mode."""
         return "eager" if "eager" in self.modes else self.modes[0]
 
     def declared(self) -> Declared:
-        """Return the file's declarations about what the device supports, as results contain them."""
+        """Return the declarations of the file about the features of the device, in the form of results
+        files.
+        """
         return {
             "dtypes": sorted(self.dtypes),
             "capabilities": dict(sorted(self.capabilities.items())),
@@ -170,7 +173,7 @@ class TargetFile:
             )
 
     def target(self, mode: str) -> Target:
-        """Return the target in one mode. Imports torch, but not yet the backend."""
+        """Return the target in one mode. This imports torch, but not the backend."""
         from conformance.target.target import Target
 
         return Target(
@@ -199,13 +202,13 @@ class TargetFile:
 
 
 def known_targets() -> list[str]:
-    """Return the names of the target files of the suite."""
+    """Return the names of the target files that the suite contains."""
     return sorted(path.stem for path in _FOLDER.glob("*.toml"))
 
 
 def find_target_file(name_or_file: str) -> Path:
-    """Return the path of a target file by name (``cpu``) or path (``my.toml``); raise UsageError if it does
-    not exist.
+    """Return the path of a target file, given by name (``cpu``) or by path (``my.toml``). Raise UsageError if
+    the file does not exist.
     """
     if name_or_file.endswith(".toml") or "/" in name_or_file:
         path = Path(name_or_file)
@@ -224,7 +227,7 @@ def find_target_file(name_or_file: str) -> Path:
 
 
 def load(name_or_file: str) -> TargetFile:
-    """Read and validate a target file by name or path; raise UsageError for the first mistake."""
+    """Read and validate a target file, given by name or path; raise UsageError if it is invalid."""
     path = find_target_file(name_or_file)
     content = path.read_bytes()
     try:
@@ -239,42 +242,42 @@ class _Reader:
         self.path = path
         self.data = data
 
-    def fail(self, problem: str) -> UsageError:
+    def error(self, problem: str) -> UsageError:
         return UsageError(f"target file {self.path}: {problem}")
 
-    def unknown(self, description: str, value: str, valid_values: Any) -> UsageError:
-        return self.fail(f"unknown {description} {value!r}; known are {', '.join(valid_values)}")
+    def error_of_unknown(self, description: str, value: str, valid_values: Any) -> UsageError:
+        return self.error(f"unknown {description} {value!r}; known are {', '.join(valid_values)}")
 
     def text(self, key: str, default: str | None = None) -> str:
         value = self.data.get(key, default)
         if not isinstance(value, str) or not value:
-            raise self.fail(f"{key} is {value!r}; it must be a non-empty string")
+            raise self.error(f"{key} is {value!r}; it must be a non-empty string")
         return value
 
     def table(self, key: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
         value = (self.data if data is None else data).get(key, {})
         if not isinstance(value, dict):
-            raise self.fail(f"{key} is {value!r}; it must be a table")
+            raise self.error(f"{key} is {value!r}; it must be a table")
         return value
 
     def words(self, location: str, value: Any, valid_words: tuple[str, ...]) -> tuple[str, ...]:
         if not isinstance(value, list) or not value:
-            raise self.fail(f"{location} is {value!r}; it must be a non-empty list of words")
+            raise self.error(f"{location} is {value!r}; it must be a non-empty list of words")
         for item in value:
             if item not in valid_words:
-                raise self.unknown(f"word in {location}:", item, valid_words)
+                raise self.error_of_unknown(f"word in {location}:", item, valid_words)
         return tuple(value)
 
     def read(self, digest: str) -> TargetFile:
         schema = self.data.get("schema")
         if schema != SCHEMA:
-            raise self.fail(f"schema is {schema!r}; this version of the suite reads schema = {SCHEMA}")
+            raise self.error(f"schema is {schema!r}; this version of the suite reads schema = {SCHEMA}")
         for key in self.data:
             if key not in KEYS:
-                raise self.unknown("key", key, KEYS)
+                raise self.error_of_unknown("key", key, KEYS)
         precision = self.text("precision", "ieee")
         if precision not in PRECISIONS:
-            raise self.unknown("precision", precision, PRECISIONS)
+            raise self.error_of_unknown("precision", precision, PRECISIONS)
         return TargetFile(
             path=self.path,
             digest=digest,
@@ -308,16 +311,16 @@ class _Reader:
     def truth(self, key: str) -> bool:
         value = self.data.get(key, False)
         if not isinstance(value, bool):
-            raise self.fail(f"{key} is {value!r}; it must be true or false")
+            raise self.error(f"{key} is {value!r}; it must be true or false")
         return value
 
     def capabilities(self) -> dict[str, bool]:
         table = self.table("capabilities")
         for capability, value in table.items():
             if capability not in CAPABILITIES:
-                raise self.unknown("capability", capability, CAPABILITIES)
+                raise self.error_of_unknown("capability", capability, CAPABILITIES)
             if not isinstance(value, bool) and value != CRASHES:
-                raise self.fail(
+                raise self.error(
                     f'capability {capability} is {value!r}; it must be true, false or "{CRASHES}"'
                 )
         return {capability: value is True for capability, value in table.items()}
@@ -331,22 +334,22 @@ class _Reader:
         table = self.table("unsupported")
         for pattern, reason in table.items():
             if pattern.count("/") != 1 or pattern.count("@") != 1:
-                raise self.fail(
+                raise self.error(
                     f"unsupported pattern {pattern!r} is not of the form property/subject@dtype, "
                     "e.g. '*/fft.*@float16'"
                 )
             if not isinstance(reason, str) or not reason.strip():
-                raise self.fail(f"unsupported pattern {pattern!r} has no reason; give one as its value")
+                raise self.error(f"unsupported pattern {pattern!r} has no reason; give one as its value")
         return table
 
     def operators(self) -> dict[str, frozenset[str]]:
         overrides: dict[str, frozenset[str]] = {}
         for name, entry in self.table("operators").items():
             if not isinstance(entry, dict):
-                raise self.fail(f"operators.{name} is {entry!r}; it must be a table with the key dtypes")
+                raise self.error(f"operators.{name} is {entry!r}; it must be a table with the key dtypes")
             for key in entry:
                 if key != "dtypes":
-                    raise self.unknown(f"key in operators.{name}:", key, ("dtypes",))
+                    raise self.error_of_unknown(f"key in operators.{name}:", key, ("dtypes",))
             listed = entry.get("dtypes")
             overrides[name] = frozenset(
                 self.words(f"operators.{name}.dtypes", listed, DTYPES) if listed != [] else ()
@@ -357,10 +360,10 @@ class _Reader:
         table = self.table("hooks")
         for hook_name, value in table.items():
             if hook_name not in HOOKS:
-                raise self.unknown("hook", hook_name, HOOKS)
+                raise self.error_of_unknown("hook", hook_name, HOOKS)
             module, colon, attribute = value.partition(":") if isinstance(value, str) else ("", "", "")
             if not (module and colon and attribute):
-                raise self.fail(f"hook {hook_name} is {value!r}; it must be of the form module:function")
+                raise self.error(f"hook {hook_name} is {value!r}; it must be of the form module:function")
         return table
 
     def autocast(self) -> dict[str, tuple[str, ...]]:
@@ -368,9 +371,9 @@ class _Reader:
         lists: dict[str, tuple[str, ...]] = {}
         for key, value in self.table("autocast").items():
             if key not in AUTOCAST_LISTS:
-                raise self.unknown("key in autocast:", key, AUTOCAST_LISTS)
+                raise self.error_of_unknown("key in autocast:", key, AUTOCAST_LISTS)
             if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
-                raise self.fail(f"autocast.{key} is {value!r}; it must be a list of names of operators")
+                raise self.error(f"autocast.{key} is {value!r}; it must be a list of names of operators")
             lists[key] = tuple(value)
         return lists
 
@@ -379,10 +382,10 @@ class _Reader:
         table = self.table("distributed")
         for option in table:
             if option not in _DISTRIBUTED_KEYS:
-                raise self.unknown("key in distributed:", option, _DISTRIBUTED_KEYS)
+                raise self.error_of_unknown("key in distributed:", option, _DISTRIBUTED_KEYS)
         value = table.get(key, default)
         if value is not default and not isinstance(value, kind):
-            raise self.fail(f"distributed.{key} is {value!r}; it must be a {kind.__name__}")
+            raise self.error(f"distributed.{key} is {value!r}; it must be a {kind.__name__}")
         return value
 
     def compile(self, key: str, default: Any) -> Any:
@@ -390,14 +393,14 @@ class _Reader:
         table = self.table("compile")
         for option in table:
             if option not in _COMPILE_KEYS:
-                raise self.unknown("key in compile:", option, _COMPILE_KEYS)
+                raise self.error_of_unknown("key in compile:", option, _COMPILE_KEYS)
         if key not in table:
             return default
         if key != "backend":
             return self.table(key, table)
         value = table[key]
         if not isinstance(value, str) or not value:
-            raise self.fail(
+            raise self.error(
                 f"compile.backend is {value!r}; it must be the name of a backend of torch.compile"
             )
         return value
@@ -406,9 +409,9 @@ class _Reader:
         table = self.table("mode_builds")
         for mode, build in table.items():
             if mode not in MODES:
-                raise self.unknown("mode in mode_builds:", mode, MODES)
+                raise self.error_of_unknown("mode in mode_builds:", mode, MODES)
             if build not in BUILDS:
-                raise self.unknown(f"build in mode_builds.{mode}:", build, BUILDS)
+                raise self.error_of_unknown(f"build in mode_builds.{mode}:", build, BUILDS)
         return table
 
     def environment(self) -> dict[str, dict[str, str]]:
@@ -418,13 +421,13 @@ class _Reader:
                 variables[""][key] = value
                 continue
             if not isinstance(value, dict):
-                raise self.fail(
+                raise self.error(
                     f"environment.{key} is {value!r}; it must be a string, or a table named after a mode"
                 )
             if key not in MODES:
-                raise self.unknown("mode in environment:", key, MODES)
+                raise self.error_of_unknown("mode in environment:", key, MODES)
             for name, text in value.items():
                 if not isinstance(text, str):
-                    raise self.fail(f"environment.{key}.{name} is {text!r}; it must be a string")
+                    raise self.error(f"environment.{key}.{name} is {text!r}; it must be a string")
             variables[key] = value
         return variables

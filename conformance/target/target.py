@@ -12,14 +12,14 @@ import torch
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """The facts about a target that a property may use.
+    """The facts about a target that a check may use.
 
-    ``dtypes`` are the names (``float32``) that the device declares. ``capabilities`` maps names of
-    :data:`conformance.model.vocabulary.CAPABILITIES` to whether they are declared; a missing name is
-    declared. ``unsupported`` maps result-id patterns (``value/fft.*@float16``) to the reason for which a
-    refusal is declared. ``dtype_overrides`` maps an operator's full name to the dtype names that it is
-    declared for. ``hooks`` maps names of :data:`conformance.target.file.HOOKS` to ``module:function``
-    strings.
+    ``dtypes`` are the names of the declared dtypes, such as ``float32``. ``capabilities`` maps a name of
+    :data:`conformance.model.vocabulary.CAPABILITIES` to True if the capability is declared; a capability that
+    is not in the mapping is declared too. ``unsupported`` maps patterns of result ids
+    (``value/fft.*@float16``) to the reason why these results may be refused. ``dtype_overrides`` maps the
+    full name of an operator to the dtypes in which the operator is declared. ``hooks`` maps names of
+    :data:`conformance.target.file.HOOKS` to ``module:function`` strings.
 
     ``torch.compile`` receives ``compile_backend`` and ``compile_options`` in mode ``compile``.
     ``fused_options`` are the options with which the backend fuses operators, or None.
@@ -40,17 +40,17 @@ class Target:
     compile_backend: str = "inductor"
     compile_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     fused_options: dict[str, Any] | None = None
-    #: Operators that autocast casts, by the lists of :data:`conformance.target.file.AUTOCAST_LISTS`.
+    #: The operators that autocast casts, in the lists of :data:`conformance.target.file.AUTOCAST_LISTS`.
     autocast: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    #: Undeclared capabilities that end the process. Checks that need one do not run.
+    #: Undeclared capabilities whose use crashes the process. A check that needs one of them does not run.
     crashing: frozenset[str] = frozenset()
-    #: Name of the process group backend in mode ``distributed``; None for torch's default for the device.
+    #: Name of the process group backend in mode ``distributed``; None means torch's default for the device.
     process_group: str | None = None
-    #: Whether a rank uses the device of its rank number, not the only device that its process can access.
+    #: If True, rank N uses device N. Otherwise a rank uses the only device that its process can access.
     device_per_rank: bool = False
     #: The path of the target file, for child processes.
     file: str = ""
-    #: Each check runs twice and the second run counts.
+    #: If True, each check runs twice and only the second run counts.
     rehearses: bool = False
 
     def on_cpu(self) -> Target:
@@ -61,29 +61,29 @@ class Target:
 
     @property
     def is_cpu(self) -> bool:
-        """True for the CPU as its own target."""
+        """True if the target's device is the CPU."""
         return self.kind == "cpu"
 
     @property
     def kind(self) -> str:
-        """The type of the device (``hpu`` of ``hpu:0``). torch may not know the type before the backend is
+        """The type of the device: ``hpu`` for ``hpu:0``. torch may reject the type before the backend is
         imported.
         """
         return self.device.partition(":")[0]
 
     @property
     def elsewhere(self) -> bool:
-        """True if only the ranks, which are other processes, use the device. This process compares their
-        results.
+        """True in mode ``distributed``: only the processes of the ranks use the device. This process compares
+        their results.
         """
         return self.mode == "distributed"
 
     def declares(self, dtype: str) -> bool:
-        """Return whether the device declares a dtype by name (``float32``)."""
+        """Return whether the target declares a dtype, given by its name (``float32``)."""
         return dtype in self.dtypes
 
     def capable(self, capability: str) -> bool:
-        """Return whether a capability is declared; a capability that the file does not mention is
+        """Return whether the target declares a capability. A capability that its file does not mention is
         declared.
         """
         return self.capabilities.get(capability, True)
@@ -91,8 +91,8 @@ class Target:
     def synchronize(self) -> None:
         """Wait for the device, by the hook of the target file or by ``torch.accelerator``.
 
-        A device that does not declare ``asynchronous`` has finished when a call returns, so neither is
-        needed.
+        If ``asynchronous`` is not declared, the device has finished when a call returns, and this method does
+        nothing.
         """
         if self.elsewhere:
             return
@@ -107,10 +107,8 @@ class Target:
             torch.accelerator.synchronize()
 
     def fallbacks(self) -> int | None:
-        """Return the number of operator calls that ran on the CPU so far; None if the target does not count
-        them.
-
-        The hook returns a number, or a mapping from operators to numbers.
+        """Return the number of operator calls that fell back to the CPU so far; None if the target has no
+        hook that counts them.
         """
         hook = self.hook("count_fallbacks")
         if hook is None:
@@ -119,20 +117,24 @@ class Target:
         return int(sum(counts.values())) if isinstance(counts, Mapping) else int(counts)
 
     def mark_step(self) -> None:
-        """End the graph that lazy mode is recording, if the target has a hook for it."""
+        """End the graph that lazy mode is recording and start it, if the target has the hook
+        ``mark_step``.
+        """
         hook = self.hook("mark_step")
         if hook is not None:
             hook()
 
     def executed(self) -> dict[str, int] | None:
-        """Return the number of calls of each operator that ran from a graph or a queue so far, or None
-        without a hook.
+        """Return, for each operator, the number of calls that ran from a graph or a queue so far. Return None
+        if the target has no hook ``executed_ops``.
         """
         hook = self.hook("executed_ops")
         return None if hook is None else {str(name): int(count) for name, count in hook().items()}
 
     def compiled(self) -> dict[str, int] | None:
-        """Return the number of graphs that ran so far, by kind of executable, or None without a hook."""
+        """Return the number of graphs that ran so far by kind of executable. Return None if the target has no
+        hook ``compiled_graphs``.
+        """
         hook = self.hook("compiled_graphs")
         return None if hook is None else {str(name): int(count) for name, count in hook().items()}
 
@@ -152,11 +154,11 @@ class Target:
 
     @property
     def torch_device(self) -> torch.device:
-        """The device as a ``torch.device``; raises RuntimeError if torch does not know its type."""
+        """The device as a ``torch.device``. Raise RuntimeError if torch rejects the device type."""
         return torch.device(self.device)
 
     def hook(self, hook_name: str) -> Callable[..., Any] | None:
-        """Return the function of a hook, or None if the target file does not name it."""
+        """Return the function of a hook, or None if the target file does not declare the hook."""
         reference = self.hooks.get(hook_name)
         if reference is None:
             return None

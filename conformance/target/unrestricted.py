@@ -10,7 +10,7 @@ from conformance.target.target import Target
 def unrestricted_target(mode: str = "eager", *, missing_hook: str | None = None) -> Target:
     """Return a target with all dtypes of the CPU, all capabilities, and all hooks except ``missing_hook``.
 
-    It does not correspond to a device. Nothing runs on it.
+    The target does not correspond to a device, and nothing can run on it.
     """
     return Target(
         name="neutral",

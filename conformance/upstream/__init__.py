@@ -1,1 +1,3 @@
-"""Export known deviations for PyTorch's own tests, and import upstream's lists as proposed expectations."""
+"""Export known deviations for PyTorch's own (upstream) tests, and import upstream's lists of expected
+failures as proposed expectations.
+"""

@@ -35,10 +35,12 @@ Pair = tuple[str, str]
 
 
 def refused_dtypes(leg: Leg, databases: Databases) -> tuple[list[Pair], list[NotExported]]:
-    """Return the pairs of operator and dtype in which all calls are refused, and the other deviations.
+    """Return the (operator, dtype) pairs that the device refuses in all calls, and the deviations that are
+    not exported.
 
-    The calls are the results of ``value`` and ``random``; every operator has one of these properties. A
-    refusal in a different property, such as strided inputs, does not mean that the dtype is unsupported.
+    A pair counts if all its results of the properties ``value`` and ``random`` are refusals; every operator
+    has one of these properties. A refusal in a different property, such as strided inputs, does not mean that
+    the dtype is unsupported.
     """
     calls: dict[Pair, list[bool]] = {}
     deviations: list[tuple[Pair, Deviation]] = []
@@ -71,7 +73,9 @@ def refused_dtypes(leg: Leg, databases: Databases) -> tuple[list[Pair], list[Not
 def dtypes_file(
     exported: Export, pairs: Sequence[Pair], not_exported: Sequence[NotExported], source: str
 ) -> str:
-    """Return the Python file whose import removes the dtypes from the operators."""
+    """Return the text of a Python file. Importing the file removes the dtypes from the entries of the
+    operators.
+    """
     lines = export_overrides.header_lines(exported, source, "Dtypes that operators lack", ["import torch"])
     lines += ["", f"DEVICE = {exported.device!r}", "", "UNSUPPORTED = {"]
     by_operator: dict[str, list[str]] = {}

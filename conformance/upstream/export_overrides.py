@@ -1,7 +1,7 @@
 """Export deviations as a Python file that adds decorators to the entries of torch's databases.
 
-The file contains data and a short function. Every text is written by ``repr``, so that the text of a backend
-cannot become code.
+The file contains data and a short function. Every string is written with ``repr``, so that a message of a
+backend cannot become code.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ apply()
 
 
 def overrides_file(exported: Export, source: str) -> str:
-    """Return the Python file whose import decorates the tests of all exported deviations."""
+    """Return the text of a Python file. Importing the file decorates the tests of all exported deviations."""
     lines = header_lines(exported, source, "Known deviations", ["import unittest", "", "import torch"])
     lines += [
         "from torch.testing._internal.opinfo.core import DecorateInfo",
@@ -68,7 +68,7 @@ def overrides_file(exported: Export, source: str) -> str:
 
 
 def _database_lines(matched: Sequence[MatchedDeviation]) -> list[str]:
-    """Return the lines of a database's entries. Dtypes with the same decorator share one line."""
+    """Return the lines for the entries of one database. Dtypes with the same decorator share one line."""
     grouped: dict[str, dict[tuple[str, str, str], list[str | None]]] = {}
     for each in matched:
         decorator = "unittest.expectedFailure"

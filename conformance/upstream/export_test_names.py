@@ -1,6 +1,6 @@
 """Export deviations as names of upstream tests, such as ``TestCommonHPU.test_out_add_hpu_float32``.
 
-The name of a class ends with the device type in capitals, or with ``PRIVATEUSE1`` for every out-of-tree
+The name of a test class ends with the device type in capitals, or with ``PRIVATEUSE1`` for an out-of-tree
 device. The name of a test consists of method, database entry (with underscores instead of dots), device and
 dtype.
 """

@@ -1,7 +1,7 @@
 """Find the deviations of a run that can be exported for upstream tests.
 
 A failing result is exported as an expected failure, so that the upstream test fails when the backend is
-fixed. Only results that end or block the process are exported as skips. Inconclusive results are not
+fixed. Results that end or block the process are exported as skips instead. Inconclusive results are not
 exported.
 """
 
@@ -91,7 +91,7 @@ class Export:
 
 
 def leg_to_export(legs: Sequence[Leg], mode: str) -> Leg:
-    """Return the leg of a mode. Raise UsageError unless the run has exactly one."""
+    """Return the leg of a mode. Raise UsageError unless the run has exactly one leg of this mode."""
     matching_legs = [leg for leg in legs if leg["mode"] == mode]
     if not matching_legs:
         modes = ", ".join(dict.fromkeys(leg["mode"] for leg in legs)) or "none"

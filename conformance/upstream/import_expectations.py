@@ -1,4 +1,6 @@
-"""Propose expectations from upstream's lists, with the reason ``unread``. A run must confirm them."""
+"""Propose expectations from an upstream list of failing tests. The reason ``unread`` marks them as
+unconfirmed.
+"""
 
 from __future__ import annotations
 
@@ -47,20 +49,23 @@ def propose_expectations(
     problems = list(listing.problems)
     already: set[Key] = set()
     for listed_test in listing.entries:
-        results, absent = _results(listed_test, index)
+        results, absent = _result_ids_of_test(listed_test, index)
         problems += [f"{name}:{listed_test.line}: {_no_result_text(listed_test, dtype)}" for dtype in absent]
         for result in results:
-            for kind, guessed in _kinds(listed_test, result, listing):
+            for kind, guessed in _kinds_of_result(listed_test, result, listing):
                 key = (result, kind)
                 if any(entry.kind is kind and matches(entry.id, result) for entry in existing):
                     already.add(key)
                     continue
-                proposed.setdefault(key, _entry(listed_test, key, name, until, guessed))
+                proposed.setdefault(key, _proposed_entry(listed_test, key, name, until, guessed))
     return Proposals(tuple(proposed.values()), len(already), tuple(problems))
 
 
-def _results(listed_test: ListedTest, index: Index) -> tuple[list[str], list[str]]:
-    """Return the result ids of a test, and its dtypes without a result. No dtype becomes a wildcard."""
+def _result_ids_of_test(listed_test: ListedTest, index: Index) -> tuple[list[str], list[str]]:
+    """Return the result ids of a test, and the dtypes of the test that have no result.
+
+    A test without dtypes is converted to a pattern with a wildcard dtype.
+    """
     results: list[str] = []
     absent: list[str] = []
     for dtype in listed_test.dtypes or ("*",):
@@ -83,7 +88,7 @@ def _no_result_text(listed_test: ListedTest, dtype: str) -> str:
     return f"{one_line(test_name)} matches no result of the target"
 
 
-def _kinds(listed_test: ListedTest, result: str, listing: Listing) -> list[tuple[Kind, bool]]:
+def _kinds_of_result(listed_test: ListedTest, result: str, listing: Listing) -> list[tuple[Kind, bool]]:
     """Return the failure kinds of a result. The second item is True if the kind is a guess."""
     stated_kinds = [_KINDS[kind] for kind in listing.kinds.get(result, ()) if kind in _KINDS]
     if stated_kinds:
@@ -95,7 +100,7 @@ def _kinds(listed_test: ListedTest, result: str, listing: Listing) -> list[tuple
     return [(_KIND_OF_PROPERTY.get(result.partition("/")[0], Kind.VALUE), True)]
 
 
-def _entry(listed_test: ListedTest, key: Key, name: str, until: str, guessed: bool) -> Expectation:
+def _proposed_entry(listed_test: ListedTest, key: Key, name: str, until: str, guessed: bool) -> Expectation:
     result, kind = key
     detail = (
         f"imported from {name} ({listed_test.test.owner}.{listed_test.test.name}): to be confirmed by a run"

@@ -1,8 +1,9 @@
-"""Read ``DecorateInfo`` decorators from a Python file, such as an exported one, without executing it.
+"""Read ``DecorateInfo`` decorators from a Python file, for example an exported file, without executing the
+file.
 
 The reader accepts every dictionary from names of entries to lists of ``DecorateInfo(...)``, and the constants
-at the top level of the file. It ignores everything else. A decorator that it does not understand becomes a
-problem with its line.
+at the top level of the file. It ignores everything else. For a decorator that the reader does
+not understand, the list has a problem with the line number.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def read_overrides(text: str, name: str, device: str) -> Listing:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
-        calls = [(subject, call) for subject, call in _calls(tree) if _is_decorator(call)]
+        calls = [(subject, call) for subject, call in _decorator_calls(tree) if _is_decorator(call)]
         constants = _constants(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else type(error).__name__
@@ -55,10 +56,10 @@ def read_overrides(text: str, name: str, device: str) -> Listing:
             entries.append(_listed_test(subject, call, constants, methods_by_name, device))
         except _NotUnderstood as error:
             problems.append(f"{name}:{call.lineno}: {one_line(subject)}: {error}")
-    return Listing(tuple(entries), tuple(problems), _kinds(tree))
+    return Listing(tuple(entries), tuple(problems), _kinds_by_result(tree))
 
 
-def _calls(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
+def _decorator_calls(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
@@ -82,7 +83,7 @@ def _constants(tree: ast.Module) -> dict[str, object]:
     return constants
 
 
-def _kinds(tree: ast.Module) -> dict[str, tuple[str, ...]]:
+def _kinds_by_result(tree: ast.Module) -> dict[str, tuple[str, ...]]:
     """Return the failure kinds by result id from ``RESULTS``, which exported files contain."""
     kinds_by_id: dict[str, tuple[str, ...]] = {}
     for node in tree.body:
@@ -121,7 +122,7 @@ def _listed_test(
         raise _NotUnderstood(f"no property of the suite covers {owner}.{name} for each entry")
     decorators = arguments.get("decorators")
     return ListedTest(
-        call.lineno, test, subject, _dtypes_of(arguments.get("dtypes")), _reason(decorators, constants)
+        call.lineno, test, subject, _dtypes_of(arguments.get("dtypes")), _skip_reason(decorators, constants)
     )
 
 
@@ -144,8 +145,10 @@ def _dtypes_of(node: ast.expr | None) -> tuple[str, ...]:
     return tuple(name.removeprefix("torch.") for name in names)
 
 
-def _reason(node: ast.expr | None, constants: Mapping[str, object]) -> str:
-    """Return the reason of a skip. It is empty for an expected failure."""
+def _skip_reason(node: ast.expr | None, constants: Mapping[str, object]) -> str:
+    """Return the reason of a skip decorator; empty for an expected failure. Raise _NotUnderstood for other
+    decorators.
+    """
     nodes = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
     decorator_names = [
         ast.unparse(each.func if isinstance(each, ast.Call) else each) for each in nodes if each is not None

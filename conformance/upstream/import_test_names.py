@@ -58,7 +58,7 @@ def _methods_by_class() -> Mapping[str, list[UpstreamMethod]]:
 
 
 def _entry_names(databases: Databases) -> Mapping[str, str]:
-    """Return the database entries by the form of their names in test names."""
+    """Return the database entries by their names in test names (underscores instead of dots)."""
     entry_names = {
         name.replace(".", "_"): name
         for name in (*databases.operators, *databases.modules, *databases.optimizers)

@@ -1,8 +1,8 @@
 """Find the upstream test methods for a property and a subject, by inverting the coverage map.
 
-Only methods that run over torch's databases of operators, modules and optimizers are considered: the names of
-their tests contain the entry and the dtype. :mod:`conformance.upstream.coverage_map` pins the names of the
-methods.
+Only methods that run over torch's databases of operators, modules and optimizers are considered, because only
+the names of their tests contain the entry and the dtype. The method names come from the pinned lists of
+:mod:`conformance.upstream.coverage_map`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ class Databases:
         return "optimizer" if subject in self.optimizers else None
 
     def has(self, test: UpstreamMethod, subject: str) -> bool:
-        """Return True if a test method runs over an entry, as far as its name and class show."""
+        """Return True if a test method runs over an entry, according to the names of the method's class and
+        of the entry.
+        """
         if self.kind(subject) != test.kind:
             return False
         entry = _ENTRIES.get(test.owner)

@@ -1,1 +1,1 @@
-"""The code that runs inside one worker process."""
+"""The code that runs inside a worker process: it checks results and writes them to the journal."""

@@ -1,7 +1,8 @@
 """``python -m conformance.worker.bring_up_and_plan``: bring a target up once and plan the results of a run.
 
 It is a separate process because a backend may crash while it is imported, and because the runner itself must
-not load a backend. The process writes its output to a JSON file. Without this file the target is unusable.
+not load a backend. The process writes its output to a JSON file. If the file is missing, the runner reports
+that the target could not be brought up.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 
 def environment_facts(module_name: str | None, extra: list[str]) -> Facts:
-    """Return versions and digests of torch and of the backend in this process, and the rest of its
-    environment.
+    """Return the environment of this process: versions and digests of torch and the backend, the Python
+    version, the platform and environment variables.
     """
     import torch
 
@@ -58,19 +59,19 @@ def environment_facts(module_name: str | None, extra: list[str]) -> Facts:
         file = getattr(module, "__file__", None)
         if file is not None:
             backend["digest"] = digests.package_digest(Path(file).parent)
-            backend["abi"] = _abi(Path(file).parent)
+            backend["abi"] = _cpp_abi_of_package(Path(file).parent)
     return facts_of_run
 
 
-def _abi(package: Path) -> str | None:
-    """Return the C++ ABI that a package's libraries were built for; None if it has none.
+def _cpp_abi_of_package(package: Path) -> str | None:
+    """Return the C++ ABI that a package's libraries were built for; None if the package has no library.
 
-    If the system lists loaded libraries, only these are inspected: a wheel may contain libraries for several
-    torch versions.
+    If ``/proc/self/maps`` exists, only loaded libraries are inspected, because a wheel may contain libraries
+    for several torch versions.
     """
     from conformance.builds import abi
 
-    package = package.resolve()  # loaded files are listed by their real path
+    package = package.resolve()  # /proc/self/maps lists real paths
     try:
         mapped = {
             line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line
@@ -85,11 +86,11 @@ def _abi(package: Path) -> str | None:
         return None
 
 
-def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepared:
-    """Return the facts, the plan of the level in its mode, and the plan of level full in all modes of the
-    target.
+def bring_up_and_plan(target_file: str, mode: str, level: str, extra: list[str]) -> Prepared:
+    """Bring the target up. Return its environment, the plan of ``level`` in ``mode``, and the plan of level
+    full in all modes of the target.
 
-    Raise UsageError if the target is unfit, or if its file names results that do not exist.
+    Raise UsageError if the target cannot be brought up, or if its file names results that do not exist.
     """
     from conformance.device import known_answer_probe
     from conformance.device.bring_up import bring_up_in_this_process
@@ -108,7 +109,7 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepar
                 f"{wrong['copy']}; run 'conformance doctor' to see what is missing"
             )
     facts_of_run = environment_facts(target.module, extra)
-    # No digest covers the user's extra modules or a torch that is not an installed wheel.
+    # Do not cache plans for extra modules or a torch that is not an installed wheel: no digest covers them.
     name = (
         None
         if extra or facts_of_run["torch"].get("wheel") is None
@@ -116,15 +117,15 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepar
     )
     plans = None if name is None else plan_cache.load_plans(name)
     if plans is None:
-        plans = _plan(file, target, level)
+        plans = _plan_level_and_full(file, target, level)
         if name is not None:
             plan_cache.store_plans(name, plans)
     return {"facts": facts_of_run, **plans}
 
 
-def _plan(file: TargetFile, target: Target, level: str) -> Plans:
-    """Plan a level and the full level; raise UsageError if the target file names results that do not
-    exist.
+def _plan_level_and_full(file: TargetFile, target: Target, level: str) -> Plans:
+    """Return the plan of a level and the plan of level full; raise UsageError if the target file names
+    results that do not exist.
     """
     from conformance.expectations import target_file_patterns
     from conformance.plan import plan
@@ -144,11 +145,12 @@ def _plan(file: TargetFile, target: Target, level: str) -> Plans:
     return {"plan": chosen.to_json(), "full": full.to_json(), "here": here}
 
 
-def names_by_mode(target_file: str, mode: str, extra: list[str]) -> ResultNames:
-    """Return the plan of the full level in each mode of the target. The device need not work.
+def full_plan_by_mode(target_file: str, mode: str, extra: list[str]) -> ResultNames:
+    """Return the plan of level full for each mode of the target, without using the device.
 
-    The backend is imported only if torch does not know the device name without it, because expectations are
-    also checked on machines without the device. Raise UsageError if the name stays unknown.
+    Expectations are also checked on machines without the device. The backend is therefore imported only if
+    ``torch.device`` rejects the device name otherwise. Raise UsageError if ``torch.device`` still rejects the
+    name.
     """
     from conformance.device.bring_up import check_device, import_backend
     from conformance.plan import plan
@@ -158,15 +160,15 @@ def names_by_mode(target_file: str, mode: str, extra: list[str]) -> ResultNames:
     catalogue.load_extra(extra)
     file = files.load(target_file)
     target = file.target(mode)
-    if not _nameable(target.device):
+    if not _torch_accepts_device_name(target.device):
         import_backend(target)
-        if not _nameable(target.device):
+        if not _torch_accepts_device_name(target.device):
             check_device(target)
     plans = {each: plan.build_plan(file.target(each), "full", [each]) for each in file.modes}
     return {"names": {each: each_plan.to_json() for each, each_plan in plans.items()}}
 
 
-def _nameable(device: str) -> bool:
+def _torch_accepts_device_name(device: str) -> bool:
     import torch
 
     try:
@@ -177,23 +179,25 @@ def _nameable(device: str) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the output file; exit code 2 with ``error`` in the file if the target is unfit."""
+    """Write the output file and return the exit code: 2, with ``error`` in the file, if UsageError was
+    raised, otherwise 0.
+    """
     parser = argparse.ArgumentParser(prog="python -m conformance.worker.bring_up_and_plan")
     parser.add_argument("answer", type=Path)
     parser.add_argument("--target", required=True)
     parser.add_argument("--mode", required=True)
     parser.add_argument("--level", required=True)
     parser.add_argument("--extra", action="append", default=[])
-    parser.add_argument("--names", action="store_true", help="only the names of results, by mode")
+    parser.add_argument("--names", action="store_true", help="write only the plan of level full by mode")
     options = parser.parse_args(arguments)
     if exit_with_parent.VARIABLE in os.environ:
         exit_with_parent.follow()
     try:
         answer: Prepared | ResultNames
         if options.names:
-            answer = names_by_mode(options.target, options.mode, options.extra)
+            answer = full_plan_by_mode(options.target, options.mode, options.extra)
         else:
-            answer = prepare(options.target, options.mode, options.level, options.extra)
+            answer = bring_up_and_plan(options.target, options.mode, options.level, options.extra)
     except UsageError as error:
         options.answer.write_text(json.dumps({"error": str(error)}))
         return 2

@@ -1,5 +1,5 @@
-"""Run one case: a new recorder per dtype, a wait for late errors of the device, and a check of global
-state.
+"""Run one case: for each dtype, run the check with a new recorder, wait for late errors of the device, and
+verify that global state is unchanged.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from conformance.process_control.watchdog import Watchdog
 from conformance.properties.registry import find_property as find_property
 from conformance.results import diff
 from conformance.results.journal import Journal
-from conformance.results.run_state import unusable
+from conformance.results.run_state import unusable_device_message
 from conformance.subjects import catalogue
 from conformance.target.target import Target
 from conformance.worker import failing_sample_pattern, mode_evidence
 from conformance.worker.failing_sample_pattern import SampleWatch
 from conformance.worker.stack_sampler import StackSampler
 
-#: A failing result that took longer is not rerun.
+#: A failed result that took longer than these seconds is not rerun.
 REPEATED_SECONDS = 20
 #: Seconds that the known-answer probe may take.
 PROBE_SECONDS = 30.0
@@ -48,8 +48,8 @@ class DeviceUnusable(BaseException):
 class Executor:
     """Runs cases of one target in this process.
 
-    Without a journal it only returns results. With a journal, every step is on disk before the next one
-    begins, so that the runner can determine what a dead process was doing.
+    With a journal, the executor writes every step to disk before the next step begins, so that the runner can
+    determine which result a crashed process was running.
     """
 
     def __init__(
@@ -69,21 +69,22 @@ class Executor:
         self.watchdog = watchdog
         self.worker = worker
         self.attempt = attempt
-        #: Whether a failure is rerun at once, to determine whether it is intermittent.
+        #: Whether a failed result is rerun at once, to determine whether the failure is intermittent.
         self.repeats = repeats
         self._sampler = StackSampler() if profiles else None
-        #: Whether a runner controls this process. The user cannot interrupt it then, so that a
-        #: KeyboardInterrupt comes from the backend.
+        #: Whether a runner started this process. The user cannot interrupt such a process, so the backend
+        #: must have raised any KeyboardInterrupt.
         self.driven = driven
-        #: Whether a result ends at its first failure, for callers that need only one.
+        #: Whether a check stops at its first failure, for callers that need only one failure.
         self.first_only = False
-        #: The last result, even if the device was unusable after it.
+        #: The last result, even if DeviceUnusable was raised after it.
         self.last: Result | None = None
         self._subjects: dict[str, dict[str, catalogue.Subject]] = {}
         self._properties: dict[tuple[str, str], Property] = {}
-        #: Parts of the probe that fail from the start. They prove nothing about the device's health.
+        #: Parts of the known-answer probe that already fail at the start. Later failures of these parts do
+        #: not show that the device broke.
         can_probe = not target.is_cpu and not target.elsewhere
-        self._never = frozenset(self._probe()) if can_probe else frozenset()
+        self._never = frozenset(self._wrong_probe_answers()) if can_probe else frozenset()
         self._state = process_state.capture()
 
     def subject(self, kind: str, name: str) -> catalogue.Subject:
@@ -104,7 +105,7 @@ class Executor:
             return list(self.results(case))
         finally:
             if self.watchdog is not None:
-                self.watchdog.rest()
+                self.watchdog.stop_limit()
 
     def results(self, case: Case) -> Iterator[Result]:
         """Yield the results of a case, one by one."""
@@ -117,22 +118,22 @@ class Executor:
             began, clock = time.time(), time.perf_counter()
             if self._sampler is not None:
                 self._sampler.begin()
-            result = self.last = self._check(entry, subject, result_id)
+            result = self.last = self._run_check(entry, subject, result_id)
             if self._is_worth_repeating(result):
                 watch = SampleWatch()
-                second_result = self._check(entry, subject, result_id, watch)
+                second_result = self._run_check(entry, subject, result_id, watch)
                 if second_result.failed_samples == result.failed_samples:
                     result.pattern = failing_sample_pattern.find_pattern(
                         watch.features, result.failed_samples
                     )
-                if difference := _other_outcome(result, second_result):
+                if difference := _difference_of_rerun(result, second_result):
                     notes = [*result.notes, f"intermittent: rerun at once, {difference}"]
                     result = self.last = dataclasses.replace(result, intermittent=True, notes=notes)
             if self.journal is not None:
                 self.journal.write("result", worker=self.worker, result=result.to_json())
                 self._journal_time(case.kind, result_id, began, time.perf_counter() - clock)
             if result.verdict is not Verdict.PASS:
-                self._after(result)
+                self._probe_device_after(result)
             yield result
 
     def _journal_time(self, kind: str, result_id: ResultId, began: float, seconds: float) -> None:
@@ -147,7 +148,7 @@ class Executor:
                 phases=self._sampler.end(),
             )
 
-    def _check(
+    def _run_check(
         self,
         entry: Property,
         subject: catalogue.Subject,
@@ -156,7 +157,7 @@ class Executor:
     ) -> Result:
         seed = seed_of(subject.name, result_id.dtype)
         if self.watchdog is not None:
-            self.watchdog.feed()
+            self.watchdog.start_limit()
         recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
         recorder.watch = watch
         recorder.lacking = capability_requirements.undeclared_capabilities(
@@ -165,11 +166,11 @@ class Executor:
         crashing = [capability for capability in recorder.lacking if capability in self.target.crashing]
         if crashing:
             recorder.unsupported(
-                f"not run: {' and '.join(crashing)} ends the process, as the target file declares"
+                f"not run: the target file declares that {' and '.join(crashing)} crashes the process"
             )
             return dataclasses.replace(recorder.result(), attempt=self.attempt)
         if self.target.rehearses:
-            # The device runs each new call at once. Only later calls of the same kind enter its graph.
+            # The device runs the first call of each kind at once. Later calls of that kind enter its graph.
             self._rehearse(entry, subject, result_id, seed)
         suite_fault: str | None = None
         try:
@@ -186,7 +187,7 @@ class Executor:
         except KeyboardInterrupt as error:
             if not self.driven:
                 raise
-            suite_fault = _describe(error)
+            suite_fault = _describe_suite_fault(error)
         except BaseException as error:
             if (
                 isinstance(error, Exception)
@@ -195,7 +196,7 @@ class Executor:
             ):
                 report_error(self.target, recorder, error, label="a call that the property depends on")
             else:
-                suite_fault = _describe(error)
+                suite_fault = _describe_suite_fault(error)
         try:
             self.target.synchronize()
         except Exception as error:
@@ -221,7 +222,9 @@ class Executor:
         return result
 
     def _is_worth_repeating(self, result: Result) -> bool:
-        """Return whether a second run can provide information: not for refusals, slow results and retries."""
+        """Return True for a failed result that a second run may explain: it is not a refusal, a slow result
+        or a retry.
+        """
         kinds = {failure.kind for failure in result.failures}
         return (
             self.repeats
@@ -232,8 +235,8 @@ class Executor:
         )
 
     def _rehearse(self, entry: Property, subject: catalogue.Subject, result_id: ResultId, seed: int) -> None:
-        """Run a check only for its effect on the device. Its deviations are ignored; the counted run shows
-        them again.
+        """Run a check so that the device has seen its calls. Deviations of this run are ignored, because the
+        next run of the check records them.
         """
         recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
         with contextlib.suppress(Exception):
@@ -244,13 +247,17 @@ class Executor:
             self.target.synchronize()
         process_state.restore(self._state)
 
-    def _after(self, result: Result) -> None:
-        """Run the known-answer probe after a result that did not pass."""
+    def _probe_device_after(self, result: Result) -> None:
+        """Run the known-answer probe after a result that did not pass; raise DeviceUnusable if it fails."""
         name = str(result.id)
         if self.journal is not None:
             self.journal.write("probe", worker=self.worker, id=name, state="start", attempt=self.attempt)
-        with self.watchdog.bound(PROBE_SECONDS) if self.watchdog is not None else contextlib.nullcontext():
-            wrong = {name: text for name, text in self._probe().items() if name not in self._never}
+        with (
+            self.watchdog.limited_to(PROBE_SECONDS) if self.watchdog is not None else contextlib.nullcontext()
+        ):
+            wrong = {
+                name: text for name, text in self._wrong_probe_answers().items() if name not in self._never
+            }
         message = "; ".join(wrong.values())
         if self.journal is not None:
             self.journal.write(
@@ -262,33 +269,33 @@ class Executor:
                 message=message,
             )
         if wrong:
-            text = unusable(message)
+            text = unusable_device_message(message)
             result.failures.append(Failure(Kind.STATE, text))
             result.failure_count += 1
             raise DeviceUnusable(text)
 
     def device_is_wrong(self) -> bool:
         """Return True if the known-answer probe finds an error that it did not find at the start."""
-        return any(name not in self._never for name in self._probe())
+        return any(name not in self._never for name in self._wrong_probe_answers())
 
-    def _probe(self) -> dict[str, str]:
+    def _wrong_probe_answers(self) -> dict[str, str]:
         return {} if self.target.elsewhere else known_answer_probe.wrong_answers(self.target)
 
 
-def _other_outcome(first: Result, second: Result) -> str:
-    """Return a description of the second run if it ended differently, else an empty text."""
+def _difference_of_rerun(first: Result, second: Result) -> str:
+    """Return how the second run of a result differs from the first, or an empty text."""
     if second.verdict is not Verdict.FAIL:
         return f"it ends as {second.verdict.value}"
     difference = diff.changed_failure(cast("ResultRow", first.to_json()), cast("ResultRow", second.to_json()))
     return difference and f"it fails in another way ({difference})"
 
 
-def leave(code: int = UNUSABLE) -> None:
+def exit_at_once(code: int = UNUSABLE) -> None:
     """Exit this process at once, because a broken device may hang any cleanup."""
     os._exit(code)
 
 
-def _describe(error: BaseException) -> str:
+def _describe_suite_fault(error: BaseException) -> str:
     lines = traceback.format_exception(type(error), error, error.__traceback__)
     first = lines[-1].strip().splitlines()[0][:300]
     return f"{first} left the property\n{''.join(lines)[-MAX_MESSAGE + 400 :]}"

@@ -1,7 +1,7 @@
-"""The pattern of failing samples: a feature that all of them have and the passing samples lack.
+"""Find a feature that all failing samples of a result have and the passing samples do not have.
 
-Features are derived only from the arguments: layouts, sizes, ranks, values, dtypes and options. The counts
-are part of the pattern, so that a reader can judge its evidence.
+Features are derived only from the arguments: layouts, sizes, ranks, values, dtypes and options. The pattern
+contains counts of samples, so that a reader can judge its evidence.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import torch
 from conformance.model.records import SamplePattern
 from conformance.samples.operators import Sample
 
-#: Minimum number of failing and of passing samples. Fewer prove nothing.
+#: A pattern needs at least this number of failing samples, and as many passing samples.
 _MIN_SAMPLES = 2
 _SIZES = (16, 256, 1024, 4096, 32768, 65536)
 _RANKS = (3, 4, 5, 6)
-#: Values are inspected in tensors of at most this many elements.
+#: The values of a tensor with more elements are not inspected.
 _MAX_ELEMENTS = 1 << 20
 
 
@@ -29,7 +29,9 @@ class SampleWatch:
         self.features: dict[int, set[str]] = {}
 
     def __call__(self, sample: Sample) -> None:
-        """Record a sample. A sample that is used in several layouts has the features of all of them."""
+        """Record a sample. If a sample is copied in several layouts, the features of all layouts are
+        recorded.
+        """
         self.features.setdefault(sample.index, set()).update(features_of(sample))
 
 
@@ -41,9 +43,9 @@ def find_pattern(features: Mapping[int, set[str]], failed: Sequence[int]) -> Sam
         failed: indices of the failing samples.
 
     Returns:
-        The first feature, in the order of priority, that all failing samples have and no passing one. If none
-        exists, the feature of all failing samples that the fewest passing ones have, if that is fewer than
-        half. None if no feature qualifies, or if too few samples fail or pass.
+        The feature that all failing samples have and the fewest passing samples have. A feature can also be
+        the negation ``not: FEATURE``. Among equal counts, layouts precede sizes, sizes precede values. None
+        if half of the passing samples or more have the best feature, or if too few samples fail or pass.
     """
     failing = set(failed)
     if not failing <= features.keys():
@@ -55,19 +57,21 @@ def find_pattern(features: Mapping[int, set[str]], failed: Sequence[int]) -> Sam
     common = set[str].intersection(*(features[index] for index in failing))
     features_of_failing = set[str]().union(*(features[index] for index in failing))
     lacking = set[str]().union(*(features[index] for index in passing)) - features_of_failing
-    for feature in sorted(common, key=_priority):
+    for feature in sorted(common, key=_feature_sort_key):
         passing_count = sum(feature in features[index] for index in passing)
         if best is None or passing_count < best[0]:
             best = (
                 passing_count,
-                _pattern(feature, len(failing), len(failing) + passing_count, len(passing) - passing_count),
+                _make_pattern(
+                    feature, len(failing), len(failing) + passing_count, len(passing) - passing_count
+                ),
             )
-    for feature in sorted(lacking, key=_priority):
+    for feature in sorted(lacking, key=_feature_sort_key):
         passing_count = sum(feature not in features[index] for index in passing)
         if best is None or passing_count < best[0]:
             best = (
                 passing_count,
-                _pattern(
+                _make_pattern(
                     f"not: {feature}",
                     len(failing),
                     len(failing) + passing_count,
@@ -77,13 +81,13 @@ def find_pattern(features: Mapping[int, set[str]], failed: Sequence[int]) -> Sam
     return best[1] if best is not None and best[0] < len(passing) / 2 else None
 
 
-def _pattern(when: str, failed: int, matching: int, passing: int) -> SamplePattern:
+def _make_pattern(when: str, failed: int, matching: int, passing: int) -> SamplePattern:
     return {"when": when, "failed": failed, "such": matching, "others": passing}
 
 
-def _priority(feature: str) -> tuple[int, str]:
-    """Return the sort key: layouts before sizes before values before options, and the narrower before the
-    wider.
+def _feature_sort_key(feature: str) -> tuple[int, str]:
+    """Return the sort key of a feature: layouts, then sizes, shapes and dtypes, then values, then options.
+    Narrow features precede wide ones (``channels_last`` precedes ``not contiguous``).
     """
     for rank, keyword in enumerate(("channels_last", "expanded", "offset", "contiguous", "elements", "rank",
                                    "shapes", "dtypes", "holds", "`")):  # fmt: skip
@@ -93,12 +97,12 @@ def _priority(feature: str) -> tuple[int, str]:
 
 
 def features_of(sample: Sample) -> Iterator[str]:
-    """Yield the features of a sample, each as the condition of a sentence."""
+    """Yield the features of a sample as texts such as ``an input has rank 0``."""
     tensors = [tensor for tensor in sample.tensors() if tensor.layout is torch.strided]
     for tensor in tensors:
-        yield from _layout(tensor)
-        yield from _size(tensor)
-        yield from _values(tensor)
+        yield from _layout_features(tensor)
+        yield from _size_features(tensor)
+        yield from _value_features(tensor)
     if len({tensor.shape for tensor in tensors}) > 1:
         yield "the inputs have several shapes"
     if len({tensor.dtype for tensor in tensors}) > 1:
@@ -111,7 +115,7 @@ def features_of(sample: Sample) -> Iterator[str]:
             yield f"`{name}` is negative"
 
 
-def _layout(tensor: torch.Tensor) -> Iterator[str]:
+def _layout_features(tensor: torch.Tensor) -> Iterator[str]:
     if not tensor.is_contiguous():
         yield "an input is not contiguous"
         if tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
@@ -122,7 +126,7 @@ def _layout(tensor: torch.Tensor) -> Iterator[str]:
         yield "an input is expanded"
 
 
-def _size(tensor: torch.Tensor) -> Iterator[str]:
+def _size_features(tensor: torch.Tensor) -> Iterator[str]:
     if tensor.numel() == 0:
         yield "an input has no elements"
     if tensor.dim() == 0:
@@ -135,7 +139,7 @@ def _size(tensor: torch.Tensor) -> Iterator[str]:
             yield f"an input has rank {rank} or more"
 
 
-def _values(tensor: torch.Tensor) -> Iterator[str]:
+def _value_features(tensor: torch.Tensor) -> Iterator[str]:
     if not 0 < tensor.numel() <= _MAX_ELEMENTS or tensor.dtype.is_complex or tensor.device.type != "cpu":
         return
     values = tensor.detach().to(torch.float64) if tensor.dtype.is_floating_point else tensor.detach()

@@ -1,10 +1,10 @@
 """Mode evidence: proof that a subject ran in the mode of its result.
 
-A comparison of values proves nothing about the mode if the values were computed in a different way.
-Properties of the modes ``compile`` and ``graph`` themselves verify what was compiled or replayed
+Correct values do not prove that the device computed them in the requested mode. Properties of the modes
+``compile`` and ``graph`` verify that a graph was compiled or replayed
 (:mod:`conformance.device.compilation`, :mod:`conformance.device.capture`). Mode ``lazy`` uses the properties
-of eager mode, which do not observe the mode. The harness therefore counts executed operators around each
-check.
+of eager mode, which do not observe the mode. The worker therefore counts the operators that lazy graphs
+execute during each check.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from conformance.framework.recorder import Recorder
 from conformance.samples.dispatched_kernels import base_name, kernels_of
 from conformance.target.target import Target
 
-#: Operators that the harness itself calls to copy and compare values. They prove nothing about a subject.
+#: Operators that the suite itself calls to copy and compare values. Their execution does not show that the
+#: subject ran.
 _HARNESS = frozenset(
     {"copy", "_to_copy", "clone", "fill", "zero", "empty_like", "eq", "equal", "_local_scalar_dense", "all"}
 )
 
-#: Operators that only fill memory. A device may implement them by kernels of any of these names.
+#: Operators that only fill memory. A device may implement any of them by a kernel of any other of them.
 _FILLING = frozenset(
     {
         *("full", "zeros", "ones", "eye", "arange", "linspace", "logspace", "scalar_tensor", "lift_fresh"),
@@ -33,22 +34,22 @@ _FILLING = frozenset(
     }
 )
 
-#: Properties that use only the tensors among a sample's arguments. For a factory they make calls that name no
-#: device, which run on the host.
+#: Properties that use only the tensor arguments of a sample. For a factory function, which has no tensor
+#: argument, these properties make calls without ``device=``, which run on the host.
 _ABOUT_ARGUMENTS = frozenset({"bits", "layout"})
 
-#: Properties of subjects that cannot run anything on the device, with the reason.
+#: Pairs of property and subject that cannot run an operator on the device, with the reason.
 _NOTHING_RUNS = {
-    # torch's fallback for lazy negatives does not accept operators that write several arguments
+    # torch's fallback for negative views does not accept operators that write several arguments
     ("bits", "_batch_norm_with_update"): "every call is refused",
-    # the form with tensors copies their values to the host and then names no device
+    # with tensor arguments, torch copies their values to the host and creates the result without a device
     ("bits", "logspace.tensor_overload"): "the host makes the result",
     ("layout", "logspace.tensor_overload"): "the host makes the result",
-    # it has no state that training or evaluation could change
+    # the module has no state that training or evaluation could change
     ("train-eval", "nn.RReLU"): "there is nothing to compare but flags",
     # the number of repetitions may depend on values, so the operator runs at once
     ("sizes", "repeat_interleave"): "the shape of its result depends on data",
-    # training is off by default: the input comes back as it is
+    # training is off by default, so these functions return their input
     ("bits", "nn.functional.alpha_dropout"): "it gives its input back",
     ("random", "nn.functional.alpha_dropout"): "it gives its input back",
     ("variants", "nn.functional.alpha_dropout"): "it gives its input back",
@@ -61,7 +62,7 @@ _SAMPLES = 8
 
 @contextlib.contextmanager
 def watch_mode(target: Target, entry: Property, subject: Any, recorder: Recorder) -> Iterator[None]:
-    """Mark a result as vacuous if its subject did not run in the mode during the block."""
+    """Record the result as vacuous if its subject did not run in the target's mode inside this context."""
     if target.mode == "compile":
         torch_testing_internals.reset_dynamo()
         try:
@@ -75,7 +76,7 @@ def watch_mode(target: Target, entry: Property, subject: Any, recorder: Recorder
         return
     if before is None:
         recorder.note(
-            "whether the result ran in lazy mode cannot be seen: the target has no hook executed_ops"
+            "not verified that the result ran in lazy mode: the target file declares no hook executed_ops"
         )
         return
     target.mark_step()
@@ -85,25 +86,26 @@ def watch_mode(target: Target, entry: Property, subject: Any, recorder: Recorder
     if expected is not None and recorder.samples_used and not expected_kernel_ran(before, after, expected):
         reason = _NOTHING_RUNS.get((entry.name, subject.name))
         if reason is not None:
-            recorder.note(f"nothing runs on the device: {reason}")
+            recorder.note(f"the property runs no operator on the device: {reason}")
             return
-        if entry.name in _ABOUT_ARGUMENTS and not _has_tensors(subject.name, recorder.id.dtype):
+        if entry.name in _ABOUT_ARGUMENTS and not _samples_have_tensors(subject.name, recorder.id.dtype):
             recorder.note(
-                "the operator takes no tensors, and the calls here name no device: the host runs them"
+                "the host runs the calls, because the operator has no tensor argument and the calls pass no "
+                "device"
             )
             return
         if expected and all(is_composite(name, target.device) for name in expected):
             recorder.note(
-                f"the device makes {', '.join(sorted(expected)[:5])} of views, copies and fills, which "
-                "the graphs do not distinguish from the harness's own"
+                f"not verified that the result ran in lazy mode: the device composes "
+                f"{', '.join(sorted(expected)[:5])} of views, copies and fills, which the suite calls too"
             )
             return
         names = ", ".join(sorted(expected)[:5]) or "an operator of its own"
-        recorder.vacuous(f"nothing of the subject ran from a lazy graph; expected was {names}")
+        recorder.vacuous(f"no operator of the subject ran in a lazy graph; expected {names}")
 
 
 def is_composite(name: str, device: str) -> bool:
-    """Return True if no overload of an operator has a kernel of the device's own."""
+    """Return True if no overload of an operator has a kernel that is registered for the device."""
     key = torch_testing_internals.dispatch_key(device)
     overloads = torch_testing_internals.overloads(name)
     return bool(key and overloads) and not any(
@@ -113,11 +115,11 @@ def is_composite(name: str, device: str) -> bool:
 
 
 def expected_kernel_ran(before: Mapping[str, int], after: Mapping[str, int], expected: Iterable[str]) -> bool:
-    """Return True if the counts show one of the expected operators, or one that the harness does not call.
+    """Return True if the counts of executed operators show that an expected operator ran.
 
-    A device may have one kernel for an operator that the CPU composes of several. Any name that the harness
-    does not use is therefore accepted. For a subject that only copies or fills, the harness's own calls look
-    the same and are accepted too.
+    A device may have a single kernel for an operator that the CPU composes of several. Therefore any operator
+    that the suite does not call itself is accepted too. If the expected operators only copy or fill, the
+    suite's own calls cannot be distinguished, so that any operator is accepted.
     """
     grown = {base_name(name) for name, count in after.items() if count > before.get(name, 0)}
     names = set(expected)
@@ -126,10 +128,10 @@ def expected_kernel_ran(before: Mapping[str, int], after: Mapping[str, int], exp
 
 
 def expected_kernels(subject: Any, dtype: str) -> frozenset[str] | None:
-    """Return the names, without overloads, of the subject's CPU kernels that a graph can contain.
+    """Return the names (without overload names) of the subject's CPU kernels that a lazy graph can contain.
 
-    None if no kernel qualifies: views, operators with data-dependent shapes and operators that need the host
-    run at once in every mode.
+    None if there are none: views, operators with data-dependent shapes and operators that read values on the
+    host run at once in every mode.
     """
     if subject.kind == "operator":
         return _kernels_of_operator(subject.name, dtype)
@@ -140,8 +142,8 @@ def expected_kernels(subject: Any, dtype: str) -> frozenset[str] | None:
     return None
 
 
-#: Modules that only return or reshape their input. Dropout does so in evaluation mode, the only mode in which
-#: its values can be compared.
+#: Modules that only return or reshape their input. Dropout returns its input in evaluation mode, the only
+#: mode in which its values can be compared.
 _WITHOUT_KERNELS = frozenset(
     {
         *("nn.Identity", "nn.Flatten", "nn.Unflatten"),
@@ -151,19 +153,19 @@ _WITHOUT_KERNELS = frozenset(
 )
 
 
-#: Modules that a device implements by copies and fills alone, which the harness calls as well.
+#: Modules that a device can implement by copies and fills alone, which the suite calls itself too.
 _COPYING = frozenset(
     f"nn.{kind}Pad{dimensions}d" for kind in ("Zero", "Constant", "Circular") for dimensions in (1, 2, 3)
 )
 
 
 @functools.lru_cache(maxsize=64)
-def _has_tensors(name: str, dtype: str) -> bool:
+def _samples_have_tensors(name: str, dtype: str) -> bool:
     from conformance.samples.operators import dtype_of, samples_of
     from conformance.subjects.torch_databases import find
 
     subject = find("operator", name)
-    chosen = dtype if dtype != "any" else _some_dtype(subject.info)
+    chosen = dtype if dtype != "any" else _preferred_dtype(subject.info)
     samples = samples_of(subject, dtype_of(chosen)).chosen(_SAMPLES)
     return any(list(sample.tensors()) for sample in samples)
 
@@ -174,7 +176,7 @@ def _kernels_of_operator(name: str, dtype: str) -> frozenset[str] | None:
     from conformance.subjects.torch_databases import find
 
     subject = find("operator", name)
-    chosen = dtype if dtype != "any" else _some_dtype(subject.info)
+    chosen = dtype if dtype != "any" else _preferred_dtype(subject.info)
     names: set[str] = set()
     for sample in samples_of(subject, dtype_of(chosen)).chosen(_SAMPLES):
         kernels = kernels_of(subject.info.op, sample)
@@ -183,7 +185,7 @@ def _kernels_of_operator(name: str, dtype: str) -> frozenset[str] | None:
     return frozenset(names) or None
 
 
-def _some_dtype(info: Any) -> str:
+def _preferred_dtype(info: Any) -> str:
     dtype_names = {
         str(dtype).removeprefix("torch.") for dtype in torch_testing_internals.forward_dtypes(info)
     }

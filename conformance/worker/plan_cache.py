@@ -1,8 +1,8 @@
-"""Plans of earlier runs, cached in the user's cache folder, because planning takes longer than a small run.
+"""Cache plans in the user's cache folder, because planning takes longer than a small run.
 
-The suite, torch, the target file and the backend determine a plan. The name of its file is a digest of these
-and of the libraries that torch's databases use. A file that cannot be read is planned again. Set
-``CONFORMANCE_PLAN_CACHE=0`` to disable the cache.
+The name of a cached file is a digest of everything that determines the plan: the suite, torch, the target
+file, the backend, and the libraries that torch's databases use. If a file cannot be read, the plan is built
+again. Set ``CONFORMANCE_PLAN_CACHE=0`` to disable the cache.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from conformance.subjects import catalogue
 
 #: Environment variable that disables the cache.
 VARIABLE = "CONFORMANCE_PLAN_CACHE"
-#: Maximum number of files. The least recently used ones are deleted first.
+#: Maximum number of files in the cache. The least recently used files are deleted first.
 MAX_FILES = 32
 _SCHEMA = 1
-#: Libraries that decide which entries torch's databases have.
+#: Libraries that torch's databases import. Their versions determine which entries the databases have.
 _LIBRARIES = ("numpy", "scipy", "expecttest", "hypothesis")
 
 
 class Plans(TypedDict):
-    """The part of the output of ``prepare`` that planning produces."""
+    """The plans in the output of ``bring_up_and_plan``."""
 
     plan: PlanTable
     full: PlanTable
@@ -53,13 +53,13 @@ def cache_folder() -> Path | None:
 
 
 def plan_key(facts: Facts, target_digest: str, mode: str, level: str) -> str:
-    """Return the digest of everything that determines a plan."""
+    """Return the digest of everything that determines a plan, which is the name of its file."""
     import torch
 
     parts: Mapping[str, object] = {
         "schema": _SCHEMA,
         "suite": digests.suite_digest(),
-        "torch": [facts["torch"], _databases()],
+        "torch": [facts["torch"], _database_file_states()],
         "accelerators": [
             torch.cuda.is_available(),
             torch.xpu.is_available(),
@@ -69,7 +69,7 @@ def plan_key(facts: Facts, target_digest: str, mode: str, level: str) -> str:
         "python": platform.python_version(),
         "kinds": list(catalogue.kinds()),
         "ranks": os.environ.get(distributed.RANKS),
-        "libraries": [_version(name) for name in _LIBRARIES],
+        "libraries": [_library_version(name) for name in _LIBRARIES],
         "switches": {
             name: value
             for name, value in sorted(os.environ.items())
@@ -82,8 +82,10 @@ def plan_key(facts: Facts, target_digest: str, mode: str, level: str) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _databases() -> list[tuple[str, int, int]]:
-    """Return sizes and modification times of torch's databases, which a torch developer may edit in place."""
+def _database_file_states() -> list[tuple[str, int, int]]:
+    """Return the name, size and modification time of each file of torch's databases, because a torch
+    developer may edit these files in the installed torch.
+    """
     import torch
 
     folder = Path(torch.__file__).parent / "testing" / "_internal"
@@ -93,7 +95,7 @@ def _databases() -> list[tuple[str, int, int]]:
     ]
 
 
-def _version(name: str) -> str:
+def _library_version(name: str) -> str:
     try:
         return f"{name} {importlib.metadata.version(name)}"
     except importlib.metadata.PackageNotFoundError:
@@ -118,7 +120,7 @@ def load_plans(name: str) -> Plans | None:
 
 
 def store_plans(name: str, plans: Plans) -> None:
-    """Cache the plans of a key and delete the oldest files. A folder that cannot be written is ignored."""
+    """Cache the plans of a key, and delete the oldest files. If the folder is not writable, do nothing."""
     cache = cache_folder()
     if cache is None:
         return

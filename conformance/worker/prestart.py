@@ -1,8 +1,8 @@
-"""``python -m conformance.worker.prestart``: a worker that imports while the target is still brought up.
+"""``python -m conformance.worker.prestart``: a worker that imports modules while the target is brought up.
 
-It imports what every worker needs and no backend may influence (torch, numpy, SciPy, pytest), then waits for
-a message of its parent: the arguments of pytest in JSON. It then is an ordinary worker. Without a message it
-ends.
+The worker imports modules that every worker needs and that no backend may influence: torch, numpy, SciPy and
+pytest. It then waits for a message from its parent: the arguments of pytest in JSON. The worker runs pytest
+with these arguments, or exits if its parent closes the channel.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import sys
 
 from conformance.process_control.parent_link import ParentLink
 
-#: Imported in this order; torch's databases import the others by and by.
+#: The modules to import, in this order. Those after pytest are imported by torch's test databases later.
 _MODULES = ("torch", "pytest", "numpy", "scipy.signal", "scipy.special", "scipy.linalg", "hypothesis")
 
 
 def main() -> int:
-    """Import, wait, run pytest; exit code of pytest, or 0 if this worker was not needed."""
+    """Import modules, wait for arguments and run pytest. Return pytest's exit code, or 0 without
+    arguments.
+    """
     link = ParentLink.connect()
     for name in _MODULES:
         with contextlib.suppress(ImportError):

@@ -1,9 +1,9 @@
 """A sampling profiler of the worker, which divides the time of each result into phases.
 
 A thread inspects the stack of the working thread every few milliseconds. It charges the time since its last
-inspection to the innermost frame that belongs to a phase. While an operator holds the GIL the thread waits,
-and then finds the frame that called the operator. The split of one short result is random. The sums over many
-results are accurate, because no time is dropped.
+inspection to the phase of the innermost frame that has a phase. While an operator holds the GIL, the sampling
+thread waits; then it finds the frame that called the operator. The division of one short result is inexact.
+The sums over many results are accurate, because no time is dropped.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _INTERVAL = 0.004
 _DEPTH = 1000  # torch.compile goes deep
 _ROOT = Path(__file__).parents[1]
 
-#: Phase of the frames of a file or folder of the suite; the first match counts. Frames with an empty phase
-#: belong to the phase of their caller.
+#: Maps a file or folder of the suite to the phase of its frames. The first match counts. An empty phase means
+#: that the time belongs to the phase of the caller.
 _PHASE_BY_PATH = (
     ("samples/", "samples"),
     ("subjects/", "samples"),
@@ -35,7 +35,7 @@ _PHASE_BY_PATH = (
     ("properties/", "property"),
     ("", "harness"),
 )
-#: Functions with a phase that differs from the phase of their file. An empty phase is the caller's.
+#: Functions whose phase differs from the phase of their file. An empty phase means the phase of the caller.
 _PHASE_BY_FUNCTION = {
     ("samples/operators.py", "call"): "",
     ("samples/recorded_calls.py", "__torch_dispatch__"): "",
@@ -46,7 +46,7 @@ _PHASE_BY_FUNCTION = {
 
 
 class StackSampler:
-    """Charges the time of the thread that creates it to results and phases, until it is closed."""
+    """Measures the time per phase of the thread that creates the sampler, until :meth:`close`."""
 
     def __init__(self, interval: float = _INTERVAL) -> None:
         self._interval = interval
@@ -54,20 +54,21 @@ class StackSampler:
         self._spent: dict[str, float] = {}
         self._active = False
         self._last = time.perf_counter()
-        #: By file and function: equal functions of two files are equal code objects.
+        #: Phases by file and function name. Code objects cannot be keys: those of equal functions in two
+        #: files are equal.
         self._phases: dict[tuple[str, str], str] = {}
         self._closed = threading.Event()
-        self._sampler = threading.Thread(target=self._run, name="stack sampler", daemon=True)
+        self._sampler = threading.Thread(target=self._sample_until_closed, name="stack sampler", daemon=True)
         self._sampler.start()
 
     def begin(self) -> None:
-        """Begin a result."""
+        """Start the measurement of a result."""
         self._spent = {}
         self._last = time.perf_counter()
         self._active = True
 
     def end(self) -> dict[str, float]:
-        """End the result; return the seconds charged to each phase."""
+        """End the measurement of a result, and return the seconds of each phase."""
         self._active = False
         return {phase: round(seconds, 4) for phase, seconds in dict(self._spent).items()}
 
@@ -76,7 +77,7 @@ class StackSampler:
         self._closed.set()
         self._sampler.join()
 
-    def _run(self) -> None:
+    def _sample_until_closed(self) -> None:
         while not self._closed.wait(self._interval):
             frame = sys._current_frames().get(self._thread)
             now = time.perf_counter()
@@ -95,7 +96,7 @@ class StackSampler:
             phase = self._phases.get(key)
             if phase is None:
                 phase = self._phases[key] = phase_of(code)
-            # A harness function that a property calls directly belongs to the phase "property".
+            # The time of a worker function that a property calls directly belongs to the phase "property".
             own_code = own_code or phase == "property"
             if phase and phase != "property":
                 return "property" if own_code and phase == "harness" else phase
@@ -104,7 +105,9 @@ class StackSampler:
 
 
 def phase_of(code: CodeType) -> str:
-    """Return the phase of a function's frames; empty for a file outside the suite and for a helper."""
+    """Return the phase of a function's frames. The phase is empty for a function outside the suite, and for a
+    function whose time belongs to its caller.
+    """
     try:
         path = Path(code.co_filename).relative_to(_ROOT).as_posix()
     except ValueError:

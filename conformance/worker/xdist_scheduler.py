@@ -1,5 +1,5 @@
-"""The pytest-xdist scheduler: one worker gets all cases of a subject, so that it makes the samples only
-once.
+"""The pytest-xdist scheduler: one worker gets all cases of a subject, so that the subject's samples are made
+only once.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 class SubjectScheduling:
     """Assigns groups of items to workers; implements xdist's ``Scheduling`` protocol.
 
-    A worker starts an item only when it knows the next one, so every worker has at least two pending items.
-    An item whose worker died is not rerun here; the next round of the run decides.
+    A pytest-xdist worker starts an item only when it knows the next item, so every worker has at least two
+    pending items. An item whose worker crashed is not assigned again; the next round of the run contains it.
     """
 
     def __init__(self, workers: int, group_of: Callable[[str], str], log: Callable[..., None]) -> None:
@@ -39,7 +39,7 @@ class SubjectScheduling:
 
     @property
     def tests_finished(self) -> bool:
-        """True once every group is assigned and each worker has at most its last item."""
+        """True once every group is assigned and each worker has at most one item left."""
         if self._collection is None or self._groups:
             return False
         return all(len(pending) < 2 for pending in self._pending.values())
@@ -60,21 +60,21 @@ class SubjectScheduling:
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         """Record that a worker finished an item, and assign more items to it."""
         self._pending[node].remove(item_index)
-        self._feed(node)
+        self._assign_groups(node)
 
     def mark_test_pending(self, item: str) -> None:
-        """Raise NotImplementedError: the runner repeats lost cases in its next round."""
+        """Raise NotImplementedError, because the runner retries lost cases in its next round."""
         raise NotImplementedError(
-            "a case that was lost is run again by the next round, not by this scheduler"
+            "this scheduler does not rerun an item; the next round of the runner retries lost cases"
         )
 
     def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
-        """Raise NotImplementedError: items are never taken from a live worker."""
-        raise NotImplementedError("this scheduler never takes work back from a live worker")
+        """Raise NotImplementedError, because items are never taken from a live worker."""
+        raise NotImplementedError("this scheduler never takes items from a live worker")
 
     def remove_node(self, node: Any) -> str | None:
-        """Remove a worker and return the item that it was running; its unstarted items return to the
-        front.
+        """Remove a worker and return the item that it was running. Its other items are assigned first to the
+        next free worker.
         """
         del self._ready[node]
         pending = self._pending.pop(node, None)
@@ -84,11 +84,13 @@ class SubjectScheduling:
         if pending:
             self._groups.appendleft(list(pending))
         for remaining in self._pending:
-            self._feed(remaining)
+            self._assign_groups(remaining)
         return self._collection[running]
 
     def schedule(self) -> None:
-        """Start when all workers have collected their items; assign items to replacement workers as well."""
+        """Assign items when all workers have collected their items. xdist calls this again for a replacement
+        worker.
+        """
         if self._collection is None:
             self._collection = next(ids for ids in self._ready.values() if ids is not None)
             groups: dict[str, list[int]] = {}
@@ -99,12 +101,12 @@ class SubjectScheduling:
             if ids is None or node in self._pending:
                 continue
             if ids != self._collection:
-                self._log(f"worker {node.gateway.id} collected other cases than the first one and gets none")
+                self._log(f"worker {node.gateway.id} gets no case: its cases differ from the first worker's")
                 continue
             self._pending[node] = collections.deque()
-            self._feed(node)
+            self._assign_groups(node)
 
-    def _feed(self, node: Any) -> None:
+    def _assign_groups(self, node: Any) -> None:
         pending = self._pending[node]
         while len(pending) < 2 and self._groups and not node.shutting_down:
             group = self._groups.popleft()

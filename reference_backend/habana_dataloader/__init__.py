@@ -1,4 +1,4 @@
-"""Data loaders of the device's package: `HabanaDataLoader`, which uses torch's loader here."""
+"""`HabanaDataLoader`, the data loader of the Gaudi software. Here it runs torch's DataLoader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data sets that hardware loads itself."""
+"""The data set class `ImageFolderWithManifest`, created at first use because it needs torchvision."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def __getattr__(name: str) -> Any:
         raise ImportError("ImageFolderWithManifest needs torchvision: pip install torchvision") from error
 
     class ImageFolderWithManifest(ImageFolder):  # type: ignore[misc]
-        """`torchvision.datasets.ImageFolder`; without the manifest that hardware's loader needs."""
+        """`torchvision.datasets.ImageFolder`. It does not write the manifest that Gaudi's loader needs."""
 
-    ImageFolderWithManifest.__qualname__ = name  # worker processes of loaders find the class by this name
+    ImageFolderWithManifest.__qualname__ = name  # worker processes unpickle the class by this name
     globals()[name] = ImageFolderWithManifest
     return ImageFolderWithManifest

@@ -1,4 +1,4 @@
-"""The loader: torch's loader, with the rules of hardware for supported data sets."""
+"""`HabanaDataLoader`: torch's DataLoader, and the check whether Gaudi's loader supports a data set."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Loader(DataLoader[Any]):
 class HabanaDataLoader:
     """A loader with the constructor of `torch.utils.data.DataLoader`.
 
-    All data sets use torch's loader. If hardware's loader does not support the data set, a line is printed,
-    or an error is raised if ``DATALOADER_FALLBACK_EN`` is false.
+    torch's DataLoader loads every data set. For a data set that Gaudi's loader does not support, the
+    constructor prints a line, or raises an error if ``DATALOADER_FALLBACK_EN`` is false.
     """
 
     def __init__(self, dataset: Any, *args: Any, **kwargs: Any) -> None:
-        """Create a loader. The arguments are those of torch's DataLoader.
+        """Create a loader. The arguments are the arguments of torch's DataLoader.
 
         Raises:
-            ValueError: hardware does not support the data set, and ``DATALOADER_FALLBACK_EN`` is not "True".
+            ValueError: Gaudi's loader does not support the data set, and ``DATALOADER_FALLBACK_EN`` is false.
         """
         self.dataloader = Loader(dataset, *args, **kwargs)
         reason = unsupported_reason(dataset, self.dataloader)
@@ -55,7 +55,7 @@ class HabanaDataLoader:
 
 
 def unsupported_reason(dataset: Any, loader: DataLoader[Any]) -> str | None:
-    """Return the reason why hardware's loader does not support a data set, or None if it does.
+    """Return the reason why Gaudi's loader does not support a data set, or None if it supports the data set.
 
     Supported are ImageNet folders with the usual transforms, eight workers, pinned memory and no incomplete
     last batch, and COCO for detection.
@@ -81,7 +81,7 @@ def unsupported_reason(dataset: Any, loader: DataLoader[Any]) -> str | None:
 
 
 def fetch_habana_unet_loader(*args: Any, **kwargs: Any) -> Any:
-    """Raise NotImplementedError, because this loader reads medical volumes with hardware kernels.
+    """Raise NotImplementedError: the loader reads medical volumes with kernels that only hardware has.
 
     Raises:
         NotImplementedError: always.

@@ -1,7 +1,7 @@
 """Read the variables that decide whether ``import torch`` loads the hpu device.
 
-`autoload` reads the variables before `habana_frameworks.torch` is imported, and that package checks them.
-Therefore this module imports neither.
+`autoload` uses this module before it imports `habana_frameworks.torch`, which uses this module again to check
+the variables. Therefore this module imports neither `autoload` nor `habana_frameworks.torch`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import os
 def autoload_requested() -> bool:
     """Return whether ``import torch`` should load the hpu device.
 
-    ``PT_HPU_AUTOLOAD=1`` and ``PT_HPU_AUTOLOAD=0`` decide. If it is unset, the device is loaded unless
-    ``PT_HPU_LAZY_MODE`` is ``1``, because lazy programs import `habana_frameworks.torch` themselves.
+    ``PT_HPU_AUTOLOAD=1`` requests the device, and ``PT_HPU_AUTOLOAD=0`` does not. If the variable is unset,
+    the device is loaded unless ``PT_HPU_LAZY_MODE`` is ``1``, because lazy programs import
+    `habana_frameworks.torch` themselves.
 
     Raises:
         ValueError: ``PT_HPU_AUTOLOAD`` is neither ``0`` nor ``1``.

@@ -1,4 +1,4 @@
-"""The loaders of `habana_dataloader`, under the name of the wheel with the hardware's threaded loader.
+"""The loaders of `habana_dataloader` under the package name of Gaudi's threaded loader.
 
 On this device, torch's loader reads with worker processes, so this package adds nothing.
 """

@@ -1,4 +1,7 @@
-"""Fixtures of several folders. The device is not loaded before a test requests it."""
+"""Pytest fixtures for all test folders of the reference device.
+
+A fixture that needs the device loads it when a test requests the fixture, not at import.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from tests.support.nightly import pytest_collection_modifyitems, pytest_configur
 __all__ = ["pytest_collection_modifyitems", "pytest_configure"]
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
-#: Seconds after which a host that waits for a closed gate is released. The test then fails.
+#: Seconds after which the fixture `gate` opens all gates itself and fails the test.
 PATIENCE = 60
 
 
@@ -24,36 +27,36 @@ PATIENCE = 60
 def run_python(tmp_path_factory: pytest.TempPathFactory) -> RunPython:
     """Return a function that runs code in a new process (see `run_code`), by default in an empty folder."""
 
-    def run(code: str, *arguments: str, cwd: Path | None = None, **options: Any) -> Any:
+    def run_in_folder(code: str, *arguments: str, cwd: Path | None = None, **options: Any) -> Any:
         return run_code(code, *arguments, cwd=cwd or tmp_path_factory.mktemp("process"), **options)
 
-    return run
+    return run_in_folder
 
 
 @pytest.fixture(scope="session")
 def output_of(run_python: RunPython) -> Callable[..., str]:
-    """Return a function like `run_python` for code that must succeed. It returns the printed text."""
+    """Return a function that runs code as `run_python` does, asserts success and returns the printed text."""
 
-    def run(code: str, *arguments: str, **options: Any) -> str:
+    def run_and_return_output(code: str, *arguments: str, **options: Any) -> str:
         done = run_python(code, *arguments, **options)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.strip()
 
-    return run
+    return run_and_return_output
 
 
 @pytest.fixture(scope="session")
 def python(run_python: RunPython) -> RunPython:
-    """Return a function like `run_python` for a script with torch and the device imported, without warnings.
+    """Return a function that runs a script in a new process, after an import of torch and of the device.
 
-    ``before``: code that runs before these imports.
+    Python's warnings are off. The argument ``before`` is code that runs before the two imports.
     """
 
-    def run(script: str, before: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
+    def run_with_device(script: str, before: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
         code = f"{before}\nimport torch, habana_frameworks.torch\n{script}"
         return run_python(code, options=("-W", "ignore"), **options)
 
-    return run
+    return run_with_device
 
 
 @pytest.fixture
@@ -82,51 +85,52 @@ def engine_idle() -> Iterator[None]:
 
 @pytest.fixture
 def warm() -> Callable[[Callable[[], Any]], None]:
-    """Return a function that runs another function queued, so that the engine caches the output metadata of
-    its operators.
+    """Return a function that calls another function while the engine queues all operators.
+
+    The engine thereby caches the output metadata of the operators that the other function calls.
     """
     import habana_frameworks.torch as ht
 
-    def run(function: Callable[[], Any]) -> None:
+    def call_queued(function: Callable[[], Any]) -> None:
         ht._C.set_queue_all(0)
         function()
         ht._C.set_queue_all(-1)
         ht.hpu.synchronize()
 
-    return run
+    return call_queued
 
 
 @pytest.fixture
 def gate() -> Iterator[Callable[[], Any]]:
-    """Return a function that blocks the current stream and returns the gate. The test must open the gate.
+    """Return a function that queues a closed gate on the current stream and returns the gate.
 
-    Tests never rely on sleeping: gates block a stream's later work until they are opened. An operator that is
-    missing in the output metadata cache runs on the host after all queued work. Therefore tests call `warm`
-    before they issue operators behind a gate.
+    A closed gate blocks the later work of its stream until the test opens the gate. Tests use gates instead
+    of sleeping. An operator without an entry in the output metadata cache runs on the host after all queued
+    work. Therefore tests call `warm` before they issue operators behind a gate.
     """
     import habana_frameworks.torch as ht
 
     gates: list[Any] = []
     opened_late = []
 
-    def give_up() -> None:
+    def open_all_gates() -> None:
         opened_late.append(True)
         for closed in gates:
             closed.open()
 
-    timer = threading.Timer(PATIENCE, give_up)
+    timer = threading.Timer(PATIENCE, open_all_gates)
     timer.daemon = True
     timer.start()
 
-    def make() -> Any:
+    def queue_gate() -> Any:
         closed = ht._C.Gate()
         gates.append(closed)
         closed.enqueue()
         return closed
 
-    yield make
+    yield queue_gate
     timer.cancel()
     for closed in gates:
         closed.open()
     ht.hpu.set_stream(ht.hpu.default_stream())
-    assert not opened_late, "the host waited for work behind a gate that the host itself should open later"
+    assert not opened_late, "the host waited for work behind a closed gate, which only the host can open"

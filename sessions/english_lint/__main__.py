@@ -24,7 +24,7 @@ else:
 
 RULES = Path(__file__).with_name("rules.toml")
 SUFFIXES = (".py", ".md", ".h", ".cpp")
-#: Skipped paths: recorded names, old decisions, and tests that contain wrong English.
+#: Skipped paths: names recorded from PyTorch, old decisions, and tests that contain wrong English on purpose.
 SKIPPED = (
     "docs/decisions/",
     "docs/upstream-coverage/",
@@ -37,7 +37,10 @@ SKIPPED = (
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A pattern that the English must not match. ``allowed`` matches the exceptions."""
+    """A pattern that no text may match. ``instead`` is the advice; ``allowed`` matches the exceptions.
+
+    If ``docstring`` is true, the rule applies to docstrings only.
+    """
 
     name: str
     pattern: re.Pattern[str]
@@ -118,7 +121,7 @@ def _python(text: str) -> Iterator[Passage]:
             yield Passage(token.start[0], token.string.lstrip("#: "))
 
 
-def check(path: Path, text: str, active_rules: Iterable[Rule]) -> Iterator[str]:
+def rule_matches(path: Path, text: str, active_rules: Iterable[Rule]) -> Iterator[str]:
     """Yield a line for each match of a rule in a file."""
     active_rules = list(active_rules)
     for passage in passages(path, text):
@@ -133,7 +136,7 @@ def check(path: Path, text: str, active_rules: Iterable[Rule]) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print all matches; return 1 if there are any."""
+    """Print all matches. Return 1 if any exist."""
     listed = subprocess.run(
         ["git", "ls-files", "--", *arguments], check=True, capture_output=True, text=True
     ).stdout.splitlines()
@@ -142,7 +145,7 @@ def main(arguments: list[str]) -> int:
         line
         for name in listed
         if name.endswith(SUFFIXES) and not name.startswith(SKIPPED) and Path(name).is_file()
-        for line in check(Path(name), Path(name).read_text(), active_rules)
+        for line in rule_matches(Path(name), Path(name).read_text(), active_rules)
     ]
     print("\n".join(broken) if broken else "prose: nothing to change")
     return int(bool(broken))

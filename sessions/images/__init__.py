@@ -1,6 +1,6 @@
 """Docker test images: build and inspect them, and run the suite inside.
 
-* bake: docker/docker-bake.json -> images with their arguments and tags
-* wheels: torch (public or fork-like) and the suite -> dist/docker
-* engine: build with the command line, run with the SDK, copy the results out
+* :mod:`bake` reads the images, their arguments and tags from docker/docker-bake.json.
+* :mod:`wheels` puts the wheels of torch (public or fork-like) and of the suite into dist/docker.
+* :mod:`engine` builds images with Docker's command line, runs them with its SDK, and copies results out.
 """

@@ -17,27 +17,25 @@ from sessions.images.bake import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = "hpu-reference"
-#: The modes that are run inside an image, by kind.
+#: The modes in which the suite runs inside an image, by the kind of the image's torch.
 MODES = {"public": ("eager", "graph"), "fork-like": ("lazy", "graph")}
 
 
 def main() -> int:
-    """Build, run and report each image; return the worst exit code of the suite, or 2 without a Docker
-    engine.
-    """
+    """Build each image, run the suite inside, and write a report. Return the worst exit code of the suite."""
     parser = argparse.ArgumentParser(prog="nox -s docker --", allow_abbrev=False)
     parser.add_argument("--image", action="append", metavar="NAME", help="image or group (default: default)")
-    parser.add_argument("--base", metavar="IMAGE", help="base instead of the one that the file names")
-    parser.add_argument("--level", default="smoke", help="level of the run inside (default: smoke)")
+    parser.add_argument("--base", metavar="IMAGE", help="base image instead of the base in docker-bake.json")
+    parser.add_argument("--level", default="smoke", help="level of the run inside the image (default: smoke)")
     parser.add_argument("--registry", default="conformance", help="beginning of the tags")
     parser.add_argument("--save", type=Path, metavar="DIR", help="write each image to a file there")
     parser.add_argument("-o", "--output", type=Path, default=Path("docker-out"), help="folder of the results")
     options = parser.parse_args()
-    values = {"REGISTRY": options.registry, "REVISION": revision(), "SOURCE": source()}
-    groups, images = bake.load(ROOT / "docker" / "docker-bake.json", values)
+    values = {"REGISTRY": options.registry, "REVISION": current_commit(), "SOURCE": repository_url()}
+    groups, images = bake.load_images(ROOT / "docker" / "docker-bake.json", values)
     chosen = [images[name] for name in image_names(options.image or ["default"], groups, images)]
-    client = engine.connect()
-    program = engine.command_line()
+    client = engine.connect_to_engine()
+    program = engine.buildkit_program()
     output = options.output.resolve()
     if output.exists() and any(output.iterdir()):
         if not (output / "images.json").is_file():
@@ -55,10 +53,10 @@ def main() -> int:
         )  # the torch that the device is compiled for
         wheels.torch_wheel(image.args["TORCH"], image.args["KIND"], image.args["PYTHON"])
     for image in chosen:
-        base = options.base or engine.base(client, image.args["BASE"], image.args["PYTHON"])
+        base = options.base or engine.available_base_image(client, image.args["BASE"], image.args["PYTHON"])
         print(f"{image.name}: building on {base.partition('@')[0]}", flush=True)
-        seconds = engine.build(program, image, base)
-        facts = engine.image_facts(client, image)
+        seconds = engine.build_image(program, image, base)
+        facts = engine.inspect_image(client, image)
         print(f"{image.tags[0]}: {facts['bytes'] / 1e6:.0f} MB, built in {seconds:.0f} s", flush=True)
         healthy = engine.passes_health_check(client, image)
         codes.append(0 if healthy else 1)
@@ -70,7 +68,7 @@ def main() -> int:
         codes += runs.values()
         report[image.name] = {"tag": image.tags[0], **facts, "base": base, "healthy": healthy, "runs": runs}
         if options.save is not None:
-            save(client, image, options.save)
+            save_image(client, image, options.save)
     (output / "images.json").write_text(json.dumps(report, indent=1) + "\n")
     bad = [code for code in codes if code]
     return next((code for code in (2, 3, 1) if code in bad), max(codes, default=0))
@@ -78,12 +76,12 @@ def main() -> int:
 
 def image_names(requested: list[str], groups: dict[str, list[str]], images: dict[str, Image]) -> list[str]:
     """Return the names of images, with groups expanded. Raise UsageError for an unknown name."""
-    images_of_names = []
+    names = []
     for name in requested:
         if name not in groups and name not in images:
             raise UsageError(f"image {name!r} does not exist; use one of {', '.join([*groups, *images])}")
-        images_of_names += groups.get(name, [name])
-    return list(dict.fromkeys(images_of_names))
+        names += groups.get(name, [name])
+    return list(dict.fromkeys(names))
 
 
 def run_suite_in_image(client: docker.DockerClient, image: Image, mode: str, level: str, output: Path) -> int:
@@ -97,35 +95,35 @@ def run_suite_in_image(client: docker.DockerClient, image: Image, mode: str, lev
     file = folder / "results.json"
     if not file.is_file():
         print(logs[-3000:])
-        print(f"{image.name} {mode}: no results came out")
+        print(f"{image.name} {mode}: the run wrote no results.json")
         return code or 3
     (leg,) = json.loads(file.read_text())["legs"]
     totals = ", ".join(f"{count} {verdict}" for verdict, count in leg["totals"].items() if count)
     print(f"{image.name} {mode}: exit {code}, torch {leg['torch']}, {totals}", flush=True)
     kind = leg["facts"]["torch"]["kind"]
     if kind != image.args["KIND"]:
-        print(f"{image.name}: the torch inside is {kind}")
+        print(f"{image.name}: the image contains a {kind} torch, not a {image.args['KIND']} torch")
         return 1
     if code:
         print(logs[-3000:])
     return code
 
 
-def save(client: docker.DockerClient, image: Image, folder: Path) -> None:
-    """Write an image to a file, from which another machine can push it."""
+def save_image(client: docker.DockerClient, image: Image, folder: Path) -> None:
+    """Write an image to a file, so that another machine can push the image."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{image.name}.tar").open("wb") as file:
         for part in client.images.get(image.tags[0]).save(named=True):
             file.write(part)
 
 
-def revision() -> str:
-    """Return the commit of this checkout."""
+def current_commit() -> str:
+    """Return the commit of this checkout, or 'unknown'."""
     done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     return done.stdout.strip() or "unknown"
 
 
-def source() -> str:
+def repository_url() -> str:
     """Return the URL of the repository that the workflow runs for, or 'unknown'."""
     server, name = os.environ.get("GITHUB_SERVER_URL", ""), os.environ.get("GITHUB_REPOSITORY", "")
     return f"{server}/{name}" if server and name else "unknown"

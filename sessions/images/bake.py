@@ -32,27 +32,27 @@ class Image:
     tags: tuple[str, ...]
 
 
-def load(file: Path, values: Mapping[str, str]) -> tuple[dict[str, list[str]], dict[str, Image]]:
+def load_images(file: Path, values: Mapping[str, str]) -> tuple[dict[str, list[str]], dict[str, Image]]:
     """Return the groups by name, and all images that have tags. ``values`` override the defaults of
     variables.
 
     Raise Unreadable if buildx would interpret the file differently.
     """
     try:
-        data = json.loads(file.read_text(), object_pairs_hook=_object)
+        data = json.loads(file.read_text(), object_pairs_hook=_object_without_duplicates)
     except ValueError as error:
         raise Unreadable(f"{file.name} is not JSON ({error}); fix it") from None
     if unknown := sorted(set(data) - {"variable", "group", "target"}):
-        raise Unreadable(f"{file.name} has {unknown[0]!r}; known are group, target, variable")
+        raise Unreadable(f"{file.name} has the unknown key {unknown[0]!r}. Use group, target or variable.")
     defaults = {name: body.get("default", "") for name, body in data.get("variable", {}).items()}
     variables = {name: values.get(name, default) for name, default in defaults.items()}
     groups = {name: list(body["targets"]) for name, body in data.get("group", {}).items()}
     targets = data.get("target", {})
     images = {}
     for name, body in targets.items():
-        whole = _inherited(name, targets)
+        complete = _with_inherited_values(name, targets)
         if "tags" in body:
-            filled = _filled(whole, variables)
+            filled = _with_variable_values(complete, variables)
             images[name] = Image(
                 name,
                 filled["context"],
@@ -64,54 +64,61 @@ def load(file: Path, values: Mapping[str, str]) -> tuple[dict[str, list[str]], d
     for name, members in groups.items():
         if unknown := [member for member in members if member not in images]:
             raise Unreadable(
-                f"group {name} has {unknown[0]}, which is not an image; define it or leave it out"
+                f"group {name} lists {unknown[0]}, which is not an image. Define it or remove the entry."
             )
     return groups, images
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object. Raise Unreadable for a duplicate name, of which json would keep the last value
-    only.
+def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object as a dict. Raise Unreadable for a duplicate key.
+
+    Without this check, json would use only the last value of the key.
     """
     content: dict[str, Any] = {}
     for name, value in pairs:
         if name in content:
-            raise Unreadable(f"{name} is defined twice; name each once")
+            raise Unreadable(f"key {name} is defined twice. Define it once.")
         content[name] = value
     return content
 
 
-def _inherited(
+def _with_inherited_values(
     name: str, targets: Mapping[str, Mapping[str, Any]], heirs: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Return a target with all inherited values. ``heirs`` are the targets that inherit from it."""
+    """Return a target with all inherited values. ``heirs`` are the targets that inherit from this target."""
     if name not in targets or name in heirs:
-        raise Unreadable(f"target {name} is inherited and does not exist, or inherits itself; fix it")
+        raise Unreadable(
+            f"target {name} is inherited but does not exist, or it inherits itself. Fix the key inherits."
+        )
     body = targets[name]
     if unknown := set(body) - _KNOWN:
-        raise Unreadable(f"target {name} has {min(unknown)!r}; known are {', '.join(sorted(_KNOWN))}")
-    whole: dict[str, Any] = {"args": {}}
+        raise Unreadable(
+            f"target {name} has the unknown key {min(unknown)!r}. Use one of {', '.join(sorted(_KNOWN))}."
+        )
+    complete: dict[str, Any] = {"args": {}}
     for parent in body.get("inherits", []):
-        inherited = _inherited(parent, targets, (*heirs, name))
-        whole = {**whole, **inherited, "args": {**whole["args"], **inherited["args"]}}
+        inherited = _with_inherited_values(parent, targets, (*heirs, name))
+        complete = {**complete, **inherited, "args": {**complete["args"], **inherited["args"]}}
     direct = {key: value for key, value in body.items() if key not in ("inherits", "args")}
-    return {**whole, **direct, "args": {**whole["args"], **body.get("args", {})}}
+    return {**complete, **direct, "args": {**complete["args"], **body.get("args", {})}}
 
 
-def _filled(value: Any, variables: Mapping[str, str]) -> Any:
+def _with_variable_values(value: Any, variables: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
-        return {key: _filled(item, variables) for key, item in value.items()}
+        return {key: _with_variable_values(item, variables) for key, item in value.items()}
     if isinstance(value, list):
-        return [_filled(item, variables) for item in value]
+        return [_with_variable_values(item, variables) for item in value]
     if not isinstance(value, str):
         return value
 
-    def of(match: re.Match[str]) -> str:
+    def value_of_variable(match: re.Match[str]) -> str:
         if match[1] not in variables:
-            raise Unreadable(f"variable {match[1]} is not defined; define it")
+            raise Unreadable(f"variable {match[1]} is not defined. Add it to the key variable.")
         return variables[match[1]]
 
-    filled = _VARIABLE.sub(of, value)
+    filled = _VARIABLE.sub(value_of_variable, value)
     if "${" in filled:
-        raise Unreadable(f"{value!r} is more than a variable; write it out")
+        raise Unreadable(
+            f"{value!r} is more than a plain variable. This reader does not support it: write out the value."
+        )
     return filled

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOCAL_BASE = "conformance-base:bookworm"
 
 
-def connect() -> docker.DockerClient:
+def connect_to_engine() -> docker.DockerClient:
     """Return a client of the engine. Raise UsageError with instructions if no engine responds."""
     try:
         client = docker.from_env()
@@ -35,9 +35,10 @@ def connect() -> docker.DockerClient:
     return client
 
 
-def command_line() -> str:
-    """Return a ``docker`` program that can build with BuildKit: with buildx, or an old version with BuildKit
-    built in.
+def buildkit_program() -> str:
+    """Return a ``docker`` program that can build with BuildKit. Raise UsageError if none exists.
+
+    The program has the plugin buildx, or is older than version 23, which has BuildKit built in.
     """
     for folder in os.environ["PATH"].split(os.pathsep):
         program = shutil.which("docker", path=folder)
@@ -49,7 +50,8 @@ def command_line() -> str:
         if version is not None and int(re.split(r"\D", version)[0]) < 23:
             return program
     raise UsageError(
-        "no docker command here can build with BuildKit; install docker-buildx, or Debian 12's docker.io"
+        "no docker command on the PATH can build with BuildKit. Install docker-buildx, or docker.io of "
+        "Debian 12."
     )
 
 
@@ -58,20 +60,19 @@ def _output(program: str, *arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def base(client: docker.DockerClient, named: str, python: str) -> str:
-    """Return the base of an image: ``named``, or an image made from Debian's packages if no registry
-    responds.
+def available_base_image(client: docker.DockerClient, named: str, python: str) -> str:
+    """Return the name of a base image: ``named``, or a local image if no registry responds.
 
-    Raise UsageError if neither is available.
+    The local image is made from Debian's packages. Raise UsageError if no base is available.
     """
-    if _present(client, named) or _pulled(client, named):
+    if _is_present(client, named) or _can_pull(client, named):
         return named
     if python != "3.11":
         raise UsageError(
             f"the base for Python {python} cannot be pulled, and Debian 12 has Python 3.11 only; "
             "choose another base with --base"
         )
-    if _present(client, LOCAL_BASE):
+    if _is_present(client, LOCAL_BASE):
         return LOCAL_BASE
     print(f"making {LOCAL_BASE} from Debian's packages (a minute)")
     if subprocess.run([str(ROOT / "docker" / "base.sh"), LOCAL_BASE]).returncode:
@@ -79,7 +80,7 @@ def base(client: docker.DockerClient, named: str, python: str) -> str:
     return LOCAL_BASE
 
 
-def _present(client: docker.DockerClient, name: str) -> bool:
+def _is_present(client: docker.DockerClient, name: str) -> bool:
     try:
         client.images.get(name)
     except docker.errors.ImageNotFound:
@@ -88,7 +89,7 @@ def _present(client: docker.DockerClient, name: str) -> bool:
 
 
 @functools.cache
-def _pulled(client: docker.DockerClient, name: str) -> bool:
+def _can_pull(client: docker.DockerClient, name: str) -> bool:
     try:
         client.images.pull(name)
     except docker.errors.APIError as error:
@@ -97,7 +98,7 @@ def _pulled(client: docker.DockerClient, name: str) -> bool:
     return True
 
 
-def build(program: str, image: Image, base_image: str) -> float:
+def build_image(program: str, image: Image, base_image: str) -> float:
     """Build an image and return the duration in seconds. If the build fails, print its output and raise
     UsageError.
     """
@@ -124,9 +125,10 @@ def build(program: str, image: Image, base_image: str) -> float:
     return time.monotonic() - started
 
 
-def image_facts(client: docker.DockerClient, image: Image) -> dict[str, Any]:
-    """Return the facts of an image. Raise UsageError if it runs as root, or lacks labels or a
-    health check.
+def inspect_image(client: docker.DockerClient, image: Image) -> dict[str, Any]:
+    """Return the id, size and labels of an image.
+
+    Raise UsageError if the image runs as root, has no health check, or has a missing or wrong label.
     """
     inspected = client.images.get(image.tags[0])
     config = inspected.attrs["Config"]
@@ -147,8 +149,9 @@ def image_facts(client: docker.DockerClient, image: Image) -> dict[str, Any]:
 def run_in_image(
     client: docker.DockerClient, image: Image, command: Sequence[str], output: Path, inside: str
 ) -> tuple[int, str]:
-    """Run a command in an image without a network, and copy a folder out. Return the exit code and
-    the logs.
+    """Run a command in an image without a network. Return the exit code and the logs.
+
+    The folder ``inside`` of the container is copied to ``output`` if it exists.
     """
     container = client.containers.run(
         image.tags[0], list(command), detach=True, network_mode="none", shm_size="1g", cap_drop=["ALL"]
@@ -160,13 +163,13 @@ def run_in_image(
             stream, _ = container.get_archive(inside)
         except docker.errors.NotFound:
             return code, logs
-        _unpack(b"".join(stream), output)
+        _extract_files(b"".join(stream), output)
         return code, logs
     finally:
         container.remove(force=True)
 
 
-def _unpack(archive: bytes, output: Path) -> None:
+def _extract_files(archive: bytes, output: Path) -> None:
     """Extract the regular files of the archive's folder. Paths outside the folder are skipped."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         for member in tar.getmembers():

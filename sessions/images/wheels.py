@@ -1,4 +1,4 @@
-"""The wheels of torch and of the suite from which images are built, in ``dist/docker``."""
+"""Provide the wheels that images are built from, in ``dist/docker``: torch and the suite."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ FOLDER = ROOT / "dist" / "docker"
 
 
 def torch_wheel(version: str, kind: str, python: str) -> Path:
-    """Return a CPU wheel of torch of this kind, downloaded once. Raise UsageError if none is available."""
+    """Return the path of a CPU wheel of torch of a kind (``public`` or ``fork-like``).
+
+    The wheel is downloaded only once. Raise UsageError if no wheel is available.
+    """
     folder = FOLDER / "torch" / f"{version}-{kind}-{python}"
     tag = f"cp{python.replace('.', '')}"
     wheels = sorted(folder.glob(f"torch-*-{tag}-{tag}*.whl"))
@@ -26,15 +29,15 @@ def torch_wheel(version: str, kind: str, python: str) -> Path:
     folder.mkdir(parents=True)
     if kind == "fork-like":
         return fork_like.repack(torch_wheel(version, "public", python), folder, None)
-    return _download(version, folder, tag)
+    return _download_torch_wheel(version, folder, tag)
 
 
-def _download(version: str, folder: Path, tag: str) -> Path:
+def _download_torch_wheel(version: str, folder: Path, tag: str) -> Path:
     number = tag.removeprefix("cp")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     command += ["--python-version", f"{number[0]}.{number[1:]}", "-d", str(folder), f"torch=={version}"]
     # Try the wheel folder in pip's configuration first, then PyTorch's CPU index if it responds.
-    for options in (["--no-index"], ["--index-url", build_spec.CPU_INDEX] if _answers() else None):
+    for options in (["--no-index"], ["--index-url", build_spec.CPU_INDEX] if _cpu_index_responds() else None):
         if options is None:
             continue
         if subprocess.run([*command, *options], capture_output=True).returncode == 0:
@@ -47,7 +50,7 @@ def _download(version: str, folder: Path, tag: str) -> Path:
     )
 
 
-def _answers() -> bool:
+def _cpu_index_responds() -> bool:
     try:
         with urllib.request.urlopen(f"{build_spec.CPU_INDEX}/torch/", timeout=5):
             return True

@@ -9,20 +9,20 @@ from pathlib import Path
 
 RULES = Path(__file__).parent
 _TESTS = "reference_backend/tests"
-#: Its processes must die of a memory fault, which a sanitizer reports and handles itself.
+#: A memory fault must terminate the processes of this test, but a sanitizer handles memory faults itself.
 _FAULTS = f"{_TESTS}/memory/test_arena.py::test_host_access_faults"
-#: It limits the address space of a process, and the sanitizer's runtime needs more.
-_LIMITS = f"{_TESTS}/runtime/test_queue.py::test_the_caller_gets_the_error_and_nothing_is_left"
-#: Its child waits forever for a lock of ThreadSanitizer's allocator that a parent thread held at the fork.
-#: The runtime of gcc 12 does not acquire these locks before a fork.
+#: This test limits the address space of a process, but the sanitizer's runtime needs more.
+_LIMITS = f"{_TESTS}/runtime/test_queue.py::test_call_raises_and_leaves_no_pending_work"
+#: The child process of this test waits forever for a lock of ThreadSanitizer's allocator that a parent thread
+#: held at the fork. The runtime of gcc 12 does not acquire these locks before a fork.
 _FORKS = f"{_TESTS}/engine/test_lifetimes.py::test_fork_while_workers_run"
-#: It measures the memory of a process, and AddressSanitizer retains freed memory for some time.
-_GROWTH = f"{_TESTS}/engine/test_lifetimes.py::test_reading_results_keeps_no_finished_work"
+#: This test measures the memory of a process, but AddressSanitizer retains freed memory for some time.
+_GROWTH = f"{_TESTS}/engine/test_lifetimes.py::test_reading_results_releases_finished_work"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A build of the core: the preloaded libraries, the sanitizers' options, and the tests that it omits."""
+    """A sanitizer build of the core: preloaded libraries, options of the sanitizers, and omitted tests."""
 
     libraries: tuple[str, ...]
     options: dict[str, tuple[str, ...]]
@@ -63,15 +63,15 @@ KINDS = {
 }
 
 
-def variables(kind: Kind, core: Path, reports: Path) -> dict[str, str]:
+def process_variables(kind: Kind, core: Path, reports: Path) -> dict[str, str]:
     """Return the environment variables of the test processes."""
     environment_variables = {
         "PYTHONPATH": os.pathsep.join([str(core), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # the entry point is not installed here
-        "LD_PRELOAD": " ".join(library(name) for name in kind.libraries),
+        "LD_PRELOAD": " ".join(compiler_library_path(name) for name in kind.libraries),
     }
     for variable, options in kind.options.items():
-        # Reports go to files, so a test that expects an exit code gets it.
+        # Reports are written to files, so that a test still gets the exit code that it expects.
         option_list = [*options, f"log_path={reports / 'report'}"]
         if variable in kind.rules:
             option_list.append(f"suppressions={RULES / kind.rules[variable]}")
@@ -79,18 +79,18 @@ def variables(kind: Kind, core: Path, reports: Path) -> dict[str, str]:
     return environment_variables
 
 
-def library(name: str) -> str:
-    """Return the path of a compiler library."""
+def compiler_library_path(name: str) -> str:
+    """Return the path of a library of the compiler. Raise FileNotFoundError if the library is missing."""
     compiler = os.environ.get("CXX", "g++")
     command = [compiler, f"-print-file-name={name}"]
     path = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     if not os.path.isabs(path):
-        raise FileNotFoundError(f"{compiler} does not have {name}: install gcc's sanitizer libraries")
+        raise FileNotFoundError(f"{compiler} does not have {name}. Install gcc's sanitizer libraries.")
     return path
 
 
 def start_command() -> tuple[str, ...]:
-    """Return the command that starts a program so that the sanitizer's address ranges are free.
+    """Return the command prefix that starts a program with the sanitizer's address ranges free.
 
     ThreadSanitizer of gcc before 14 does not support address layouts with more than 28 random bits.
     """

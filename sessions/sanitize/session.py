@@ -8,7 +8,7 @@ import shutil
 import nox
 
 from sessions.environments import ROOT, Environment, build_copy, install_torch
-from sessions.sanitize.builds import KINDS, start_command, variables
+from sessions.sanitize.builds import KINDS, process_variables, start_command
 from sessions.sanitize.reports import summaries
 
 FOLDER = ROOT / ".nox" / "sanitize"
@@ -22,11 +22,12 @@ TESTS = tuple(
 )
 
 
-def run(session: nox.Session, arguments: list[str]) -> None:
+def run_sanitizers(session: nox.Session, arguments: list[str]) -> None:
     """Run the tests on the sanitized cores.
 
-    Args: session: the nox session. arguments: kinds first (default: all), then arguments of pytest that
-    replace ``TESTS``.
+    Args:
+        session: the nox session.
+        arguments: keys of ``KINDS`` (default: all), and arguments of pytest that replace ``TESTS``.
     """
     kinds = [argument for argument in arguments if argument in KINDS]
     pytest_arguments = [argument for argument in arguments if argument not in KINDS]
@@ -58,7 +59,7 @@ def _passes_without_reports(
     try:
         environment.run(
             *("python", "-m", "pytest", "-q", *workers, *left_out, *(pytest_arguments or TESTS)),
-            env=variables(kind, core, reports),
+            env=process_variables(kind, core, reports),
             through=start_command(),
         )
     except nox.command.CommandFailed:
@@ -67,6 +68,6 @@ def _passes_without_reports(
     for text, count in report_counts.most_common():
         session.log(f"{count} × {text}")
     session.log(
-        f"{name}: {sum(report_counts.values())} reports, {len(report_counts)} different ones: {reports}"
+        f"{name}: {sum(report_counts.values())} reports, {len(report_counts)} of them distinct, in {reports}"
     )
     return passed and not report_counts

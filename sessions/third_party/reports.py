@@ -10,11 +10,11 @@ from xml.etree import ElementTree
 
 from sessions.third_party.programs import Client
 
-#: The end of the name of a report that ranks may write. pytest inserts the number of the rank's process.
+#: The end of a report name if ranks may write reports too. pytest replaces the variable by the rank's number.
 RANK = "-rank$LOCAL_RANK"
 
 
-#: The folders of an absolute path, but not of a URL.
+#: Matches the folders of an absolute path, but not of a URL.
 FOLDERS = re.compile(r"(?<![\w:/])/(?:[\w.+-]+/)+")
 
 
@@ -27,12 +27,13 @@ class ProgramTestResults:
     #: The versions of Python and torch.
     releases: str = ""
     passed: list[str] = dataclasses.field(default_factory=list)
-    #: Tests that the client expects to fail, and tests that it skips, by its reason.
+    #: Tests that the client expects to fail, and tests that the client skips, by the client's reason.
     expected: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     skipped: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     #: Failed tests by cause. The empty cause means an unexpected failure.
     failed: dict[str, list[str]] = dataclasses.field(default_factory=dict)
-    #: Tests that failed with other tests and passed in a separate process. They count as passed.
+    #: Tests that failed in one process with other tests, and passed in a separate process. They count as
+    #: passed.
     alone: list[str] = dataclasses.field(default_factory=list)
     note: str = ""
 
@@ -42,8 +43,8 @@ def read_reports(
 ) -> ProgramTestResults:
     """Return the results of one run, from the reports of pytest and of the retries in separate processes.
 
-    A report whose name ends in `RANK` may have further reports of ranks that a test started. A test passes if
-    it passes in all of them.
+    If the name of a report ends in `RANK`, ranks that a test started may have written further reports. Such a
+    test passes if it passes in all these reports.
     """
     alone = {test for report in retry_reports for test in _passed(report)}
     alone -= {
@@ -53,22 +54,24 @@ def read_reports(
     for report in reports:
         failed = dict(failure for rank in _rank_reports(report) for failure in _failures(rank))
         try:
-            _add(outcome, report, alone, failed)
+            _add_report(outcome, report, alone, failed)
         except FileNotFoundError:
-            outcome.failed.setdefault("", []).append(f"the test runner, which wrote no report {report.name}")
+            outcome.failed.setdefault("", []).append(
+                f"pytest itself: it did not write the report {report.name}"
+            )
         except ElementTree.ParseError:
-            outcome.failed.setdefault("", []).append(f"the test runner, whose report {report.name} is broken")
+            outcome.failed.setdefault("", []).append(f"pytest itself: its report {report.name} is damaged")
     if not outcome.passed and not outcome.failed:
-        outcome.failed[""] = ["the test runner, which passed no test"]
+        outcome.failed[""] = ["pytest itself: no test passed and no test failed"]
     return outcome
 
 
-def _name(case: ElementTree.Element) -> str:
+def _test_name(case: ElementTree.Element) -> str:
     # Some test names contain object addresses, which differ between runs.
     return re.sub(r" at 0x[0-9a-f]+", "", f"{case.get('classname', '')}.{case.get('name', '')}")
 
 
-def _cases(report: Path) -> list[ElementTree.Element]:
+def _test_cases(report: Path) -> list[ElementTree.Element]:
     """Return the tests of a report; an empty list if the file is missing or broken."""
     try:
         return list(ElementTree.parse(report).iter("testcase"))
@@ -87,24 +90,24 @@ def _rank_reports(report: Path) -> list[Path]:
 
 def _failures(report: Path) -> Iterator[tuple[str, str]]:
     """Yield the failed tests of a report with their failure texts."""
-    for case in _cases(report):
+    for case in _test_cases(report):
         for tag in ("failure", "error"):
             if (failure := case.find(tag)) is not None:
-                yield _name(case), f"{failure.get('message', '')} {failure.text or ''}"
+                yield _test_name(case), f"{failure.get('message', '')} {failure.text or ''}"
 
 
 def _passed(report: Path) -> Iterator[str]:
-    for case in _cases(report):
+    for case in _test_cases(report):
         if all(case.find(tag) is None for tag in ("failure", "error", "skipped")):
-            yield _name(case)
+            yield _test_name(case)
 
 
-def _add(
+def _add_report(
     outcome: ProgramTestResults, report: Path, alone: Set[str], failed_in_ranks: Mapping[str, str]
 ) -> None:
     client = outcome.client
     for case in ElementTree.parse(report).iter("testcase"):
-        test = _name(case)
+        test = _test_name(case)
         failure = next(
             (element for tag in ("failure", "error") if (element := case.find(tag)) is not None), None
         )
@@ -128,21 +131,21 @@ def _add(
         elif (skipped := case.find("skipped")) is None:
             outcome.passed.append(test)
         elif skipped.get("type") == "pytest.xfail":
-            outcome.expected.setdefault(_reason(skipped), []).append(test)
+            outcome.expected.setdefault(_quoted_reason(skipped), []).append(test)
         else:
-            outcome.skipped.setdefault(_reason(skipped), []).append(test)
+            outcome.skipped.setdefault(_quoted_reason(skipped), []).append(test)
 
 
-def _reason(skipped: ElementTree.Element) -> str:
-    """Return the first line of a client's reason, in quotes and with bare file names.
+def _quoted_reason(skipped: ElementTree.Element) -> str:
+    """Return the first line of a client's reason, in quotes and without folder names.
 
-    The quotes mark it as text that is not this project's.
+    The quotes mark the reason as a text of the client.
     """
     message = " ".join((skipped.get("message") or "").split("\n")[0].split()).replace("`", "'")
     return f'"{re.sub(FOLDERS, "", message)}"' if message else ""
 
 
-def _count(tests: Mapping[str, Sequence[str]]) -> int:
+def _count_tests(tests: Mapping[str, Sequence[str]]) -> int:
     return sum(map(len, tests.values()))
 
 
@@ -151,8 +154,8 @@ def counts_sentence(outcome: ProgramTestResults) -> str:
     if outcome.note:
         return outcome.note
     return (
-        f"{len(outcome.passed)} passed, {_count(outcome.expected)} fail as the client expects, "
-        f"{_count(outcome.failed)} failed, {_count(outcome.skipped)} not applicable"
+        f"{len(outcome.passed)} passed, {_count_tests(outcome.expected)} fail as the client expects, "
+        f"{_count_tests(outcome.failed)} failed, {_count_tests(outcome.skipped)} not applicable"
     )
 
 
@@ -161,17 +164,20 @@ def page_lines(outcomes: list[ProgramTestResults]) -> Iterator[str]:
     yield "# Third-party programs"
     yield ""
     yield (
-        "Third-party programs on the reference device, unchanged, in eager mode; `nox -s "
-        "third_party -- --page` writes this "
-        "page. The tests of lightning-habana and the scripts of accelerate are their own; those of the "
-        "others are this project's, which train with them and check what they compute. A client that no "
-        "package index has needs `--tree NAME=PATH`."
+        "Unchanged third-party programs run on the reference device in eager mode. `nox -s third_party -- "
+        "--page` writes this page. lightning-habana runs its own tests, and accelerate its own scripts. The "
+        "other programs run in tests of this project, which train with the program and check the results. "
+        "`--tree NAME=PATH` passes the source of a program that no package index has."
     )
     yield ""
     yield "| client | version | Python, torch | run | passed | fail as expected | failed | not applicable |"
     yield "|---|---|---|---|---|---|---|---|"
     for outcome in outcomes:
-        other_counts = (_count(outcome.expected), _count(outcome.failed), _count(outcome.skipped))
+        other_counts = (
+            _count_tests(outcome.expected),
+            _count_tests(outcome.failed),
+            _count_tests(outcome.skipped),
+        )
         counts = (outcome.note, "", "", "") if outcome.note else (len(outcome.passed), *other_counts)
         cells = (outcome.client.name, outcome.client.version, outcome.releases, outcome.run, *counts)
         yield f"| {' | '.join(map(str, cells))} |"
@@ -180,24 +186,24 @@ def page_lines(outcomes: list[ProgramTestResults]) -> Iterator[str]:
     for outcome in outcomes:
         if outcome.alone:
             yield ""
-            yield f"## {outcome.client.name}, {outcome.run}: passed in a process of its own"
+            yield f"## {outcome.client.name}, {outcome.run}: passed in a separate process"
             yield ""
-            yield "These tests failed after other tests in their process, and pass in a separate process."
+            yield "These tests failed in one process with other tests, and passed in a separate process."
             yield ""
             yield "```text"
             yield from sorted(outcome.alone)
             yield "```"
-        yield from _lines_by_reason(outcome, "what failed", outcome.failed, "**Not explained**")
+        yield from _lines_by_reason(outcome, "failed tests", outcome.failed, "**Not explained**")
         yield from _lines_by_reason(
-            outcome, "what the client expects to fail", outcome.expected, "no reason given"
+            outcome, "tests that the client expects to fail", outcome.expected, "no reason given"
         )
         yield from _lines_by_reason(
-            outcome, "not applicable, as the client says", outcome.skipped, "no reason given"
+            outcome, "tests that the client skips", outcome.skipped, "no reason given"
         )
 
 
 def _never_passed_lines(outcomes: Sequence[ProgramTestResults]) -> Iterator[str]:
-    """Yield the lines that list the client's own tests that no run has passed."""
+    """Yield the lines that list the client's own tests that passed in no run."""
     client = outcomes[0].client
     if not client.tests or any(outcome.note for outcome in outcomes):
         return
@@ -211,14 +217,13 @@ def _never_passed_lines(outcomes: Sequence[ProgramTestResults]) -> Iterator[str]
     reported_count = len(passed_tests) + len(never_passed)
     yield ""
     yield (
-        f"Of the {client.tests} tests of {client.name} {len(passed_tests)} pass, or fail as it "
-        "expects, in one of "
-        f"its runs{'. The others:' if never_passed else '.'}"
+        f"{len(passed_tests)} of the {client.tests} tests of {client.name} pass, or fail as {client.name} "
+        f"expects, in at least one run.{' The other tests:' if never_passed else ''}"
     )
     if never_passed:
         yield from ("", "```text", *never_passed, "```")
     if reported_count != client.tests:
-        yield from ("", f"**Its runs report {reported_count} tests.**")
+        yield from ("", f"**The runs of {client.name} report {reported_count} tests.**")
 
 
 def _lines_by_reason(

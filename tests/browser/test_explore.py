@@ -30,8 +30,8 @@ Open = Callable[[str], Any]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a site of three backends: one passes, one regressed in its third run, and one is new
-    and fails.
+    """Return the folder of a site with three backends. One passes, one regressed in its fourth run, and one
+    has a single run, which fails.
     """
     folder = tmp_path_factory.mktemp("site")
     runs: dict[tuple[str, str], list[dict[str, Any]]] = {
@@ -51,14 +51,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
+class SilentRequestHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *arguments: object) -> None:
         pass
 
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    handler = functools.partial(Quiet, directory=str(folder))
+    handler = functools.partial(SilentRequestHandler, directory=str(folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -67,12 +67,12 @@ def address(folder: Path) -> Iterator[str]:
 
 @pytest.fixture
 def show(browser: Any, address: str) -> Iterator[Open]:
-    """Return a function that opens a view. Afterwards assert no error, no external request, and no executed
-    script of a results file.
+    """Return a function that opens a view of the page. It asserts the title, which a script of a results file
+    would have changed. After the test, assert that the console is empty and no external request was made.
     """
     browser.get_log("performance")
 
-    def one(view: str) -> Any:
+    def open_view(view: str) -> Any:
         browser.get("about:blank")
         browser.get(f"{address}/explore.html{view}")
         WebDriverWait(browser, 20).until(
@@ -81,7 +81,7 @@ def show(browser: Any, address: str) -> Iterator[Open]:
         assert browser.title == "Explore the results"
         return browser
 
-    yield one
+    yield open_view
     assert browser.get_log("browser") == []
     requested = [
         entry["message"].partition('"url":"')[2].partition('"')[0]
@@ -90,15 +90,15 @@ def show(browser: Any, address: str) -> Iterator[Open]:
     ]
     assert requested and all(url.startswith((address, "about:")) for url in requested if url), requested
     browser.set_window_size(1200, 900)
-    chromium.dark(browser, False)
+    chromium.emulate_color_scheme(browser, False)
 
 
-def result_that_regressed(folder: Path) -> str:
+def regressed_result_id(folder: Path) -> str:
     feed = (folder / "feeds" / "hpu-reference.xml").read_text()
     return feed.partition("since run night-7: ")[2].partition("<")[0]
 
 
-def view(page: Any) -> str:
+def view_text(page: Any) -> str:
     text: str = page.find_element(By.ID, "view").text
     return text
 
@@ -115,11 +115,11 @@ VIEWS = {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", VIEWS)
-def test_it_is_accessible(show: Open, name: str, scheme: str) -> None:
+def test_each_view_is_accessible(show: Open, name: str, scheme: str) -> None:
     page = show(VIEWS[name])
-    chromium.dark(page, scheme == "dark")
-    chromium.screenshot(page, f"explore-{name}-{scheme}")
-    assert chromium.violations(page) == []
+    chromium.emulate_color_scheme(page, scheme == "dark")
+    chromium.save_screenshot_if_requested(page, f"explore-{name}-{scheme}")
+    assert chromium.accessibility_violations(page) == []
 
 
 def test_the_score_of_an_area_leads_to_its_results(browser: Any, address: str) -> None:
@@ -128,19 +128,21 @@ def test_the_score_of_an_area_leads_to_its_results(browser: Any, address: str) -
         row.find_element(By.TAG_NAME, "th").text: row.text
         for row in browser.find_elements(By.CSS_SELECTOR, "tbody tr")
     }
-    assert "0 of 1 0 %" in rows["add"], "one of three backends fails it"
+    assert "0 of 1 0 %" in rows["add"], "one of the three backends fails add"
     browser.find_element(By.LINK_TEXT, "add").click()
-    WebDriverWait(browser, 10).until(lambda page: view(page).startswith("4 results of 2 names match"))
+    WebDriverWait(browser, 10).until(lambda page: view_text(page).startswith("4 results of 2 names match"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["index.html", "interop.html", "backends/hpu-reference.html"])
 def test_the_other_pages_are_accessible(browser: Any, address: str, name: str, scheme: str) -> None:
     browser.get(f"{address}/{name}")
-    chromium.dark(browser, scheme == "dark")
-    chromium.screenshot(browser, f"site-{name.rpartition('/')[2].removesuffix('.html')}-{scheme}")
-    assert chromium.violations(browser) == []
-    chromium.dark(browser, False)
+    chromium.emulate_color_scheme(browser, scheme == "dark")
+    chromium.save_screenshot_if_requested(
+        browser, f"site-{name.rpartition('/')[2].removesuffix('.html')}-{scheme}"
+    )
+    assert chromium.accessibility_violations(browser) == []
+    chromium.emulate_color_scheme(browser, False)
 
 
 @pytest.mark.parametrize(
@@ -153,17 +155,17 @@ def test_the_other_pages_are_accessible(browser: Any, address: str, name: str, s
         ("operator", "explore.html#op=add"),
     ],
 )
-def test_it_looks_as_somebody_has_seen_it(
+def test_pages_match_their_reviewed_screenshots(
     browser: Any, address: str, name: str, fragment: str, tmp_path: Path
 ) -> None:
     browser.get("about:blank")
     browser.get(f"{address}/{fragment}")
     if "#" in fragment:
-        WebDriverWait(browser, 20).until(view)
-    screenshots.compare(browser, f"site-{name}", tmp_path)
+        WebDriverWait(browser, 20).until(view_text)
+    screenshots.assert_page_matches_screenshot(browser, f"site-{name}", tmp_path)
 
 
-def test_a_backend_has_the_trend_of_its_level(browser: Any, address: str) -> None:
+def test_the_page_of_a_backend_shows_the_trend_of_its_level(browser: Any, address: str) -> None:
     browser.get(f"{address}/backends/hpu-reference.html")
     labels = [
         element.get_attribute("aria-label") for element in browser.find_elements(By.CSS_SELECTOR, "svg.trend")
@@ -176,18 +178,18 @@ def test_a_backend_has_the_trend_of_its_level(browser: Any, address: str) -> Non
     assert any(text.startswith("Share of mutants that level full killed") for text in labels)
 
 
-def test_the_page_of_a_result_says_since_when_it_fails_and_what_it_says(show: Open, folder: Path) -> None:
-    page = show(f"#result={quote(result_that_regressed(folder), safe='')}")
+def test_the_page_of_a_result_shows_its_first_failing_run_and_its_message(show: Open, folder: Path) -> None:
+    page = show(f"#result={quote(regressed_result_id(folder), safe='')}")
     rows = [row.text for row in page.find_elements(By.CSS_SELECTOR, "#view tbody tr")]
     (failing_row,) = [row for row in rows if row.startswith("Reference HPU")]
     assert "fail 2026-01-08" in failing_row and "3 × pass" in failing_row and "2 × fail" in failing_row
-    assert "document.title" in failing_row, "the message is shown as text"
-    assert "fails on hpu-reference only" in view(page)
-    assert chromium.violations(page) == []
-    chromium.screenshot(page, "explore-result-light")
+    assert "document.title" in failing_row, "the script in the message is shown as text"
+    assert "fails on hpu-reference only" in view_text(page)
+    assert chromium.accessibility_violations(page) == []
+    chromium.save_screenshot_if_requested(page, "explore-result-light")
 
 
-def test_numerators_and_denominators_of_an_operator(show: Open) -> None:
+def test_the_page_of_an_operator_counts_passed_and_all_results(show: Open) -> None:
     page = show("#op=add")
     sums = page.find_element(By.CSS_SELECTOR, "#view tbody tr").text
     assert "1 of 1 pass" in sums and "0 of 1 pass" in sums
@@ -197,12 +199,12 @@ def test_numerators_and_denominators_of_an_operator(show: Open) -> None:
 
 def test_a_query_finds_results_of_all_backends(show: Open) -> None:
     page = show("#q=" + quote("verdict:fail backend:torch-npu"))
-    assert view(page).startswith("29 results of 29 names match")
+    assert view_text(page).startswith("29 results of 29 names match")
     field = page.find_element(By.ID, "query")
     assert field.get_attribute("value") == "verdict:fail backend:torch-npu"
     field.clear()
     field.send_keys("verdict:fail backend:hpu-reference message:title", Keys.ENTER)
-    WebDriverWait(page, 10).until(lambda driver: view(driver).startswith("1 results of 1 names match"))
+    WebDriverWait(page, 10).until(lambda driver: view_text(driver).startswith("1 results of 1 names match"))
 
 
 @pytest.mark.parametrize(
@@ -210,14 +212,14 @@ def test_a_query_finds_results_of_all_backends(show: Open) -> None:
 )
 def test_a_query_loads_the_data_that_it_needs(show: Open, query: str) -> None:
     page = show("#q=" + quote(query))
-    few = view(page)
+    few = view_text(page)
     page.execute_script("needed = everything")
     page.execute_script("draw()")
     WebDriverWait(page, 20).until(lambda driver: driver.execute_script("return shards.size") == 64)
-    assert view(page) == few and "0 results" not in few.splitlines()[0].split(" of ")[0].split()
+    assert view_text(page) == few and "0 results" not in few.splitlines()[0].split(" of ")[0].split()
 
 
-def test_a_mistake_is_pointed_at(show: Open) -> None:
+def test_a_mistake_in_a_query_is_reported(show: Open) -> None:
     page = show("#q=verdict%3Afial")
     assert page.find_element(By.ID, "mistake").text.startswith("the query has the unknown verdict 'fial'")
 
@@ -225,9 +227,9 @@ def test_a_mistake_is_pointed_at(show: Open) -> None:
 @pytest.mark.parametrize(
     "fragment", ["#op=nothing", "#property=nothing", "#result=nothing", "#result=a/b@c", "#diff=a..b"]
 )
-def test_an_address_of_nothing_says_so(show: Open, fragment: str) -> None:
+def test_an_address_without_results_shows_a_message(show: Open, fragment: str) -> None:
     page = show(fragment)
-    output = view(page) + page.find_element(By.ID, "mistake").text
+    output = view_text(page) + page.find_element(By.ID, "mistake").text
     assert "No backend has a result" in output or "there is no run" in output
 
 
@@ -242,18 +244,18 @@ def test_two_runs_are_compared_by_address(show: Open, folder: Path) -> None:
         ]
         choice.select_by_visible_text(option)
     page.find_element(By.ID, "compare").click()
-    WebDriverWait(page, 10).until(lambda driver: "1 results differ" in view(driver))
-    assert f"{result_that_regressed(folder)} pass fail" in view(page)
+    WebDriverWait(page, 10).until(lambda driver: "1 results differ" in view_text(driver))
+    assert f"{regressed_result_id(folder)} pass fail" in view_text(page)
     second_page = show("#" + page.current_url.partition("#")[2])
-    assert f"{result_that_regressed(folder)} pass fail" in view(second_page)
+    assert f"{regressed_result_id(folder)} pass fail" in view_text(second_page)
 
 
-def test_it_works_from_a_folder(browser: Any, folder: Path) -> None:
+def test_pages_work_from_a_folder_without_a_server(browser: Any, folder: Path) -> None:
     browser.get(f"{(folder / 'explore.html').as_uri()}#op=add")
-    WebDriverWait(browser, 10).until(lambda page: "1 of 1 pass" in view(page))
+    WebDriverWait(browser, 10).until(lambda page: "1 of 1 pass" in view_text(page))
 
 
-def test_on_a_narrow_screen_nothing_sticks_out(show: Open) -> None:
+def test_no_view_is_wider_than_a_narrow_screen(show: Open) -> None:
     for fragment in VIEWS.values():
         page = show(fragment)
         page.set_window_size(500, 800)

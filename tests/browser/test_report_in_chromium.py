@@ -1,5 +1,5 @@
-"""The report in a headless Chromium: a passing device, an early bring-up, a regression, and a million
-results.
+"""The report page in a headless Chromium, with the results of a passing device, of an early bring-up, of a
+regression, and with a million results.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TARGETS = ("green", "early", "regression")
 SCRIPT = 'import torch\n\nprint(torch.mul(1, 2))  # </script><b id="taken">\n'
 
 
-def failure(kind: str, message: str, verdict: str = "fail") -> dict[str, Any]:
+def failing_row(kind: str, message: str, verdict: str = "fail") -> dict[str, Any]:
     return {
         "verdict": verdict,
         "failure_count": 1,
@@ -39,29 +39,29 @@ def failure(kind: str, message: str, verdict: str = "fail") -> dict[str, Any]:
 
 
 def legs_of(target: str) -> tuple[list[Any], list[Any]]:
-    """Return the legs of a run, and the legs of the previous run."""
+    """Return the legs of a run of the artificial target (one of TARGETS), and the legs of its previous run."""
     with fixed_suite_digest():
         before = leg("bringup", "eager")
         base_leg = leg("bringup", "eager")
     names = [row["id"] for row in base_leg["results"]]
     if target == "early":
-        refused = failure("exception", "RuntimeError: kernel of aten::mul.Tensor is not there")
-        crash = failure("crash", "the process ended: Segmentation fault", "crash")
+        refused = failing_row("exception", "RuntimeError: kernel of aten::mul.Tensor is not there")
+        crash = failing_row("crash", "the process ended: Segmentation fault", "crash")
         rows = {name: refused for name in names if "/mul@" in name or "/div@" in name}
         rows |= {name: crash for name in names if "/cat@" in name}
-        rows |= {name: failure("value", "1 of 3 differ") for name in names if name.startswith("streams")}
+        rows |= {name: failing_row("value", "1 of 3 differ") for name in names if name.startswith("streams")}
         remaining_verdicts = [
             verdict.value for verdict in Verdict if verdict.value not in ("pass", "crash", "fail")
         ]
         free = [name for name in names if name not in rows]
         rows |= {
-            name: failure("value", "odd", verdict)
+            name: failing_row("value", "odd", verdict)
             for name, verdict in zip(free, remaining_verdicts, strict=False)
         }
         return [{**with_rows(base_leg, rows), "exit": 1}], []
     if target == "regression":
         rows = {
-            name: failure("value", "[3, 4] is 1.0 at [0], expected 2.0")
+            name: failing_row("value", "[3, 4] is 1.0 at [0], expected 2.0")
             for name in names
             if "/add@float" in name
         }
@@ -70,21 +70,23 @@ def legs_of(target: str) -> tuple[list[Any], list[Any]]:
     return [base_leg], [before]
 
 
-def script_of(leg: Leg, row: ResultRow) -> str | None:
-    """Return a snippet for one of the causes, as ``--snippets`` writes it."""
+def snippet_of_row(leg: Leg, row: ResultRow) -> str | None:
+    """Return the snippet of a row of mul or div, which have one cause, and None for other rows."""
     return SCRIPT if "/mul@" in row["id"] or "/div@" in row["id"] else None
 
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the address of a report for each target."""
+    """Return the address of the report page of each target."""
     folder = tmp_path_factory.mktemp("reports")
     addresses = {}
     for target in TARGETS:
         legs, before = legs_of(target)
         page = folder / f"{target}.html"
         results = document.results_document(legs)
-        html.write_page(page, results, html.LinkedFiles(script=script_of), common.opening_of(legs, before))
+        html.write_page(
+            page, results, html.LinkedFiles(script=snippet_of_row), common.opening_of(legs, before)
+        )
         addresses[target] = page.as_uri()
     return addresses
 
@@ -93,8 +95,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def open_page(browser: Any) -> Any:
     """Return a function that opens an address. Afterwards assert that the console is empty."""
 
-    def open_one(address: str) -> Any:
-        browser.get("about:blank")  # a change of the fragment alone loads nothing
+    def open_address(address: str) -> Any:
+        browser.get("about:blank")  # if only the fragment changes, the browser does not reload the page
         browser.get(address)
         WebDriverWait(browser, 30, 0.01).until(
             lambda page: (
@@ -104,16 +106,16 @@ def open_page(browser: Any) -> Any:
         )
         return browser
 
-    yield open_one
+    yield open_address
     assert browser.get_log("browser") == []
     browser.set_window_size(1200, 900)
-    chromium.dark(browser, False)
+    chromium.emulate_color_scheme(browser, False)
 
 
 Open = Callable[[str], Any]
 
 
-def texts(page: Any, selector: str) -> list[str]:
+def visible_texts(page: Any, selector: str) -> list[str]:
     return [
         element.text for element in page.find_elements(By.CSS_SELECTOR, selector) if element.is_displayed()
     ]
@@ -129,23 +131,25 @@ def enter_query(page: Any, query: str) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("target", TARGETS)
-def test_it_is_accessible(
+def test_each_view_is_accessible(
     open_page: Open, reports: dict[str, str], target: str, view: str, scheme: str
 ) -> None:
     page = open_page(f"{reports[target]}#view={view}")
-    chromium.dark(page, scheme == "dark")
-    chromium.screenshot(page, f"report-{target}-{view}-{scheme}")
-    assert chromium.violations(page) == []
+    chromium.emulate_color_scheme(page, scheme == "dark")
+    chromium.save_screenshot_if_requested(page, f"report-{target}-{view}-{scheme}")
+    assert chromium.accessibility_violations(page) == []
 
 
 @pytest.mark.parametrize("name", ["overview-light", "overview-dark", "matrix-light"])
 @pytest.mark.parametrize("target", TARGETS)
-def test_it_looks_as_somebody_has_seen_it(
+def test_views_match_their_reviewed_screenshots(
     open_page: Open, reports: dict[str, str], target: str, name: str, tmp_path: Path
 ) -> None:
     view, _, scheme = name.partition("-")
     page = open_page(f"{reports[target]}#view={view}")
-    screenshots.compare(page, f"report-{target}-{name}", tmp_path, dark=scheme == "dark")
+    screenshots.assert_page_matches_screenshot(
+        page, f"report-{target}-{name}", tmp_path, dark=scheme == "dark"
+    )
 
 
 def test_a_page_that_looks_different_is_detected(
@@ -154,15 +158,15 @@ def test_a_page_that_looks_different_is_detected(
     page = open_page(f"{reports['early']}#view=overview")
     page.execute_script("document.querySelector('main').style.marginLeft = '20rem'")
     with pytest.raises(AssertionError, match="report-early-overview-light differs"):
-        screenshots.compare(page, "report-early-overview-light", tmp_path)
+        screenshots.assert_page_matches_screenshot(page, "report-early-overview-light", tmp_path)
     assert (tmp_path / "report-early-overview-light.png").is_file()
     with pytest.raises(AssertionError, match="report-green-overview-light differs"):
-        screenshots.compare(
+        screenshots.assert_page_matches_screenshot(
             open_page(f"{reports['early']}#view=overview"), "report-green-overview-light", tmp_path
         )
 
 
-def test_the_script_of_a_cause_is_behind_a_click(open_page: Open, reports: dict[str, str]) -> None:
+def test_a_click_shows_the_snippet_of_a_cause(open_page: Open, reports: dict[str, str]) -> None:
     page = open_page(f"{reports['early']}#view=overview")
     (details,) = page.find_elements(By.CSS_SELECTOR, "details.script")
     assert not details.find_element(By.TAG_NAME, "pre").is_displayed()
@@ -170,48 +174,50 @@ def test_the_script_of_a_cause_is_behind_a_click(open_page: Open, reports: dict[
     assert details.find_element(By.TAG_NAME, "pre").text == SCRIPT.strip()
     assert details.find_element(By.CSS_SELECTOR, ".copy").get_attribute("data-copy") == SCRIPT
     assert page.find_elements(By.ID, "taken") == []
-    assert chromium.violations(page) == []
+    assert chromium.accessibility_violations(page) == []
 
 
 def test_the_details_of_a_result_are_accessible(open_page: Open, reports: dict[str, str]) -> None:
     page = open_page(f"{reports['early']}#view=matrix&q=verdict:fail")
     page.find_element(By.CSS_SELECTOR, "button.cell").click()
     assert page.find_element(By.ID, "detail").is_displayed()
-    assert chromium.violations(page) == []
+    assert chromium.accessibility_violations(page) == []
 
 
-def test_the_first_screen_answers_three_questions(open_page: Open, reports: dict[str, str]) -> None:
+def test_the_first_screen_shows_level_causes_and_changes(open_page: Open, reports: dict[str, str]) -> None:
     page = open_page(reports["regression"])
-    heads = texts(page, "#overview h2")
+    heads = visible_texts(page, "#overview h2")
     assert heads[:3] == ["Level", "Unexpected, by cause", "Since the last run"]
     last = page.find_element(By.XPATH, "//h2[.='Since the last run']")
-    assert last.rect["y"] < 900, "without scrolling"
+    assert last.rect["y"] < 900, "the section is visible without scrolling"
     overview = page.find_element(By.ID, "overview").text
     assert "worse" in overview and "missing for bringup" in overview and "holds bringup" in overview
 
 
-def test_a_query_in_the_address_comes_back(open_page: Open, reports: dict[str, str]) -> None:
+def test_a_query_in_the_address_is_restored(open_page: Open, reports: dict[str, str]) -> None:
     page = open_page(f"{reports['early']}#view=failures")
-    everything = texts(page, "#failures .item")
+    everything = visible_texts(page, "#failures .item")
     enter_query(page, "op:mul verdict:fail")
-    WebDriverWait(page, 10).until(lambda driver: 0 < len(texts(driver, "#failures .item")) < len(everything))
-    chosen = texts(page, "#failures .item")
+    WebDriverWait(page, 10).until(
+        lambda driver: 0 < len(visible_texts(driver, "#failures .item")) < len(everything)
+    )
+    chosen = visible_texts(page, "#failures .item")
     assert all("/mul@" in line for line in chosen)
     open_page(page.current_url)
     assert page.find_element(By.ID, "query").get_attribute("value") == "op:mul verdict:fail"
-    assert texts(page, "#failures .item") == chosen
+    assert visible_texts(page, "#failures .item") == chosen
 
 
-def test_a_mistake_in_a_query_is_pointed_at(open_page: Open, reports: dict[str, str]) -> None:
+def test_a_mistake_in_a_query_is_reported(open_page: Open, reports: dict[str, str]) -> None:
     page = open_page(reports["early"])
     enter_query(page, "verdict:fial")
     sentence = "the query has the unknown verdict 'fial' at character 9; did you mean 'fail'?"
-    WebDriverWait(page, 10).until(lambda driver: texts(driver, "#mistake") == [sentence])
+    WebDriverWait(page, 10).until(lambda driver: visible_texts(driver, "#mistake") == [sentence])
     enter_query(page, "verdict:fail")
-    WebDriverWait(page, 10).until(lambda driver: texts(driver, "#mistake") == [])
+    WebDriverWait(page, 10).until(lambda driver: visible_texts(driver, "#mistake") == [])
 
 
-def test_what_is_typed_is_completed(open_page: Open, reports: dict[str, str]) -> None:
+def test_a_typed_query_is_completed(open_page: Open, reports: dict[str, str]) -> None:
     page = open_page(reports["early"])
     page.find_element(By.ID, "query").send_keys("verdict:fail op:mu")
     options = [
@@ -224,7 +230,7 @@ def test_each_kind_of_subject_has_a_matrix_without_empty_columns(
     open_page: Open, reports: dict[str, str]
 ) -> None:
     page = open_page(f"{reports['early']}#view=matrix")
-    kinds = [text.partition(" ")[0] for text in texts(page, "#kinds button")]
+    kinds = [text.partition(" ")[0] for text in visible_texts(page, "#kinds button")]
     assert kinds[0] == "Operators" and "Behaviours" in kinds
     columns = len(page.find_elements(By.CSS_SELECTOR, "#grid thead th"))
     page.execute_script(
@@ -236,10 +242,10 @@ def test_each_kind_of_subject_has_a_matrix_without_empty_columns(
         )
         assert cells, f"column {number} is empty"
     page.find_element(By.CSS_SELECTOR, "#kinds button[data-kind=api]").click()
-    assert texts(page, "#tree summary b"), "areas"
+    assert visible_texts(page, "#tree summary b"), "the tree of behaviours lists no area"
     assert (
         page.find_elements(By.CSS_SELECTOR, "#tree .promises .kind")[0].get_attribute("textContent").strip()
-    ), "its sentence"
+    ), "a property of the tree has no requirement"
     pages = page.find_elements(By.CSS_SELECTOR, "#tree a")
     assert pages and all(
         link.get_attribute("href").startswith("https://docs.pytorch.org/docs/stable/") for link in pages
@@ -250,7 +256,7 @@ def test_each_kind_of_subject_has_a_matrix_without_empty_columns(
     )
 
 
-def test_with_the_keyboard_alone(open_page: Open, reports: dict[str, str]) -> None:
+def test_the_matrix_works_with_the_keyboard_alone(open_page: Open, reports: dict[str, str]) -> None:
     page = open_page(f"{reports['early']}#view=matrix&q=op:mul")
     for _ in range(40):
         page.switch_to.active_element.send_keys(Keys.TAB)
@@ -265,7 +271,7 @@ def test_with_the_keyboard_alone(open_page: Open, reports: dict[str, str]) -> No
     assert not page.find_element(By.ID, "detail").is_displayed()
 
 
-def test_on_a_narrow_screen_nothing_sticks_out(open_page: Open, reports: dict[str, str]) -> None:
+def test_no_view_is_wider_than_a_narrow_screen(open_page: Open, reports: dict[str, str]) -> None:
     for view in VIEWS:
         page = open_page(f"{reports['early']}#view={view}")
         page.set_window_size(500, 800)
@@ -288,7 +294,7 @@ def test_a_million_results_open_in_two_seconds(open_page: Open, tmp_path: Path) 
     for _ in range(3):
         begin = time.monotonic()
         report_page = open_page(page.as_uri())
-        assert texts(report_page, "#overview h2")
+        assert visible_texts(report_page, "#overview h2")
         seconds.append(time.monotonic() - begin)
     print(
         f"{count * len(full_leg['results']):,} results, {page.stat().st_size >> 20} MiB: {min(seconds):.1f} s"

@@ -16,8 +16,8 @@ from tests.support.sample_legs import leg
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the page's script")
 
 
-def show(folder: Path, *views: str) -> list[str]:
-    """Return the text, without tags, that views of a report with three legs show."""
+def texts_of_views(folder: Path, *views: str) -> list[str]:
+    """Return the text of each view of a report with three legs, without tags."""
     legs = [
         leg("eager", "pass", "fail"),
         leg("lazy", "fail", "fail", "pass", build="2.13.0+git1"),
@@ -49,8 +49,8 @@ def show(folder: Path, *views: str) -> list[str]:
     return texts
 
 
-def test_modes_are_columns_and_what_is_unexpected_stands_by_subject(tmp_path: Path) -> None:
-    (text,) = show(tmp_path, "overview")
+def test_the_overview_has_a_column_per_mode_and_lists_unexpected_results_by_subject(tmp_path: Path) -> None:
+    (text,) = texts_of_views(tmp_path, "overview")
     assert "Unexpected, by cause results of look first at command 2 fail s, 2 subjects p/s1@d " in text
     assert " 1 fail s1 p/s1@d value: &lt;i&gt;1 of 3&lt;/i&gt; differ copy " in text
     assert "Unexpected, by subject s1 2 fail " in text, "the subject with the most failures comes first"
@@ -59,13 +59,13 @@ def test_modes_are_columns_and_what_is_unexpected_stands_by_subject(tmp_path: Pa
     assert (
         " value: &lt;i&gt;1 of 3&lt;/i&gt; differ conformance repro p/s1@d --target cpu --mode lazy " in text
     )
-    assert " property eager 2.13.0+cpu lazy 2.13.0+git1 graph 2.13.0+cpu promise p 1 of 2 2 of 3 " in text
+    assert " property eager 2.13.0+cpu lazy 2.13.0+git1 graph 2.13.0+cpu requirement p 1 of 2 2 of 3 " in text
     assert " graph 2.13.0+cpu not run 0 0 " in text
     assert "2.13.0+cpu-graph: no &lt;b&gt;graphs&lt;/b&gt;" in text
 
 
-def test_a_cell_leads_to_its_result_and_a_mode_to_its_leg(tmp_path: Path) -> None:
-    detail, state = show(tmp_path, "result:1,p/s1@d", "leg:1")
+def test_views_of_a_result_and_of_a_leg(tmp_path: Path) -> None:
+    detail, state = texts_of_views(tmp_path, "result:1,p/s1@d", "leg:1")
     assert detail.startswith(" p / s1 close dtype verdict ")
     assert "--mode lazy copy" in detail
     assert state.startswith(" unexpected results · torch 2.13.0+git1 · 3 results ran · ")

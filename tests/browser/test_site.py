@@ -1,5 +1,5 @@
-"""The site in a headless Chromium: filters, links, keyboard, a narrow screen, no error, and no external
-request.
+"""The site in a headless Chromium: filters, links, keyboard, and a narrow screen. No page has an error in the
+console or makes an external request.
 
 The tests need Debian's ``chromium`` and ``chromium-driver``, and selenium. The session ``nox -s browser``
 fails if they are missing.
@@ -18,8 +18,15 @@ import pytest
 
 from conformance import cli
 from conformance.results import document
-from tests.browser.chromium import screenshot
-from tests.support.sample_site_runs import TODAY, failing_leg, night, refused_leg, site_leg, table
+from tests.browser.chromium import save_screenshot_if_requested
+from tests.support.sample_site_runs import (
+    TODAY,
+    failing_leg,
+    matrix_table,
+    provenance_of_night,
+    refused_leg,
+    site_leg,
+)
 
 pytest.importorskip("selenium", reason="selenium is not installed; run nox -s browser")
 
@@ -31,7 +38,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve a site with cells of every state on this machine, and record every request."""
+    """Serve a site with matrix cells of every state on this machine, and return its address."""
     folder = tmp_path_factory.mktemp("site")
     hostile = "</td><script>document.title = 'taken'</script>"
     ours = {"device": "hpu", "simulated": True}
@@ -59,18 +66,18 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         run_folder = folder / "results" / "cpu" / run
         run_folder.mkdir()
         document.write_results(run_folder / "results.json", document.results_document(legs))
-        (run_folder / "provenance.json").write_text(json.dumps(night(day)))
-        (run_folder / "matrix.json").write_text(json.dumps(table(*legs, missing=missing)))
+        (run_folder / "provenance.json").write_text(json.dumps(provenance_of_night(day)))
+        (run_folder / "matrix.json").write_text(json.dumps(matrix_table(*legs, missing=missing)))
     options = ["--today", TODAY, "--our-repository", "o/suite"]
     assert cli.main(["site", str(folder / "results"), "-o", str(folder / "out"), *options]) == 0
-    handler = functools.partial(Quiet, directory=str(folder / "out"))
+    handler = functools.partial(SilentRequestHandler, directory=str(folder / "out"))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
+class SilentRequestHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *arguments: object) -> None:
         pass
 
@@ -91,8 +98,8 @@ def page(browser: webdriver.Chrome, address: str) -> Iterator[webdriver.Chrome]:
     browser.set_window_size(1200, 900)
 
 
-def rows(browser: webdriver.Chrome) -> list[str]:
-    """Return backend and mode of the visible rows."""
+def visible_rows(browser: webdriver.Chrome) -> list[str]:
+    """Return the backend and the mode of each visible row of the matrix."""
     return [
         f"{row.get_attribute('data-backend')} {row.get_attribute('data-mode')}".strip()
         for row in browser.find_elements(By.CSS_SELECTOR, "#matrix tbody tr")
@@ -100,7 +107,7 @@ def rows(browser: webdriver.Chrome) -> list[str]:
     ]
 
 
-def test_every_state_is_there_and_looks_different(page):
+def test_every_cell_state_is_shown_and_looks_different(page):
     states = {
         cell.get_attribute("data-state"): cell.find_element(By.CLASS_NAME, "state")
         for cell in page.find_elements(By.CSS_SELECTOR, "td[data-state]")
@@ -114,31 +121,31 @@ def test_every_state_is_there_and_looks_different(page):
         for mark in states.values()
     }
     assert len(looks) == len(states)
-    screenshot(page, "matrix")
+    save_screenshot_if_requested(page, "matrix")
 
 
-def test_a_site_that_nobody_makes_any_more_says_so(page):
+def test_an_outdated_site_shows_a_note(page):
     # The page's own script adds the note, which takes a moment on a busy machine.
     note = WebDriverWait(page, 20).until(lambda driver: driver.find_element(By.CLASS_NAME, "outdated"))
     assert note.is_displayed() and f"on {TODAY}, and not since" in note.text
 
 
-def test_filters(page):
-    everything = rows(page)
+def test_filters_hide_rows(page):
+    everything = visible_rows(page)
     field = page.find_element(By.ID, "backend")
     field.send_keys("reference")
-    assert rows(page) and all("Reference HPU" in row for row in rows(page))
+    assert visible_rows(page) and all("Reference HPU" in row for row in visible_rows(page))
     Select(page.find_element(By.ID, "mode")).select_by_visible_text("graph")
-    assert [row.rpartition(" ")[2] for row in rows(page)] == ["graph"]
+    assert [row.rpartition(" ")[2] for row in visible_rows(page)] == ["graph"]
     field.send_keys("no such backend")
-    assert rows(page) == []
+    assert visible_rows(page) == []
     assert page.find_element(By.ID, "nothing").is_displayed()
     field.clear()
     field.send_keys(" ", Keys.BACKSPACE)
     Select(page.find_element(By.ID, "mode")).select_by_visible_text("all")
-    assert rows(page) == everything
+    assert visible_rows(page) == everything
     Select(page.find_element(By.ID, "state")).select_by_visible_text("fail")
-    assert rows(page) == ["Reference HPU (simulated) eager"]
+    assert visible_rows(page) == ["Reference HPU (simulated) eager"]
 
 
 def test_the_filter_of_builds_hides_columns(page):
@@ -150,7 +157,7 @@ def test_the_filter_of_builds_hides_columns(page):
     assert len(heads) == 1 and "fork-like" in heads[0].text
 
 
-def test_links_lead_to_what_they_name(page):
+def test_every_link_leads_to_an_existing_page_and_anchor(page):
     links = [
         link.get_attribute("href")
         for link in page.find_elements(By.CSS_SELECTOR, "main a, header a, footer a")
@@ -177,10 +184,10 @@ def test_the_page_of_a_backend(page):
     summary.click()
     assert "document.title" in page.find_element(By.CSS_SELECTOR, "details").text
     assert page.find_element(By.XPATH, "//h3[starts-with(., 'Regressed since')]").is_displayed()
-    screenshot(page, "backend")
+    save_screenshot_if_requested(page, "backend")
 
 
-def test_with_the_keyboard_alone(page):
+def test_the_site_works_with_the_keyboard_alone(page):
     body = page.find_element(By.TAG_NAME, "body")
     body.send_keys(Keys.TAB)
     assert page.switch_to.active_element.text == "Skip to the content"
@@ -194,7 +201,7 @@ def test_with_the_keyboard_alone(page):
     page.switch_to.active_element.send_keys(Keys.ENTER)
 
 
-def test_on_a_narrow_screen(page):
+def test_no_page_is_wider_than_a_narrow_screen(page):
     page.set_window_size(500, 800)
     for path in ("index.html", "backends/hpu-reference.html"):
         page.get(f"{page.current_url.partition('/index')[0].partition('/backends')[0]}/{path}")
@@ -202,14 +209,14 @@ def test_on_a_narrow_screen(page):
             "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
         )
         assert wide <= screen, (path, wide, screen)
-        screenshot(page, f"narrow-{path.rpartition('/')[2].removesuffix('.html')}")
+        save_screenshot_if_requested(page, f"narrow-{path.rpartition('/')[2].removesuffix('.html')}")
 
 
-def test_without_scripts_everything_is_shown(page):
+def test_without_scripts_all_rows_are_shown(page):
     page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         page.refresh()
         assert not page.find_element(By.CLASS_NAME, "filters").is_displayed()
-        assert len(rows(page)) > 8
+        assert len(visible_rows(page)) > 8
     finally:
         page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

@@ -1,4 +1,4 @@
-"""Backends of torch.compile with one fault each. Importing this module registers the backends."""
+"""Backends of torch.compile with one fault each. Import this module to register the backends."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import torch
 from torch._dynamo import register_backend
 
 
-def steeper(value: torch.Tensor) -> torch.Tensor:
-    """Return the same value with a derivative one hundredth larger."""
+def with_steeper_gradient(value: torch.Tensor) -> torch.Tensor:
+    """Return the value unchanged, with gradients that are one hundredth larger."""
     return value + 0.01 * (value - value.detach()) if value.requires_grad else value
 
 
 @register_backend
 def faulty_wrong_values(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Compute values one hundredth larger."""
+    """Compile a graph whose results are one hundredth larger."""
     return lambda *args: [out * 1.01 if out.is_floating_point() else out for out in module(*args)]
 
 
 @register_backend
 def faulty_takes_strides_as_dense(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Read each input as if it were contiguous and began at the start of its storage."""
+    """Compile a graph that reads each input as if it were contiguous with storage offset 0."""
 
     def dense(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.as_strided(tensor.shape, torch.empty(tensor.shape).stride(), 0)
@@ -32,13 +32,13 @@ def faulty_takes_strides_as_dense(module: Any, inputs: Any) -> Callable[..., Any
 
 @register_backend
 def faulty_steeper(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Compute gradients one hundredth larger."""
-    return lambda *args: [steeper(out) for out in module(*args)]
+    """Compile a graph whose gradients are one hundredth larger."""
+    return lambda *args: [with_steeper_gradient(out) for out in module(*args)]
 
 
 @register_backend
 def faulty_keeps_values(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Return the results of the first run."""
+    """Compile a graph that returns the results of its first run in every run."""
     outputs: list[Any] = []
 
     def run(*args: Any) -> Any:
@@ -50,7 +50,7 @@ def faulty_keeps_values(module: Any, inputs: Any) -> Callable[..., Any]:
 
 @register_backend
 def faulty_drops_a_write(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Omit the last write of a graph."""
+    """Compile a graph without its last write."""
     for node in reversed(module.graph.nodes):
         if node.op == "call_method" and node.target.endswith("_"):
             node.replace_all_uses_with(node.args[0])
@@ -63,13 +63,13 @@ def faulty_drops_a_write(module: Any, inputs: Any) -> Callable[..., Any]:
 
 @register_backend
 def faulty_writes_to_copies(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Write into copies of the inputs."""
+    """Compile a graph that writes into copies of its inputs."""
     return lambda *args: module(*[x.clone() if isinstance(x, torch.Tensor) else x for x in args])
 
 
 @register_backend
 def faulty_saves_the_state_that_it_writes(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Compute gradients from the contents of the inputs at the time of the backward pass."""
+    """Compile a graph whose backward pass reads the inputs then, after later writes, and not saved copies."""
 
     class Late(torch.autograd.Function):
         @staticmethod
@@ -92,5 +92,5 @@ def faulty_saves_the_state_that_it_writes(module: Any, inputs: Any) -> Callable[
 
 @register_backend
 def faulty_refuses(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Refuse to compile."""
+    """Raise an error instead of compiling."""
     raise NotImplementedError("no such graph")

@@ -1,4 +1,4 @@
-"""Fixture: ranks that import their faults. The rank pools end with the test."""
+"""The fixture ``faulty``: a test's rank processes import the faults, and the test's end kills them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tests.support import python_path
 
 @pytest.fixture()
 def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, pytest.MonkeyPatch]]:
-    """Return a folder for target files whose ranks import the faults. The rank pools end with the test."""
+    """Return a folder for target files, and a monkeypatch. Rank processes of the test can import ``tests``
+    and hence the faults. After the test, kill all rank pools.
+    """
     monkeypatch.setenv("PYTHONPATH", python_path())
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     yield tmp_path, monkeypatch

@@ -1,5 +1,5 @@
-"""Mutants of a process group in a rank pool of two ranks on the CPU: active in all ranks, without effect
-afterwards.
+"""Mutants of collectives in a rank pool of two ranks on the CPU. They act in all ranks, and have no effect
+after they are disabled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tools.mutation.mutant import Mutant
 
 @program
 def collectives(rank: Rank) -> dict[str, Any]:
-    """Run a few collectives, each with different numbers, and return their results."""
+    """Run a few collectives on different numbers. Return their results by name."""
     import torch.distributed as dist
 
     me = float(rank.rank)
@@ -77,7 +77,7 @@ def replies_of_ranks(pool: RankPool) -> list[dict[str, Any]]:
         ("allgather", "collective-error-missing", {"error": "none"}),
     ],
 )
-def test_a_fault_of_a_collective(
+def test_a_mutant_of_a_collective(
     collectives_and_pool: tuple[CollectiveInjector, RankPool], method: str, kind: str, wrong: dict[str, Any]
 ) -> None:
     injector, pool = collectives_and_pool
@@ -92,7 +92,7 @@ def test_a_fault_of_a_collective(
     assert injector.disable().triggered == 0
 
 
-def test_a_fault_on_one_rank(collectives_and_pool: tuple[CollectiveInjector, RankPool]) -> None:
+def test_a_mutant_on_one_rank(collectives_and_pool: tuple[CollectiveInjector, RankPool]) -> None:
     injector, pool = collectives_and_pool
     injector.enable(Mutant("c10d::allreduce", "collective-second-rank"))
     first, second = replies_of_ranks(pool)

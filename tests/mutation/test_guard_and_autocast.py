@@ -1,5 +1,5 @@
-"""Mutants of the device guard and of autocast: their effect while they are active, and no effect
-afterwards.
+"""Mutants of torch's device guard and of autocast have an effect while they are enabled, and no effect after
+they are disabled.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ pytestmark = pytest.mark.skipif(
     reason="needs CONFORMANCE_POWER_BUILD, a folder for the interposer",
 )
 
-# The device guard belongs to a device with streams, which torch looks up only once.
+# Mutants of the device guard need a device with streams. Torch looks up the guard only once, so the device is
+# imported before any test runs.
 core = pytest.importorskip("habana_frameworks.torch")._C
 
-#: Seconds of work on a stream.
+#: Seconds of work that `busy` queues on a stream.
 LONG = 0.2
 
 
@@ -45,14 +46,14 @@ def streams() -> Iterator[DeviceGuardInjector]:
     yield DeviceGuardInjector("hpu", extension)
 
 
-def names(injector: Injector) -> set[str]:
+def take_triggered_mutants(injector: Injector) -> set[str]:
     return {
         f"{fault.point} {fault.operator}"
         for fault in (injector.mutants[n] for n, _ in injector.take_observed().triggered)
     }
 
 
-def cast(weight: torch.Tensor, value: float = 2.0) -> torch.Tensor:
+def autocast_mm(weight: torch.Tensor, value: float = 2.0) -> torch.Tensor:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         return torch.mm(torch.full((2, 2), value), weight)
 
@@ -60,95 +61,95 @@ def cast(weight: torch.Tensor, value: float = 2.0) -> torch.Tensor:
 def test_autocast_without_a_cast(casts: AutocastInjector) -> None:
     weight = torch.ones(2, 2)
     casts.enable(Mutant("autocast::aten::mm", "cast-missing"))
-    assert cast(weight).dtype == torch.float32
+    assert autocast_mm(weight).dtype == torch.float32
     torch.mm(weight, weight)
     counts = casts.disable()
     assert (counts.triggered, counts.altered) == (1, 1)
-    assert cast(weight).dtype == torch.bfloat16
+    assert autocast_mm(weight).dtype == torch.bfloat16
 
 
 def test_autocast_to_the_other_dtype(casts: AutocastInjector) -> None:
     weight = torch.ones(2, 2, requires_grad=True)
     casts.enable(Mutant("autocast::aten::mm", "cast-to-other-dtype"))
-    result = cast(weight)
+    result = autocast_mm(weight)
     assert casts.disable().altered == 1
     assert result.dtype == torch.float16
     result.sum().backward()
     assert weight.grad is not None
-    assert cast(weight).dtype == torch.bfloat16
+    assert autocast_mm(weight).dtype == torch.bfloat16
 
 
-def test_autocast_of_a_weight_as_it_was(casts: AutocastInjector) -> None:
+def test_autocast_of_a_stale_weight(casts: AutocastInjector) -> None:
     weight = torch.ones(2, 2, requires_grad=True)
     casts.enable(Mutant("autocast::aten::mm", "cast-stale"))
-    first = cast(weight)
+    first = autocast_mm(weight)
     with torch.no_grad():
         weight.mul_(2)
-    assert torch.equal(cast(weight), first)
+    assert torch.equal(autocast_mm(weight), first)
     assert casts.disable().altered == 1
     assert torch.equal(weight.detach(), torch.full((2, 2), 2.0))
-    assert torch.equal(cast(weight), first * 2)
+    assert torch.equal(autocast_mm(weight), first * 2)
 
 
-def test_what_is_declared_for_float32_has_no_other_dtype_to_be_cast_to(casts: AutocastInjector) -> None:
+def test_an_operator_that_autocast_runs_in_float32_has_no_other_dtype_mutant(casts: AutocastInjector) -> None:
     kinds = {fault.operator for fault in casts.mutants if fault.point == "autocast::aten::mse_loss"}
     assert kinds == {"cast-missing", "cast-stale"}
 
 
-def test_learning_sees_what_autocast_could_do_wrong(casts: AutocastInjector) -> None:
+def test_a_coverage_run_records_triggered_autocast_mutants(casts: AutocastInjector) -> None:
     casts.take_observed()
     casts.observe(True)
-    cast(torch.ones(2, 2))
+    autocast_mm(torch.ones(2, 2))
     casts.observe(False)
-    assert names(casts) == {
+    assert take_triggered_mutants(casts) == {
         "autocast::aten::mm cast-missing",
         "autocast::aten::mm cast-to-other-dtype",
     }
-    cast(torch.ones(2, 2))
-    assert names(casts) == set()
+    autocast_mm(torch.ones(2, 2))
+    assert take_triggered_mutants(casts) == set()
 
 
-def busy() -> torch.Stream:
+def busy_stream() -> torch.Stream:
     stream = torch.Stream(device="hpu")
     with stream:
         core.enqueue_delay(LONG)
     return stream
 
 
-def recorded_and_asked() -> bool:
+def event_of_busy_stream_is_done() -> bool:
     event = torch.Event(device="hpu")
-    event.record(busy())
+    event.record(busy_stream())
     return event.query()
 
 
-def stream_asked() -> bool:
-    return busy().query()
+def busy_stream_is_idle() -> bool:
+    return busy_stream().query()
 
 
-def stream_waited_for() -> bool:
-    stream = busy()
+def stream_is_idle_after_wait() -> bool:
+    stream = busy_stream()
     stream.synchronize()
     return stream.query()
 
 
-def event_waited_for() -> bool:
-    stream, event = busy(), torch.Event(device="hpu")
+def event_is_done_after_wait() -> bool:
+    stream, event = busy_stream(), torch.Event(device="hpu")
     event.record(stream)
     event.synchronize()
     return event.query()
 
 
-def waits_in_vain() -> bool:
-    """Return whether a stream is idle although it waits for an event that was not recorded yet."""
+def waiting_stream_is_idle() -> bool:
+    """Return whether a stream is idle although it waits for an event of a busy stream."""
     event, stream = torch.Event(device="hpu"), torch.Stream(device="hpu")
-    event.record(busy())
+    event.record(busy_stream())
     stream.wait_event(event)
     done = torch.Event(device="hpu")
     done.record(stream)
     return done.query()
 
 
-def set_for_a_while() -> bool:
+def stream_context_sets_current_stream() -> bool:
     stream = torch.Stream(device="hpu")
     with stream:
         return torch.accelerator.current_stream() == stream
@@ -164,7 +165,7 @@ def left() -> bool:
 
 
 @pytest.mark.parametrize("method", ["__enter__", "__exit__"])
-def test_a_context_of_streams_that_sets_nothing(method: str) -> None:
+def test_a_stream_context_that_does_not_set_the_stream(method: str) -> None:
     injector = python_module.python_module_injector(target_file.load("hpu-reference").target("eager"))
     kind = "context-not-entered" if method == "__enter__" else "context-not-left"
     outer, stream = torch.accelerator.current_stream(), torch.Stream(device="hpu")
@@ -177,13 +178,13 @@ def test_a_context_of_streams_that_sets_nothing(method: str) -> None:
     assert (counts.triggered, counts.altered) == (1, 1)
 
 
-def are_two() -> bool:
+def new_streams_differ() -> bool:
     return torch.Stream(device="hpu") != torch.Stream(device="hpu")
 
 
-def elapsed() -> float:
+def sign_of_elapsed_time() -> float:
     begin, end = (torch.Event(device="hpu", enable_timing=True) for _ in range(2))
-    stream = busy()
+    stream = busy_stream()
     begin.record(stream)
     end.record(stream)
     with stream:
@@ -191,30 +192,31 @@ def elapsed() -> float:
     end.record(stream)
     stream.synchronize()
     milliseconds = begin.elapsed_time(end)
-    return math.copysign(10.0, milliseconds) if abs(milliseconds) > 5 else 0.0  # a busy machine takes longer
+    # About 10 ms pass between the events, or more on a busy machine.
+    return math.copysign(10.0, milliseconds) if abs(milliseconds) > 5 else 0.0
 
 
 @pytest.mark.parametrize(
     ("point", "kind", "ask", "right", "wrong"),
     [
-        ("record", "on-an-idle-stream", recorded_and_asked, False, True),
-        ("queryEvent", "ready-too-early", recorded_and_asked, False, True),
-        ("queryEvent", "query-waits", recorded_and_asked, False, True),
-        ("queryStream", "ready-too-early", stream_asked, False, True),
-        ("queryStream", "query-waits", stream_asked, False, True),
-        ("queryStream", "never-ready", stream_waited_for, True, False),
-        ("synchronizeStream", "wait-dropped", stream_waited_for, True, False),
-        ("synchronizeEvent", "wait-dropped", event_waited_for, True, False),
-        ("block", "wait-dropped", waits_in_vain, False, True),
-        ("block", "host-waits", waits_in_vain, False, True),
-        ("exchangeStream", "stream-not-set", set_for_a_while, True, False),
-        ("getStream", "default-returned", set_for_a_while, True, False),
-        ("getNewStream", "one-stream", are_two, True, False),
-        ("elapsedTime", "time-zero", elapsed, 10.0, 0.0),
-        ("elapsedTime", "time-negative", elapsed, 10.0, -10.0),
+        ("record", "on-an-idle-stream", event_of_busy_stream_is_done, False, True),
+        ("queryEvent", "ready-too-early", event_of_busy_stream_is_done, False, True),
+        ("queryEvent", "query-waits", event_of_busy_stream_is_done, False, True),
+        ("queryStream", "ready-too-early", busy_stream_is_idle, False, True),
+        ("queryStream", "query-waits", busy_stream_is_idle, False, True),
+        ("queryStream", "never-ready", stream_is_idle_after_wait, True, False),
+        ("synchronizeStream", "wait-dropped", stream_is_idle_after_wait, True, False),
+        ("synchronizeEvent", "wait-dropped", event_is_done_after_wait, True, False),
+        ("block", "wait-dropped", waiting_stream_is_idle, False, True),
+        ("block", "host-waits", waiting_stream_is_idle, False, True),
+        ("exchangeStream", "stream-not-set", stream_context_sets_current_stream, True, False),
+        ("getStream", "default-returned", stream_context_sets_current_stream, True, False),
+        ("getNewStream", "one-stream", new_streams_differ, True, False),
+        ("elapsedTime", "time-zero", sign_of_elapsed_time, 10.0, 0.0),
+        ("elapsedTime", "time-negative", sign_of_elapsed_time, 10.0, -10.0),
     ],
 )
-def test_a_fault_of_the_guard(
+def test_a_mutant_of_the_guard(
     streams: DeviceGuardInjector, point: str, kind: str, ask: Callable[[], Any], right: Any, wrong: Any
 ) -> None:
     streams.take_observed()
@@ -222,7 +224,7 @@ def test_a_fault_of_the_guard(
     assert ask() == right
     streams.observe(False)
     torch.accelerator.synchronize()
-    assert f"guard::{point} {kind}" in names(streams)
+    assert f"guard::{point} {kind}" in take_triggered_mutants(streams)
     streams.enable(Mutant(f"guard::{point}", kind))
     result = ask()
     assert streams.disable().altered > 0
@@ -230,14 +232,14 @@ def test_a_fault_of_the_guard(
     assert result == wrong
     assert ask() == right
     torch.accelerator.synchronize()
-    assert names(streams) == set()
+    assert take_triggered_mutants(streams) == set()
 
 
-def copied_at_once() -> float:
-    """Return the values that a copy to the host reads while the stream is busy."""
+def value_copied_from_busy_stream() -> float:
+    """Return the first element of a copy to the host that starts while the stream is busy."""
     x, host = torch.ones(4, device="hpu"), torch.zeros(4)
     torch.accelerator.synchronize()
-    with busy():
+    with busy_stream():
         host.copy_(x)
     return host[0].item()
 
@@ -245,15 +247,15 @@ def copied_at_once() -> float:
 def test_a_copy_that_does_not_wait_for_work_in_progress() -> None:
     extension = interposer.load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
     fault_index = 0
-    while True:  # mutation points of other tests come first
+    while True:  # find the first index that no mutation point of another test has
         try:
             extension.set_observed(fault_index, [])
         except IndexError:
             break
         fault_index += 1
     extension.install("HPU", ["aten::copy_"])
-    assert copied_at_once() == 1.0
+    assert value_copied_from_busy_stream() == 1.0
     extension.activate(fault_index, ("host-not-awaited", 0, 0, -1))
-    assert copied_at_once() == 0.0
+    assert value_copied_from_busy_stream() == 0.0
     assert extension.deactivate() == (1, 1)
-    assert copied_at_once() == 1.0
+    assert value_copied_from_busy_stream() == 1.0

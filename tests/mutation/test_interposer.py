@@ -47,24 +47,26 @@ F32 = torch.float32
 
 
 def ramp(*sizes: int, dtype: torch.dtype = F32) -> torch.Tensor:
-    """Return the numbers from 1 on."""
+    """Return a tensor of the given sizes with the values 1, 2, 3, …."""
     return torch.arange(1, torch.Size(sizes).numel() + 1, dtype=dtype).reshape(sizes)
 
 
-def with_first(value: float) -> torch.Tensor:
+def three_numbers_starting_with(value: float) -> torch.Tensor:
     return torch.tensor([value, 2.0, 3.0])
 
 
-def gapped(*sizes: int) -> torch.Tensor:
+def ramp_with_gaps(*sizes: int) -> torch.Tensor:
     return ramp(*sizes, 2)[..., 0]
 
 
 class InjectedFault(NamedTuple):
-    """A mutant, a call that triggers it, a call that does not, and the wrong result of the first call."""
+    """A mutant, a call that triggers the mutant, a call that does not, and a predicate that is true for the
+    mutated result of the triggering call.
+    """
 
     fault: Mutant
-    wakes: Callable[[], Any]
-    sleeps: Callable[[], Any]
+    triggering_call: Callable[[], Any]
+    other_call: Callable[[], Any]
     wrong: Callable[[Any], bool]
 
 
@@ -73,55 +75,55 @@ def add(self: Any, other: Any = 0.0) -> Any:
     return aten.add.Tensor(self, other)
 
 
-def fault(overload: str, kind: str, position: int = 0, value: int = 0) -> Mutant:
+def mutant_of(overload: str, kind: str, position: int = 0, value: int = 0) -> Mutant:
     return Mutant(f"aten::{overload}", kind, position, value)
 
 
-def differs_from(index: int, size: int) -> Callable[[torch.Tensor], bool]:
-    """Return whether exactly the elements from an index on differ from the ramp."""
+def differs_from_ramp_after(index: int, size: int) -> Callable[[torch.Tensor], bool]:
+    """Return a predicate that is true if exactly the elements from ``index`` on differ from ``ramp(size)``."""
     return lambda result: (
         (result.flatten() != ramp(size)).nonzero().flatten().tolist() == list(range(index, size))
     )
 
 
-def added_in_place(self: torch.Tensor) -> torch.Tensor:
+def one_added_in_place(self: torch.Tensor) -> torch.Tensor:
     aten.add_.Tensor(self, torch.ones(()))
     return self
 
 
-def memory_after(base: torch.Tensor) -> torch.Tensor:
-    added_in_place(base[..., 0])
+def base_after_in_place_add(base: torch.Tensor) -> torch.Tensor:
+    one_added_in_place(base[..., 0])
     return base
 
 
-def summed_out(out: torch.Tensor) -> torch.Tensor:
+def sum_into(out: torch.Tensor) -> torch.Tensor:
     return aten.add.out(ramp(3), ramp(3), out=out)
 
 
-def of_backward(mask: list[bool]) -> torch.Tensor:
+def layer_norm_input_gradient(mask: list[bool]) -> torch.Tensor:
     x, ones = ramp(2, 3), torch.ones(2, 1)
     weight = torch.ones(3)
     return aten.native_layer_norm_backward(ramp(2, 3), x, [3], ones, ones, weight, weight, mask)[0]
 
 
-def after_call(argument: torch.Tensor) -> torch.Tensor:
+def argument_after_abs(argument: torch.Tensor) -> torch.Tensor:
     aten.abs(argument)
     return argument
 
 
-def shares(left: torch.Tensor, right: torch.Tensor) -> bool:
+def share_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
     return left.untyped_storage().data_ptr() == right.untyped_storage().data_ptr()
 
 
-def view_of(base: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def base_and_view(base: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return base, aten.as_strided(base, [2], [1])
 
 
-def same_as(value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def value_and_abs(value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return value, aten.abs(value)
 
 
-def is_changed(right: torch.Tensor) -> Callable[[torch.Tensor], bool]:
+def is_not_equal_to(right: torch.Tensor) -> Callable[[torch.Tensor], bool]:
     return lambda result: not torch.equal(result, right)
 
 
@@ -129,223 +131,229 @@ FIVE_3 = 2**53 + 1
 
 INJECTED_FAULTS = [
     InjectedFault(
-        fault("add.Tensor", "last-element"), lambda: add(ramp(5)), lambda: add(ramp(1)), differs_from(4, 5)
+        mutant_of("add.Tensor", "last-element"),
+        lambda: add(ramp(5)),
+        lambda: add(ramp(1)),
+        differs_from_ramp_after(4, 5),
     ),
     InjectedFault(
-        fault("add.Tensor", "tail-of-16"), lambda: add(ramp(37)), lambda: add(ramp(32)), differs_from(32, 37)
+        mutant_of("add.Tensor", "tail-of-16"),
+        lambda: add(ramp(37)),
+        lambda: add(ramp(32)),
+        differs_from_ramp_after(32, 37),
     ),
     InjectedFault(
-        fault("add.Tensor", "above-size", 0, 256),
+        mutant_of("add.Tensor", "above-size", 0, 256),
         lambda: add(ramp(300)),
         lambda: add(ramp(256)),
-        differs_from(256, 300),
+        differs_from_ramp_after(256, 300),
     ),
     InjectedFault(
-        fault("add.Tensor", "scalar-only"),
+        mutant_of("add.Tensor", "scalar-only"),
         lambda: add(torch.ones(())),
         lambda: add(ramp(1)),
-        is_changed(torch.ones(())),
+        is_not_equal_to(torch.ones(())),
     ),
     InjectedFault(
-        fault("add.Tensor", "rank", 0, 4),
+        mutant_of("add.Tensor", "rank", 0, 4),
         lambda: add(ramp(1, 2, 1, 2)),
         lambda: add(ramp(1, 2, 2)),
-        differs_from(0, 4),
+        differs_from_ramp_after(0, 4),
     ),
     InjectedFault(
-        fault("add.Tensor", "nan-lost"),
-        lambda: add(with_first(float("nan"))),
+        mutant_of("add.Tensor", "nan-lost"),
+        lambda: add(three_numbers_starting_with(float("nan"))),
         lambda: add(ramp(3)),
         lambda result: result[0] == 0,
     ),
     InjectedFault(
-        fault("add.Tensor", "infinity-lost"),
-        lambda: add(with_first(float("-inf"))),
+        mutant_of("add.Tensor", "infinity-lost"),
+        lambda: add(three_numbers_starting_with(float("-inf"))),
         lambda: add(ramp(3)),
         lambda result: result[0] == torch.finfo(F32).min,
     ),
     InjectedFault(
-        fault("neg", "signed-zero-lost"),
-        lambda: aten.neg(with_first(0.0)),
+        mutant_of("neg", "signed-zero-lost"),
+        lambda: aten.neg(three_numbers_starting_with(0.0)),
         lambda: aten.neg(ramp(3)),
         lambda result: not torch.signbit(result[0]),
     ),
     InjectedFault(
-        fault("add.Tensor", "subnormal-flushed"),
-        lambda: add(with_first(1e-40)),
+        mutant_of("add.Tensor", "subnormal-flushed"),
+        lambda: add(three_numbers_starting_with(1e-40)),
         lambda: add(ramp(3)),
         lambda result: result[0] == 0 and result[1] == 2,
     ),
     InjectedFault(
-        fault("add.Tensor", "low-precision"),
-        lambda: add(with_first(1.001)),
+        mutant_of("add.Tensor", "low-precision"),
+        lambda: add(three_numbers_starting_with(1.001)),
         lambda: add(ramp(3)),
         lambda result: result[0] == 1,
     ),
     InjectedFault(
-        fault("gt.Tensor", "bool-byte"),
+        mutant_of("gt.Tensor", "bool-byte"),
         lambda: aten.gt.Tensor(ramp(2), torch.ones(())),
         lambda: aten.gt.Tensor(ramp(2), torch.tensor(5.0)),
         lambda result: result.view(torch.uint8).tolist() == [0, 2],
     ),
     InjectedFault(
-        fault("add.Tensor", "result-dtype"),
+        mutant_of("add.Tensor", "result-dtype"),
         lambda: add(ramp(2)),
         lambda: add(ramp(0)),
         lambda result: result.dtype == torch.float64,
     ),
     InjectedFault(
-        fault("add.Tensor", "result-strides"),
+        mutant_of("add.Tensor", "result-strides"),
         lambda: add(ramp(2, 3)),
         lambda: add(ramp(3)),
         lambda result: result.stride() == (1, 2) and torch.equal(result, ramp(2, 3)),
     ),
     InjectedFault(
-        fault("as_strided", "aliasing-lost"),
-        lambda: view_of(ramp(4)),
-        lambda: view_of(ramp(4))[:1],
-        lambda pair: not shares(*pair),
+        mutant_of("as_strided", "aliasing-lost"),
+        lambda: base_and_view(ramp(4)),
+        lambda: base_and_view(ramp(4))[:1],
+        lambda pair: not share_memory(*pair),
     ),
     InjectedFault(
-        fault("abs", "aliasing-gained"),
-        lambda: same_as(ramp(3)),
-        lambda: same_as(-ramp(3)),
-        lambda pair: shares(*pair),
+        mutant_of("abs", "aliasing-gained"),
+        lambda: value_and_abs(ramp(3)),
+        lambda: value_and_abs(-ramp(3)),
+        lambda pair: share_memory(*pair),
     ),
     InjectedFault(
-        fault("abs", "input-corrupted"),
-        lambda: after_call(ramp(3)),
-        lambda: after_call(ramp(0)),
-        differs_from(2, 3),
+        mutant_of("abs", "input-corrupted"),
+        lambda: argument_after_abs(ramp(3)),
+        lambda: argument_after_abs(ramp(0)),
+        differs_from_ramp_after(2, 3),
     ),
     InjectedFault(
-        fault("add_.Tensor", "write-lost"),
-        lambda: added_in_place(ramp(3)),
-        lambda: added_in_place(ramp(0)),
+        mutant_of("add_.Tensor", "write-lost"),
+        lambda: one_added_in_place(ramp(3)),
+        lambda: one_added_in_place(ramp(0)),
         lambda result: torch.equal(result, ramp(3)),
     ),
     InjectedFault(
-        fault("add_.Tensor", "write-partial"),
-        lambda: added_in_place(ramp(4)),
-        lambda: added_in_place(ramp(1)),
+        mutant_of("add_.Tensor", "write-partial"),
+        lambda: one_added_in_place(ramp(4)),
+        lambda: one_added_in_place(ramp(1)),
         lambda result: result.tolist() == [2, 3, 3, 4],
     ),
     InjectedFault(
-        fault("add_.Tensor", "write-astray"),
-        lambda: memory_after(ramp(3, 2)),
-        lambda: added_in_place(ramp(3)),
+        mutant_of("add_.Tensor", "write-astray"),
+        lambda: base_after_in_place_add(ramp(3, 2)),
+        lambda: one_added_in_place(ramp(3)),
         lambda base: not torch.equal(base[..., 1], ramp(3, 2)[..., 1]),
     ),
     InjectedFault(
-        fault("add.out", "out-not-resized", 3),
-        lambda: summed_out(torch.empty(0)),
-        lambda: summed_out(torch.empty(3)),
+        mutant_of("add.out", "out-not-resized", 3),
+        lambda: sum_into(torch.empty(0)),
+        lambda: sum_into(torch.empty(3)),
         lambda result: result.numel() == 0,
     ),
     InjectedFault(
-        fault("add.Tensor", "stale-result"),
+        mutant_of("add.Tensor", "stale-result"),
         lambda: (add(ramp(3)), add(-ramp(3)))[1],
         lambda: add(ramp(3)),
         lambda result: torch.equal(result, ramp(3)),
     ),
     InjectedFault(
-        fault("add.Tensor", "flaky", 0, 7),
+        mutant_of("add.Tensor", "flaky", 0, 7),
         lambda: [add(ramp(3)) for _ in range(7)][6],
         lambda: [add(ramp(3)) for _ in range(6)][5],
-        differs_from(2, 3),
+        differs_from_ramp_after(2, 3),
     ),
     InjectedFault(
-        fault("cat", "empty-input"),
+        mutant_of("cat", "empty-input"),
         lambda: aten.cat([ramp(0), ramp(2)]),
         lambda: aten.cat([ramp(2)]),
-        differs_from(0, 2),
+        differs_from_ramp_after(0, 2),
     ),
     InjectedFault(
-        fault("native_layer_norm_backward", "gradient-of-one-input", 0, 7),
-        lambda: of_backward([True, False, False]),
-        lambda: of_backward([True, True, True]),
+        mutant_of("native_layer_norm_backward", "gradient-of-one-input", 0, 7),
+        lambda: layer_norm_input_gradient([True, False, False]),
+        lambda: layer_norm_input_gradient([True, True, True]),
         lambda result: bool((result == 0).all()),
     ),
     InjectedFault(
-        fault("abs", "strides-ignored"),
+        mutant_of("abs", "strides-ignored"),
         lambda: aten.abs(ramp(2, 3).t()),
         lambda: aten.abs(ramp(2, 3)),
-        differs_from(6, 6),
+        differs_from_ramp_after(6, 6),
     ),
     InjectedFault(
-        fault("abs", "expanded-ignored"),
+        mutant_of("abs", "expanded-ignored"),
         lambda: aten.abs(ramp(2, 1).expand(2, 3)),
         lambda: aten.abs(ramp(2, 3)),
         lambda result: result.flatten().tolist() == [1, 2, 0, 0, 0, 0],
     ),
     InjectedFault(
-        fault("threshold_backward", "grad-strided"),
+        mutant_of("threshold_backward", "grad-strided"),
         lambda: aten.threshold_backward(ramp(2, 3).t(), ramp(3, 2), 0),
         lambda: aten.threshold_backward(ramp(3, 2), ramp(3, 2), 0),
-        differs_from(6, 6),
+        differs_from_ramp_after(6, 6),
     ),
     InjectedFault(
-        fault("abs", "offset-ignored"),
+        mutant_of("abs", "offset-ignored"),
         lambda: aten.abs(ramp(4)[1:]),
         lambda: aten.abs(ramp(3)),
-        differs_from(3, 3),
+        differs_from_ramp_after(3, 3),
     ),
     InjectedFault(
-        fault("abs", "offset-and-strides-ignored"),
+        mutant_of("abs", "offset-and-strides-ignored"),
         lambda: aten.abs(ramp(6)[1::2]),
         lambda: aten.abs(ramp(6)[1:]),
         lambda result: result.tolist() == [1, 3, 5],
     ),
     InjectedFault(
-        fault("abs", "offset-in-channels-last-ignored"),
+        mutant_of("abs", "offset-in-channels-last-ignored"),
         lambda: aten.abs(ramp(2, 2, 2, 2).to(memory_format=torch.channels_last)[1:]),
         lambda: aten.abs(ramp(2, 2, 2, 2)[1:]),
         lambda result: result.flatten()[0] == 1,
     ),
     InjectedFault(
-        fault("abs", "offset-in-other-rank-ignored"),
+        mutant_of("abs", "offset-in-other-rank-ignored"),
         lambda: aten.abs(ramp(4)[1:].unsqueeze(0)),
         lambda: aten.abs(ramp(4)[1:]),
-        differs_from(3, 3),
+        differs_from_ramp_after(3, 3),
     ),
     InjectedFault(
-        fault("add.Tensor", "int-53-bits"),
+        mutant_of("add.Tensor", "int-53-bits"),
         lambda: add(torch.tensor([FIVE_3]), 0),
         lambda: add(torch.tensor([2**53]), 0),
         lambda result: result.item() == 2**53,
     ),
     InjectedFault(
-        fault("sum.dim_IntList", "long-sum", 0, 1024),
+        mutant_of("sum.dim_IntList", "long-sum", 0, 1024),
         lambda: aten.sum.dim_IntList(torch.ones(2, 1025), [1]),
         lambda: aten.sum.dim_IntList(torch.ones(2, 1024), [1]),
         lambda result: result.tolist() == [1024, 1024],
     ),
     InjectedFault(
-        fault("sub.Tensor", "swapped-arguments", 0, 1),
+        mutant_of("sub.Tensor", "swapped-arguments", 0, 1),
         lambda: aten.sub.Tensor(ramp(2), torch.zeros(2)),
         lambda: aten.sub.Tensor(ramp(2), ramp(2)),
         lambda result: result.tolist() == [-1, -2],
     ),
     InjectedFault(
-        fault("add.Tensor", "option-ignored", 2),
+        mutant_of("add.Tensor", "option-ignored", 2),
         lambda: aten.add.Tensor(ramp(2), ramp(2), alpha=3),
         lambda: aten.add.Tensor(ramp(2), ramp(2)),
         lambda result: result.tolist() == [2, 4],
     ),
     InjectedFault(
-        fault("add.Tensor", "number-stale", 2),
+        mutant_of("add.Tensor", "number-stale", 2),
         lambda: [aten.add.Tensor(ramp(2), ramp(2), alpha=alpha) for alpha in (3, 2)][1],
         lambda: [aten.add.Tensor(ramp(size), ramp(size), alpha=size) for size in (2, 3)][1],
         lambda result: result.tolist() == [4, 8],
     ),
     InjectedFault(
-        fault("add_.Tensor", "late"),
-        lambda: added_in_place(ramp(3)).tolist(),
+        mutant_of("add_.Tensor", "late"),
+        lambda: one_added_in_place(ramp(3)).tolist(),
         lambda: aten.abs(ramp(3)),
         lambda result: result == [1, 2, 3],
     ),
     InjectedFault(
-        fault("cumsum", "negative-dimension", 1),
+        mutant_of("cumsum", "negative-dimension", 1),
         lambda: aten.cumsum(ramp(2, 2), -1),
         lambda: aten.cumsum(ramp(2, 2), 1),
         lambda result: result.tolist() == [[1, 2], [4, 6]],
@@ -362,7 +370,7 @@ def injector() -> interposer.Interposer:
 
 @pytest.fixture
 def inject(injector: interposer.Interposer) -> Iterator[Callable[..., tuple[Any, int, int]]]:
-    def run(fault: Mutant, call: Callable[[], Any]) -> tuple[Any, int, int]:
+    def call_with_mutant(fault: Mutant, call: Callable[[], Any]) -> tuple[Any, int, int]:
         injected = interposer_description(operators.as_interposed(fault), scalar_types())
         injector.activate(PLACES.index(fault.point), injected)
         try:
@@ -371,15 +379,15 @@ def inject(injector: interposer.Interposer) -> Iterator[Callable[..., tuple[Any,
             calls, effects = injector.deactivate()
         return result, calls, effects
 
-    yield run
+    yield call_with_mutant
     injector.deactivate()
 
 
 @pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.operator)
 def test_a_mutant_acts_if_its_trigger_condition_is_met(inject: Any, injected: InjectedFault) -> None:
-    result, calls, effects = inject(injected.fault, injected.wakes)
+    result, calls, effects = inject(injected.fault, injected.triggering_call)
     assert calls and effects
-    right = injected.wakes()
+    right = injected.triggering_call()
     if injected.fault.operator not in (
         "strides-ignored",
         "grad-strided",
@@ -393,11 +401,13 @@ def test_a_mutant_acts_if_its_trigger_condition_is_met(inject: Any, injected: In
 
 
 @pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.operator)
-def test_a_mutant_has_no_effect_otherwise(inject: Any, injected: InjectedFault) -> None:
-    result, _, effects = inject(injected.fault, injected.sleeps)
+def test_a_mutant_has_no_effect_if_its_trigger_condition_is_not_met(
+    inject: Any, injected: InjectedFault
+) -> None:
+    result, _, effects = inject(injected.fault, injected.other_call)
     assert effects == 0 or injected.fault.operator in ("aliasing-lost", "stale-result", "input-corrupted")
     if isinstance(result, torch.Tensor):
-        assert torch.equal(result, injected.sleeps())
+        assert torch.equal(result, injected.other_call())
 
 
 @pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.operator)
@@ -405,7 +415,7 @@ def test_a_mutant_that_is_confined_to_another_dtype_has_no_effect(
     inject: Any, injected: InjectedFault
 ) -> None:
     confined = dataclasses.replace(injected.fault, dtype="complex128")
-    _, calls, effects = inject(confined, injected.wakes)
+    _, calls, effects = inject(confined, injected.triggering_call)
     assert (calls, effects) == (0, 0)
 
 
@@ -414,50 +424,50 @@ def test_an_error_is_swallowed_or_gets_another_type(inject: Any) -> None:
     with pytest.raises(IndexError):
         aten.index_select(ramp(3), 0, wrong)
     result, calls, effects = inject(
-        fault("index_select", "error-missing"), lambda: aten.index_select(ramp(3), 0, wrong)
+        mutant_of("index_select", "error-missing"), lambda: aten.index_select(ramp(3), 0, wrong)
     )
     assert isinstance(result, torch.Tensor) and (calls, effects) == (1, 1)
     with pytest.raises(RuntimeError) as caught:
-        inject(fault("index_select", "error-type"), lambda: aten.index_select(ramp(3), 0, wrong))
+        inject(mutant_of("index_select", "error-type"), lambda: aten.index_select(ramp(3), 0, wrong))
     assert not isinstance(caught.value, IndexError)
 
 
-def test_what_is_late_is_there_after_the_next_call(inject: Any) -> None:
+def test_a_late_result_is_written_after_the_next_call(inject: Any) -> None:
     def two_calls() -> tuple[list[float], list[float], list[float]]:
         result = add(ramp(3))
         before = result.tolist()
         second_result = aten.abs(result)
         return before, second_result.tolist(), result.tolist()
 
-    assert inject(fault("add.Tensor", "late"), two_calls)[0] == ([0, 0, 0], [0, 0, 0], [1, 2, 3])
+    assert inject(mutant_of("add.Tensor", "late"), two_calls)[0] == ([0, 0, 0], [0, 0, 0], [1, 2, 3])
 
     def written_after_the_fault() -> torch.Tensor:
         return add(ramp(3))
 
-    assert torch.equal(inject(fault("add.Tensor", "late"), written_after_the_fault)[0], ramp(3))
+    assert torch.equal(inject(mutant_of("add.Tensor", "late"), written_after_the_fault)[0], ramp(3))
 
     def of_another_size_by_then() -> torch.Tensor:
         result = add(ramp(3))
         result.resize_(5)
         return aten.abs(result)
 
-    assert inject(fault("add.Tensor", "late"), of_another_size_by_then)[0].shape == (5,)
+    assert inject(mutant_of("add.Tensor", "late"), of_another_size_by_then)[0].shape == (5,)
 
 
-def test_a_stale_number_is_of_calls_that_are_equal_otherwise(inject: Any) -> None:
-    stale = fault("add.Tensor", "number-stale", 2)
+def test_a_stale_number_comes_from_a_call_of_equal_dtypes(inject: Any) -> None:
+    stale = mutant_of("add.Tensor", "number-stale", 2)
 
     def of_other_dtypes() -> list[float]:
         aten.add.Tensor(ramp(2), ramp(2), alpha=3)
         return aten.add.Tensor(ramp(2, dtype=torch.float64), ramp(2), alpha=2).tolist()
 
     assert inject(stale, of_other_dtypes)[0] == [3, 6]
-    # The next mutant sees no effect of this one.
+    # The enabled mutant does not reuse numbers of the previous activation.
     assert inject(stale, lambda: aten.add.Tensor(ramp(2), ramp(2), alpha=5))[0].tolist() == [6, 12]
 
 
-def test_a_call_that_raises_anyway_is_no_effect(inject: Any) -> None:
-    ignored = fault("add.Tensor", "option-ignored", 2)
+def test_a_call_that_raises_without_the_mutant_is_not_altered(inject: Any) -> None:
+    ignored = mutant_of("add.Tensor", "option-ignored", 2)
 
     def sizes_do_not_fit() -> None:
         with pytest.raises(RuntimeError, match="must match"):
@@ -474,7 +484,7 @@ def test_a_call_that_raises_anyway_is_no_effect(inject: Any) -> None:
         with pytest.raises(RuntimeError, match="from=3 > to=1"):
             aten.uniform_(torch.empty(3), 3.0, 1.0)
 
-    assert inject(fault("uniform_", "option-ignored", 2), no_range)[1:] == (0, 0)
+    assert inject(mutant_of("uniform_", "option-ignored", 2), no_range)[1:] == (0, 0)
 
 
 def test_a_frozen_generator_draws_the_same_numbers_again(inject: Any) -> None:
@@ -482,7 +492,7 @@ def test_a_frozen_generator_draws_the_same_numbers_again(inject: Any) -> None:
         return torch.equal(aten.uniform_(torch.empty(8)), aten.uniform_(torch.empty(8)))
 
     assert not twice()
-    assert inject(fault("uniform_", "generator-frozen"), twice)[0]
+    assert inject(mutant_of("uniform_", "generator-frozen"), twice)[0]
 
 
 def test_an_overlapping_generator_draws_its_last_numbers_again(inject: Any) -> None:
@@ -490,7 +500,7 @@ def test_an_overlapping_generator_draws_its_last_numbers_again(inject: Any) -> N
         last, first = aten.uniform_(torch.empty(9)), aten.uniform_(torch.empty(9))
         return torch.equal(last[4:], first[:5])
 
-    assert inject(fault("uniform_", "generator-overlap"), repeats)[0]
+    assert inject(mutant_of("uniform_", "generator-overlap"), repeats)[0]
     assert not repeats()
 
     def after_a_seed() -> tuple[torch.Tensor, torch.Tensor]:
@@ -499,11 +509,11 @@ def test_an_overlapping_generator_draws_its_last_numbers_again(inject: Any) -> N
         torch.manual_seed(3)
         return first, aten.uniform_(torch.empty(9))
 
-    assert torch.equal(*inject(fault("uniform_", "generator-overlap"), after_a_seed)[0])
+    assert torch.equal(*inject(mutant_of("uniform_", "generator-overlap"), after_a_seed)[0])
 
 
 def test_a_leak_keeps_memory_until_the_fault_ends(inject: Any) -> None:
-    result, calls, effects = inject(fault("add.Tensor", "leak"), lambda: add(ramp(3)))
+    result, calls, effects = inject(mutant_of("add.Tensor", "leak"), lambda: add(ramp(3)))
     assert torch.equal(result, ramp(3)) and (calls, effects) == (1, 1)
 
 

@@ -1,8 +1,8 @@
-"""The reference device with one injected fault, which the variable FAULT names: a backend for tests of
-snippets.
+"""A backend for tests of snippets: the reference device with one injected fault. The environment variable
+FAULT names the fault.
 
-Every fault is on the device side of torch itself, so that both the suite and a snippet, which share nothing
-else, meet the fault. Without FAULT the device is correct.
+A fault changes torch itself or a kernel of the device, so that it affects both the suite and a snippet, which
+does not import the suite. If FAULT is empty, the device is correct.
 """
 
 from __future__ import annotations
@@ -23,78 +23,85 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 DEVICE = "hpu"
 FAULTS: dict[str, Callable[[], None]] = {}
-#: Python kernels that replace the device's kernels. The list keeps them alive.
+#: Python kernels that replace the device's kernels. A kernel is registered as long as this library exists.
 _library = torch.library.Library("aten", "IMPL")
 _named = os.environ.get("FAULT", "")
 fallbacks = 0
 
 
-def fault(plant: Callable[[], None]) -> Callable[[], None]:
-    FAULTS[plant.__name__] = plant
-    return plant
+def register_fault(inject: Callable[[], None]) -> Callable[[], None]:
+    FAULTS[inject.__name__] = inject
+    return inject
 
 
-def there(value: Any) -> bool:
+def is_on_device(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == DEVICE
 
 
-def kernel(name: str, change: Callable[..., Any]) -> None:
-    """Replace a kernel by ``change(call, *args)``. ``call`` runs the CPU's kernel on copies."""
+def replace_kernel(name: str, change: Callable[..., Any]) -> None:
+    """Replace a kernel of the device by ``change(call, *args)``. ``call`` runs the CPU's kernel on copies of
+    its arguments and returns the result on the device.
+    """
     packet, _, overload = name.partition(".")
     operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
 
-    def move(value: Any, device: str) -> Any:
+    def moved_to(value: Any, device: str) -> Any:
         if isinstance(value, torch.Tensor):
             return value.to(device)
         return (
-            type(value)(move(item, device) for item in value) if isinstance(value, (tuple, list)) else value
+            type(value)(moved_to(item, device) for item in value)
+            if isinstance(value, (tuple, list))
+            else value
         )
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call_cpu_kernel(*args: Any, **kwargs: Any) -> Any:
         with torch._C._AutoDispatchBelowAutograd():
             host = {
-                key: torch.device("cpu") if key == "device" else move(v, "cpu") for key, v in kwargs.items()
+                key: torch.device("cpu") if key == "device" else moved_to(v, "cpu")
+                for key, v in kwargs.items()
             }
-            return move(operator(*[move(argument, "cpu") for argument in args], **host), DEVICE)
+            return moved_to(operator(*[moved_to(argument, "cpu") for argument in args], **host), DEVICE)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _library.impl(name, lambda *args, **kwargs: change(call, *args, **kwargs), "HPU")
+        _library.impl(name, lambda *args, **kwargs: change(call_cpu_kernel, *args, **kwargs), "HPU")
 
 
-def wrong(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Make the result one hundredth too large."""
+def one_hundredth_too_large(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return the kernel's result, one hundredth too large."""
     return call(*args, **kwargs) * 1.01
 
 
-@fault
+@register_fault
 def values() -> None:
-    kernel("sin", wrong)
-    kernel("cos", wrong)
+    replace_kernel("sin", one_hundredth_too_large)
+    replace_kernel("cos", one_hundredth_too_large)
 
 
-@fault
+@register_fault
 def dtype() -> None:
-    kernel("add.Tensor", lambda call, *args, **kwargs: call(*args, **kwargs).double())
+    replace_kernel("add.Tensor", lambda call, *args, **kwargs: call(*args, **kwargs).double())
 
 
-@fault
+@register_fault
 def integers() -> None:
     def change(call: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if x.dtype == torch.int64:
             raise NotImplementedError('"add" not implemented for Long')
         return call(x, *args, **kwargs)
 
-    kernel("add.Tensor", change)
+    replace_kernel("add.Tensor", change)
 
 
-@fault
+@register_fault
 def empty() -> None:
-    kernel("sum", lambda call, x, **kwargs: call(x, **kwargs) if x.numel() else x)
-    kernel("sum.dim_IntList", lambda call, x, dim, keepdim=False, **kwargs: call(x, dim, False, **kwargs))
+    replace_kernel("sum", lambda call, x, **kwargs: call(x, **kwargs) if x.numel() else x)
+    replace_kernel(
+        "sum.dim_IntList", lambda call, x, dim, keepdim=False, **kwargs: call(x, dim, False, **kwargs)
+    )
 
 
-@fault
+@register_fault
 def error() -> None:
     def change(call: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -102,38 +109,38 @@ def error() -> None:
         except RuntimeError:
             raise KeyError("wrong") from None
 
-    kernel("gather", change)
+    replace_kernel("gather", change)
 
 
-@fault
+@register_fault
 def views() -> None:
-    kernel("transpose.int", lambda call, *args: call(*args))
+    replace_kernel("transpose.int", lambda call, *args: call(*args))
 
 
-@fault
+@register_fault
 def views_apart() -> None:
-    """Write changes of a view to a copy of the view."""
+    """Make in-place changes of a view write to a copy of the view."""
 
-    def apart(method: Callable[..., Any]) -> Callable[..., Any]:
+    def write_to_copies(method: Callable[..., Any]) -> Callable[..., Any]:
         def change(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            return method(self.clone() if there(self) and self._is_view() else self, *args, **kwargs)
+            return method(self.clone() if is_on_device(self) and self._is_view() else self, *args, **kwargs)
 
         return change
 
     for name in ("add_", "sub_", "mul_", "neg_", "abs_", "fill_", "clamp_", "masked_fill_", "scatter_"):
-        setattr(torch.Tensor, name, apart(getattr(torch.Tensor, name)))
+        setattr(torch.Tensor, name, write_to_copies(getattr(torch.Tensor, name)))
 
 
-@fault
+@register_fault
 def out() -> None:
     def change(call: Any, x: torch.Tensor, y: Any, *, alpha: Any = 1, out: torch.Tensor) -> torch.Tensor:
         value = torch.add(x.cpu(), y.cpu() if isinstance(y, torch.Tensor) else y, alpha=alpha)
         return out.copy_(value.to(DEVICE)) if out.shape == value.shape else out
 
-    kernel("add.out", change)
+    replace_kernel("add.out", change)
 
 
-@fault
+@register_fault
 def lenient_out() -> None:
     def change(call: Any, x: torch.Tensor, y: Any, *, alpha: Any = 1, out: torch.Tensor) -> torch.Tensor:
         return out.copy_(torch.add(x.cpu(), y.cpu() if isinstance(y, torch.Tensor) else y, alpha=alpha))
@@ -142,30 +149,30 @@ def lenient_out() -> None:
         with torch._C._AutoDispatchBelowAutograd():
             return torch.ops.aten.add.out(x, y, alpha=alpha, out=out)
 
-    kernel("add.out", change)
+    replace_kernel("add.out", change)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _library.impl("add.out", unrecorded, "AutogradHPU")
 
 
-@fault
+@register_fault
 def inplace() -> None:
     sin_ = torch.Tensor.sin_
 
     def change(self: torch.Tensor) -> torch.Tensor:
         result = sin_(self)
-        return result.view_as(result) if there(self) and type(self) is torch.Tensor else result
+        return result.view_as(result) if is_on_device(self) and type(self) is torch.Tensor else result
 
     torch.Tensor.sin_ = change
 
 
-@fault
+@register_fault
 def random() -> None:
-    kernel("uniform_", lambda call, x, *args, **kwargs: x.fill_(0.5))
-    kernel("randn_like", lambda call, x, **kwargs: torch.zeros_like(x))
+    replace_kernel("uniform_", lambda call, x, *args, **kwargs: x.fill_(0.5))
+    replace_kernel("randn_like", lambda call, x, **kwargs: torch.zeros_like(x))
 
 
-@fault
+@register_fault
 def counted() -> None:
     global fallbacks
 
@@ -174,14 +181,14 @@ def counted() -> None:
         fallbacks += 1
         return call(*args)
 
-    kernel("sin", change)
+    replace_kernel("sin", change)
 
 
 def count_fallbacks() -> int:
     return fallbacks
 
 
-@fault
+@register_fault
 def unsteady() -> None:
     calls = 0
 
@@ -190,49 +197,49 @@ def unsteady() -> None:
         calls += 1
         return call(*args) + calls
 
-    kernel("sin", change)
-    kernel("cos", change)
+    replace_kernel("sin", change)
+    replace_kernel("cos", change)
 
 
-@fault
+@register_fault
 def booleans() -> None:
     def change(call: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         return call(x.view(torch.uint8).to(torch.int64) if x.dtype == torch.bool else x, *args, **kwargs)
 
-    kernel("sum", change)
-    kernel("sum.dim_IntList", change)
+    replace_kernel("sum", change)
+    replace_kernel("sum.dim_IntList", change)
 
 
-@fault
+@register_fault
 def crash() -> None:
     def change(call: Any, x: torch.Tensor) -> torch.Tensor:
         if x.numel() > 30:
             os.kill(os.getpid(), signal.SIGSEGV)
         return call(x)
 
-    kernel("sin", change)
+    replace_kernel("sin", change)
 
 
 # Modules
 
 
-@fault
+@register_fault
 def outputs() -> None:
-    register_module_forward_hook(lambda module, args, output: output * 1.01 if there(output) else None)
+    register_module_forward_hook(lambda module, args, output: output * 1.01 if is_on_device(output) else None)
 
 
-@fault
+@register_fault
 def kept_gradients() -> None:
     clear = torch.nn.Module.zero_grad
 
     def zero_grad(self: Any, set_to_none: bool = True) -> None:
-        if not any(there(parameter) for parameter in self.parameters()):
+        if not any(is_on_device(parameter) for parameter in self.parameters()):
             clear(self, set_to_none)
 
     torch.nn.Module.zero_grad = zero_grad
 
 
-@fault
+@register_fault
 def moved() -> None:
     move = torch.nn.Module.to
 
@@ -240,41 +247,41 @@ def moved() -> None:
         moved_module = move(self, *args, **kwargs)
         with torch.no_grad():
             for parameter in moved_module.parameters():
-                if there(parameter):
+                if is_on_device(parameter):
                     parameter.add_(1)
         return moved_module
 
     torch.nn.Module.to = to
 
 
-@fault
+@register_fault
 def shared_copies() -> None:
     make = torch.nn.Parameter.__deepcopy__
-    torch.nn.Parameter.__deepcopy__ = lambda self, memo: self if there(self) else make(self, memo)
+    torch.nn.Parameter.__deepcopy__ = lambda self, memo: self if is_on_device(self) else make(self, memo)
 
 
-@fault
+@register_fault
 def starts() -> None:
     fill = torch.nn.init.ones_
-    torch.nn.init.ones_ = lambda x: x.data.fill_(2) if there(x) else fill(x)
+    torch.nn.init.ones_ = lambda x: x.data.fill_(2) if is_on_device(x) else fill(x)
 
 
-@fault
+@register_fault
 def dropout() -> None:
     half = torch.nn.functional.dropout
 
     def change(input: torch.Tensor, p: float = 0.5, *args: Any, **kwargs: Any) -> torch.Tensor:
-        return half(input, p / 2 if there(input) else p, *args, **kwargs)
+        return half(input, p / 2 if is_on_device(input) else p, *args, **kwargs)
 
     torch.nn.functional.dropout = change
 
 
-@fault
+@register_fault
 def lenient() -> None:
     run, start = torch.nn.RNNCell.forward, torch.optim.SGD.__init__
 
     def forward(self: Any, input: Any, hx: Any = None) -> Any:
-        return input if there(input) else run(self, input, hx)
+        return input if is_on_device(input) else run(self, input, hx)
 
     def init(self: Any, params: Any, *args: Any, **kwargs: Any) -> None:
         with contextlib.suppress(ValueError):
@@ -286,25 +293,25 @@ def lenient() -> None:
 # Optimizers
 
 
-@fault
+@register_fault
 def too_far() -> None:
     def push(optimizer: Any, args: Any, kwargs: Any) -> None:
         with torch.no_grad():
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
-                    if there(parameter):
+                    if is_on_device(parameter):
                         parameter.mul_(1.01)
 
     register_optimizer_step_post_hook(push)
 
 
-@fault
+@register_fault
 def foreach_too_far() -> None:
     def push(optimizer: Any, args: Any, kwargs: Any) -> None:
         with torch.no_grad():
             for group in optimizer.param_groups if optimizer.defaults.get("foreach") else ():
                 for parameter in group["params"]:
-                    if there(parameter):
+                    if is_on_device(parameter):
                         parameter.mul_(1.01)
 
     register_optimizer_step_post_hook(push)
@@ -313,22 +320,22 @@ def foreach_too_far() -> None:
 # The device's API
 
 
-@fault
+@register_fault
 def deaf() -> None:
-    """Give streams no work: all work stays on the previous current stream."""
+    """Ignore set_stream, so that all work runs on the stream that was current before."""
     torch.accelerator.set_stream = lambda stream: None
 
 
-@fault
+@register_fault
 def mute() -> None:
-    """Record events that order nothing, on a device without any other ordering."""
+    """Make events order nothing, and turn off the device's ordering of streams by memory."""
     os.environ["HPU_REFERENCE_STREAM_ORDER"] = "events"
     torch.Event = Event
 
 
 class Event(torch.Event):
-    """An event that records nothing, is always done, and measures no time. Streams accept it as an event of
-    torch.
+    """An event that records nothing, is always done, and measures -1 ms. It is a subclass of torch.Event, so
+    streams accept it.
     """
 
     def record(self, stream: Any = None) -> None:
@@ -346,9 +353,9 @@ class Event(torch.Event):
         return -1.0
 
 
-@fault
+@register_fault
 def blind() -> None:
-    """Return profiles and memory histories without the device."""
+    """Omit the device from profiles and memory histories."""
     original = torch.profiler.profile.__init__
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -360,14 +367,14 @@ def blind() -> None:
     torch.hpu.memory._snapshot = lambda *args, **kwargs: {"device_traces": [[]], "segments": []}
 
 
-@fault
+@register_fault
 def forgetful() -> None:
-    """Lose an element in copies to the device, and ignore record_stream."""
+    """Lose the last element in non-blocking copies to the device, and raise an error in record_stream."""
     copy_ = torch.Tensor.copy_
 
     def change(self: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
         result = copy_(self, source, non_blocking)
-        if non_blocking and there(self):
+        if non_blocking and is_on_device(self):
             self[..., -1:].fill_(0)
         return result
 
@@ -378,36 +385,42 @@ def forgetful() -> None:
     torch.Tensor.record_stream = record_stream
 
 
-@fault
+@register_fault
 def lost() -> None:
     """Skip in-place additions."""
     add_ = torch.Tensor.add_
-    torch.Tensor.add_ = lambda self, *args, **kwargs: self if there(self) else add_(self, *args, **kwargs)
+    torch.Tensor.add_ = lambda self, *args, **kwargs: (
+        self if is_on_device(self) else add_(self, *args, **kwargs)
+    )
 
 
-@fault
+@register_fault
 def one_stream() -> None:
     stream = torch.Stream(device=DEVICE)
     torch.accelerator.current_stream = lambda device=None: stream
 
 
-@fault
+@register_fault
 def hasty() -> None:
-    """Do not wait for the device."""
+    """Make torch.accelerator.synchronize return without waiting."""
     torch.accelerator.synchronize = lambda device=None: None
 
 
 # Graphs
 
 
-@fault
+@register_fault
 def compiled() -> None:
-    """Run compiled functions on copies of their inputs, with results one hundredth too large."""
+    """Run compiled functions on copies of their inputs, and make their results one hundredth too large. The
+    compile backend `broken` below implements the fault.
+    """
 
 
-@fault
+@register_fault
 def kept() -> None:
-    """Return the first results of compiled functions again."""
+    """Return the results of a compiled function's first call from every call. The compile backend `broken`
+    below implements the fault.
+    """
 
 
 @register_backend(name="broken")  # type: ignore[untyped-decorator]
@@ -418,7 +431,8 @@ def broken(module: Any, inputs: Any) -> Callable[..., Any]:
         if _named == "compiled":
             outputs = module(*[value.clone() if isinstance(value, torch.Tensor) else value for value in args])
             return [
-                value * 1.01 if there(value) and value.is_floating_point() else value for value in outputs
+                value * 1.01 if is_on_device(value) and value.is_floating_point() else value
+                for value in outputs
             ]
         first.append(module(*args))
         return [value.clone() for value in first[0]] if _named == "kept" else first.pop()
@@ -426,13 +440,13 @@ def broken(module: Any, inputs: Any) -> Callable[..., Any]:
     return run
 
 
-@fault
+@register_fault
 def deaf_graphs() -> None:
-    """Replay nothing."""
+    """Make replays of graphs do nothing. The class `Graph` below implements the fault."""
 
 
 class Graph(HPUGraph):
-    """A graph that is not replayed if FAULT requests it."""
+    """A graph whose replay does nothing if FAULT is ``deaf_graphs``."""
 
     def replay(self) -> None:
         if _named != "deaf_graphs":

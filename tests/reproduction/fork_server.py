@@ -1,4 +1,6 @@
-"""Run requests in forks of a process that has loaded slow imports. Requests and replies are lines of JSON."""
+"""A server process that has loaded slow imports and handles each request in a fork. Requests and replies are
+lines of JSON.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +16,24 @@ from typing import Any
 
 
 def serve(work: Callable[[Any], int | None]) -> None:
-    """Run ``work`` on each request in its own fork, and reply with the exit code and the output.
+    """Read requests from stdin. Call ``work(request)`` in a fork for each, and print its exit code and
+    output.
 
-    A request contains the environment ``variables`` of the fork and the arguments of the work.
+    ``request["variables"]`` is the environment of the fork. ``work`` reads the other keys.
     """
     for line in sys.stdin:
         request = json.loads(line)
         with tempfile.TemporaryFile() as output:
             child = os.fork()
             if child == 0:
-                _work(work, request, output.fileno())
+                _run_in_fork(work, request, output.fileno())
             _, status = os.waitpid(child, 0)
             output.seek(0)
             text = output.read().decode(errors="replace")
         print(json.dumps({"code": os.waitstatus_to_exitcode(status), "output": text}), flush=True)
 
 
-def _work(work: Callable[[Any], int | None], request: Any, output: int) -> None:
+def _run_in_fork(work: Callable[[Any], int | None], request: Any, output: int) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.environ.clear()
@@ -48,7 +51,7 @@ def _work(work: Callable[[Any], int | None], request: Any, output: int) -> None:
 
 
 class Server:
-    """A process that runs a script of this folder which calls :func:`serve`."""
+    """A process that runs a script of this folder. The script calls :func:`serve`."""
 
     def __init__(self, script: str, variables: dict[str, str] | None = None) -> None:
         command = [sys.executable, "-W", "ignore", str(Path(__file__).parent / script)]

@@ -1,8 +1,9 @@
-"""Create snippets of results on the broken backend, each fault in a fork of this process, and print the
-outcomes as JSON.
+"""Server process: for each request, create snippets of results on the broken backend in a fork of this
+process, and print the outcomes as JSON.
 
-This process has loaded the suite. It loads the backend only if it has a fault itself. A request has ``mode``,
-``ids``, ``seconds`` for shrinking, and ``variables`` with the fault in ``FAULT``.
+This process has loaded the suite. It imports the broken backend itself only if its own variable FAULT is set;
+otherwise the forks import the backend. A request has ``mode``, ``ids``, ``seconds`` for shrinking, and
+``variables`` with the fault in ``FAULT``.
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ from conformance.worker.executor import Executor
 _server: Server
 
 
-def run(text: str, seconds: float = 0.0, arguments: Sequence[str] = ()) -> tuple[int | None, str]:
-    """Run a script like :func:`conformance.reproduction.script.run_script`, without loading torch for each
-    script.
+def run_snippet_in_fork(
+    text: str, seconds: float = 0.0, arguments: Sequence[str] = ()
+) -> tuple[int | None, str]:
+    """Run a script in a fork of a process that has loaded torch. Return the exit code and the output, like
+    :func:`conformance.reproduction.script.run_script`.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "snippet.py"
@@ -45,20 +48,20 @@ def run(text: str, seconds: float = 0.0, arguments: Sequence[str] = ()) -> tuple
     return answer["code"], answer["output"]
 
 
-def snippets(request: Any) -> None:
-    """Print the outcome of each result, one line each."""
-    script.run_script = run
+def print_snippet_outcomes(request: Any) -> None:
+    """Create the snippet of each result in ``request["ids"]``, and print each outcome as a line of JSON."""
+    script.run_script = run_snippet_in_fork
     loaded = target_file.load(str(Path(__file__).parent / "broken.toml"))
     os.environ.update(loaded.variables(request["mode"]))
     target = loaded.target(request["mode"])
     bring_up(target)
     executor = Executor(target)
     for text in request["ids"]:
-        print(json.dumps(snippet_of(executor, text, request["seconds"])), flush=True)
+        print(json.dumps(snippet_and_outcomes(executor, text, request["seconds"])), flush=True)
 
 
-def snippet_of(executor: Executor, text: str, seconds: float) -> dict[str, Any]:
-    """Return the snippet of one result, and its outcome on the broken device and on the correct device."""
+def snippet_and_outcomes(executor: Executor, text: str, seconds: float) -> dict[str, Any]:
+    """Return the snippet of one result, and the snippet's outcome on the broken and on the correct device."""
     result_id = ResultId.parse(text)
     kind = subject_kind_of(result_id)
     entry = find_property(kind, result_id.case.property)
@@ -74,7 +77,7 @@ def snippet_of(executor: Executor, text: str, seconds: float) -> dict[str, Any]:
     except Unwritable as error:
         return answer | {"unwritable": str(error)}
     fault = os.environ.pop("FAULT")
-    code, output = run(made_snippet.text)
+    code, output = run_snippet_in_fork(made_snippet.text)
     os.environ["FAULT"] = fault
     return answer | {
         "shows": made_snippet.shows,
@@ -96,4 +99,4 @@ if __name__ == "__main__":
         importlib.import_module("broken_backend")
     for kind in ("operator", "module", "optimizer"):
         catalogue.subjects(kind)
-    serve(snippets)
+    serve(print_snippet_outcomes)

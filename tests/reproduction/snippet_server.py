@@ -1,7 +1,7 @@
-"""Run scripts, each in a fork of this process.
+"""Server process: for each request, run a script in a fork of this process.
 
-This process has loaded torch and the torch modules that the broken backend imports, and nothing of the suite.
-A request has ``path``, ``arguments`` and ``variables``.
+This process has loaded torch and the torch modules that the broken backend imports. It has loaded nothing of
+the suite. A request has ``path``, ``arguments`` and ``variables``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import sys
 import warnings
 from typing import Any
 
-import torch._dynamo  # noqa: F401  (what takes long)
+import torch._dynamo  # noqa: F401  (the slow import, which forks share)
 from fork_server import serve
 
 
-def alone(request: Any) -> None:
-    """Run the script in a process that cannot import the suite."""
+def run_without_suite(request: Any) -> None:
+    """Run the script ``request["path"]`` in this process, in which imports of the suite fail."""
     warnings.simplefilter("ignore")
     for name in ("conformance", "expecttest", "forks"):
         sys.modules[name] = None  # type: ignore[assignment]
@@ -25,4 +25,4 @@ def alone(request: Any) -> None:
 
 
 if __name__ == "__main__":
-    serve(alone)
+    serve(run_without_suite)

@@ -1,6 +1,6 @@
-"""A faulty device for every property, and a snippet that reproduces the failure without the suite.
+"""For every property, the failure on a faulty device gives a snippet that reproduces it without the suite.
 
-A valid snippet exits with 1 on the broken device and prints the deviation. On the correct device it exits
+On the broken device a valid snippet prints the deviation and exits with 1. On the correct device it exits
 with 0.
 """
 
@@ -31,31 +31,35 @@ ROOT = HERE.parent.parent
 SECONDS = 0.5
 
 
-def variables(fault: str = "") -> dict[str, str]:
+def environment_with_fault(fault: str = "") -> dict[str, str]:
     path = os.pathsep.join([str(ROOT), str(HERE), os.environ.get("PYTHONPATH", "")])
     return {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "FAULT": fault}
 
 
-#: Faults in functions that torch stores in its databases. The faults must exist before the databases are
-#: loaded.
+#: Faults in functions that torch's operator databases refer to. They must be injected before the databases
+#: are loaded, so each needs a server process of its own.
 EARLY = {"inplace"}
 
 
 @pytest.fixture(scope="module")
 def shared_server() -> Iterator[Server]:
-    """Return the process that makes snippets. Its start takes as long as making several snippets."""
-    server = Server("repro_server.py", variables())
+    """Return the server process that creates snippets. Tests share it, because its start takes as long as
+    several snippets.
+    """
+    server = Server("repro_server.py", environment_with_fault())
     yield server
     server.close()
 
 
 @pytest.fixture
 def server(fault: str, shared_server: Server) -> Iterator[Server]:
-    """Return the shared process, or a process that had the fault when it loaded torch's databases."""
+    """Return the shared server process, or for a fault of EARLY a process that injects the fault at its
+    start.
+    """
     if fault not in EARLY:
         yield shared_server
         return
-    early = Server("repro_server.py", variables(fault))
+    early = Server("repro_server.py", environment_with_fault(fault))
     yield early
     early.close()
 
@@ -69,8 +73,10 @@ TRIED = [
 
 
 @pytest.mark.parametrize(("mode", "fault", "ids"), TRIED, ids=[f"{row[1]}-{row[2][0]}" for row in TRIED])
-def test_a_snippet_shows_the_fault_and_its_end(server: Server, mode: str, fault: str, ids: list[str]) -> None:
-    request = {"mode": mode, "ids": ids, "seconds": SECONDS, "variables": variables(fault)}
+def test_a_snippet_fails_on_the_broken_device_and_passes_on_the_correct_device(
+    server: Server, mode: str, fault: str, ids: list[str]
+) -> None:
+    request = {"mode": mode, "ids": ids, "seconds": SECONDS, "variables": environment_with_fault(fault)}
     answer = server.ask(request)
     assert answer["code"] == 0, answer["output"][-2000:]
     rows = [json.loads(line) for line in answer["output"].splitlines() if line.startswith('{"id"')]
@@ -88,13 +94,13 @@ def test_a_snippet_shows_the_fault_and_its_end(server: Server, mode: str, fault:
 @pytest.mark.parametrize("kind", ["operator", "overload", "module", "optimizer", "device"])
 def test_every_property_has_a_snippet_here(kind: str) -> None:
     property_names = {text.split("/")[0] for _, _, ids in expected_failures_by_fault.RED for text in ids}
-    unshown = {"huge_tensors"}  # it needs 8 GiB
+    unshown = {"huge_tensors"}  # the property needs 8 GiB
     assert {entry.name for entry in properties(kind)} - unshown <= property_names
 
 
 def test_every_behaviour_has_a_script() -> None:
-    """The checks of all behaviours have one form, so it suffices that each program can be written as a
-    script.
+    """The check of every behaviour is the same code, so it suffices that each behaviour's program can be
+    written as a script.
     """
     property_names = {text.split("/")[0] for _, _, ids in expected_failures_by_fault.RED for text in ids}
     lazy = {entry.name for entry in properties("api") if entry.modes == ("lazy",)}
@@ -108,7 +114,7 @@ def test_every_behaviour_has_a_script() -> None:
         assert "import conformance" not in text and "from conformance" not in text, name
 
 
-def repro(*arguments: str, fault: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run_repro(*arguments: str, fault: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [
         sys.executable,
         "-m",
@@ -118,16 +124,21 @@ def repro(*arguments: str, fault: str, cwd: Path) -> subprocess.CompletedProcess
         str(HERE / "broken.toml"),
         *arguments,
     ]
-    return subprocess.run(command, env=variables(fault), cwd=cwd, capture_output=True, text=True)
+    return subprocess.run(command, env=environment_with_fault(fault), cwd=cwd, capture_output=True, text=True)
 
 
 def test_the_command_writes_a_snippet_that_runs_alone(tmp_path: Path) -> None:
-    done = repro("value/sin@float32", "--mode", "eager", "--snippet", "s.py", fault="values", cwd=tmp_path)
+    done = run_repro(
+        "value/sin@float32", "--mode", "eager", "--snippet", "s.py", fault="values", cwd=tmp_path
+    )
     assert done.returncode == 1, done.stderr
     assert "verdict: fail" in done.stdout
     assert "arguments: float32[]" in done.stdout
     assert "Run it with `python s.py`" in done.stdout
-    alone = {**variables(), "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
+    alone = {
+        **environment_with_fault(),
+        "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
+    }
     for fault, code, output in (("values", 1, "WRONG: 1 of 1 elements"), ("", 0, "ok: every element")):
         run = subprocess.run(
             [sys.executable, "s.py"],
@@ -140,49 +151,54 @@ def test_the_command_writes_a_snippet_that_runs_alone(tmp_path: Path) -> None:
         assert output in run.stdout
 
 
-def script_in(folder: Path) -> str | None:
+def snippet_of_first_result(folder: Path) -> str | None:
     (leg,) = output_files.read_legs(folder)
     return snippet_files.read_snippet([folder], leg, leg["results"][0])
 
 
-def test_a_report_has_the_script_of_a_cause_behind_a_click(tmp_path: Path) -> None:
+def test_a_report_contains_the_snippet_of_a_cause(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "conformance", "run", "--target", str(HERE / "broken.toml")]
     command += ["--mode", "eager", "--level", "core", "-k", "value/sin@float32", "-n", "1"]
     done = subprocess.run(
-        [*command, "--snippets", "1"], env=variables("values"), cwd=tmp_path, capture_output=True, text=True
+        [*command, "--snippets", "1"],
+        env=environment_with_fault("values"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 1, done.stdout + done.stderr
     folder = tmp_path / "conformance-out"
-    script = script_in(folder)
+    script = snippet_of_first_result(folder)
     assert script is not None and "torch.sin" in script and "conformance" not in script.partition("import")[2]
     assert html.embedded_json(script) in (folder / "report.html").read_text()
-    # The regenerated report contains the snippet too; a new run without the option has no snippet.
+    # The report that `conformance report` regenerates contains the snippet too. A new run without --snippets
+    # removes it.
     (folder / "report.html").unlink()
     subprocess.run([sys.executable, "-m", "conformance", "report", str(folder)], capture_output=True)
     assert html.embedded_json(script) in (folder / "report.html").read_text()
-    subprocess.run(command, env=variables("values"), cwd=tmp_path, capture_output=True)
-    assert script_in(folder) is None
+    subprocess.run(command, env=environment_with_fault("values"), cwd=tmp_path, capture_output=True)
+    assert snippet_of_first_result(folder) is None
     assert html.embedded_json(script) not in (folder / "report.html").read_text()
 
 
 @pytest.mark.nightly("files of snippets and snippets of crashes are each in a test of every run")
-def test_a_crash_gives_a_file_too(tmp_path: Path) -> None:
+def test_a_crash_gives_a_snippet_file(tmp_path: Path) -> None:
     options = ("--mode", "eager", "--snippet", "s.py")
-    done = repro("value/sin@float32", *options, fault="crash", cwd=tmp_path)
+    done = run_repro("value/sin@float32", *options, fault="crash", cwd=tmp_path)
     assert done.returncode == 1 and "snippet: s.py" in done.stdout, done.stdout
     assert "torch.sin" in (tmp_path / "s.py").read_text() or "sin" in (tmp_path / "s.py").read_text()
 
 
 def test_a_crash_gives_the_snippet_of_the_call(tmp_path: Path) -> None:
-    done = repro("value/sin@float32", "--mode", "eager", fault="crash", cwd=tmp_path)
+    done = run_repro("value/sin@float32", "--mode", "eager", fault="crash", cwd=tmp_path)
     assert done.returncode == 1
-    assert "the process died of SIGSEGV before the end of the result" in done.stdout
+    assert "the process died of SIGSEGV before the result" in done.stdout
     text = done.stdout.split("----- snippet -----\n")[1].split("----- end of snippet -----")[0]
     assert "torch.sin(" in text
     (tmp_path / "s.py").write_text(text)
     for fault, code in (("crash", -11), ("", 0)):
         run = subprocess.run(
-            [sys.executable, "s.py"], cwd=tmp_path, env=variables(fault), capture_output=True
+            [sys.executable, "s.py"], cwd=tmp_path, env=environment_with_fault(fault), capture_output=True
         )
         assert run.returncode == code
 

@@ -1,8 +1,8 @@
-"""The suite's command line in its own process, with the subjects of ``misbehaving_subjects.py``.
+"""Run ``conformance`` commands in a process of their own, with the subjects of ``misbehaving_subjects.py``.
 
-The process is a fork of a process that has imported torch (``command_server.py``), because the imports take
-longer than most commands. Tests of the start, the termination or the scheduling of the command start an
-interpreter.
+The process is a fork of the command server (``command_server.py``), which has imported torch: the imports
+take longer than most commands. Tests of how a command starts, ends or schedules its work do not use this
+module. They start a new interpreter.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ class Run:
         return {row["id"]: row for row in self.results["legs"][0]["results"]}
 
 
-def environment(folder: Path, sham: str, **more: str) -> dict[str, str]:
-    """Return the variables of a process whose only subjects are the ones named by ``sham``."""
+def sham_environment(folder: Path, sham: str, **more: str) -> dict[str, str]:
+    """Return the environment of a process whose only subjects are the artificial subjects that ``sham``
+    names.
+    """
     state = folder / "state"
     state.mkdir(exist_ok=True)
     return {
@@ -55,9 +57,9 @@ def environment(folder: Path, sham: str, **more: str) -> dict[str, str]:
     }
 
 
-def bare_target(folder: Path) -> str:
-    """Write a target file for the CPU in eager mode. It has no expectations, because the expectations of cpu
-    match operators.
+def write_bare_target(folder: Path) -> str:
+    """Write a target file for the CPU in eager mode, and return its name. The target has no expectations,
+    because the expectations of target cpu match operators and would be stale.
     """
     text = (ROOT / "conformance" / "target" / "known" / "cpu.toml").read_text()
     text = re.sub(r"(?m)^modes = .*$", 'modes = ["eager"]', text)
@@ -66,20 +68,22 @@ def bare_target(folder: Path) -> str:
 
 
 def conformance(folder: Path, *arguments: str, sham: str = "good", **more: str) -> Run:
-    """Run the command line in a folder. ``run`` writes to its subfolder ``out``."""
+    """Run a ``conformance`` command in a folder. The command ``run`` writes to the subfolder ``out``."""
     command = [sys.executable, "-m", "conformance", *arguments]
     if arguments[0] in ("run", "repro"):
         command += ["--extra", "tests.support.misbehaving_subjects"]
         if "--target" not in arguments:
-            command += ["--target", bare_target(folder)]
+            command += ["--target", write_bare_target(folder)]
     if arguments[0] == "run":
         command += ["-o", str(folder / "out")]
-    return Run(forked(command, folder, environment(folder, sham, **more)), folder / "out")
+    return Run(run_in_fork(command, folder, sham_environment(folder, sham, **more)), folder / "out")
 
 
 @functools.cache
-def _server() -> subprocess.Popen[str]:
-    """Start the command server of this process. It ends with this process."""
+def _command_server() -> subprocess.Popen[str]:
+    """Start this process's command server at the first call, and return it. It is killed when this process
+    exits.
+    """
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.support.command_server"],
         env={**os.environ, "PYTHONPATH": python_path(), "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
@@ -91,11 +95,13 @@ def _server() -> subprocess.Popen[str]:
     return server
 
 
-def forked(
+def run_in_fork(
     command: list[str], folder: Path, variables: dict[str, str], seconds: float = 300
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m conformance …`` in a folder as a fork. The result is like that of `subprocess.run`."""
-    server = _server()
+    """Run ``python -m conformance …`` in a fork of the command server. Return the same result as
+    `subprocess.run`.
+    """
+    server = _command_server()
     assert server.stdin is not None and server.stdout is not None
     with tempfile.TemporaryDirectory() as output_folder:
         files = {name: Path(output_folder, name) for name in ("out", "err")}
@@ -111,7 +117,7 @@ def forked(
         server.stdin.flush()
         answer = server.stdout.readline()
         if not answer:
-            raise RuntimeError(f"the server of commands ended with code {server.wait()}")
+            raise RuntimeError(f"the command server exited with code {server.wait()}")
         outputs = {name: file.read_text(errors="replace") for name, file in files.items()}
     code = json.loads(answer)["code"]
     if code is None:

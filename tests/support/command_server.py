@@ -1,8 +1,9 @@
-"""Run command lines of ``conformance``, each in a fork of this process, which has imported torch and the
-suite.
+"""Server process that has imported torch and the suite: it runs each requested ``conformance`` command in a
+fork of itself.
 
 Each request is a JSON line with ``arguments``, ``variables``, ``cwd``, ``seconds``, and the paths ``out`` and
-``err`` of the output files. The reply has ``code``: the exit code, or null if the fork had to be killed.
+``err`` of the output files. The reply has ``code``: the exit code, or null if the fork was killed after
+``seconds``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch  # noqa: F401  the import that the forks save
 
 import conformance.cli
 
-#: The module search path without PYTHONPATH and without the start folder of the program.
+#: ``sys.path`` without the entries of PYTHONPATH and without the folder in which this process started.
 INSTALLED = [
     entry
     for entry in sys.path[1:]
@@ -27,7 +28,7 @@ INSTALLED = [
 
 
 def run_request(request: dict[str, Any]) -> int:
-    """Run ``python -m conformance`` in this process, a fork, and return its exit code."""
+    """Run ``python -m conformance`` in this process, which is a fork of the server. Return the exit code."""
     os.setsid()
     for number, name in ((1, "out"), (2, "err")):
         file = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -45,7 +46,9 @@ def run_request(request: dict[str, Any]) -> int:
 
 
 def wait_for_child(child: int, seconds: float) -> int | None:
-    """Wait for a fork. Return its exit code, negative for a signal, or None if it had to be killed."""
+    """Wait for a fork. Return its exit code, which is negative for a signal. After ``seconds`` kill the fork
+    and return None.
+    """
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -57,8 +60,10 @@ def wait_for_child(child: int, seconds: float) -> int | None:
     return None
 
 
-def received_program() -> dict[str, Any] | None:
-    """Serve requests. Return the request in each fork, and None in this process at the end of the input."""
+def next_request_in_fork() -> dict[str, Any] | None:
+    """Fork for each request. In a fork, return the request. In the server, return None at the end of the
+    input.
+    """
     for line in sys.stdin:
         request: dict[str, Any] = json.loads(line)
         child = os.fork()
@@ -69,6 +74,6 @@ def received_program() -> dict[str, Any] | None:
 
 
 if __name__ == "__main__":
-    command = received_program()
-    # A fork ends by a normal interpreter shutdown, like the command.
+    command = next_request_in_fork()
+    # A fork exits through sys.exit and not os._exit, so that the interpreter shuts down as after the command.
     sys.exit(0 if command is None else run_request(command))

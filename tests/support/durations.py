@@ -1,7 +1,8 @@
-"""Seconds of each test file. ``python -m tests.support.durations JUNIT`` updates ``tests/durations.json``.
+"""Read and update ``tests/durations.json``, a table of the seconds of each test file.
 
-The JUnit file comes from a run of all tests: ``nox -s tests -- --junitxml junit.xml``. The table determines
-only the order of files, so it needs an update only after large changes.
+``python -m tests.support.durations JUNIT`` updates the table from the JUnit file of a run of all tests
+(``nox -s tests -- --junitxml junit.xml``). The table determines only the order in which test files run, so
+update it only after large changes.
 """
 
 from __future__ import annotations
@@ -17,15 +18,17 @@ from tests.support import ROOT
 TABLE = ROOT / "tests" / "durations.json"
 
 
-def load() -> dict[str, float]:
+def recorded_durations() -> dict[str, float]:
     """Return the recorded seconds by file."""
     table: dict[str, float] = json.loads(TABLE.read_text())
     return table
 
 
-def file_of(classname: str) -> str | None:
-    """Return the file whose dotted path starts the class name of a test case, or None if no file matches."""
-    parts = classname.split(".") if classname else []  # a completely skipped module has no class name
+def test_file_of_class(classname: str) -> str | None:
+    """Return the test file of a JUnit class name, which starts with the file's dotted path. Return None if no
+    file matches.
+    """
+    parts = classname.split(".") if classname else []  # JUnit has no class name for a skipped module
     for end in range(len(parts), 0, -1):
         path = Path(*parts[:end]).with_suffix(".py")
         if (ROOT / path).is_file():
@@ -33,21 +36,21 @@ def file_of(classname: str) -> str | None:
     return None
 
 
-def read(junit: Path) -> dict[str, int]:
+def durations_in_junit(junit: Path) -> dict[str, int]:
     """Return the seconds of each file in a JUnit file, as integers of at least 1."""
     seconds: collections.Counter[str] = collections.Counter()
     for case in ElementTree.parse(junit).iter("testcase"):
-        file = file_of(case.get("classname", ""))
+        file = test_file_of_class(case.get("classname", ""))
         if file is not None:
             seconds[file] += float(case.get("time", "0"))
     return {file: max(1, round(took)) for file, took in sorted(seconds.items())}
 
 
 def main() -> None:
-    """Write the table from a JUnit file."""
+    """Write ``tests/durations.json`` from a JUnit file."""
     if len(sys.argv) != 2:
         sys.exit("usage: python -m tests.support.durations JUNIT")
-    TABLE.write_text(json.dumps(read(Path(sys.argv[1])), indent=1) + "\n")
+    TABLE.write_text(json.dumps(durations_in_junit(Path(sys.argv[1])), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Streams and events on the CPU: in-place kernels of a side stream are deferred until a wait requires them.
+"""A fake device on the CPU with streams and events, and variants of it with one fault each.
 
-The fake takes the worst order that the requirements allow, so that code that relies on more is wrong
-immediately. A stream runs only when something waits for it, and then only as far as necessary.
+In-place kernels on a side stream are queued. A queue runs only when the host waits for the stream or for an
+event, and only as far as this wait requires. This is the latest execution that the requirements allow, so a
+program that omits a necessary wait reads wrong values.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Stream:
         self.done = 0
 
     @property
-    def given(self) -> int:
+    def pushed_count(self) -> int:
         return self.done + len(self.queue)
 
     def push(self, work: Callable[[], None]) -> None:
@@ -41,7 +42,7 @@ class Stream:
             self.api.clock += 1.0
 
     def synchronize(self) -> None:
-        self.run(self.given)
+        self.run(self.pushed_count)
 
     def query(self) -> bool:
         return not self.queue
@@ -71,7 +72,7 @@ class Event:
 
         self.stream = stream
         stream.push(stamp)
-        self.place = stream.given
+        self.place = stream.pushed_count
 
     def wait(self, stream: Stream) -> None:
         stream.wait_event(self)
@@ -90,8 +91,8 @@ class Event:
 
 
 class Deferring(TorchDispatchMode):
-    """Dispatch mode that defers calls which write to their first argument. Any other call runs immediately,
-    after the stream's work.
+    """Dispatch mode that queues each in-place call on the stream. Any other call runs immediately, before the
+    queued work.
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -101,14 +102,15 @@ class Deferring(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not func._schema.name.endswith("_"):
             return func(*args, **(kwargs or {}))
-        # The queue references the memory of its arguments and not the tensors, which may be freed.
+        # The queue refers to the memory of the arguments through detached tensors, so that the caller's
+        # tensor objects can be freed.
         arguments = [arg.detach() if isinstance(arg, torch.Tensor) else arg for arg in args]
         self.stream.push(lambda: func(*arguments, **(kwargs or {})))
         return args[0]
 
 
 class Api(DeviceApi):
-    """A conforming device."""
+    """The API of a correct fake device. Subclasses add one fault each."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -170,7 +172,7 @@ class Api(DeviceApi):
             stream.synchronize()
 
     def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
-        with _disable_current_modes():  # deferred work must run now
+        with _disable_current_modes():  # so that queued work runs and is not queued again
             self.current().synchronize()
         return tensor.clone()
 
@@ -192,7 +194,7 @@ class StreamGraph(Graph):
 
 
 class EagerGraph(StreamGraph):
-    """A graph whose replay overtakes the current stream."""
+    """A graph that is replayed immediately, before the queued work of the current stream."""
 
     def replay(self) -> None:
         Graph.replay(self)
@@ -225,7 +227,7 @@ class DeafToEvents(Api):
 
 
 class StoppedClock(Api):
-    """A device that measures time from the start of the process, for any pair of events."""
+    """A device whose elapsed_time returns the time of the second event instead of the difference."""
 
     def event(self, *, timing: bool = False) -> Any:
         class Absolute(Event):
@@ -236,7 +238,7 @@ class StoppedClock(Api):
 
 
 class Forgiving(Api):
-    """A device that returns a time for events that were never recorded."""
+    """A device whose elapsed_time accepts events that were not recorded."""
 
     def event(self, *, timing: bool = False) -> Any:
         class Any_(Event):
@@ -247,7 +249,7 @@ class Forgiving(Api):
 
 
 class AlwaysDone(Api):
-    """A device that reports all work as done."""
+    """A device whose events always report that their work is done."""
 
     def event(self, *, timing: bool = False) -> Any:
         class Done(Event):
@@ -258,7 +260,7 @@ class AlwaysDone(Api):
 
 
 class Waiting(Api):
-    """A device whose launches wait for the work of the stream."""
+    """A device on which leaving a stream's context waits for the work of the stream."""
 
     @contextlib.contextmanager
     def on(self, stream: Any) -> Iterator[None]:
@@ -275,7 +277,7 @@ class Reusing(Api):
 
 
 class EagerWaits(Api):
-    """A device that blocks the host when a stream has to wait for an event."""
+    """A device on which wait_event blocks the host until the event's work is done."""
 
     def stream(self) -> Any:
         class Blocking(Stream):
@@ -305,7 +307,7 @@ class SmallClock(Api):
 
 
 class WrongUnit(Api):
-    """A device that measures in microseconds."""
+    """A device whose elapsed_time returns microseconds instead of milliseconds."""
 
     def event(self, *, timing: bool = False) -> Any:
         class Micro(Event):
@@ -316,7 +318,7 @@ class WrongUnit(Api):
 
 
 class NeverWaits(Api):
-    """A device that does not wait for copies."""
+    """A device whose synchronize returns without waiting."""
 
     def synchronize(self) -> None:
         pass

@@ -1,8 +1,10 @@
-"""A fake ``gh`` program whose state is a folder: issues, workflow runs, artifacts and signatures.
+"""A fake ``gh`` program. It reads and writes issues, workflow runs, artifacts and signatures in a folder,
+which ``FAKE_GH`` names.
 
-``FAKE_GH`` names the folder. ``issues.json`` is a list. ``REPOSITORY/runs.json`` contains the workflow runs.
-``REPOSITORY/artifacts/RUN/NAME/`` contains files. ``attestations/SHA256`` contains the signer as ``WORKFLOW
-REF COMMIT``.
+* ``issues.json``: the list of issues
+* ``REPOSITORY/runs.json``: the list of workflow runs
+* ``REPOSITORY/artifacts/RUN/NAME/``: the files of an artifact
+* ``attestations/SHA256``: the signer of a file, as ``WORKFLOW REF COMMIT``
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 
-def installed(folder: Path) -> Path:
-    """Return a folder for PATH that contains this program as ``gh``."""
+def install_fake_gh(folder: Path) -> Path:
+    """Write this program as ``gh`` into the folder. Return the folder, which belongs in PATH."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "gh"
     program.write_text(f"#!{sys.executable}\n{Path(__file__).read_text()}")
@@ -28,23 +30,23 @@ def installed(folder: Path) -> Path:
     return folder
 
 
-def fail(message: str) -> None:
+def exit_with_error(message: str) -> None:
     sys.exit(f"gh: {message}")
 
 
-def read(file: Path, otherwise: Any) -> Any:
-    return json.loads(file.read_text()) if file.exists() else otherwise
+def read_json(file: Path, default: Any) -> Any:
+    return json.loads(file.read_text()) if file.exists() else default
 
 
-def api(state: Path, arguments: list[str]) -> Any:
+def api_response(state: Path, arguments: list[str]) -> Any:
     method, path = arguments[arguments.index("--method") + 1], arguments[arguments.index("--method") + 2]
     fields = dict(
         arguments[index + 1].split("=", 1) for index, argument in enumerate(arguments) if argument == "-f"
     )
     body = json.load(sys.stdin) if "--input" in arguments else {}
-    issues = read(state / "issues.json", [])
+    issues = read_json(state / "issues.json", [])
     if match := re.fullmatch(r"repos/([^/]+/[^/]+)/actions/workflows/([^/]+)/runs", path):
-        runs = read(state / match[1] / "runs.json", [])
+        runs = read_json(state / match[1] / "runs.json", [])
         branch = fields["branch"]
         own = [run for run in runs if run["path"].endswith(match[2]) and run["listed"] == branch]
         return {"workflow_runs": own[: int(fields["per_page"])]}
@@ -61,7 +63,7 @@ def api(state: Path, arguments: list[str]) -> Any:
             ]
         }
     if not os.environ.get("GH_TOKEN"):
-        fail("no token")
+        exit_with_error("no token")
     if method == "GET" and path.endswith("/issues"):
         wanted = fields["labels"]
         return [item for item in issues if item["state"] == fields["state"] and wanted in item["labels"]]
@@ -72,12 +74,12 @@ def api(state: Path, arguments: list[str]) -> Any:
         answer = issues[int(match[1]) - 1]
         answer["comments"].append(body["body"]) if match[2] else answer.update(body)
     else:
-        fail(f"unknown {method} {path}")
+        exit_with_error(f"unknown {method} {path}")
     (state / "issues.json").write_text(json.dumps(issues))
     return answer
 
 
-def option(arguments: list[str], name: str) -> str:
+def option_value(arguments: list[str], name: str) -> str:
     return arguments[arguments.index(name) + 1]
 
 
@@ -100,20 +102,21 @@ def main() -> None:
                     archive.write(file, file.name)
         sys.stdout.buffer.write(buffer.getvalue())
     elif command == "api":
-        print(json.dumps(api(state, arguments)))
+        print(json.dumps(api_response(state, arguments)))
     elif command == "attestation" and arguments[0] == "verify":
         digest = hashlib.sha256(Path(arguments[1]).read_bytes()).hexdigest()
         file = state / "attestations" / digest
         named = [
-            option(arguments, f"--{name}") for name in ("signer-workflow", "source-ref", "source-digest")
+            option_value(arguments, f"--{name}")
+            for name in ("signer-workflow", "source-ref", "source-digest")
         ]
         signer = " ".join(named)
-        if not named[0].startswith(f"{option(arguments, '--repo')}/"):
-            fail("another repository's workflow")
+        if not named[0].startswith(f"{option_value(arguments, '--repo')}/"):
+            exit_with_error("the signer workflow belongs to a different repository")
         if not file.exists() or file.read_text().strip() != signer:
-            fail("no attestation that fits")
+            exit_with_error("no attestation matches")
     else:
-        fail(f"unknown command {command}")
+        exit_with_error(f"unknown command {command}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Device graphs on the CPU: the calls of a capture are recorded below autograd and run again at replay."""
+"""Fake device graphs on the CPU, and variants with one fault each. A graph records the operator calls of a
+capture below autograd, and runs them again at each replay.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.framework import trees
-from conformance.samples.dispatched_kernels import is_view, needs_host
+from conformance.samples.dispatched_kernels import needs_values_on_host, returns_view
 
 
-def _as_it_is(leaf: Any) -> Any:
+def _detached_if_tensor(leaf: Any) -> Any:
     return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
 
 
@@ -21,23 +23,25 @@ class Recording(TorchDispatchMode):
         self.calls: list[tuple[Any, Any, Any, Any]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if needs_host(func, args):
-            return self.host(func, args, kwargs or {})
-        # The tensors in their present state: a later call may change their shape.
-        recorded_args = trees.tree_map(_as_it_is, args)
+        if needs_values_on_host(func, args):
+            return self.call_needing_host(func, args, kwargs or {})
+        # Record detached tensors, because a later call may change the shape of the originals.
+        recorded_args = trees.tree_map(_detached_if_tensor, args)
         result = func(*args, **(kwargs or {}))
         if torch.Tag.inplace_view not in func.tags:
-            self.calls.append((func, recorded_args, kwargs or {}, trees.tree_map(_as_it_is, result)))
+            self.calls.append(
+                (func, recorded_args, kwargs or {}, trees.tree_map(_detached_if_tensor, result))
+            )
         return result
 
-    def host(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def call_needing_host(self, func: Any, args: Any, kwargs: Any) -> Any:
         raise RuntimeError(
-            f"{func} needs the host, which a capture does not wait for; move it out of the graph"
+            f"{func} needs values on the host, for which a capture does not wait. Move the call out of the graph."
         )
 
 
 class Graph:
-    """A graph with the interface of the target hook ``graph``."""
+    """A correct graph, with the interface that the target hook ``graph`` requires."""
 
     recording: type[Recording] = Recording
 
@@ -54,8 +58,8 @@ class Graph:
                 self.run(*call)
 
     def run(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Run one call again and write its results into their original memory."""
-        if is_view(func) or "empty" in func._schema.name:
+        """Run one call again and write its results into the memory of the results of the capture."""
+        if returns_view(func) or "empty" in func._schema.name:
             return
         new_result = func(*args, **kwargs)
         for old, new in zip(trees.tensors(result), trees.tensors(new_result), strict=True):
@@ -64,7 +68,7 @@ class Graph:
 
 
 class Stale(Graph):
-    """A graph that replays nothing."""
+    """A graph whose replay does nothing."""
 
     def replay(self) -> None:
         pass
@@ -79,28 +83,28 @@ class OldInputs(Graph):
             t.untyped_storage()._cdata for call in self.mode.calls for t in trees.tensors(call[3])
         }
 
-        def keep(leaf: Any) -> Any:
+        def copy_if_input(leaf: Any) -> Any:
             ours = isinstance(leaf, torch.Tensor) and leaf.untyped_storage()._cdata not in created_storages
             return leaf.clone() if ours else leaf
 
-        self.mode.calls = [(f, trees.tree_map(keep, a), k, r) for f, a, k, r in self.mode.calls]
+        self.mode.calls = [(f, trees.tree_map(copy_if_input, a), k, r) for f, a, k, r in self.mode.calls]
 
 
 class DenseInputs(Graph):
-    """A graph that treats every input as contiguous."""
+    """A graph that reads every input as if it were contiguous with storage offset 0."""
 
     def run(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        def dense(leaf: Any) -> Any:
+        def as_contiguous(leaf: Any) -> Any:
             if not isinstance(leaf, torch.Tensor) or leaf.is_contiguous():
                 return leaf
             storage = leaf.untyped_storage()
             return torch.empty(0, dtype=leaf.dtype).set_(storage, 0, leaf.shape)
 
-        super().run(func, trees.tree_map(dense, args), kwargs, result)
+        super().run(func, trees.tree_map(as_contiguous, args), kwargs, result)
 
 
 class Once(Graph):
-    """A graph that replays only once."""
+    """A graph whose replays after the first do nothing."""
 
     spent = False
 
@@ -111,7 +115,7 @@ class Once(Graph):
 
 
 class ForwardOnly(Graph):
-    """A graph that loses the second half of the capture."""
+    """A graph that drops the second half of the captured calls."""
 
     def capture_end(self) -> None:
         super().capture_end()
@@ -119,7 +123,7 @@ class ForwardOnly(Graph):
 
 
 class Baked(Graph):
-    """A graph with its own generator, which restarts at each replay."""
+    """A graph that draws the same random numbers at each replay."""
 
     def replay(self) -> None:
         state = torch.default_generator.get_state()
@@ -129,7 +133,7 @@ class Baked(Graph):
 
 
 class _Careless(Recording):
-    def host(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def call_needing_host(self, func: Any, args: Any, kwargs: Any) -> Any:
         result = func(*args, **kwargs)
         if trees.tensors(result):
             self.calls.append((func, args, kwargs, result))
@@ -137,21 +141,21 @@ class _Careless(Recording):
 
 
 class Careless(Graph):
-    """A graph that depends on shapes and numbers of the capture."""
+    """A graph that accepts calls which need values on the host, and reuses their results at each replay."""
 
     recording = _Careless
 
     def run(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        if not needs_host(func, args):
+        if not needs_values_on_host(func, args):
             super().run(func, args, kwargs, result)
 
 
 class _Rude(Recording):
-    def host(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def call_needing_host(self, func: Any, args: Any, kwargs: Any) -> Any:
         raise KeyError("shape")
 
 
 class Rude(Graph):
-    """A graph that refuses with arbitrary errors."""
+    """A graph that raises KeyError, and not a clean refusal, for calls that need values on the host."""
 
     recording = _Rude

@@ -1,7 +1,9 @@
-"""A fake device with profiles and a memory history, computed next to CPU kernels, and faulty variants of it.
+"""A fake device on the CPU whose profiler traces and memory history look like a device's, and variants with
+one fault each.
 
-Each operator of the CPU profile that calls no other operator becomes a row of the device, in call order.
-Deferred work of a stream calls ``detach`` when it is issued, and has its row when it runs.
+Each operator of the CPU's profiler trace that calls no other operator becomes a device row, in call order. A
+call that a stream queues has no row when it is issued: it is recognised by its call of ``detach``. It has a
+row when it runs.
 """
 
 from __future__ import annotations
@@ -34,14 +36,14 @@ GRANULE = 512
 
 
 class Api(fake_device.Api):
-    """A device whose profiles and memory history are as documented."""
+    """The API of a correct fake device with a profiler and a memory history. Subclasses add one fault each."""
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
         with torch.profiler.profile(activities=[ProfilerActivity.CPU]) as profiler:
-            before = self.allocated()
+            before = self.allocated_bytes()
             work()
             self.synchronize()
-            change = self.allocated() - before
+            change = self.allocated_bytes() - before
         events, begin = torch_testing_internals.collected_events(profiler)
         operators = [
             Operator(
@@ -54,18 +56,18 @@ class Api(fake_device.Api):
             for event in events
             if event.name() != "[memory]"
         ]
-        rows = [row for row in self._rows(operators) if row]
+        rows = [row for row in self.device_rows(operators) if row]
         elapsed = max((operator.end for operator in operators), default=0.0)
         trace = {"traceEvents": [self.trace_event(row) for row in rows]}
-        return self.spoiled(ProfilerTrace(rows, operators, change, elapsed, trace))
+        return self.with_fault(ProfilerTrace(rows, operators, change, elapsed, trace))
 
-    def spoiled(self, recorded: ProfilerTrace) -> ProfilerTrace:
+    def with_fault(self, recorded: ProfilerTrace) -> ProfilerTrace:
         return recorded
 
     def trace_event(self, row: DeviceActivity) -> dict[str, Any]:
         return {"ph": "X", "name": row.name, "ts": row.start, "dur": row.end - row.start, "pid": 0, "tid": 0}
 
-    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
+    def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         activities, clock = [], 0.0
         aten = [operator for operator in operators if operator.name.startswith("aten::")]
         for operator in aten:
@@ -87,28 +89,28 @@ class Api(fake_device.Api):
                 )
         return activities
 
-    # Memory: allocations of `empty` are counted, in granules.
+    # The memory history contains the allocations of `empty`, rounded up to GRANULE bytes.
     def __init__(self, target: Any) -> None:
         super().__init__(target)
         self.live: dict[int, int] = {}
         self.events: list[dict[str, Any]] | None = None
 
-    def allocated(self) -> int:
+    def allocated_bytes(self) -> int:
         return sum(self.live.values())
 
     def empty(self, size: int) -> torch.Tensor:
         tensor = super().empty(size)
         address, count = tensor.data_ptr(), -(-tensor.nbytes // GRANULE) * GRANULE
         self.live[address] = count
-        self.add("alloc", address, count)
+        self.record_memory_event("alloc", address, count)
         weakref.finalize(tensor, self._free, address, count)
         return tensor
 
     def _free(self, address: int, count: int) -> None:
         self.live.pop(address, None)
-        self.add("free_completed", address, count)
+        self.record_memory_event("free_completed", address, count)
 
-    def add(self, action: str, address: int, size: int) -> None:
+    def record_memory_event(self, action: str, address: int, size: int) -> None:
         if self.events is not None:
             frame, names = sys._getframe(1), []
             while frame is not None:
@@ -121,7 +123,7 @@ class Api(fake_device.Api):
 
 
 class History:
-    """The memory history of the fake. Its segments have a free block between each two live blocks."""
+    """The memory history of the fake device. Each segment is a live block followed by a free block."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -144,31 +146,31 @@ class History:
 
 
 class NoRows(Api):
-    """A profile without rows of the device."""
+    """A device whose profiler traces contain no device rows."""
 
-    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
+    def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return []
 
 
 class Unlinked(Api):
-    """Rows without a linked operator."""
+    """A device whose rows in a profiler trace are not linked to operators."""
 
-    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
-        return [dataclasses.replace(row, operator=0) for row in super()._rows(operators)]
+    def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
+        return [dataclasses.replace(row, operator=0) for row in super().device_rows(operators)]
 
 
 class LinkedToTheNext(Api):
-    """Rows that are linked to the next operator."""
+    """A device whose rows in a profiler trace are linked to the wrong operator: the next one."""
 
-    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
-        return [dataclasses.replace(row, operator=row.operator + 1) for row in super()._rows(operators)]
+    def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
+        return [dataclasses.replace(row, operator=row.operator + 1) for row in super().device_rows(operators)]
 
 
 class FirstOnly(Api):
-    """A profile without the rows of repeated calls."""
+    """A device whose profiler traces contain only the first of several calls of an operator."""
 
-    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
-        rows = super()._rows(operators)
+    def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
+        rows = super().device_rows(operators)
         return [
             row
             for row, before in zip(rows, [None, *rows], strict=False)
@@ -177,55 +179,57 @@ class FirstOnly(Api):
 
 
 class Overlapping(Api):
-    """Rows of a stream that overlap."""
+    """A device whose rows of one stream overlap in time."""
 
-    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
+    def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [
             dataclasses.replace(row, end=row.end + 5000 + 100 * i)
-            for i, row in enumerate(super()._rows(operators))
+            for i, row in enumerate(super().device_rows(operators))
         ]
 
 
 class OneStream(Api):
-    """Rows of all streams on one stream."""
+    """A device whose profiler traces show the work of all streams on one stream."""
 
-    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
-        return [dataclasses.replace(row, stream=1) for row in super()._rows(operators)]
+    def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
+        return [dataclasses.replace(row, stream=1) for row in super().device_rows(operators)]
 
 
 class EarlyWaiters(Api):
-    """Work that waits for another stream and is shown before that work."""
+    """A device whose profiler traces show the work of a waiting stream before the work that it waits for."""
 
-    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
+    def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [
             dataclasses.replace(row, start=row.start - 1e6, end=row.end - 1e6) if row.stream == 2 else row
-            for row in super()._rows(operators)
+            for row in super().device_rows(operators)
         ]
 
 
 class Backwards(Api):
-    """Rows with start and end exchanged."""
+    """A device whose rows have start and end exchanged."""
 
-    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
-        return [dataclasses.replace(row, start=row.end, end=row.start) for row in super()._rows(operators)]
+    def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
+        return [
+            dataclasses.replace(row, start=row.end, end=row.start) for row in super().device_rows(operators)
+        ]
 
 
 class OtherClock(Api):
-    """Times with a different origin."""
+    """A device whose times in profiler traces have a different origin than the host's."""
 
-    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
+    def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [
             dataclasses.replace(row, start=row.start + 1e7, end=row.end + 1e7)
-            for row in super()._rows(operators)
+            for row in super().device_rows(operators)
         ]
 
 
 class Milliseconds(Api):
-    """Durations that are 1000 times too long, without overlap."""
+    """A device whose durations in profiler traces are 1000 times too long. Rows do not overlap."""
 
-    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
+    def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         clock, rows = 0.0, []
-        for row in super()._rows(operators):
+        for row in super().device_rows(operators):
             length = 1000 * (row.end - row.start)
             rows.append(dataclasses.replace(row, start=clock, end=clock + length))
             clock += length
@@ -233,7 +237,7 @@ class Milliseconds(Api):
 
 
 class LostFrees(Api):
-    """A profile that shows allocations and no frees."""
+    """A device whose profiler traces count a block as allocated after it was freed."""
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
         recorded = super().profile(work)
@@ -241,35 +245,35 @@ class LostFrees(Api):
 
 
 class NoTrace(Api):
-    """An exported file without events."""
+    """A device whose exported trace file contains no events."""
 
-    def spoiled(self, recorded: ProfilerTrace) -> ProfilerTrace:
+    def with_fault(self, recorded: ProfilerTrace) -> ProfilerTrace:
         return dataclasses.replace(recorded, trace={"traceEvents": []})
 
 
 class NegativeDurations(Api):
-    """An exported file whose events have negative durations."""
+    """A device whose exported trace file contains events with negative durations."""
 
     def trace_event(self, row: DeviceActivity) -> dict[str, Any]:
         return super().trace_event(row) | {"dur": -1.0}
 
 
 class TraceWithoutDevice(Api):
-    """An exported file with events of the host only."""
+    """A device whose exported trace file contains only events of the host."""
 
-    def spoiled(self, recorded: ProfilerTrace) -> ProfilerTrace:
+    def with_fault(self, recorded: ProfilerTrace) -> ProfilerTrace:
         host = {"ph": "X", "name": "aten::mm", "ts": 0, "dur": 1}
         return dataclasses.replace(recorded, trace={"traceEvents": [host]})
 
 
 class NeverStops(Api):
-    """A profile that also contains the rows of earlier profiles."""
+    """A device whose profiler traces also contain the rows of earlier traces."""
 
     def __init__(self, target: Any) -> None:
         super().__init__(target)
         self.before: list[ProfilerTrace] = []
 
-    def spoiled(self, recorded: ProfilerTrace) -> ProfilerTrace:
+    def with_fault(self, recorded: ProfilerTrace) -> ProfilerTrace:
         self.before.append(recorded)
         return dataclasses.replace(
             recorded,
@@ -279,7 +283,7 @@ class NeverStops(Api):
 
 
 class OwnError(Api):
-    """A profile that replaces the error raised inside it."""
+    """A device whose profiler replaces an error of the profiled code by its own error."""
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
         try:
@@ -289,7 +293,7 @@ class OwnError(Api):
 
 
 class DeadAfterFork(Api):
-    """A profile without its later rows if a child process was forked in it."""
+    """A device whose profiler traces contain only the first row if the profiled code forked a process."""
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
         before, forked = os.fork, []
@@ -307,31 +311,31 @@ class DeadAfterFork(Api):
 
 
 class NoFrames(Api):
-    """Allocations without a stack."""
+    """A device whose memory history contains no stack frames."""
 
-    def add(self, action: str, address: int, size: int) -> None:
-        super().add(action, address, size)
+    def record_memory_event(self, action: str, address: int, size: int) -> None:
+        super().record_memory_event(action, address, size)
         if self.events:
             self.events[-1]["frames"] = []
 
 
 class NoFrees(Api):
-    """A history without frees."""
+    """A device whose memory history contains allocations but no frees."""
 
-    def add(self, action: str, address: int, size: int) -> None:
+    def record_memory_event(self, action: str, address: int, size: int) -> None:
         if action == "alloc":
-            super().add(action, address, size)
+            super().record_memory_event(action, address, size)
 
 
 class SmallSizes(Api):
-    """Sizes that count elements and not bytes."""
+    """A device whose memory history counts elements instead of bytes."""
 
-    def add(self, action: str, address: int, size: int) -> None:
-        super().add(action, address, size // 8)
+    def record_memory_event(self, action: str, address: int, size: int) -> None:
+        super().record_memory_event(action, address, size // 8)
 
 
 class Gaps(Api):
-    """Segments without their free blocks."""
+    """A device whose memory snapshots omit the free blocks of segments."""
 
     def memory_history(self) -> Any:
         class Gappy(History):
@@ -345,7 +349,7 @@ class Gaps(Api):
 
 
 class Everything(Api):
-    """Segments whose blocks are all shown as in use."""
+    """A device whose memory snapshots show every block as in use."""
 
     def memory_history(self) -> Any:
         class Busy(History):

@@ -1,4 +1,4 @@
-"""Rank pools whose ranks break torch.distributed, and the check that results detect the fault."""
+"""Run cases in rank pools whose ranks have a fault in torch.distributed, and assert that they fail."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ backend = "hpu_backend"
 [distributed]
 backend = "hccl"
 """
-#: The kinds of failure that may reveal a fault, if it does not change values.
+#: Fault -> the kinds of failure that may reveal it. A fault without an entry must be revealed by wrong values.
 KINDS: dict[str, set[str]] = {
     "other_dtype": {"dtype"},
     "handle_never_done": {"state"},
@@ -50,7 +50,7 @@ KINDS: dict[str, set[str]] = {
     "endless_errors": {"timeout"},
     "hpu:wait_holds_the_host": {"state"},
     "hpu:random_alike": {"state"},
-    "breaks_graphs": {"exception"},  # torch cannot compile it into one graph
+    "breaks_graphs": {"exception"},  # torch cannot compile the function into one graph
 }
 
 
@@ -58,9 +58,9 @@ KINDS: dict[str, set[str]] = {
 HIDDEN_BY_MEMORY_ORDER = ("side_streams_forgotten", "wait_holds_nothing")
 
 
-def target_with(name: str, folder: Path, patch: pytest.MonkeyPatch) -> Target:
-    """Return the target whose ranks have a fault, or no fault for ``none``. Names that start with ``hpu:``
-    use the reference device.
+def target_with_faulty_ranks(name: str, folder: Path, patch: pytest.MonkeyPatch) -> Target:
+    """Write a target file and set the environment variables so that the ranks have the fault ``name``. Return
+    the target. ``none`` means no fault, and the prefix ``hpu:`` selects the reference device instead of the CPU.
     """
     device, _, fault = name.rpartition(":")
     file = folder / "faulty.toml"
@@ -73,10 +73,10 @@ def target_with(name: str, folder: Path, patch: pytest.MonkeyPatch) -> Target:
 
 
 def assert_fault_is_detected(name: str, expected: list[str], folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Assert that each of the cases fails with the fault, with the expected kind of failure."""
+    """Assert that each case of ``expected`` fails with the fault ``name``, with an expected kind of failure."""
     if name.startswith("hpu:"):
         pytest.importorskip("habana_frameworks.torch", reason="the reference device is not built")
-    target = target_with(name, folder, patch)
+    target = target_with_faulty_ranks(name, folder, patch)
     executor = Executor(target)
     planned = {case.id: case for case in build_plan(target, "full").cases}
     unseen = {}

@@ -1,6 +1,8 @@
-"""A backend that the ranks of a rank pool import. It breaks torch.distributed as ``FAULT`` names.
+"""A backend module that the ranks of a rank pool import. It injects the fault that the environment variable
+``FAULT`` names into torch.distributed.
 
-It uses gloo and the CPU, or with ``FAULT_DEVICE=hpu`` the reference device, if a fault needs streams.
+The ranks use gloo and the CPU. If a fault needs streams, ``FAULT_DEVICE=hpu`` selects the reference device.
+Each docstring of a fault describes the faulty device.
 """
 
 from __future__ import annotations
@@ -19,38 +21,38 @@ from torch.distributed.tensor import DTensor
 FAULTS: dict[str, Callable[[], None]] = {}
 
 
-def fault(plant: Callable[[], None]) -> Callable[[], None]:
-    FAULTS[plant.__name__] = plant
-    return plant
+def register_fault(inject: Callable[[], None]) -> Callable[[], None]:
+    FAULTS[inject.__name__] = inject
+    return inject
 
 
-def corrupt(thing: Any) -> None:
-    """Change the last element of every tensor in a nested structure."""
-    if isinstance(thing, (list, tuple)):
-        for item in thing:
-            corrupt(item)
-    elif isinstance(thing, torch.Tensor) and thing.numel():
-        last = thing.detach().view(-1)[-1:] if thing.is_contiguous() else thing.detach()
+def change_last_elements(tensors: Any) -> None:
+    """Change the last element of each contiguous tensor, and all elements of other tensors, in nested lists."""
+    if isinstance(tensors, (list, tuple)):
+        for item in tensors:
+            change_last_elements(item)
+    elif isinstance(tensors, torch.Tensor) and tensors.numel():
+        last = tensors.detach().view(-1)[-1:] if tensors.is_contiguous() else tensors.detach()
         last.copy_((last.float() + 1).to(last.dtype) if not last.is_complex() else last + 1)
 
 
 class Spoiling:
-    """A work handle that corrupts the result after a wait."""
+    """A work handle whose ``wait`` changes the result tensors after the wait."""
 
     def __init__(self, work: Any, thing: Any) -> None:
         self.work, self.thing = work, thing
 
     def wait(self, *arguments: Any) -> Any:
         finished = self.work.wait(*arguments)
-        corrupt(self.thing)
+        change_last_elements(self.thing)
         return finished
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.work, name)
 
 
-def wrap_function(name: str, after: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
-    """Call ``after(result, args, kwargs)`` on the result of a function of torch.distributed."""
+def replace_result_of(name: str, after: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
+    """Replace a function of torch.distributed by one that returns ``after(result, args, kwargs)``."""
     real = getattr(dist, name)
 
     @functools.wraps(real)
@@ -60,14 +62,14 @@ def wrap_function(name: str, after: Callable[[Any, tuple[Any, ...], dict[str, An
     setattr(dist, name, call)
 
 
-def _spoiled(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _with_wrong_result(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if result is None or isinstance(result, int):
-        corrupt(args[0])
+        change_last_elements(args[0])
         return None
     return Spoiling(result, args[0])
 
 
-@fault
+@register_fault
 def wrong_values() -> None:
     """The last element of each result is wrong by one."""
     for name in (
@@ -82,33 +84,33 @@ def wrong_values() -> None:
         *("reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "scatter"),
         *("irecv", "recv"),
     ):
-        wrap_function(name, _spoiled)
-    wrap_function("gather", lambda result, args, kwargs: corrupt(args[1]) or result)
+        replace_result_of(name, _with_wrong_result)
+    replace_result_of("gather", lambda result, args, kwargs: change_last_elements(args[1]) or result)
     real = functional.wait_tensor
 
     def wait_tensor(tensor: torch.Tensor) -> torch.Tensor:
         result = real(tensor) + 0
-        corrupt(result)
+        change_last_elements(result)
         return result
 
     functional.wait_tensor = wait_tensor
 
 
-@fault
+@register_fault
 def wrong_batches() -> None:
-    """The last element that a batch of sends and receives delivers is wrong by one."""
-    wrap_function(
+    """The last element that batch_isend_irecv receives is wrong by one."""
+    replace_result_of(
         "batch_isend_irecv", lambda works, args, kwargs: [Spoiling(w, args[0][1].tensor) for w in works]
     )
 
 
-@fault
+@register_fault
 def input_written() -> None:
-    """The input tensors are changed."""
-    wrap_function("all_gather", lambda result, args, kwargs: corrupt(args[1]) or result)
+    """all_gather changes its input tensor."""
+    replace_result_of("all_gather", lambda result, args, kwargs: change_last_elements(args[1]) or result)
 
 
-@fault
+@register_fault
 def other_dtype() -> None:
     """The result has a different dtype."""
     from conformance.distributed.collective_call import IssuedCall
@@ -117,9 +119,9 @@ def other_dtype() -> None:
     IssuedCall.wait = lambda self: [t.double() for t in real(self)]  # type: ignore[method-assign]
 
 
-@fault
+@register_fault
 def handle_never_done() -> None:
-    wrap_function("all_reduce", lambda work, args, kwargs: work and Undone(work))
+    replace_result_of("all_reduce", lambda work, args, kwargs: work and Undone(work))
 
 
 class Undone:
@@ -130,14 +132,14 @@ class Undone:
         return False
 
 
-@fault
+@register_fault
 def no_handle() -> None:
-    wrap_function("broadcast", lambda work, args, kwargs: work and work.wait() and None)
+    replace_result_of("broadcast", lambda work, args, kwargs: work and work.wait() and None)
 
 
-@fault
+@register_fault
 def wait_holds_the_host() -> None:
-    wrap_function("all_reduce", lambda work, args, kwargs: work and Holding(work))
+    replace_result_of("all_reduce", lambda work, args, kwargs: work and Holding(work))
 
 
 class Holding:
@@ -149,9 +151,9 @@ class Holding:
         torch.hpu.synchronize()
 
 
-@fault
+@register_fault
 def wait_holds_nothing() -> None:
-    wrap_function("all_reduce", lambda work, args, kwargs: work and Free())
+    replace_result_of("all_reduce", lambda work, args, kwargs: work and Free())
 
 
 class Free:
@@ -159,9 +161,9 @@ class Free:
         pass
 
 
-@fault
+@register_fault
 def groups_are_the_world() -> None:
-    """Sums in a group of one rank are sums over all ranks."""
+    """all_reduce in a group of one rank returns the sum over all ranks."""
     real = dist.all_reduce
 
     def all_reduce(tensor: torch.Tensor, *args: Any, group: Any = None, **kwargs: Any) -> Any:
@@ -173,9 +175,9 @@ def groups_are_the_world() -> None:
     dist.all_reduce = all_reduce
 
 
-@fault
+@register_fault
 def strided_is_dense() -> None:
-    """Gathering ignores strides and reads the memory after the first element."""
+    """The gathered input is read as if it were contiguous."""
     real = dist.all_gather_into_tensor
 
     def call(output: torch.Tensor, inputs: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -185,9 +187,9 @@ def strided_is_dense() -> None:
     dist.all_gather_into_tensor = call
 
 
-@fault
+@register_fault
 def results_at_the_start() -> None:
-    """Results are written to the start of the storage and ignore the offset of the tensor."""
+    """Results are written to the start of the storage instead of the tensor's storage offset."""
     real = dist.all_gather_into_tensor
 
     def call(output: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -198,9 +200,9 @@ def results_at_the_start() -> None:
     dist.all_gather_into_tensor = call
 
 
-@fault
+@register_fault
 def side_streams_forgotten() -> None:
-    """Work issued on a side stream does not wait for it."""
+    """A collective that is issued on a side stream does not wait for earlier work of this stream."""
     real = dist.all_reduce
 
     def all_reduce(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -214,7 +216,7 @@ def side_streams_forgotten() -> None:
     dist.all_reduce = all_reduce
 
 
-@fault
+@register_fault
 def refuses_on_one_rank() -> None:
     real = dist.all_to_all_single
 
@@ -228,27 +230,27 @@ def refuses_on_one_rank() -> None:
     dist.all_to_all_single = call
 
 
-@fault
+@register_fault
 def wrong_facts() -> None:
-    wrap_function("get_rank", lambda rank, args, kwargs: rank if rank < 0 else rank + 1)
+    replace_result_of("get_rank", lambda rank, args, kwargs: rank if rank < 0 else rank + 1)
 
 
-@fault
+@register_fault
 def no_default_backend() -> None:
     dist.get_default_backend_for_device = lambda device: "undefined"
 
 
-@fault
+@register_fault
 def outsiders_are_members() -> None:
-    wrap_function("get_rank", lambda rank, args, kwargs: 0 if args else rank)
+    replace_result_of("get_rank", lambda rank, args, kwargs: 0 if args else rank)
 
 
-@fault
+@register_fault
 def open_barrier() -> None:
     dist.barrier = lambda *args, **kwargs: None
 
 
-@fault
+@register_fault
 def everything_accepted() -> None:
     for name in ("all_gather", "broadcast", "all_to_all", "reduce_scatter_tensor"):
         real = getattr(dist, name)
@@ -262,9 +264,9 @@ def everything_accepted() -> None:
         setattr(dist, name, call)
 
 
-@fault
+@register_fault
 def silent_errors() -> None:
-    """Sums that are impossible return without an error."""
+    """An all_reduce that must fail returns without an error."""
     real = dist.all_reduce
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -276,9 +278,9 @@ def silent_errors() -> None:
     dist.all_reduce = call
 
 
-@fault
+@register_fault
 def endless_errors() -> None:
-    """A rank waits for ever for a rank that exited."""
+    """An all_reduce that must fail waits forever."""
     real = dist.all_reduce
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -290,7 +292,7 @@ def endless_errors() -> None:
     dist.all_reduce = call
 
 
-@fault
+@register_fault
 def outsiders_are_touched() -> None:
     real = dist.all_reduce
 
@@ -303,12 +305,12 @@ def outsiders_are_touched() -> None:
     dist.all_reduce = call
 
 
-@fault
+@register_fault
 def lost_objects() -> None:
-    wrap_function("all_gather_object", lambda result, args, kwargs: args[0].reverse())
+    replace_result_of("all_gather_object", lambda result, args, kwargs: args[0].reverse())
 
 
-@fault
+@register_fault
 def own_stores() -> None:
     class Store(dist.HashStore):
         def __init__(self, *args: Any) -> None:
@@ -320,7 +322,7 @@ def own_stores() -> None:
     dist.FileStore = Store
 
 
-@fault
+@register_fault
 def shards_of_others() -> None:
     """The local shard of a distributed tensor, and the tensor gathered from all shards, are wrong by one."""
     local, full = DTensor.to_local, DTensor.full_tensor
@@ -328,9 +330,9 @@ def shards_of_others() -> None:
     DTensor.full_tensor = lambda self, **kwargs: full(self, **kwargs) * 2  # type: ignore[method-assign]
 
 
-@fault
+@register_fault
 def other_batches() -> None:
-    """One rank computes with slightly different numbers, which only a comparison of ranks can reveal."""
+    """All ranks but the first train on different inputs."""
     from conformance.properties.multi_rank._training_model import Feed
 
     real = Feed.batch
@@ -342,16 +344,16 @@ def other_batches() -> None:
     Feed.batch = batch  # type: ignore[method-assign]
 
 
-@fault
+@register_fault
 def own_starts() -> None:
     """DDP keeps the initial weights of each rank."""
     real = torch.nn.parallel.DistributedDataParallel.__init__
     torch.nn.parallel.DistributedDataParallel.__init__ = functools.partialmethod(real, init_sync=False)  # type: ignore[method-assign]
 
 
-@fault
+@register_fault
 def own_steps() -> None:
-    """Each rank keeps its own gradients."""
+    """DDP does not reduce gradients over the ranks."""
     from torch.nn.parallel import DistributedDataParallel
 
     real = DistributedDataParallel.forward
@@ -363,24 +365,24 @@ def own_steps() -> None:
     DistributedDataParallel.forward = forward  # type: ignore[method-assign]
 
 
-@fault
+@register_fault
 def stale_gradients() -> None:
     torch.nn.Module.zero_grad = lambda self, set_to_none=True: None  # type: ignore[method-assign]
 
 
-@fault
+@register_fault
 def breaks_graphs() -> None:
     functional.all_reduce = torch._dynamo.disable(functional.all_reduce)
 
 
-@fault
+@register_fault
 def loads_nothing() -> None:
     import torch.distributed.checkpoint as dcp
 
     dcp.load = lambda *args, **kwargs: None
 
 
-@fault
+@register_fault
 def saves_zeros() -> None:
     import torch.distributed.checkpoint as dcp
 
@@ -394,7 +396,7 @@ def saves_zeros() -> None:
     dcp.save = save
 
 
-@fault
+@register_fault
 def random_alike() -> None:
     import torch.distributed.tensor as dt
 

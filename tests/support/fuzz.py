@@ -1,5 +1,5 @@
-"""Hypothesis strategies that corrupt documents, and the check that a reader accepts a document or rejects it
-cleanly.
+"""Hypothesis strategies that corrupt documents, and the assertion that a reader accepts a document or raises a
+short UsageError.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from conformance.errors import UsageError
 FUZZ = settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-#: Folder of the files of the examples. The process removes it at exit.
+#: Folder of the temporary files of all examples. The process removes the folder at exit.
 FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
 
 LEAVES = st.one_of(
@@ -40,7 +40,7 @@ TREES = st.recursive(
 
 
 def node_paths(tree: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the path of every node in a document."""
+    """Return the path of every node of a document: a tuple of keys and indices. The root's path is ``here``."""
     all_paths = [here]
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in items:
@@ -49,8 +49,8 @@ def node_paths(tree: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @st.composite
-def corrupted(draw: st.DrawFn, document: Any) -> Any:
-    """Draw a document with one to three nodes replaced, removed or duplicated."""
+def corrupted_documents(draw: st.DrawFn, document: Any) -> Any:
+    """Draw a copy of the document with one to three changed nodes: replaced, removed, duplicated or added."""
     changed = copy.deepcopy(document)
     for _ in range(draw(st.integers(1, 3))):
         path = draw(st.sampled_from(node_paths(changed)))
@@ -72,29 +72,33 @@ def corrupted(draw: st.DrawFn, document: Any) -> Any:
 
 
 def toml_text(data: Any) -> str:
-    """Return the TOML text of a tree of dicts, lists and scalars. Parts that TOML cannot express
-    are omitted.
-    """
+    """Return the TOML text of a dict. None becomes an empty string. The text of any other value is empty."""
     lines: list[str] = []
 
-    def inline(value: Any) -> str:
+    def inline_toml(value: Any) -> str:
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, (int, float)):
             return repr(value)
         if isinstance(value, list):
-            return "[" + ", ".join(inline(item) for item in value) + "]"
+            return "[" + ", ".join(inline_toml(item) for item in value) + "]"
         if isinstance(value, dict):
-            return "{" + ", ".join(f"{json.dumps(key)} = {inline(item)}" for key, item in value.items()) + "}"
+            return (
+                "{"
+                + ", ".join(f"{json.dumps(key)} = {inline_toml(item)}" for key, item in value.items())
+                + "}"
+            )
         return json.dumps("" if value is None else str(value))
 
     for key, value in data.items() if isinstance(data, dict) else ():
-        lines.append(f"{json.dumps(key)} = {inline(value)}")
+        lines.append(f"{json.dumps(key)} = {inline_toml(value)}")
     return "\n".join(lines)
 
 
 def is_accepted(read: Callable[[], Any]) -> bool:
-    """Return whether the input was accepted. A rejection must be a UsageError of one paragraph."""
+    """Return whether ``read()`` accepts its input. Assert that it otherwise raises a UsageError whose message is
+    not empty, has fewer than 2000 characters and at most five lines.
+    """
     try:
         read()
     except UsageError as error:

@@ -1,5 +1,5 @@
-"""Subjects that damage their process, for ``test_hostile_subjects.py``. They add themselves to the table of
-``misbehaving_subjects``.
+"""Artificial subjects that damage their process, for ``test_hostile_subjects.py``. Importing this module adds
+them to ``misbehaving_subjects.CHECKS``.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Unprintable(Exception):
 
 
 class Strange(BaseException):
-    """An error that no handler of Exception catches."""
+    """An error that ``except Exception`` does not catch."""
 
 
 def babbles(recorder: Recorder) -> None:
-    """Write garbage to every stream, below Python and with incomplete characters."""
+    """Write garbage to stdout and stderr, also directly to the file descriptors, with incomplete characters."""
     recorder.compared(1)
     for number in (1, 2):
         os.write(number, b"\x00\xff\xfe\x1b[2J\x1b]0;title\x07\r" * 2000 + b"\n")
@@ -48,9 +48,9 @@ def unprintable(recorder: Recorder) -> None:
 
 
 def interrupts(recorder: Recorder) -> None:
-    """Raise KeyboardInterrupt without a Ctrl-C."""
+    """Raise KeyboardInterrupt although the user did not press Ctrl-C."""
     recorder.compared(1)
-    if misbehaving_subjects.first(recorder):
+    if misbehaving_subjects.is_first_dtype(recorder):
         raise KeyboardInterrupt
 
 
@@ -70,40 +70,40 @@ def many_failures(recorder: Recorder) -> None:
 
 
 def deaf(recorder: Recorder) -> None:
-    """Close the standard streams of the process."""
+    """Close the standard streams of the worker process."""
     recorder.compared(1)
-    if misbehaving_subjects.first(recorder):
+    if misbehaving_subjects.is_first_dtype(recorder):
         for number in (0, 1, 2):
             os.close(number)
 
 
 def homeless(recorder: Recorder) -> None:
-    """Change to a folder that is then removed, and clear the environment."""
+    """Change to a folder, remove the folder, and clear the environment."""
     recorder.compared(1)
-    if misbehaving_subjects.first(recorder):
+    if misbehaving_subjects.is_first_dtype(recorder):
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
         os.environ.clear()
 
 
 def threads(recorder: Recorder) -> None:
-    """Leave a thread that never ends, so that Python waits for it at exit."""
+    """Leave a thread that never ends. Python waits for the thread at exit."""
     recorder.compared(1)
-    if misbehaving_subjects.first(recorder):
+    if misbehaving_subjects.is_first_dtype(recorder):
         threading.Thread(target=time.sleep, args=(3600,), daemon=False).start()
 
 
 def late(recorder: Recorder) -> None:
-    """Hang when the process exits."""
+    """Make the worker process hang when it exits."""
     recorder.compared(1)
-    if misbehaving_subjects.first(recorder):
+    if misbehaving_subjects.is_first_dtype(recorder):
         atexit.register(time.sleep, 3600)
 
 
 def children(recorder: Recorder) -> None:
-    """Leave a child process that keeps every open file of its parent open."""
+    """Leave a child process that inherits all open files of the worker and keeps them open."""
     recorder.compared(1)
-    if misbehaving_subjects.first(recorder) and os.fork() == 0:
+    if misbehaving_subjects.is_first_dtype(recorder) and os.fork() == 0:
         time.sleep(3600)
         os._exit(0)
 
@@ -117,7 +117,7 @@ def leaks(recorder: Recorder) -> None:
 def forgets(recorder: Recorder) -> None:
     """Remove the suite's modules from ``sys.modules``."""
     recorder.compared(1)
-    if misbehaving_subjects.first(recorder):
+    if misbehaving_subjects.is_first_dtype(recorder):
         for name in [name for name in sys.modules if name.startswith("conformance.")]:
             del sys.modules[name]
 

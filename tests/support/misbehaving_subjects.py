@@ -1,8 +1,9 @@
-"""Subjects that misbehave on purpose: they test the harness without a device and without torch's databases.
+"""Artificial subjects, most of which misbehave on purpose. They test the runner and the workers without a
+device and without torch's operator databases.
 
-``SHAM`` names the subjects of a process, separated by commas. ``SHAM_STATE`` is a folder for state that must
-outlive a process. Load the module with ``--extra tests.support.misbehaving_subjects`` and
-``CONFORMANCE_KINDS=sham``.
+The environment variable ``SHAM`` lists the subjects of a process, separated by commas. ``SHAM_STATE`` is a
+folder for state that must outlive a process. To load the module, set ``CONFORMANCE_KINDS=sham`` and use the
+option ``--extra tests.support.misbehaving_subjects``.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class Subject:
     kind: str = "sham"
 
 
-def once(name: str) -> bool:
-    """Return True in the first process that calls this function with the name."""
+def is_first_call(name: str) -> bool:
+    """Return True at the first call with this name in any process of the run, and False at later calls."""
     try:
         (Path(os.environ["SHAM_STATE"]) / name).touch(exist_ok=False)
     except FileExistsError:
@@ -45,13 +46,15 @@ def once(name: str) -> bool:
     return True
 
 
-def first(recorder: Recorder) -> bool:
-    """Return whether the dtype is the misbehaving one, if one suffices. Each lost process costs seconds."""
+def is_first_dtype(recorder: Recorder) -> bool:
+    """Return whether the result is in the first dtype. Subjects that lose their process, which costs seconds,
+    do so only in this dtype.
+    """
     return recorder.id.dtype == "float32"
 
 
-def break_device() -> None:
-    """Make every later addition on the device wrong."""
+def report_broken_device() -> None:
+    """Make the check of the device after each result report wrong additions, as on a broken device."""
     known_answer_probe.PARTS["add"] = lambda start: (start, [[0, 2, 4], [6, 8, 10]])
 
 
@@ -75,13 +78,13 @@ def error(recorder: Recorder) -> None:
 
 def fails_once(recorder: Recorder) -> None:
     recorder.compared(3)
-    if once(f"fails-{recorder.id.dtype}"):
+    if is_first_call(f"fails-{recorder.id.dtype}"):
         recorder.fail(Kind.VALUE, "1 of 3 elements differs")
 
 
 def half(recorder: Recorder) -> None:
-    """Fail in one of the dtypes."""
-    (fail if first(recorder) else good)(recorder)
+    """Fail in the first dtype and pass in the other."""
+    (fail if is_first_dtype(recorder) else good)(recorder)
 
 
 def leaves(recorder: Recorder) -> None:
@@ -104,38 +107,38 @@ def unsupported(recorder: Recorder) -> None:
 
 def segfault(recorder: Recorder) -> None:
     recorder.compared(1)
-    if first(recorder):
+    if is_first_dtype(recorder):
         ctypes.string_at(0)
 
 
 def crash_once(recorder: Recorder) -> None:
     recorder.compared(1)
-    if once("crash"):
+    if is_first_call("crash"):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def hang_with_gil(recorder: Recorder) -> None:
     recorder.compared(1)
-    if first(recorder):
+    if is_first_dtype(recorder):
         re.fullmatch(r"(a|aa)+b", "a" * 200)
 
 
 def poison(recorder: Recorder) -> None:
     fail(recorder)
-    if first(recorder):
-        break_device()
+    if is_first_dtype(recorder):
+        report_broken_device()
 
 
 def silent_poison(recorder: Recorder) -> None:
     recorder.compared(1)
-    if first(recorder) and once("poison"):
-        break_device()
+    if is_first_dtype(recorder) and is_first_call("poison"):
+        report_broken_device()
 
 
 def crash_after(recorder: Recorder) -> None:
-    """End the process after its result is written, as queued work may do."""
+    """Exit the process after it has written its first result, like a crash in queued device work."""
     recorder.compared(1)
-    if once("after"):
+    if is_first_call("after"):
         writer = journal.Journal.write
 
         def write(self: journal.Journal, event: str, **fields: object) -> None:
@@ -160,7 +163,7 @@ def stops(recorder: Recorder) -> None:
 def kills(recorder: Recorder) -> None:
     """Send SIGKILL to the runner while this result is being computed."""
     recorder.compared(1)
-    if first(recorder) and once("kill"):
+    if is_first_dtype(recorder) and is_first_call("kill"):
         os.kill(int(os.environ["SHAM_RUNNER"]), signal.SIGKILL)
         time.sleep(60)
 
@@ -188,29 +191,29 @@ CHECKS: dict[str, Callable[[Recorder], None]] = {
 }
 
 
-def _names() -> list[str]:
+def _subject_names() -> list[str]:
     names = os.environ.get("SHAM", "good").split(",")
     return [f"{name}{index}" for name in names for index in range(int(os.environ.get("SHAM_COPIES", "1")))]
 
 
-def _applies(target: Target, subject: Subject) -> list[str]:
+def _both_dtypes(target: Target, subject: Subject) -> list[str]:
     return ["float32", "int64"]
 
 
-def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
+def _check_acts(target: Target, subject: Subject, recorder: Recorder) -> None:
     CHECKS[subject.name.rstrip("0123456789")](recorder)
 
 
-def _well(target: Target, subject: Subject, recorder: Recorder) -> None:
+def _check_beside(target: Target, subject: Subject, recorder: Recorder) -> None:
     recorder.compared(1)
 
 
-catalogue.add_subjects("sham", [Subject(name) for name in _names()], smoke=("good0",))
+catalogue.add_subjects("sham", [Subject(name) for name in _subject_names()], smoke=("good0",))
 register(
-    "acts", subject_kind="sham", statement="the subject acts", level="core", applies=_applies, smoke=True
-)(_check)
-register("beside", subject_kind="sham", statement="nothing happens", level="training", applies=_applies)(
-    _well
+    "acts", subject_kind="sham", statement="the subject acts", level="core", applies=_both_dtypes, smoke=True
+)(_check_acts)
+register("beside", subject_kind="sham", statement="nothing happens", level="training", applies=_both_dtypes)(
+    _check_beside
 )
 
 test_sham = pytest_modules.cases("sham")

@@ -1,4 +1,4 @@
-"""Faults injected into modules and optimizers, and the check that a property detects them."""
+"""Assert that a property of modules or optimizers detects an injected fault."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Fault = Callable[[], contextlib.AbstractContextManager[Any]]
 
 @dataclasses.dataclass(frozen=True)
 class InjectedFault:
-    """A fault with which a property of a subject must fail, and the expected kind of failure."""
+    """A fault, the property and the subject with which it must be detected, and the expected kind of failure."""
 
     kind: str
     property: str
@@ -40,7 +40,7 @@ class InjectedFault:
 
 
 @contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
+def _with_one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -49,7 +49,7 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _check(target: Target, injected_fault: InjectedFault) -> Result:
+def _check_property(target: Target, injected_fault: InjectedFault) -> Result:
     entry = registry.find_property(injected_fault.kind, injected_fault.property)
     subject = find(injected_fault.kind, injected_fault.subject)
     assert injected_fault.dtype in entry.applies(target, subject)
@@ -61,18 +61,22 @@ def _check(target: Target, injected_fault: InjectedFault) -> Result:
 
 
 def assert_fault_is_detected(injected_fault: InjectedFault) -> None:
-    """Assert that the property passes without the fault, and fails with it with the expected kind."""
+    """Assert that the property passes without the fault, and fails with the fault and the expected kind of
+    failure.
+    """
     target = target_file.load("cpu").target("eager")
-    with _one_thread(), pytest.MonkeyPatch.context() as patch:
-        clean = _check(target, injected_fault)
+    with _with_one_thread(), pytest.MonkeyPatch.context() as patch:
+        clean = _check_property(target, injected_fault)
         assert clean.verdict is Verdict.PASS, clean.failures
         for common in (modules, optimizers):
 
-            def faulty(target: Target, call: Callable[[], Any], run: Any = common.on_target) -> Any:
+            def on_target_with_fault(
+                target: Target, call: Callable[[], Any], run: Any = common.on_target
+            ) -> Any:
                 with injected_fault.fault():
                     return run(target, call)
 
-            patch.setattr(common, "on_target", faulty)
-        result = _check(target, injected_fault)
+            patch.setattr(common, "on_target", on_target_with_fault)
+        result = _check_property(target, injected_fault)
     assert result.verdict is Verdict.FAIL
     assert injected_fault.shows in {failure.kind for failure in result.failures}, result.failures

@@ -1,8 +1,8 @@
-"""Slow tests that rarely fail run at night only: the nightly workflow sets ``CONFORMANCE_NIGHTLY=1``.
+"""Skip slow tests that rarely fail, except in the nightly workflow, which sets ``CONFORMANCE_NIGHTLY=1``.
 
-``@pytest.mark.nightly("why")`` skips a test in other runs; the skip shows the reason. ``every_nth`` selects a
-part of a parameter list in other runs. Both conftest files, in ``tests`` and in the reference device's tests,
-import the two hooks.
+Outside the nightly run, ``@pytest.mark.nightly("why")`` skips a test and shows the reason, and ``every_nth``
+selects a part of a parameter list. ``tests/conftest.py`` and the conftest file of the reference device's tests
+import the two pytest hooks.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ NIGHTLY = os.environ.get("CONFORMANCE_NIGHTLY") == "1"
 
 
 def every_nth(step: int, rows: Sequence[T]) -> Sequence[T]:
-    """Return all rows in the nightly run, and otherwise every ``step``-th row from the first on."""
+    """Return all rows in the nightly run. In other runs return the first row and every ``step``-th after it."""
     return rows[:: 1 if NIGHTLY else step]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
+    """Register the marker ``nightly``."""
     config.addinivalue_line(
-        "markers", "nightly(why): slow and rarely breaks; only with CONFORMANCE_NIGHTLY=1"
+        "markers", "nightly(why): a slow test that rarely fails; it runs only if CONFORMANCE_NIGHTLY=1"
     )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip nightly tests in other runs. A marker without a reason is an error."""
+    """Skip tests with the marker ``nightly`` outside the nightly run. Raise UsageError for a marker without a
+    reason.
+    """
     for item in items:
         marker = item.get_closest_marker("nightly")
         if marker is None:

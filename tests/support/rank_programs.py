@@ -14,31 +14,31 @@ from conformance.distributed.rank_programs import Rank, program
 
 
 @program
-def process(rank: Rank) -> tuple[int, int]:
+def rank_and_pid(rank: Rank) -> tuple[int, int]:
     return rank.rank, os.getpid()
 
 
 @program
-def echo(rank: Rank, value: Any) -> Any:
+def return_argument(rank: Rank, value: Any) -> Any:
     return value
 
 
 @program
-def tensors(rank: Rank) -> list[torch.Tensor]:
+def various_tensors(rank: Rank) -> list[torch.Tensor]:
     wide = torch.arange(12).reshape(3, 4)
     return [wide.t(), wide[:, ::2], torch.ones(2, 0), torch.tensor(1 + 2j), torch.ones(2).bfloat16()]
 
 
 @program
-def raises(rank: Rank, where: list[int]) -> str:
-    if rank.rank in where:
+def raise_on_ranks(rank: Rank, ranks: list[int]) -> str:
+    if rank.rank in ranks:
         raise ValueError(f"no {rank.rank}")
     dist.barrier()
     return "past the barrier"
 
 
 @program
-def dies(rank: Rank) -> None:
+def kill_rank_one(rank: Rank) -> None:
     if rank.rank == 1:
         print("my last words", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -46,13 +46,13 @@ def dies(rank: Rank) -> None:
 
 
 @program
-def sleeps(rank: Rank) -> None:
+def sleep_for_long(rank: Rank) -> None:
     time.sleep(1000)
 
 
 @program
-def out_of_step(rank: Rank) -> None:
-    """Start a sum on one rank before all ranks raise the same error."""
+def raise_out_of_step(rank: Rank) -> None:
+    """Raise the same error on all ranks, after rank 0 alone has started an all_reduce."""
     if rank.rank == 0:
         dist.all_reduce(torch.ones(3), async_op=True)
     raise ValueError("no")

@@ -1,4 +1,4 @@
-"""A leg whose results deviate, for tests of the exports to upstream's tests."""
+"""Artificial legs with failing results, for tests of ``conformance export`` to upstream's test framework."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def row(
 
 
 def leg(*rows: dict[str, Any], device: str = "cpu", mode: str = "eager") -> dict[str, Any]:
-    """Return a leg of these rows on a device."""
+    """Return a leg of level bringup whose results are ``rows``."""
     with sample_passing_leg.fixed_suite_digest():
         leg_record = sample_passing_leg.leg("bringup", mode)
     leg_record["results"] = list(rows)

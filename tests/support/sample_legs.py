@@ -1,4 +1,4 @@
-"""Artificial result rows, expectations and legs, for the tests of results."""
+"""Artificial result rows, expectations and small legs, for tests of results, reports and expectations."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ def row(result_id: str, verdict: str, *kinds: str, attempt: int = 1) -> dict[str
     return {"id": result_id, "verdict": verdict, "seconds": 0.5, "failures": failures, "attempt": attempt}
 
 
-def expected(pattern: str, kind: str, until: str = "2999-01-01", modes: tuple[str, ...] = ()) -> Expectation:
-    """Return an expectation for results with this failure kind."""
+def expectation(
+    pattern: str, kind: str, until: str = "2999-01-01", modes: tuple[str, ...] = ()
+) -> Expectation:
+    """Return an expectation: results that match the pattern fail with this failure kind."""
     return Expectation(
         pattern, Kind(kind), "accuracy", "https://example.org", until, "file.toml", modes=modes
     )
@@ -45,7 +47,10 @@ def expected(pattern: str, kind: str, until: str = "2999-01-01", modes: tuple[st
 def run_leg(
     *verdicts: str, planned: int | None = None, ended: bool = True, events: tuple[dict[str, Any], ...] = ()
 ) -> Any:
-    """Return a leg computed from the events of a run: one result of the property ``p`` per verdict."""
+    """Return a leg computed from the events of a run with one result ``p/sN@d`` per verdict.
+
+    ``planned``: number of planned cases. ``ended``: the run has an end event. ``events``: further events.
+    """
     run_state = RunState()
     count = len(verdicts) if planned is None else planned
     plan = Plan([Case("sham", "p", f"s{index}", ("d",)) for index in range(count)])
@@ -61,16 +66,21 @@ def run_leg(
 
 
 def leg(mode: str = "eager", *verdicts: str, build: str = "2.13.0+cpu", **changes: Any) -> dict[str, Any]:
-    """Return a leg with one result per verdict. ``digests`` are added to its digests."""
+    """Return a leg with one result ``p/sN@d`` per verdict. ``changes`` replace keys of the leg, except
+    ``digests``, which are added to the digests of the leg.
+    """
     leg_record = copy.deepcopy(run_leg(*(verdicts or ("pass",))))
     leg_record["digests"].update(dict.fromkeys(leg_record["digests"], "a" * 64), **changes.pop("digests", {}))
     return {**leg_record, "name": f"{build}-{mode}", "build": build, "torch": build, "mode": mode, **changes}
 
 
-def judged(
+def leg_with_expectations(
     entries: list[Expectation], verdicts: dict[str, str], *, missing: int = 0, **header: Any
 ) -> dict[str, Any]:
-    """Return a leg with results of kind ``value``, computed from the events of a run."""
+    """Return a leg with the expectations ``entries`` applied, computed from the events of a run.
+
+    Subject name -> verdict. A failure has kind ``value``. ``missing`` cases are planned and have no result.
+    """
     run_state = RunState()
     names = [*verdicts, *(f"missing{number}" for number in range(missing))]
     run_state.apply({"event": "run", **HEADER, **header})
@@ -83,8 +93,8 @@ def judged(
     return document.leg_of_run(run_state, TargetExpectations(tuple(entries), ""), today=DAY)
 
 
-def three_results() -> dict[str, Any]:
-    """Return the document of a pass, a failure with a hostile message, and a refusal."""
+def results_with_three_verdicts() -> dict[str, Any]:
+    """Return a results document with a pass, a failure whose message contains HTML, and an unsupported result."""
     results = document.results_document([run_leg("pass", "fail", "unsupported")])
     results["legs"][0]["results"][1]["failures"] = [
         {"kind": "value", "message": "</script><b>&\u2028 \x00 differs"}

@@ -1,4 +1,4 @@
-"""Artificial legs that hold a level, for tests of certificates."""
+"""Artificial legs that hold a level, and output folders and certificate bundles made from them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _digest_of_suite = digests.suite_digest
 
 @contextlib.contextmanager
 def fixed_suite_digest() -> Iterator[None]:
-    """Replace the suite digest by a constant, so that an edit during the test does not change it."""
+    """Replace the suite digest by a constant, so that an edit of the suite during a test does not matter."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(digests, "suite_digest", lambda: SUITE)
         yield
 
 
-def row(name: str) -> dict[str, Any]:
-    """Return a passing row."""
+def passing_row(name: str) -> dict[str, Any]:
+    """Return the row of a passing result with this id."""
     subject, _, dtype = name.partition("/")[2].rpartition("@")
     result_row = {
         "id": name,
@@ -49,27 +49,35 @@ def row(name: str) -> dict[str, Any]:
 
 
 @functools.cache
-def known() -> manifest.Manifest:
-    """Return the committed manifest, read once."""
+def committed_manifest() -> manifest.Manifest:
+    """Return the committed manifest of level requirements. Read the file only once."""
     return manifest.load()
 
 
 @functools.cache
-def _suite() -> str:
+def _real_suite_digest() -> str:
     return _digest_of_suite()
 
 
 @functools.cache
-def _passed(level: str, mode: str) -> Leg:
-    """Return the passing rows of a leg, and its totals. Callers must copy them."""
+def _passing_rows_and_totals(level: str, mode: str) -> Leg:
+    """Return the part of a leg that is slow to compute: passing rows of all required results, and totals.
+
+    The value is cached, so callers must copy it.
+    """
     return with_recounted_totals(
-        {"left_out": 0, "results": [row(name) for name in known().demand(TORCH, mode, level).entries]}
+        {
+            "left_out": 0,
+            "results": [
+                passing_row(name) for name in committed_manifest().demand(TORCH, mode, level).entries
+            ],
+        }
     )
 
 
 def leg(level: str = "bringup", mode: str = "eager", **changes: Any) -> Leg:
-    """Return a leg in which every result that the level requires passed."""
-    passed = _passed(level, mode)
+    """Return a leg in which every result that the level requires passed. ``changes`` replace keys of the leg."""
+    passed = _passing_rows_and_totals(level, mode)
     digest = dict.fromkeys(("manifest", "target", "expectations", "backend"), "0" * 64)
     leg_record: Leg = {
         "name": f"{TORCH}-{mode}",
@@ -114,7 +122,9 @@ def leg(level: str = "bringup", mode: str = "eager", **changes: Any) -> Leg:
         },
         "digests": {
             **digest,
-            "suite": _suite() if digests.suite_digest is _digest_of_suite else digests.suite_digest(),
+            "suite": _real_suite_digest()
+            if digests.suite_digest is _digest_of_suite
+            else digests.suite_digest(),
             "torch": f"{TORCH} abc",
         },
         "left_out": 0,
@@ -132,7 +142,7 @@ def leg(level: str = "bringup", mode: str = "eager", **changes: Any) -> Leg:
 
 
 def with_recounted_totals(leg_record: Leg) -> Leg:
-    """Return the leg with totals and case verdicts recounted from its rows."""
+    """Recount the totals and the case verdicts of the leg from its rows, and return the leg."""
     cases: dict[str, set[str]] = {}
     for result_row in leg_record["results"]:
         cases.setdefault(result_row["id"].rpartition("@")[0], set()).add(result_row["verdict"])
@@ -151,7 +161,7 @@ def with_recounted_totals(leg_record: Leg) -> Leg:
 
 
 def with_rows(leg_record: Leg, changes: Mapping[str, Mapping[str, Any]]) -> Leg:
-    """Return the leg with changed rows and recounted totals."""
+    """Change rows of the leg (result id -> changed keys), recount its totals, and return the leg."""
     assert changes.keys() <= {result_row["id"] for result_row in leg_record["results"]}
     leg_record["results"] = [
         {**result_row, **changes.get(result_row["id"], {})} for result_row in leg_record["results"]
@@ -160,7 +170,7 @@ def with_rows(leg_record: Leg, changes: Mapping[str, Mapping[str, Any]]) -> Leg:
 
 
 def varied_results() -> dict[str, Any]:
-    """Return a small document with a pass, a failure with two attempts, and a refusal."""
+    """Return a results document with a pass, a failure with two attempts, and an unsupported result."""
     leg_record = leg(exit=1)
     leg_record["results"] = leg_record["results"][:3]
     _, wrong, refused = leg_record["results"]
@@ -172,8 +182,8 @@ def varied_results() -> dict[str, Any]:
     return document.results_document([with_recounted_totals(leg_record)])
 
 
-def folder(path: Path, *legs: Leg) -> Path:
-    """Write the output folder of a run with these legs, and return it."""
+def write_output_folder(path: Path, *legs: Leg) -> Path:
+    """Write the ``results.json`` of a run with these legs into the folder, and return the folder."""
     path.mkdir(exist_ok=True)
     document.write_results(path / "results.json", document.results_document(list(legs)))
     return path
@@ -182,7 +192,7 @@ def folder(path: Path, *legs: Leg) -> Path:
 def rewrite_bundle(
     bundle: Path, destination: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]
 ) -> Path:
-    """Write a copy of a bundle with a changed certificate and changed results."""
+    """Write a copy of the bundle after ``change(certificate, results)``, and return its path."""
     with zipfile.ZipFile(bundle) as file:
         certificate, rows = (json.loads(file.read(name)) for name in ("certificate.json", "results.json"))
     change(certificate, rows)

@@ -1,4 +1,4 @@
-"""Artificial result folders for the site, one per run."""
+"""Artificial legs, provenances and matrix tables of runs that the site shows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from conformance.matrix import collect
-from conformance.matrix.collect import CellOutcome
+from conformance.matrix.collect import CellOutcome, CellStatus
 from conformance.matrix.plan import Cell
 from tests.support.sample_passing_leg import fixed_suite_digest, leg, with_recounted_totals, with_rows
 
@@ -30,35 +30,41 @@ def site_leg(**changes: Any) -> dict[str, Any]:
 OURS = {"channel": "our-workflow", "received": "2026-01-09T23:00:00+00:00", "repository": "o/suite"}
 
 
-def night(day: int) -> dict[str, str]:
-    """Return the provenance of the run of a night of January 2026."""
+def provenance_of_night(day: int) -> dict[str, str]:
+    """Return the provenance of the nightly run of a day in January 2026."""
     return {**OURS, "received": f"2026-01-{day:02}T23:00:00+00:00"}
 
 
-def table(*legs: dict[str, Any], missing: Sequence[str] = (), spec: str = "2.13.0") -> dict[str, Any]:
-    """Return the matrix table of one build, as the workflow writes it: the legs, and the modes
-    without a leg.
+def matrix_table(*legs: dict[str, Any], missing: Sequence[str] = (), spec: str = "2.13.0") -> dict[str, Any]:
+    """Return the matrix table of one build, as the workflow writes it. It has a row for each leg, and a row for
+    each mode of ``missing``, which has no leg.
     """
     outcomes = []
     for mode in (*(leg_record["mode"] for leg_record in legs), *missing):
         cell = Cell(f"{spec}-public-{mode}", "mine", f"{spec}-public", spec, "public", mode, "bringup")
         legs_of_mode = [leg_record for leg_record in legs if leg_record["mode"] == mode]
-        outcomes.append(CellOutcome(cell, "missing") if not legs_of_mode else outcome(cell, legs_of_mode[0]))
+        outcomes.append(
+            CellOutcome(cell, CellStatus.MISSING) if not legs_of_mode else cell_outcome(cell, legs_of_mode[0])
+        )
     data: dict[str, Any] = json.loads(collect.outcomes_json(outcomes))
     return data
 
 
-def outcome(cell: Cell, leg: dict[str, Any]) -> CellOutcome:
+def cell_outcome(cell: Cell, leg: dict[str, Any]) -> CellOutcome:
     torch = leg["facts"]["torch"]
     build_fields = {"torch": leg["torch"], "torch_kind": torch["kind"], "abi": torch["abi"]}
     counts = dict(leg["totals"]) if leg["results"] else {}
     return CellOutcome(
-        cell, "passed" if counts else "not-started", counts=counts, planned=leg["planned"], **build_fields
+        cell,
+        CellStatus.PASSED if counts else CellStatus.NOT_STARTED,
+        counts=counts,
+        planned=leg["planned"],
+        **build_fields,
     )
 
 
 def failing_leg(leg_record: dict[str, Any], *indices: int, message: str = "wrong") -> dict[str, Any]:
-    """Return a leg in which the rows at these indices fail."""
+    """Make the results at these indices fail with the message, and return the leg."""
     row = {"verdict": "fail", "failures": [{"kind": "value", "message": message}], "failure_count": 1}
     leg_record = with_rows(leg_record, {leg_record["results"][index]["id"]: row for index in indices})
     leg_record["exit"] = 1

@@ -1,4 +1,4 @@
-"""The verification of a bundle imports no code of the bundle."""
+"""``conformance certify --verify`` imports no module that a bundle names, and no torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 @pytest.fixture(scope="module", autouse=True)
 def _settled() -> Iterator[None]:
-    """Fix the suite digest in this process. The child processes of these tests have the real digest."""
+    """Replace the suite digest by a constant in this process. Child processes of the tests have the real digest."""
     with sample_passing_leg.fixed_suite_digest():
         yield
 
@@ -28,13 +28,13 @@ def _settled() -> Iterator[None]:
 def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a valid bundle of level core."""
     folder = tmp_path_factory.mktemp("issued")
-    out = sample_passing_leg.folder(folder / "out", sample_passing_leg.leg("core"))
+    out = sample_passing_leg.write_output_folder(folder / "out", sample_passing_leg.leg("core"))
     assert cli.main(["certify", str(out), "-o", str(folder / "core.zip")]) == 0
     return folder / "core.zip"
 
 
-def test_nothing_of_a_bundle_is_imported_and_no_torch_is_needed(issued: Path, tmp_path: Path) -> None:
-    """The modules that a bundle names are importable, and raise an error when they are imported."""
+def test_verify_imports_neither_modules_of_the_bundle_nor_torch(issued: Path, tmp_path: Path) -> None:
+    """The modules that the bundle names are on PYTHONPATH, and exit the process if they are imported."""
     for name in ("mydev", "mine", "torch"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')\n")
 
@@ -42,7 +42,7 @@ def test_nothing_of_a_bundle_is_imported_and_no_torch_is_needed(issued: Path, tm
         results["legs"][0]["facts"]["extra"] = ["mine"]
 
     altered = sample_passing_leg.rewrite_bundle(issued, tmp_path / "other.zip", change)
-    # The suite digest of that process differs from the digest of the artificial results.
+    # The verifying process computes the real suite digest, which differs from the digest in the bundle.
     for path, message in ((issued, "a different copy of the suite"), (altered, "extra modules (mine)")):
         done = subprocess.run(
             [sys.executable, "-m", "conformance", "certify", "--verify", str(path)],

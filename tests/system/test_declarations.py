@@ -1,4 +1,4 @@
-"""Declarations that match no result stop every command."""
+"""A pattern of a target file that matches no result stops ``conformance run`` and ``conformance doctor``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Cli = Callable[..., Run]
 HEAD = 'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager"]\ndtypes = ["float32", "int64"]\n'
 
 
-def patterns(*lines: str) -> str:
+def unsupported_patterns(*lines: str) -> str:
     return "[unsupported]\n" + "".join(f'"{line}" = "why"\n' for line in lines)
 
 
@@ -24,9 +24,13 @@ def patterns(*lines: str) -> str:
     [("run", "-k", "good0", "--level", "smoke"), ("doctor", "--extra", "tests.support.misbehaving_subjects")],
     ids=["run", "doctor"],
 )
-def test_a_part_of_a_run_and_the_doctor_look_too(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:
-    (tmp_path / "mine.toml").write_text(HEAD + patterns("acts/goood0@*", "beside/good0@*"))
+def test_run_and_doctor_reject_a_pattern_without_results(
+    cli: Cli, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "mine.toml").write_text(HEAD + unsupported_patterns("acts/goood0@*", "beside/good0@*"))
     done = cli(*command, "--target", "mine.toml")
     assert done.code == 2
     assert "'acts/goood0@*' matches no result (did you mean acts/good0@*" in done.err
-    assert "beside/good0@*" not in done.err, "the suite has a matching result, level smoke does not"
+    assert "beside/good0@*" not in done.err, (
+        "the pattern matches a result of the suite, but not of level smoke"
+    )

@@ -1,4 +1,4 @@
-"""``conformance expect`` in child processes, from a failing run to a run without unexpected results."""
+"""``conformance expect`` in processes: from a failing run to a run without unexpected results."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from expecttest import assert_expected_inline
 
 from conformance.expectations import edit
-from tests.support.cli_process import Run, bare_target
-from tests.support.sample_legs import expected
+from tests.support.cli_process import Run, write_bare_target
+from tests.support.sample_legs import expectation
 
 Cli = Callable[..., Run]
 
 
-def vendor(folder: Path, entries: str = "") -> None:
+def write_vendor_target(folder: Path, entries: str = "") -> None:
     (folder / "mine.toml").write_text(
         'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager"]\nexpectations = "known"\n'
     )
@@ -22,10 +22,10 @@ def vendor(folder: Path, entries: str = "") -> None:
     (folder / "known" / "old.toml").write_text("# Ours.\nschema = 1\n" + entries)
 
 
-def test_expectations_from_a_run_to_a_clean_one(cli: Cli, tmp_path: Path) -> None:
+def test_proposed_expectations_make_the_next_run_pass(cli: Cli, tmp_path: Path) -> None:
     """The workflow of a vendor: run, inspect the proposal, write it, complete it, run again."""
-    wide = edit.entry_toml(expected("acts/*@*", "value"))
-    vendor(tmp_path, wide + "\n" + edit.entry_toml(expected("acts/good0@int64", "value")))
+    wide = edit.entry_toml(expectation("acts/*@*", "value"))
+    write_vendor_target(tmp_path, wide + "\n" + edit.entry_toml(expectation("acts/good0@int64", "value")))
     sham = "good,fail,fails_twice,half"
     more = ("--target", "mine.toml")
     run = cli("run", *more, "-n", "1", sham=sham)
@@ -77,11 +77,11 @@ until = "2999-01-01"
         "4 entries: names, modes and expiry are valid; they are not yet verified: run level full, without -k "
         "and with all shards\n",
     )
-    assert cli(*update, sham=sham).code == 0, "no proposal remains"
+    assert cli(*update, sham=sham).code == 0, "expect still proposes a change"
 
 
-def test_a_run_says_what_an_unknown_name_may_have_meant(cli: Cli, tmp_path: Path) -> None:
-    vendor(tmp_path, edit.entry_toml(expected("acts/goood0@*", "value")))
+def test_an_unknown_name_gets_a_similar_name_as_suggestion(cli: Cli, tmp_path: Path) -> None:
+    write_vendor_target(tmp_path, edit.entry_toml(expectation("acts/goood0@*", "value")))
     run = cli("run", "--target", "mine.toml")
     assert run.code == 2
     assert "(did you mean acts/good0@*?); remove or rename them" in run.err
@@ -90,8 +90,8 @@ def test_a_run_says_what_an_unknown_name_may_have_meant(cli: Cli, tmp_path: Path
     assert "matches no result of this target; rename it to acts/good0@*, or remove it" in checked.out
 
 
-def test_entries_are_shown_that_have_no_place_to_be_written_to(cli: Cli, tmp_path: Path) -> None:
-    target = ("--target", bare_target(tmp_path))
+def test_entries_are_printed_if_the_target_has_no_expectations_key(cli: Cli, tmp_path: Path) -> None:
+    target = ("--target", write_bare_target(tmp_path))
     cli("run", *target, "-n", "1", sham="fail")
     proposed = cli(
         "expect", "update", "out", *target, "--extra", "tests.support.misbehaving_subjects", sham="fail"
@@ -114,8 +114,8 @@ def test_entries_are_shown_that_have_no_place_to_be_written_to(cli: Cli, tmp_pat
     assert not (tmp_path / "expectations").exists()
 
 
-def test_a_check_refuses_the_run_of_another_target(cli: Cli, tmp_path: Path) -> None:
-    vendor(tmp_path)
+def test_a_check_rejects_a_run_of_a_different_target(cli: Cli, tmp_path: Path) -> None:
+    write_vendor_target(tmp_path)
     cli("run", "-n", "1", "--level", "smoke")
     checked = cli(
         "expect", "check", "out", "--target", "mine.toml", "--extra", "tests.support.misbehaving_subjects"
@@ -124,7 +124,7 @@ def test_a_check_refuses_the_run_of_another_target(cli: Cli, tmp_path: Path) -> 
     assert "the run has no results of target 'mine'; choose another run or target" in checked.err
 
 
-def test_whose_expectations_are_meant_must_be_clear(cli: Cli) -> None:
+def test_expect_check_needs_a_target_or_a_run(cli: Cli) -> None:
     assert cli("expect", "check").err == (
         "conformance expect: the target of the expectations is not clear; give --target, or the output "
         "folder of a run\n"

@@ -10,9 +10,10 @@ import sys
 from conformance import cli
 from tests.support import python_path
 from tests.support.sample_deviating_leg import leg, row
-from tests.support.sample_passing_leg import fixed_suite_digest, folder
+from tests.support.sample_passing_leg import fixed_suite_digest, write_output_folder
 
-#: A device of which torch only has the name. The tests of the class use no tensor.
+#: A script that registers a device without kernels in torch, and runs upstream's generated tests with the
+#: exported decorators. The tests create no tensors.
 SCRIPT = """
 import json, sys, types, unittest
 import torch
@@ -47,15 +48,17 @@ print(json.dumps([*words, [test.id() for test in result.unexpectedSuccesses]]))
 """
 
 
-def test_a_device_of_one_s_own(tmp_path):
-    """The decorators apply to the tests that upstream generates, and the list contains their names."""
+def test_exported_files_apply_to_generated_tests_of_an_out_of_tree_device(tmp_path):
+    """The exported decorators apply to the tests that upstream generates, and the exported list contains the
+    names of these tests.
+    """
     rows = [
         row("out/add@float32", "xfail", "value"),
         row("out/sub@float32", "xfail", "value"),
         row("out/mul@float32", "crash", "crash"),
     ]
     with fixed_suite_digest():
-        folder(tmp_path / "run", leg(*rows, device="mydev"))
+        write_output_folder(tmp_path / "run", leg(*rows, device="mydev"))
     for form, name in {"op-overrides": "overrides.py", "skips": "skips.txt"}.items():
         arguments = ["export", str(tmp_path / "run"), "--form", form, "-o", str(tmp_path / name)]
         assert cli.main(arguments) == 0

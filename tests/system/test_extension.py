@@ -19,17 +19,16 @@ import torch  # noqa: F401 (an import inside of pytest.warns would reset the fil
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 
-#: CPU kernels that override the example's own kernel, by the result that must fail.
+#: Property that must fail -> a faulty CPU kernel that overrides the example's kernel.
 FAULTS = {
     "vendor-value": "lambda x, scale: x * torch.sigmoid(x)",
     "vendor-leaves-input": "lambda x, scale: x.mul_(0.5).mul_(2).add_(1e-2) * torch.sigmoid(scale * x)",
 }
 
 
-def run(folder: Path, *extra: str) -> dict[str, str]:
-    """Run the example's subject kind on the CPU, and return the verdicts by result id."""
-    # The target has a separate name, because the expectations of target cpu match kinds that this process
-    # omits.
+def verdicts_of_example(folder: Path, *extra: str) -> dict[str, str]:
+    """Run the example's subjects on the CPU, and return the verdict of each result id."""
+    # The target is a copy of cpu without its expectations, which match subject kinds that this run omits.
     text = (ROOT / "conformance" / "target" / "known" / "cpu.toml").read_text()
     (folder / "plain.toml").write_text(text.replace('name = "cpu"', 'name = "plain"'))
     command = [sys.executable, "-m", "conformance", "run", "--target", str(folder / "plain.toml")]
@@ -43,10 +42,12 @@ def run(folder: Path, *extra: str) -> dict[str, str]:
     return {row["id"]: row["verdict"] for row in results["legs"][0]["results"]}
 
 
-def test_the_example_is_green(tmp_path: Path) -> None:
+def test_the_example_passes(tmp_path: Path) -> None:
     dtypes = ("float32", "float16", "bfloat16")
     names = ("vendor-value", "vendor-leaves-input")
-    assert run(tmp_path) == {f"{name}/scaled_swish@{dtype}": "pass" for name in names for dtype in dtypes}
+    assert verdicts_of_example(tmp_path) == {
+        f"{name}/scaled_swish@{dtype}": "pass" for name in names for dtype in dtypes
+    }
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -56,7 +57,7 @@ def test_a_fault_of_the_operator_is_detected(tmp_path: Path, name: str) -> None:
         'kernels = torch.library.Library("vendor", "IMPL")\n'
         f'kernels.impl("scaled_swish", {FAULTS[name]}, "CPU")\n'
     )
-    verdicts = run(tmp_path, "broken_swish")
+    verdicts = verdicts_of_example(tmp_path, "broken_swish")
     assert verdicts[f"{name}/scaled_swish@float32"] == "fail"
 
 
@@ -73,7 +74,7 @@ def test_a_fault_of_the_operator_is_detected(tmp_path: Path, name: str) -> None:
         ("target_file", "load"),
     ],
 )
-def test_old_names_serve_for_one_release_with_a_warning(module: str, name: str) -> None:
+def test_old_import_paths_work_with_a_deprecation_warning(module: str, name: str) -> None:
     old = importlib.import_module(f"conformance.{module}")
     with pytest.warns(DeprecationWarning, match="has moved to conformance"):
         getattr(old, name)

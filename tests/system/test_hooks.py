@@ -1,4 +1,4 @@
-"""Hooks of a target file that are not functions."""
+"""A hook of a target file that is not a function is a usage error."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_process import bare_target
+from tests.support.cli_process import write_bare_target
 
 
-def conformance(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_conformance(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "conformance", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
-def output_of(done: subprocess.CompletedProcess[str]) -> str:
+def usage_error_of(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 2, (done.returncode, done.stdout[-500:], done.stderr[-2000:])
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1 and len(lines[0]) < 500, done.stderr[-2000:]
@@ -31,12 +31,10 @@ def output_of(done: subprocess.CompletedProcess[str]) -> str:
         ("torch.version:git_version", "str"),
     ],
 )
-def test_a_hook_that_is_no_function_is_the_target_files_fault(
-    tmp_path: Path, hook: str, message: str
-) -> None:
-    path = tmp_path / bare_target(tmp_path)
+def test_a_hook_that_is_not_a_function_is_a_usage_error(tmp_path: Path, hook: str, message: str) -> None:
+    path = tmp_path / write_bare_target(tmp_path)
     path.write_text(path.read_text() + f'\n[hooks]\nsynchronize = "{hook}"\n')
-    done = conformance(
+    done = run_conformance(
         tmp_path, "run", "--target", path.name, "--level", "smoke", "-k", "value/add", "-n", "1"
     )
-    assert message in output_of(done)
+    assert message in usage_error_of(done)

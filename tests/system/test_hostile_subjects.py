@@ -1,4 +1,4 @@
-"""A backend that damages its process loses no result of other cases, and the run ends."""
+"""Subjects that damage their worker process cost no result of other cases, and the run ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tests.support.cli_process import Run, conformance
 SHAM = "good," + ",".join(hostile_subjects.NAMES)
 
 
-#: With one worker all cases are neighbours, which is the harder case. Two workers are tested at night.
+#: With one worker all cases run in the same process, which is the harder case. The nightly run also tests two
+#: workers.
 @pytest.fixture(
     scope="module",
     params=[1, pytest.param(2, marks=pytest.mark.nightly("one worker is the harder case"))],
@@ -35,11 +36,11 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return conformance(folder, *arguments, sham=SHAM)
 
 
-def verdict(run: Run, subject: str, dtype: str = "float32") -> str:
+def verdict_of_acts(run: Run, subject: str, dtype: str = "float32") -> str:
     return str(run.rows[f"acts/{subject}0@{dtype}"]["verdict"])
 
 
-def test_every_planned_result_is_there_once(run: Run) -> None:
+def test_every_planned_result_exists_once(run: Run) -> None:
     leg = run.results["legs"][0]
     ids = [row["id"] for row in leg["results"]]
     assert len(ids) == len(set(ids)) == leg["planned"] == 4 * len(SHAM.split(","))
@@ -47,7 +48,7 @@ def test_every_planned_result_is_there_once(run: Run) -> None:
 
 
 def test_neighbours_of_hostile_subjects_pass(run: Run) -> None:
-    """A neighbour that breaks its process may cost a second attempt, and never a result."""
+    """A hostile subject may cost other subjects of its process a second attempt, but never a result."""
     neighbours = {
         key: row["verdict"] for key, row in run.rows.items() if key.startswith(("beside/", "acts/good"))
     }
@@ -56,37 +57,40 @@ def test_neighbours_of_hostile_subjects_pass(run: Run) -> None:
 
 
 @pytest.mark.parametrize("subject", ["babbles", "children", "leaks", "threads", "late"])
-def test_what_is_right_in_itself_passes(run: Run, subject: str) -> None:
-    assert verdict(run, subject) == verdict(run, subject, "int64") == "pass"
+def test_a_subject_that_only_pollutes_its_process_passes(run: Run, subject: str) -> None:
+    assert verdict_of_acts(run, subject) == verdict_of_acts(run, subject, "int64") == "pass"
 
 
 @pytest.mark.parametrize("subject", ["strange", "unprintable"])
-def test_a_strange_exception_is_an_error_and_is_named(run: Run, subject: str) -> None:
-    assert verdict(run, subject) == "error"
+def test_an_unusual_exception_is_an_error_with_its_type(run: Run, subject: str) -> None:
+    assert verdict_of_acts(run, subject) == "error"
     failure = run.rows[f"acts/{subject}0@float32"]["failures"][0]
     assert failure["message"].startswith(f"tests.support.hostile_subjects.{subject.capitalize()}")
 
 
-def test_an_interrupt_by_the_backend_is_not_the_users(run: Run) -> None:
-    assert (verdict(run, "interrupts"), verdict(run, "interrupts", "int64")) == ("error", "pass")
+def test_a_keyboard_interrupt_of_the_backend_does_not_stop_the_run(run: Run) -> None:
+    assert (verdict_of_acts(run, "interrupts"), verdict_of_acts(run, "interrupts", "int64")) == (
+        "error",
+        "pass",
+    )
     assert run.rows["acts/interrupts0@float32"]["failures"][0]["message"].startswith("KeyboardInterrupt")
     assert "stopped by the user" not in run.err
 
 
 @pytest.mark.parametrize("subject", ["odd_words", "long_words", "many_failures"])
-def test_words_of_any_kind_are_kept_in_bounds(run: Run, subject: str) -> None:
+def test_messages_of_any_content_and_number_are_limited(run: Run, subject: str) -> None:
     row = run.rows[f"acts/{subject}0@float32"]
     assert row["verdict"] == "fail"
     assert sum(len(failure["message"]) for failure in row["failures"]) < 100_000
 
 
 @pytest.mark.parametrize("subject", ["deaf", "homeless", "forgets"])
-def test_who_takes_the_process_apart_costs_no_more_than_itself(run: Run, subject: str) -> None:
-    assert verdict(run, subject) in ("pass", "error", "crash", "flaky")
-    assert verdict(run, subject, "int64") in ("pass", "flaky", "error")
+def test_a_subject_that_breaks_its_process_affects_only_its_own_result(run: Run, subject: str) -> None:
+    assert verdict_of_acts(run, subject) in ("pass", "error", "crash", "flaky")
+    assert verdict_of_acts(run, subject, "int64") in ("pass", "flaky", "error")
 
 
-def test_all_files_are_there(run: Run) -> None:
+def test_all_output_files_are_written(run: Run) -> None:
     for name in ("results.json", "junit.xml", "report.html", "journal.jsonl"):
         assert (run.folder / name).stat().st_size > 0
 

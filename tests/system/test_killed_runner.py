@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_process import bare_target, environment
+from tests.support.cli_process import sham_environment, write_bare_target
 
 
-def alive(pid: int) -> bool:
-    """Return whether a process runs. A zombie does not run."""
+def is_running(pid: int) -> bool:
+    """Return whether the process runs. A zombie process does not run."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
@@ -32,35 +32,35 @@ def test_workers_end_with_a_runner_that_is_killed(tmp_path: Path, workers: str) 
         "conformance",
         "run",
         "--target",
-        bare_target(tmp_path),
+        write_bare_target(tmp_path),
         "--extra",
         "tests.support.misbehaving_subjects",
     ]
     command += ["-n", workers, "-o", "out"]
-    variables = environment(tmp_path, "hang_with_gil,good", SHAM_COPIES="2")
+    variables = sham_environment(tmp_path, "hang_with_gil,good", SHAM_COPIES="2")
     runner = subprocess.Popen(
         command, cwd=tmp_path, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    hanging = wait_for(lambda: open_workers(tmp_path / "out" / "journal.jsonl"))
-    assert hanging and all(map(alive, hanging))
+    hanging = wait_until_true(lambda: pids_of_workers_once_one_hangs(tmp_path / "out" / "journal.jsonl"))
+    assert hanging and all(map(is_running, hanging))
     os.kill(runner.pid, signal.SIGKILL)
     runner.wait()
-    wait_for(lambda: not any(map(alive, hanging)))
+    wait_until_true(lambda: not any(map(is_running, hanging)))
 
 
-def open_workers(path: Path) -> list[int]:
-    """Return the process ids of the workers in a journal, once one of them hangs."""
+def pids_of_workers_once_one_hangs(path: Path) -> list[int]:
+    """Return the process ids of the workers in a journal, or an empty list until a worker hangs."""
     text = path.read_text() if path.exists() else ""
     if '"id":"acts/hang_with_gil0@float32"' not in text:
         return []
     return [int(line.split('"pid":')[1].rstrip("}\n")) for line in text.splitlines() if '"pid":' in line]
 
 
-def wait_for(test: Callable[[], object], seconds: float = 60.0) -> object:
+def wait_until_true(test: Callable[[], object], seconds: float = 60.0) -> object:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         outcome = test()
         if outcome:
             return outcome
         time.sleep(0.1)
-    raise AssertionError(f"not so within {seconds:g} s")
+    raise AssertionError(f"{test} did not become true within {seconds:g} s")

@@ -1,4 +1,4 @@
-"""The C++ ABI of a backend is the ABI of its loaded library, also through a symbolic link."""
+"""The C++ ABI of a backend is read from its loaded library, even if the backend's path is a symbolic link."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ print(bring_up_and_plan._abi(Path(sys.argv[1])))
 """
 
 
-def test_through_a_link(tmp_path: Path) -> None:
+def test_the_abi_of_a_loaded_library_is_found_through_a_symbolic_link(tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     real.mkdir()
     link.symlink_to(real)

@@ -1,4 +1,4 @@
-"""The committed manifest matches the suite."""
+"""The committed manifest of level requirements is what the suite generates."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 
-def test_the_manifest_is_that_of_the_suite() -> None:
-    # The test needs a separate process, because other tests register properties that are not the suite's.
+def test_the_committed_manifest_is_current() -> None:
+    # Other tests of this process register artificial properties, so the generator runs in a new process.
     command = [sys.executable, "-m", "tools.generate.manifest", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "0"})
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""``conformance merge``, and runs of several modes."""
+"""``conformance merge`` of shards and of runs, and runs of several modes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.sample_legs import leg
 Cli = Callable[..., Run]
 
 
-def test_a_merge_that_lost_a_shard_fails_and_says_which(cli: Cli, tmp_path: Path) -> None:
+def test_a_merge_without_a_shard_fails_and_names_the_shard(cli: Cli, tmp_path: Path) -> None:
     options = ("-n", "1", "--level", "core", "--shard", "1/2")
     run = cli("run", *options, sham="good,fail")
     assert (run.code, run.results["complete"]) == (0, True)
@@ -32,7 +32,8 @@ def test_a_merge_that_lost_a_shard_fails_and_says_which(cli: Cli, tmp_path: Path
         True,
         False,
     )
-    # The legs of one run in several environments: one is a shard, and so is the whole leg.
+    # OUT/legs/NAME is a leg of the run whose output folder is OUT. If the leg is a shard, the merged run is a
+    # shard too, and no shard is missing. In any other folder the leg is the shard of a run that lacks shard 2/2.
     part = tmp_path / "nox" / "legs" / run.results["legs"][0]["name"]
     shutil.copytree(run.folder, part)
     assert cli("merge", str(part), "-o", "nox").code == 0
@@ -41,7 +42,7 @@ def test_a_merge_that_lost_a_shard_fails_and_says_which(cli: Cli, tmp_path: Path
     assert cli("merge", str(part_of_other_run), "-o", "nox").code == 3
 
 
-def test_a_merge_leaves_alone_what_no_run_has_left(cli: Cli, tmp_path: Path) -> None:
+def test_a_merge_does_not_replace_files_that_no_run_has_written(cli: Cli, tmp_path: Path) -> None:
     files_of = {"a": leg("eager"), "b": leg("lazy")}
     for name, leg_record in files_of.items():
         (tmp_path / name).mkdir()
@@ -60,7 +61,7 @@ def test_a_merge_leaves_alone_what_no_run_has_left(cli: Cli, tmp_path: Path) -> 
         (tmp_path / "f" / name).unlink()
     for _ in range(2):
         assert cli("merge", "a", "b", "-o", "f").code == 0, (
-            "a merge also replaces the output of an earlier merge"
+            "a merge must replace the output of an earlier merge"
         )
     (tmp_path / "f" / "results.json").write_text("{}")
     assert "contains results.json, junit.xml, report.html, which no" in cli("merge", "a", "b", "-o", "f").err
@@ -68,7 +69,7 @@ def test_a_merge_leaves_alone_what_no_run_has_left(cli: Cli, tmp_path: Path) -> 
     assert "do not follow the schema: key 'schema' is missing\n" in cli("merge", "a", "-o", "g").err
 
 
-def target(folder: Path) -> str:
+def write_two_mode_target(folder: Path) -> str:
     (folder / "mine.toml").write_text(
         'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager", "lazy"]\n'
         '[environment.lazy]\nSHAM = "good,fail"\n'
@@ -77,7 +78,7 @@ def target(folder: Path) -> str:
 
 
 def test_runs_are_merged_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
-    mine = target(tmp_path)
+    mine = write_two_mode_target(tmp_path)
     for mode in ("eager", "lazy"):
         run = cli("run", "--target", mine, "--mode", mode, "-n", "1", "--level", "core")
         assert run.code == {"eager": 0, "lazy": 1}[mode]
@@ -99,7 +100,7 @@ def test_runs_are_merged_from_the_command_line(cli: Cli, tmp_path: Path) -> None
 
 
 def test_modes_run_one_after_the_other_into_legs(cli: Cli, tmp_path: Path) -> None:
-    run = cli("run", "--target", target(tmp_path), "-n", "1", "--level", "core")
+    run = cli("run", "--target", write_two_mode_target(tmp_path), "-n", "1", "--level", "core")
     legs = run.results["legs"]
     assert [(part["mode"], part["exit"], part["planned"]) for part in legs] == [
         ("eager", 0, 2),
@@ -127,7 +128,7 @@ def test_a_mode_that_cannot_start_does_not_stop_the_others(cli: Cli, tmp_path: P
     )
     run = cli("run", "--target", "mine.toml", "-n", "1", "--level", "core")
     assert run.code == 0
-    assert "mode lazy is left out: target 'mine' has no case at level 'core' in mode lazy" in run.err
+    assert "mode lazy is omitted: target 'mine' has no case at level 'core' in mode lazy" in run.err
     (tmp_path / "broken.py").write_text("import os\nif os.environ.get('BROKEN'): raise ValueError('no')\n")
     (tmp_path / "mine.toml").write_text(
         'schema = 1\nname = "mine"\ndevice = "cpu"\nmodule = "broken"\nmodes = ["lazy", "eager"]\n'
@@ -139,7 +140,7 @@ def test_a_mode_that_cannot_start_does_not_stop_the_others(cli: Cli, tmp_path: P
     assert "module 'broken' of target 'mine' cannot be imported (ValueError: no)" in run.out
 
 
-def test_a_part_says_in_its_results_that_it_did_not_start(cli: Cli, tmp_path: Path) -> None:
+def test_the_results_of_a_part_contain_the_reason_why_it_did_not_start(cli: Cli, tmp_path: Path) -> None:
     assert cli("run", "-k", "nothing_is_called_so").code == 2
     empty = cli("run", "-k", "nothing_is_called_so", "--part")
     assert (empty.code, empty.folder.exists()) == (0, False)
@@ -150,4 +151,6 @@ def test_a_part_says_in_its_results_that_it_did_not_start(cli: Cli, tmp_path: Pa
     assert (run.code, run.results["exit"], run.results["complete"]) == (2, 2, False)
     assert "problem: module 'gone' of target 'mine' cannot be imported" in run.out
     assert cli("merge", "out", "-o", "all").code == 2
-    assert cli("run", "--target", "mine.toml", "--part").code == 2, "the run replaces its own output"
+    assert cli("run", "--target", "mine.toml", "--part").code == 2, (
+        "a second run replaces the first run's output"
+    )

@@ -1,4 +1,4 @@
-"""The pytest plugin without the runner."""
+"""pytest runs the suite's test module with the suite's plugin, without ``conformance run``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.cli_process import environment
+from tests.support.cli_process import sham_environment
 
 
 def test_the_plugin_works_without_the_runner(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_the_plugin_works_without_the_runner(tmp_path: Path) -> None:
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env=environment(tmp_path, "good,fail,error,unsupported"),
+        env=sham_environment(tmp_path, "good,fail,error,unsupported"),
         capture_output=True,
         text=True,
     )

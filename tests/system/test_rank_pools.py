@@ -1,4 +1,4 @@
-"""Rank pools: they reply, are replaced when they break, and leave nothing behind."""
+"""Rank pools reply to rank programs, are replaced after an error, and leave no process and no file behind."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from conformance.distributed import worker_ranks
 from conformance.distributed.collective_results import reduced
 from conformance.distributed.collectives import input_values
 from conformance.distributed.rank_pool import RankPool
-from conformance.distributed.rank_programs import agree
-from conformance.distributed.rank_replies import Ending, RankReply, packed, unpacked
+from conformance.distributed.rank_programs import sum_over_all_ranks
+from conformance.distributed.rank_replies import Ending, RankReply, from_bytes, to_bytes
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind, ResultId, Verdict
 from conformance.target import file as target_file
@@ -38,8 +38,8 @@ def pool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[RankPool]:
     pool.kill()
 
 
-def pids(pool: RankPool) -> list[int]:
-    return [answer.value[1] for answer in pool.run(programs.process)]
+def pids_of_ranks(pool: RankPool) -> list[int]:
+    return [answer.value[1] for answer in pool.run(programs.rank_and_pid)]
 
 
 def is_alive(pid: int) -> bool:
@@ -57,11 +57,11 @@ def have_exited(pids: list[int], within: float = 10.0) -> bool:
     return not any(map(is_alive, pids))
 
 
-def test_ranks_answer_in_order_and_live_on(pool: RankPool, tmp_path: Path) -> None:
-    first = pool.run(programs.process)
+def test_replies_are_in_rank_order_and_processes_are_reused(pool: RankPool, tmp_path: Path) -> None:
+    first = pool.run(programs.rank_and_pid)
     assert [answer.value[0] for answer in first] == [0, 1]
-    assert pids(pool) == [answer.value[1] for answer in first]
-    for answer in pool.run(programs.tensors):
+    assert pids_of_ranks(pool) == [answer.value[1] for answer in first]
+    for answer in pool.run(programs.various_tensors):
         wide = torch.arange(12).reshape(3, 4)
         expected_tensors = [
             wide.t(),
@@ -72,54 +72,56 @@ def test_ranks_answer_in_order_and_live_on(pool: RankPool, tmp_path: Path) -> No
         ]
         for actual, expected in zip(answer.value, expected_tensors, strict=True):
             assert actual.dtype == expected.dtype and torch.equal(actual, expected)
-    ranks = pids(pool)
+    ranks = pids_of_ranks(pool)
     pool.close()
     assert have_exited(ranks) and not list(tmp_path.iterdir())
 
 
 def test_an_error_on_one_rank_ends_the_pool(pool: RankPool) -> None:
-    before = pids(pool)
-    first, second = pool.run(programs.raises, where=[1], grace=0.5)
+    before = pids_of_ranks(pool)
+    first, second = pool.run(programs.raise_on_ranks, where=[1], grace=0.5)
     assert first.ending is Ending.LATE
     assert (second.ending, second.error[0], second.text) == (Ending.ERROR, "ValueError", "no 1")
     assert isinstance(second.exception(), ValueError)
-    assert have_exited(before) and set(pids(pool)).isdisjoint(before)
+    assert have_exited(before) and set(pids_of_ranks(pool)).isdisjoint(before)
 
 
-def test_the_same_error_on_all_ranks_keeps_the_world(pool: RankPool) -> None:
-    before = pids(pool)
-    answers = pool.run(programs.raises, where=[0, 1])
+def test_the_same_error_on_all_ranks_keeps_the_pool(pool: RankPool) -> None:
+    before = pids_of_ranks(pool)
+    answers = pool.run(programs.raise_on_ranks, where=[0, 1])
     assert [answer.text for answer in answers] == ["no 0", "no 1"]
-    assert pids(pool) == before
+    assert pids_of_ranks(pool) == before
 
 
-def test_the_same_error_out_of_step_costs_the_world(pool: RankPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_error_after_an_unfinished_collective_ends_the_pool(
+    pool: RankPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("conformance.distributed.rank_pool.AGREE", 2.0)
-    before = pids(pool)
-    assert all(answer.ending is Ending.ERROR for answer in pool.run(programs.out_of_step))
-    assert set(pids(pool)).isdisjoint(before)
+    before = pids_of_ranks(pool)
+    assert all(answer.ending is Ending.ERROR for answer in pool.run(programs.raise_out_of_step))
+    assert set(pids_of_ranks(pool)).isdisjoint(before)
 
 
 def test_a_dead_rank_is_reported_with_its_last_output(pool: RankPool, tmp_path: Path) -> None:
-    before = pids(pool)
-    first, second = pool.run(programs.dies, grace=0.5)
+    before = pids_of_ranks(pool)
+    first, second = pool.run(programs.kill_rank_one, grace=0.5)
     assert first.ending is Ending.LATE and second.ending is Ending.GONE
     assert second.text == "signal SIGKILL: my last words"
     assert have_exited(before) and not list(tmp_path.iterdir())
 
 
-def test_ranks_that_hang_are_late(pool: RankPool) -> None:
-    before = pids(pool)
+def test_ranks_that_hang_have_the_ending_late(pool: RankPool) -> None:
+    before = pids_of_ranks(pool)
     start = time.monotonic()
-    assert [answer.ending for answer in pool.run(programs.sleeps, limit=1.0)] == [Ending.LATE] * 2
+    assert [answer.ending for answer in pool.run(programs.sleep_for_long, limit=1.0)] == [Ending.LATE] * 2
     assert time.monotonic() - start < 5.0 and have_exited(before)
 
 
-def test_a_backend_that_cannot_be_had_is_an_error_of_its_ranks(tmp_path: Path, pool: RankPool) -> None:
+def test_a_backend_that_cannot_be_imported_is_an_error_of_its_ranks(tmp_path: Path, pool: RankPool) -> None:
     file = tmp_path / "nothing.toml"
     file.write_text('schema = 1\nname = "n"\ndevice = "cpu"\nmodule = "not_there"\nmodes = ["distributed"]\n')
     failing_pool = RankPool(str(file), 2)
-    answers = failing_pool.run(programs.process)
+    answers = failing_pool.run(programs.rank_and_pid)
     assert {answer.ending for answer in answers} <= {Ending.ERROR, Ending.LATE}
     assert any("not_there" in answer.text for answer in answers)
 
@@ -129,7 +131,7 @@ def test_ranks_end_with_a_worker_that_is_killed(pool: RankPool, tmp_path: Path) 
         "import time\nfrom tests.support import rank_programs as p\n"
         "from conformance.distributed.rank_pool import RankPool\n"
         "w = RankPool('cpu', 2)\n"
-        "print(*(a.value[1] for a in w.run(p.process)), flush=True)\n"
+        "print(*(a.value[1] for a in w.run(p.rank_and_pid)), flush=True)\n"
         "time.sleep(1000)\n"
     )
     command, variables = [sys.executable, "-c", code], os.environ | {"PYTHONPATH": python_path()}
@@ -169,7 +171,7 @@ def test_ranks_end_with_a_worker_that_is_killed(pool: RankPool, tmp_path: Path) 
 def test_the_first_cause_is_the_failure(answers: list[RankReply], kind: Kind, message: str) -> None:
     recorder = Recorder(ResultId.parse("a/b@any"), seed=0)
     target = target_file.load("cpu").target("distributed")
-    assert not worker_ranks.report_failed_ranks(target, recorder, answers, "it")
+    assert not worker_ranks.require_values_from_all_ranks(target, recorder, answers, "it")
     (failure,) = recorder.result().failures
     assert failure.kind is kind and message in failure.message
 
@@ -178,20 +180,20 @@ def test_a_declared_refusal_is_unsupported() -> None:
     recorder = Recorder(ResultId.parse("collective-value/all_reduce@int16"), seed=0)
     target = target_file.load("cpu").target("distributed")
     answers = [RankReply(rank, Ending.ERROR, error=("ValueError",), text="no") for rank in (0, 1)]
-    assert not worker_ranks.report_failed_ranks(target, recorder, answers, "it")
+    assert not worker_ranks.require_values_from_all_ranks(target, recorder, answers, "it")
     assert recorder.result().verdict is Verdict.UNSUPPORTED
 
 
-def test_messages_keep_what_they_hold() -> None:
+def test_encoded_messages_decode_to_equal_values() -> None:
     message = {"a": [1, None, "é"], "t": (torch.zeros(0, 3), torch.tensor(True))}
-    decoded = unpacked(packed(message))
+    decoded = from_bytes(to_bytes(message))
     assert decoded["a"] == message["a"]
     assert [(t.dtype, t.shape) for t in decoded["t"]] == [(t.dtype, t.shape) for t in message["t"]]
 
 
 def remaining_files(folder: Path) -> tuple[list[str], list[str], int]:
-    """Return the files in the temporary folder and in shared memory, and the number of open files of this
-    process.
+    """Return the file names in the temporary folder, the file names in shared memory, and the number of open
+    files of this process.
     """
     shared = Path("/dev/shm")
     return (
@@ -203,22 +205,24 @@ def remaining_files(folder: Path) -> tuple[list[str], list[str], int]:
 
 @pytest.mark.parametrize("device", ["cpu", "hpu-reference"])
 def test_rank_pools_leave_nothing_behind(device: str, pool: RankPool, tmp_path: Path) -> None:
-    """CONFORMANCE_CYCLES sets the number of repetitions. A few suffice to detect a leak."""
+    """CONFORMANCE_CYCLES is the number of rank pools that are started and ended. A few suffice to detect a leak."""
     if device != "cpu":
         pytest.importorskip("habana_frameworks.torch", reason="the reference device is not built")
     before = remaining_files(tmp_path)
     for cycle in range(int(os.environ.get("CONFORMANCE_CYCLES", "3"))):
         short_lived = RankPool(device, 2)
-        replies = short_lived.run(programs.process)
-        assert all(answer.ok for answer in short_lived.run(agree)), replies
+        replies = short_lived.run(programs.rank_and_pid)
+        assert all(answer.ok for answer in short_lived.run(sum_over_all_ranks)), replies
         (short_lived.kill if cycle % 4 == 3 else short_lived.close)()
         assert have_exited([answer.value[1] for answer in replies])
     assert remaining_files(tmp_path) == before
 
 
 @pytest.mark.parametrize("size", range(2, 9))
-def test_what_ranks_give_tells_them_apart(size: int) -> None:
-    """Otherwise exchanged ranks and zero results would not be detected."""
+def test_inputs_of_ranks_and_reduced_values_differ(size: int) -> None:
+    """Inputs differ between ranks, and reduced values differ between elements. Otherwise exchanged ranks and
+    constant results would not be detected.
+    """
     inputs = [input_values(rank, (35,), torch.float32) for rank in range(size)]
     assert all(not torch.equal(a, b) for a, b in itertools.combinations(inputs, 2))
     for reduction in ("sum", "min", "max", "avg"):

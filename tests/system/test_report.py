@@ -1,4 +1,4 @@
-"""``conformance report`` of a folder without a run."""
+"""``conformance report`` of a folder with an empty journal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.cli_process import Run
 Cli = Callable[..., Run]
 
 
-def test_an_empty_journal_is_named(cli: Cli, tmp_path: Path) -> None:
+def test_an_empty_journal_is_a_usage_error_with_its_name(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "journal.jsonl").write_text("")
     run = cli("report", str(tmp_path))
     assert run.code == 2

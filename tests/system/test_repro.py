@@ -1,4 +1,4 @@
-"""``conformance repro``: one result in full, and user errors."""
+"""``conformance repro`` prints one result in full, and reports errors of the user."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.support.cli_process import Run
 ADD = "value/add@float32"
 
 
-def conformance(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_conformance(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "conformance", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
-def output_of(done: subprocess.CompletedProcess[str]) -> str:
+def usage_error_of(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 2, (done.returncode, done.stdout[-500:], done.stderr[-2000:])
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1 and len(lines[0]) < 500, done.stderr[-2000:]
@@ -36,23 +36,23 @@ def output_of(done: subprocess.CompletedProcess[str]) -> str:
     ],
 )
 def test_repro_of_a_misspelt_id(tmp_path: Path, result_id: str, message: str) -> None:
-    assert message in output_of(conformance(tmp_path, "repro", result_id, "--target", "cpu"))
+    assert message in usage_error_of(run_conformance(tmp_path, "repro", result_id, "--target", "cpu"))
 
 
-def test_repro_of_a_sample_that_is_not_there(tmp_path: Path) -> None:
-    done = conformance(tmp_path, "repro", ADD, "--target", "cpu", "--sample", "999")
-    assert "--sample 999 does not exist" in output_of(done)
+def test_repro_of_a_sample_that_does_not_exist(tmp_path: Path) -> None:
+    done = run_conformance(tmp_path, "repro", ADD, "--target", "cpu", "--sample", "999")
+    assert "--sample 999 does not exist" in usage_error_of(done)
 
 
 def test_repro_says_why_it_writes_no_snippet(tmp_path: Path) -> None:
-    done = conformance(tmp_path, "repro", ADD, "--target", "cpu", "--snippet", "s.py")
+    done = run_conformance(tmp_path, "repro", ADD, "--target", "cpu", "--snippet", "s.py")
     assert done.returncode == 0 and "no snippet is written: the verdict is pass" in done.stdout
 
 
-def test_repro_refuses_a_place_for_the_snippet_at_once(tmp_path: Path) -> None:
+def test_repro_rejects_an_unwritable_snippet_path_before_it_runs(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    done = conformance(tmp_path, "repro", ADD, "--target", "cpu", "--snippet", "file/s.py")
-    assert "--snippet file cannot be written" in output_of(done)
+    done = run_conformance(tmp_path, "repro", ADD, "--target", "cpu", "--snippet", "file/s.py")
+    assert "--snippet file cannot be written" in usage_error_of(done)
 
 
 Cli = Callable[..., Run]

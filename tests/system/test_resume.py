@@ -1,4 +1,4 @@
-"""Resumed and repeated runs: after a kill, and after failures. All attempts are kept."""
+"""``conformance run --resume``: a killed run continues, failed results are retried, and all attempts are kept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from conformance.results.journal import Journal
-from tests.support.cli_process import Run, bare_target, environment
+from tests.support.cli_process import Run, sham_environment, write_bare_target
 
 Cli = Callable[..., Run]
 
@@ -18,13 +18,13 @@ Cli = Callable[..., Run]
 CORE = ("-n", "1", "--level", "core")
 
 
-def events(folder: Path, event_name: str) -> list[dict[str, object]]:
+def journal_events(folder: Path, event_name: str) -> list[dict[str, object]]:
     lines = (folder / "journal.jsonl").read_text().splitlines()
     return [event for event in map(json.loads, lines) if event["event"] == event_name]
 
 
-def killed(folder: Path, sham: str, *more: str) -> Run:
-    """Return a run that one of its own cases ends with SIGKILL."""
+def killed_run(folder: Path, sham: str, *more: str) -> Run:
+    """Start a run whose subject ``kills`` sends SIGKILL to the runner. Return the killed run."""
     program = (
         "import os; os.environ['SHAM_RUNNER'] = str(os.getpid());"
         "from conformance.cli import main; raise SystemExit(main())"
@@ -35,26 +35,26 @@ def killed(folder: Path, sham: str, *more: str) -> Run:
         program,
         "run",
         "--target",
-        bare_target(folder),
+        write_bare_target(folder),
         "--extra",
         "tests.support.misbehaving_subjects",
     ]
     arguments += ["-n", "1", "--level", "core", "-o", str(folder / "out"), *more]
     done = subprocess.run(
-        arguments, cwd=folder, env=environment(folder, sham), capture_output=True, text=True, timeout=120
+        arguments, cwd=folder, env=sham_environment(folder, sham), capture_output=True, text=True, timeout=120
     )
     return Run(done, folder / "out")
 
 
-def test_a_killed_run_goes_on_where_it_was(cli: Cli, tmp_path: Path) -> None:
+def test_a_resumed_run_continues_after_the_recorded_results(cli: Cli, tmp_path: Path) -> None:
     sham = "good,kills,fail"
-    assert killed(tmp_path, sham).code == -9
+    assert killed_run(tmp_path, sham).code == -9
     assert not (tmp_path / "out" / "results.json").exists()
     report = cli("report", "out", sham=sham)
     assert (report.code, "\nresume with: conformance run --resume out\n" in report.out) == (3, True), (
         report.out
     )
-    before = {event["result"]["id"] for event in events(tmp_path / "out", "result")}  # type: ignore[index]
+    before = {event["result"]["id"] for event in journal_events(tmp_path / "out", "result")}  # type: ignore[index]
     assert before == {"acts/good0@float32", "acts/good0@int64"}
     run = cli("run", "--resume", "out", sham=sham)
     assert (run.code, run.results["complete"]) == (1, True), run.err
@@ -65,55 +65,58 @@ def test_a_killed_run_goes_on_where_it_was(cli: Cli, tmp_path: Path) -> None:
     }
     counts = collections.Counter(
         event["result"]["id"]  # type: ignore[index]
-        for event in events(run.folder, "result")
+        for event in journal_events(run.folder, "result")
     )
     assert set(counts.values()) == {1}, (
-        "recorded results are not run again, and no result is charged with the kill"
+        "a recorded result ran again, or the kill was counted as an attempt of a result"
     )
     assert "resume with" not in run.out
     assert cli("report", "out").code == 1
 
 
-def test_where_nothing_is_left_to_do_it_says_so_at_once(cli: Cli, tmp_path: Path) -> None:
+def test_resuming_a_complete_run_reports_nothing_to_do(cli: Cli, tmp_path: Path) -> None:
     run = cli("run", *CORE, sham="good,fails_once")
     assert (run.code, run.results["complete"]) == (1, True)
-    # Starting the target would find other subjects, and the resumed run would be rejected.
+    # SHAM lists different subjects than in the recorded run. If the command started the target, it would find
+    # these subjects and reject the run.
     second_resume = cli("run", "--resume", "out", sham="good")
     assert (second_resume.code, second_resume.results) == (1, run.results), second_resume.err
     assert second_resume.out.startswith("nothing to do: the run in out is complete\n")
     assert "unexpected results: exit 1" in second_resume.out
     (tmp_path / "out" / "results.json").unlink()
     assert cli("run", "--resume", "out", sham="good").code == 1
-    assert (tmp_path / "out" / "results.json").exists(), "the run was killed before it wrote the results"
+    assert (tmp_path / "out" / "results.json").exists(), (
+        "--resume did not write the results of the killed run"
+    )
     mended = cli("run", "--rerun-failed", "out", sham="good,fails_once")
-    assert (mended.code, "nothing to do" in mended.out) == (1, False), "a failed result was retried"
+    assert (mended.code, "nothing to do" in mended.out) == (1, False), "the failed result was not retried"
     done = cli("run", "--rerun-failed", "out", sham="good")
     assert (done.code, done.results["totals"]) == (1, {"flaky": 2, "pass": 2})
     assert done.out.startswith("nothing to do: the run in out has no failure to rerun\n")
-    assert [event["failed"] for event in events(tmp_path / "out", "resume")] == [True]
+    assert [event["failed"] for event in journal_events(tmp_path / "out", "resume")] == [True]
     Journal(tmp_path / "out" / "journal.jsonl").write("resume", failed=True)
     killed = cli("run", "--resume", "out", sham="good,fails_once")
     assert (killed.code, "nothing to do" in killed.out) == (1, False), (
-        "the interrupted result had not finished"
+        "the interrupted result was not run again"
     )
 
 
-def test_a_killed_run_of_several_modes_goes_on(cli: Cli, tmp_path: Path) -> None:
+def test_a_killed_run_of_several_modes_can_be_resumed(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager", "lazy"]\n'
         '[environment.eager]\nSHAM = "good,kills"\n'
     )
-    assert killed(tmp_path, "good", "--target", "mine.toml").code == -9
+    assert killed_run(tmp_path, "good", "--target", "mine.toml").code == -9
     assert "\nresume with: conformance run --resume out\n" in cli("report", "out").out
     run = cli("run", "--target", "mine.toml", "--resume", "out")
     assert (run.code, run.results["totals"]) == (0, {"pass": 6})
     assert [(leg["mode"], leg["planned"]) for leg in run.results["legs"]] == [("eager", 4), ("lazy", 2)]
     rerun = cli("run", "--target", "mine.toml", "--rerun-failed", "out")
-    assert (rerun.code, rerun.results["legs"]) == (0, run.results["legs"]), "no result failed in either mode"
+    assert (rerun.code, rerun.results["legs"]) == (0, run.results["legs"]), "a run without failures was rerun"
     assert rerun.out.startswith("nothing to do: ")
 
 
-def test_a_run_goes_on_only_as_what_it_was(cli: Cli, tmp_path: Path) -> None:
+def test_resume_rejects_different_options_and_digests(cli: Cli, tmp_path: Path) -> None:
     first = cli("run", *CORE, sham="good,fail")
     assert first.code == 1
     for options, message in (
@@ -133,11 +136,11 @@ def test_a_run_goes_on_only_as_what_it_was(cli: Cli, tmp_path: Path) -> None:
     header = (tmp_path / "out" / "journal.jsonl").read_text()
     (tmp_path / "out" / "journal.jsonl").write_text(header.replace('"backend":null', '"backend":"abc"', 1))
     refused = cli("run", "--rerun-failed", "out", sham="good,fail")
-    assert "the digest of backend was abc and is None; restore that, or start a new run" in refused.err
-    assert first.results["totals"] == {"fail": 2, "pass": 2}, "a rejected command must change nothing"
+    assert "the digest of backend was abc and is None; undo this change, or start a new run" in refused.err
+    assert first.results["totals"] == {"fail": 2, "pass": 2}, "a rejected command changed the results"
 
 
-def test_a_run_that_still_writes_is_left_alone(cli: Cli, tmp_path: Path) -> None:
+def test_resume_rejects_a_run_that_still_writes(cli: Cli, tmp_path: Path) -> None:
     cli("run", *CORE, sham="good,fail")
     second_journal = Journal(tmp_path / "out" / "journal.jsonl")
     assert second_journal.lock()
@@ -146,7 +149,7 @@ def test_a_run_that_still_writes_is_left_alone(cli: Cli, tmp_path: Path) -> None
     assert (refused.code, "a run still writes to " in refused.err) == (2, True)
 
 
-def test_only_what_failed_runs_once_more_and_a_pass_is_flaky_forever(cli: Cli) -> None:
+def test_rerun_failed_retries_only_failures_and_a_later_pass_is_flaky(cli: Cli) -> None:
     sham = "good,fails_once,fail,unsupported"
     first = cli("run", *CORE, sham=sham)
     assert first.results["totals"] == {"fail": 4, "unsupported": 2, "pass": 2}
@@ -160,10 +163,10 @@ def test_only_what_failed_runs_once_more_and_a_pass_is_flaky_forever(cli: Cli) -
         assert row["failures"][0]["message"] == "1 of 3 elements differs"
     assert [attempt["attempt"] for attempt in run.rows["acts/fail0@int64"]["attempts"]] == [1, 2, 3]
     assert "attempts" not in run.rows["acts/good0@int64"]
-    assert [event["failed"] for event in events(run.folder, "resume")] == [True, True]
+    assert [event["failed"] for event in journal_events(run.folder, "resume")] == [True, True]
 
 
-def test_what_cannot_go_on_says_so(cli: Cli, tmp_path: Path) -> None:
+def test_resume_reports_why_a_folder_cannot_be_resumed(cli: Cli, tmp_path: Path) -> None:
     assert "gone does not contain the journal of a run" in cli("run", "--resume", "gone").err
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "journal.jsonl").write_text('{"event":"run","mode":"eager"}\n')
@@ -174,4 +177,4 @@ def test_what_cannot_go_on_says_so(cli: Cli, tmp_path: Path) -> None:
         Journal(part / "journal.jsonl").write("run", options={"modes": [mode]})
         Journal(part / "journal.jsonl").write("plan", cases=[], dtypes=[])
     refused = cli("run", "--resume", "both").err
-    assert "both holds the results of 2 runs, which were merged; name the one that is to go on: " in refused
+    assert "both has the merged results of 2 runs; name the folder of the run to resume: " in refused

@@ -1,4 +1,4 @@
-"""The command line from outside: printed output, files and exit codes."""
+"""``conformance run`` in a process: printed output, written files and exit codes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from xml.etree import ElementTree
 
 from expecttest import assert_expected_inline
 
-from tests.support.cli_process import Run, bare_target, environment
+from tests.support.cli_process import Run, sham_environment, write_bare_target
 
 Cli = Callable[..., Run]
 
 
-def masked(text: str) -> str:
+def without_machine_dependent_parts(text: str) -> str:
     """Return the output without the parts that depend on the machine and the time."""
     text = re.sub(r"torch \d\.\d+\.\d+[a-z0-9.]*(\+\w+)?", "torch VERSION", text)
     return re.sub(r"\d+ s$", "N s", text, flags=re.M)
 
 
-def test_a_run_as_a_person_sees_it(cli: Cli) -> None:
+def test_the_printed_output_of_a_run(cli: Cli) -> None:
     run = cli("run", "-n", "1", sham="good,fail,unsupported")
     assert_expected_inline(
-        masked(run.out),
+        without_machine_dependent_parts(run.out),
         """\
 bare, eager, torch VERSION: 8 pass, 2 unsupported, 2 fail in 6 cases, N s
 2 unexpected, by cause (largest first):
@@ -53,10 +53,13 @@ files: out/results.json, out/report.html, out/junit.xml
         "skipped": "1",
     }
     report = cli("report", str(run.folder))
-    assert (report.code, masked(report.out.replace(f"{run.folder}/", "out/"))) == (1, masked(run.out))
+    assert (report.code, without_machine_dependent_parts(report.out.replace(f"{run.folder}/", "out/"))) == (
+        1,
+        without_machine_dependent_parts(run.out),
+    )
 
 
-def test_the_users_selection_leaves_out_and_is_counted(cli: Cli) -> None:
+def test_results_omitted_by_k_are_counted(cli: Cli) -> None:
     run = cli("run", "-n", "1", "-k", "acts and int64 and not fail", sham="good,fail")
     assert run.code == 0
     assert list(run.rows) == ["acts/good0@int64"]
@@ -85,7 +88,7 @@ def test_an_expectation_that_matches_nothing_stops_the_run(cli: Cli, tmp_path: P
     assert "1 expectations match no result: acts/gone*@* (value) in known.toml" in run.err
 
 
-def test_words_of_the_target_file_that_match_nothing_stop_the_run(cli: Cli, tmp_path: Path) -> None:
+def test_patterns_of_the_target_file_that_match_nothing_stop_the_run(cli: Cli, tmp_path: Path) -> None:
     text = 'schema = 1\nname = "mine"\ndevice = "cpu"\n'
     (tmp_path / "mine.toml").write_text(text + '[unsupported]\n"acts/gone*@*" = "why"\n')
     run = cli("run", "--target", "mine.toml")
@@ -119,15 +122,16 @@ def test_expected_failures_are_expected_and_kept_apart_by_kind(cli: Cli, tmp_pat
     assert run.code == 1
 
 
-def test_ctrl_c_writes_what_there_is(tmp_path: Path) -> None:
-    # A shell's background process ignores SIGINT, and child processes inherit this.
+def test_ctrl_c_writes_the_results_so_far(tmp_path: Path) -> None:
+    # A shell starts background processes with SIGINT ignored, and child processes inherit this. The command
+    # below restores Python's handler.
     command = [sys.executable, "-c", "import os, signal; os.environ['SHAM_RUNNER'] = str(os.getpid());"
                "signal.signal(signal.SIGINT, signal.default_int_handler);"
                "from conformance.cli import main; raise SystemExit(main())"]  # fmt: skip
     command += [
         "run",
         "--target",
-        bare_target(tmp_path),
+        write_bare_target(tmp_path),
         "--extra",
         "tests.support.misbehaving_subjects",
         "-n",
@@ -138,7 +142,7 @@ def test_ctrl_c_writes_what_there_is(tmp_path: Path) -> None:
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env=environment(tmp_path, "good,stops"),
+        env=sham_environment(tmp_path, "good,stops"),
         capture_output=True,
         text=True,
         timeout=60,
@@ -156,9 +160,9 @@ def test_ctrl_c_writes_what_there_is(tmp_path: Path) -> None:
     assert "incomplete: exit 3\nresume with: conformance run --resume out\n" in run.out
 
 
-def test_an_oracle_value_that_differs_elsewhere_makes_the_run_incomplete(cli: Cli) -> None:
+def test_a_reference_value_that_cannot_be_recomputed_makes_the_run_incomplete(cli: Cli) -> None:
     run = cli("run", "-n", "1", "--level", "smoke", "-k", "acts", sham="good,oracle_good")
-    assert run.code == 0, "smoke takes the subject good alone"
+    assert run.code == 0, "level smoke must select only the subject good"
     run = cli("run", "-n", "1", "--level", "core", sham="oracle_good")
     assert run.code == 3
     assert run.results["complete"] is False
@@ -169,7 +173,7 @@ def test_an_oracle_value_that_differs_elsewhere_makes_the_run_incomplete(cli: Cl
     )
 
 
-def test_an_output_that_cannot_be_written_is_the_users_to_mend(cli: Cli, tmp_path: Path) -> None:
+def test_an_output_folder_that_cannot_be_written_is_a_usage_error(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("in the way")
     run = cli("run", "-n", "1")
     assert run.code == 2
@@ -177,7 +181,7 @@ def test_an_output_that_cannot_be_written_is_the_users_to_mend(cli: Cli, tmp_pat
     assert "cannot be written (Not a directory); choose a writable folder" in run.err
 
 
-def test_files_of_others_are_left_alone(cli: Cli, tmp_path: Path) -> None:
+def test_files_that_no_run_has_written_are_not_replaced(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "out" / "logs").mkdir(parents=True)
     (tmp_path / "out" / "logs" / "mine.log").write_text("keep")
     run = cli("run", "-n", "1")
@@ -186,7 +190,7 @@ def test_files_of_others_are_left_alone(cli: Cli, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "logs" / "mine.log").read_text() == "keep"
 
 
-def test_a_run_that_is_replaced_is_named(cli: Cli, tmp_path: Path) -> None:
+def test_a_replaced_run_is_reported(cli: Cli, tmp_path: Path) -> None:
     first = cli("run", "-n", "1", "--level", "core", sham="good,fail")
     started = first.results["legs"][0]["started"]
     assert "replaced" not in first.err
@@ -207,8 +211,8 @@ def test_a_run_that_is_replaced_is_named(cli: Cli, tmp_path: Path) -> None:
     assert (second_run.code, line in second_run.err) == (1, True), second_run.err
 
 
-def test_faults_of_torch_itself_are_no_failures_of_a_target_without_expectations(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "conformance", "run", "--target", bare_target(tmp_path), "-n", "1"]
+def test_waived_faults_of_torch_do_not_fail_a_target_without_expectations(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "conformance", "run", "--target", write_bare_target(tmp_path), "-n", "1"]
     command += ["--level", "full", "-k", "bits/nn.functional.max_pool1d", "-o", "out"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -216,7 +220,7 @@ def test_faults_of_torch_itself_are_no_failures_of_a_target_without_expectations
     assert "waived for every backend" in text and "docs/torch-bugs.md#max_pool1d" in text
 
 
-def test_a_profile_shows_where_the_time_went_and_leaves_the_verdicts_alone(cli: Cli) -> None:
+def test_a_time_profile_is_written_and_does_not_change_verdicts(cli: Cli) -> None:
     unprofiled = cli("run", "-n", "1", sham="good,fail,crash")
     run = cli("run", "-n", "1", "--profile", sham="good,fail,crash")
     assert (run.code, run.rows.keys()) == (unprofiled.code, unprofiled.rows.keys())
@@ -225,7 +229,7 @@ def test_a_profile_shows_where_the_time_went_and_leaves_the_verdicts_alone(cli: 
     ]
     assert "Time by phase: out/conformance-profile.html" in run.out and "profile" not in unprofiled.out
     (leg,) = json.loads((run.folder / "conformance-profile.json").read_text())["legs"]
-    # Results of lost workers have a time too.
+    # The time profile includes the results of lost workers.
     assert leg["total"]["results"] == len(run.rows) > 0
     assert 'href="conformance-profile.html"' in (run.folder / "report.html").read_text()
     report = cli("report", str(run.folder))

@@ -1,5 +1,5 @@
-"""The scheduler files of ``docs/several-machines``, each run as its scheduler would run it, without the
-scheduler.
+"""The scheduler files of ``docs/several-machines`` work: the tests run each file's commands as Slurm or
+Kubernetes would run them.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
-from tests.support.cli_process import Run, bare_target, conformance, environment
+from tests.support.cli_process import Run, conformance, sham_environment, write_bare_target
 
 EXAMPLES = ROOT / "docs" / "several-machines"
-#: Shard 1 of 4 has one subject, shard 2 has two, and shards 3 and 4 have none. The last subject kills the run
-#: once.
+#: Subjects of the run. Shard 1 of 4 has one subject, shard 2 has two, and shards 3 and 4 have none. The subject
+#: ``kills`` kills the runner once.
 SHAMS = "good,fail,kills"
 #: The number of shards of the Job in the documentation.
 SHARDS = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class Lab:
-    """A folder that represents a lab's machines, with the program ``conformance`` on PATH."""
+class MachinesAndSharedFolder:
+    """A folder that plays the role of the machines and their shared file system, with ``conformance`` on PATH."""
 
     folder: Path
     results: Path
 
     @staticmethod
-    def at(folder: Path) -> Lab:
+    def create_in(folder: Path) -> MachinesAndSharedFolder:
         (folder / "bin").mkdir()
         program = folder / "bin" / "conformance"
         program.write_text(f'#!/bin/sh\nexport SHAM_RUNNER=$$\nexec {sys.executable} -m conformance "$@"\n')
         program.chmod(0o755)
-        bare_target(folder)
-        return Lab(folder, folder / "results")
+        write_bare_target(folder)
+        return MachinesAndSharedFolder(folder, folder / "results")
 
     @property
     def options(self) -> list[str]:
@@ -56,23 +56,23 @@ class Lab:
 
     def call(self, command: Sequence[str], **variables: str) -> Run:
         path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        variables_of_call = environment(self.folder, SHAMS, PATH=path, **variables)
+        variables_of_call = sham_environment(self.folder, SHAMS, PATH=path, **variables)
         done = subprocess.run(
             command, cwd=self.folder, env=variables_of_call, capture_output=True, text=True, timeout=300
         )
         return Run(done, self.results / "merged")
 
-    def task(self, number: int) -> Run:
-        """Run a task of the Slurm array."""
+    def run_slurm_task(self, number: int) -> Run:
+        """Run the Slurm script as the array task with this number."""
         command = ["bash", str(EXAMPLES / "slurm-array.sh"), str(SHARDS), str(self.results), *self.options]
         return self.call(command, SLURM_ARRAY_TASK_ID=str(number), SLURM_CPUS_PER_TASK="1")
 
-    def slurm_merge(self) -> Run:
+    def run_slurm_merge(self) -> Run:
         return self.call(["bash", str(EXAMPLES / "slurm-merge.sh"), str(self.results)])
 
-    def pod(self, job: dict[str, Any], *arguments: str, **variables: str) -> Run:
-        """Run the container of a Job, with its own variables except the folder."""
-        container = containers(job)[0]
+    def run_pod(self, job: dict[str, Any], *arguments: str, **variables: str) -> Run:
+        """Run the container of a Kubernetes Job with the Job's variables. Only the results folder is replaced."""
+        container = containers_of_job(job)[0]
         limits = container["resources"]["limits"]
         of_job = {
             variable["name"]: variable["value"]
@@ -85,58 +85,60 @@ class Lab:
         )
 
 
-def manifest(name: str) -> dict[str, Any]:
-    """Return a file of ``docs/several-machines``, parsed."""
+def scheduler_file(name: str) -> dict[str, Any]:
+    """Return the parsed YAML file of that name in ``docs/several-machines``."""
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed.")
     document: dict[str, Any] = yaml.safe_load((EXAMPLES / name).read_text())
     return document
 
 
-def containers(job: dict[str, Any]) -> list[dict[str, Any]]:
+def containers_of_job(job: dict[str, Any]) -> list[dict[str, Any]]:
     specs: list[dict[str, Any]] = job["spec"]["template"]["spec"]["containers"]
     return specs
 
 
-def verdicts(folder: Path) -> dict[str, str]:
+def verdicts_by_result_id(folder: Path) -> dict[str, str]:
     (leg,) = json.loads((folder / "results.json").read_text())["legs"]
     return {row["id"]: row["verdict"] for row in leg["results"]}
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the verdicts of the same run without shards."""
+    """Return the verdict of each result id in the same run without shards."""
     folder = tmp_path_factory.mktemp("whole")
-    environment(folder, SHAMS)
+    sham_environment(folder, SHAMS)
     (folder / "state" / "kill").touch()
     run = conformance(folder, "run", "-n", "1", "--level", "core", sham=SHAMS)
-    verdicts_of_run = verdicts(run.folder)
+    verdicts_of_run = verdicts_by_result_id(run.folder)
     assert (run.code, set(verdicts_of_run.values()), len(verdicts_of_run)) == (1, {"pass", "fail"}, 6)
     return verdicts_of_run
 
 
 @pytest.mark.nightly("files that rarely change; shards, resume and merge are tested in each run")
-def test_a_slurm_array_gives_the_results_of_one_run(tmp_path: Path, whole: dict[str, str]) -> None:
-    lab = Lab.at(tmp_path)
-    tasks = [lab.task(number) for number in range(1, SHARDS + 1)]
+def test_a_slurm_array_gives_the_results_of_a_run_without_shards(
+    tmp_path: Path, whole: dict[str, str]
+) -> None:
+    lab = MachinesAndSharedFolder.create_in(tmp_path)
+    tasks = [lab.run_slurm_task(number) for number in range(1, SHARDS + 1)]
     assert [task.code for task in tasks] == [0, -signal.SIGKILL, 0, 0], [task.err for task in tasks]
-    assert "shard 3/4: no results" in tasks[2].out, "there are more shards than cases"
+    assert "shard 3/4: no results" in tasks[2].out, "shard 3 of 4 must have no case"
 
-    lost = lab.slurm_merge()
+    lost = lab.run_slurm_merge()
     assert (lost.code, lost.results["complete"]) == (3, False)
     assert "shard 2/4 is incomplete" in lost.out
 
-    resumed = lab.task(2)
+    resumed = lab.run_slurm_task(2)
     journal = (lab.results / "shard-2" / "journal.jsonl").read_text()
     begun = [journal.count(f'{{"event":"{event_name}"') for event_name in ("run", "resume")]
-    assert (resumed.code, begun) == (1, [1, 1]), "it resumes the run and starts no new one"
-    assert "nothing to do: the run in" in lab.task(2).out
+    assert (resumed.code, begun) == (1, [1, 1]), "the task started a new run instead of resuming"
+    assert "nothing to do: the run in" in lab.run_slurm_task(2).out
 
-    merged = lab.slurm_merge()
+    merged = lab.run_slurm_merge()
     assert (merged.code, merged.results["complete"]) == (1, True), merged.err
-    assert verdicts(merged.folder) == whole
+    assert verdicts_by_result_id(merged.folder) == whole
 
     shutil.rmtree(lab.results / "shard-4")
-    lost = lab.slurm_merge()
+    lost = lab.run_slurm_merge()
     assert (lost.code, "shard 4/4 is missing" in lost.out) == (3, True)
 
     refused = lab.call(["bash", str(EXAMPLES / "slurm-array.sh"), "8", str(lab.results), *lab.options],
@@ -145,29 +147,31 @@ def test_a_slurm_array_gives_the_results_of_one_run(tmp_path: Path, whole: dict[
 
 
 @pytest.mark.nightly("files that rarely change; shards, resume and merge are tested in each run")
-def test_an_indexed_job_gives_the_results_of_one_run(tmp_path: Path, whole: dict[str, str]) -> None:
-    job = manifest("kubernetes-job.yaml")
-    lab = Lab.at(tmp_path)
-    environment(tmp_path, SHAMS)
+def test_an_indexed_job_gives_the_results_of_a_run_without_shards(
+    tmp_path: Path, whole: dict[str, str]
+) -> None:
+    job = scheduler_file("kubernetes-job.yaml")
+    lab = MachinesAndSharedFolder.create_in(tmp_path)
+    sham_environment(tmp_path, SHAMS)
     (tmp_path / "state" / "kill").touch()
-    pods = [lab.pod(job, *lab.options, JOB_COMPLETION_INDEX=str(index)) for index in range(SHARDS)]
+    pods = [lab.run_pod(job, *lab.options, JOB_COMPLETION_INDEX=str(index)) for index in range(SHARDS)]
     assert [pod.code for pod in pods] == [0] * SHARDS, "a failed result must not start another pod"
     assert "shard 2/4: 2 pass, 2 fail in 2 cases" in pods[1].out
-    merged = lab.pod(manifest("kubernetes-merge.yaml"))
+    merged = lab.run_pod(scheduler_file("kubernetes-merge.yaml"))
     assert (merged.code, merged.results["complete"]) == (1, True), merged.err
-    assert verdicts(merged.folder) == whole
-    refused = lab.pod(job, "--target", "nowhere.toml", JOB_COMPLETION_INDEX="0")
-    assert refused.code == 2, "Kubernetes retries the pod"
+    assert verdicts_by_result_id(merged.folder) == whole
+    refused = lab.run_pod(job, "--target", "nowhere.toml", JOB_COMPLETION_INDEX="0")
+    assert refused.code == 2, "the pod must fail, so that Kubernetes retries it"
 
 
 def test_the_job_has_an_index_for_each_shard() -> None:
-    spec = manifest("kubernetes-job.yaml")["spec"]
+    spec = scheduler_file("kubernetes-job.yaml")["spec"]
     assert spec["completionMode"] == "Indexed"
     assert spec["completions"] == spec["parallelism"] == SHARDS
-    (container,) = containers({"spec": spec})
+    (container,) = containers_of_job({"spec": spec})
     variables_of_job = {variable["name"]: variable.get("value") for variable in container["env"]}
     assert variables_of_job["SHARDS"] == str(spec["completions"])
-    (merge,) = containers(manifest("kubernetes-merge.yaml"))
+    (merge,) = containers_of_job(scheduler_file("kubernetes-merge.yaml"))
     assert merge["image"] == container["image"]
     assert merge["volumeMounts"] == container["volumeMounts"]
     assert {variable["name"]: variable["value"] for variable in merge["env"]} == {
@@ -179,7 +183,7 @@ def test_the_job_has_an_index_for_each_shard() -> None:
 @pytest.mark.parametrize("version", ["1.29.0", "1.37.0"])
 def test_the_jobs_follow_the_schema_of_kubernetes(name: str, version: str) -> None:
     validator = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed.")
-    job = manifest(name)
+    job = scheduler_file(name)
     assert validator.validate(job, version, strict=True)
     job["spec"]["completionmode"] = "Indexed"
     with pytest.raises(validator.ValidationError, match="completionmode"):

@@ -1,1 +1,3 @@
-"""Tests of single modules, in the folder structure of conformance/. They start no run and load no backend."""
+"""Tests of single modules, in the folder structure of ``conformance/``. No test starts a run or loads a
+backend.
+"""

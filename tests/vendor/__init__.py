@@ -1,1 +1,1 @@
-"""Tests of the suite against a third-party device that is compiled here."""
+"""Tests of the suite on a third-party device, the tiny device, which the tests compile."""

@@ -1,4 +1,4 @@
-"""Runs of the suite's command line against the tiny device, as its vendor would start them."""
+"""Run ``conformance`` commands on the tiny device, as the device's vendor would."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GUIDE = ROOT / "docs" / "vendor-guide.md"
 
 @functools.cache
 def variables() -> dict[str, str]:
-    """Return the environment of a process with the device's package. Build its kernels if necessary."""
+    """Return the environment of a process that can import the tiny device. Build its kernels if necessary."""
     tinyaccel_build.build()
     return {
         **{
@@ -36,7 +36,10 @@ def variables() -> dict[str, str]:
 def conformance(
     folder: Path, *arguments: str, stage: int | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder, with the device at a stage (default: the last stage)."""
+    """Run a ``conformance`` command in a folder, with the tiny device at a stage of its development.
+
+    The default is the last stage. ``more``: further environment variables.
+    """
     environment = {**variables(), **more}
     if stage is not None:
         environment["TINY_STAGE"] = str(stage)
@@ -51,8 +54,8 @@ def conformance(
 
 
 def target(folder: Path, *lines: str, **capabilities: bool) -> str:
-    """Write a target file that declares exactly the features of the complete device, changed by
-    ``capabilities``.
+    """Write a target file for the tiny device, and return its name. It declares the features of the last stage,
+    changed by ``capabilities``, and contains the additional ``lines``.
     """
     from conformance.model.vocabulary import CAPABILITIES
 
@@ -80,7 +83,7 @@ def target(folder: Path, *lines: str, **capabilities: bool) -> str:
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    """Return the result rows of the only leg of a run."""
+    """Return the result rows of a run with a single leg."""
     (leg,) = json.loads((folder / "results.json").read_text())["legs"]
     result_rows: list[dict[str, Any]] = leg["results"]
     return result_rows

@@ -1,4 +1,4 @@
-"""The built wheel of the suite is complete: it runs, explains and diagnoses without the checkout."""
+"""The built wheel of the suite is complete: its commands work without the checkout."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Command:
-    """Return a function that runs ``python -m conformance`` with the installed wheel in an empty folder."""
+    """Install the wheel. Return a function that runs Python with the installed wheel in an empty folder."""
     site = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site), str(wheel)]
     subprocess.run(command, check=True)

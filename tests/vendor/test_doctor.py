@@ -1,4 +1,6 @@
-"""``doctor`` and ``targets --new``: declared capabilities are tried, and a crash costs one trial."""
+"""``conformance doctor`` and ``conformance targets --new`` try capabilities on the tiny device. A crash costs one
+trial.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def test_each_promise_that_is_not_kept_is_named_with_a_step(tmp_path: Path) -> N
 
 
 def test_a_trial_that_kills_its_process_is_written_down(tmp_path: Path) -> None:
-    """At its second stage the device recurses without end on a negated view."""
+    """At its second stage the tiny device crashes on a negated view, by endless recursion. The drafted target file
+    records the crash.
+    """
     done = harness.conformance(tmp_path, "targets", "--new", "tiny", "--module", "tinyaccel", stage=2)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "tiny.toml").read_text()
@@ -89,7 +93,7 @@ def test_a_trial_that_hangs_costs_its_own_time(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "sleepy.toml").write_text('schema = 1\nname = "sleepy"\nmodule = "sleepy"\ndevice = "cpu"\n')
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     names = ["capability:inplace", "capability:conj_neg_views", "capability:out_variants"]
-    facts = trial_process.run(tmp_path / "sleepy.toml", "eager", names, seconds=15)
+    facts = trial_process.run_trials(tmp_path / "sleepy.toml", "eager", names, seconds=15)
     assert [facts[name].ok for name in names] == [True, False, True]
     assert facts[names[1]].text == "the process hung for 15 s"
 
@@ -100,8 +104,8 @@ def test_a_backend_that_cannot_be_imported_ends_the_trials(
     (tmp_path / "broken.py").write_text("raise OSError('no driver')\n")
     (tmp_path / "broken.toml").write_text('schema = 1\nname = "b"\nmodule = "broken"\ndevice = "cpu"\n')
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(UsageError, match=r"could not start: ended with code 1.*no driver"):
-        trial_process.run(tmp_path / "broken.toml", "eager", ["capability:inplace"])
+    with pytest.raises(UsageError, match=r"could not start: the process ended with code 1.*no driver"):
+        trial_process.run_trials(tmp_path / "broken.toml", "eager", ["capability:inplace"])
 
 
 def test_the_next_steps_say_what_is_at_stake(tmp_path: Path) -> None:
@@ -126,7 +130,7 @@ def test_it_looks_again_when_the_target_file_changes(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # A shell's background jobs ignore SIGINT.
+        # A shell starts background jobs with SIGINT ignored, and child processes inherit this.
         preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     limit = threading.Timer(300, process.kill)
@@ -148,10 +152,10 @@ def test_it_looks_again_when_the_target_file_changes(tmp_path: Path) -> None:
 
 
 def until_it_watches(process: subprocess.Popen[str]) -> str:
-    """Return the output up to the line that reports the watch."""
+    """Return the output of ``doctor --watch`` up to the line that reports that it watches."""
     assert process.stdout is not None
     lines = []
     while (line := process.stdout.readline()) != "watching; stop with Ctrl-C\n":
-        assert line, f"it ended: {''.join(lines)}"
+        assert line, f"the process exited: {''.join(lines)}"
         lines.append(line)
     return "".join(lines)

@@ -1,4 +1,6 @@
-"""A device that has only memory and copies, and runs all kernels on the CPU, is reported as fallback."""
+"""If a device has only memory and copies, and torch runs all other kernels on the CPU, the suite reports the
+placement ``fallback``.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from pathlib import Path
 
 from tests.vendor import harness
 
-#: Operators that view, allocate or copy memory, which such a device implements itself, by torch's names and
-#: with their copying forms.
+#: Names of operators that view, allocate or copy memory, and of their ``_copy`` variants. The device implements
+#: them itself.
 OWN = re.compile(
     r"(alias|as_strided|atleast|bool|broadcast|chunk|clone|conj|contiguous|diagonal|double|empty|expand|flatten"
     r"|float|int|linalg.diagonal|long|meshgrid|movedim|narrow|new_empty|permute|positive|ravel|real|reshape"
@@ -16,7 +18,8 @@ OWN = re.compile(
     r"|unsafe_split|unsqueeze|view|[dhv]split|[HTt]|m[HT])"
     r"(_\dd|_(to|shapes|tensors|as|like|strided|permuted|physical|conj|neg|with_sizes)|_)*(_copy|_scatter)?(\..*)?$"
 )
-#: Outside training a dropout returns its input. The other two operators only move elements.
+#: Operators that call only operators of OWN: a dropout outside training returns its input, and the others move
+#: elements.
 MOVING = re.compile(r"nn\.functional\.(pad\.circular|\w*dropout.*|pixel_\w+)$")
 
 

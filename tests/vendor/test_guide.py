@@ -1,4 +1,4 @@
-"""The commands of the vendor guide work in the order of the guide."""
+"""The commands of the vendor guide work if they are executed in the order of the guide."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.vendor import harness
 
 @dataclass
 class Block:
-    """Commands of the guide, the exit code of the last command, and the expected output."""
+    """Commands of the guide, the expected exit code of the last command, and the expected lines of output."""
 
     commands: str
     code: int
@@ -22,7 +22,7 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """Return the ``sh`` fences in order, each with the ``text`` fence that follows it."""
+    """Return a block for each ``sh`` fence of a Markdown text, with the output from the ``text`` fence after it."""
     found_blocks: list[Block] = []
     for info, body in re.findall(r"^```([^\n`]+)\n(.*?)^```$", text, re.M | re.S):
         language, *options_text = info.split()
@@ -44,7 +44,7 @@ def test_the_guide_is_read() -> None:
 
 
 def test_a_command_that_says_something_else_fails(tmp_path: Path) -> None:
-    """The check of the guide fails on a different exit code, and on a missing line of output."""
+    """``run_blocks`` fails on a different exit code, and on a missing line of output."""
     run_blocks(tmp_path, [Block("echo one; echo two; exit 3\n", 3, ["one", "two"])])
     for wrong in (Block("echo one\n", 1, []), Block("echo one\n", 0, ["two"]), Block("false; echo\n", 0, [])):
         try:
@@ -63,7 +63,7 @@ def test_from_zero_to_a_certificate(tmp_path: Path) -> None:
 
 
 def run_blocks(folder: Path, guide_blocks: list[Block]) -> None:
-    """Run blocks as one shell session, with exported variables."""
+    """Run the blocks in order, with the variables that earlier blocks export. Assert exit codes and output."""
     tools = folder / "tools"
     tools.mkdir(exist_ok=True)
     for name, command in (("conformance", "-m conformance"), ("python", "")):

@@ -1,4 +1,4 @@
-"""The target files of devices on which the suite has not run yet."""
+"""Target files of devices on which the suite has not run yet are marked as untested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tiny device itself: it has its own memory, and its operators are correct."""
+"""The tiny device has memory of its own, and its operators are correct."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_a_stage_refuses_what_comes_later(stage: int, line: str) -> None:
 
 
 def test_expectations_of_a_device_whose_name_only_its_module_tells(tmp_path: Path) -> None:
-    """``torch.device("tiny")`` is an error until the backend is imported, so ``expect`` has to import the
-    backend.
+    """``torch.device("tiny")`` raises an error until the backend is imported. ``conformance expect`` therefore
+    imports the backend.
     """
     file = harness.target(tmp_path, 'expectations = "known.toml"')
     (tmp_path / "known.toml").write_text("schema = 1\n")

@@ -1,4 +1,4 @@
-"""The wheel with the test devices that provide rows of the site."""
+"""The wheel of the conforming variants and the tiny device, which provide rows of the site."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.vendor import harness
 
 
 def test_the_wheel_holds_a_device_that_passes_its_first_level(tmp_path: Path) -> None:
-    harness.variables()  # the kernels are built once
+    harness.variables()  # builds the kernels, so that the installed device does not build them again
     with zipfile.ZipFile(variant_wheel.build(tmp_path / "wheels")) as wheel:
         wheel.extractall(tmp_path / "installed")
     assert (tmp_path / "installed" / "otherwise_device.py").is_file()

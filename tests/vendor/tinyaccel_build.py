@@ -1,4 +1,4 @@
-"""Build the device's kernels: ``python -m tinyaccel_build``. Needs a C++ compiler and ninja."""
+"""``python -m tinyaccel_build``: build the kernels of the tiny device. The build needs a C++ compiler and ninja."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from pathlib import Path
 import torch
 
 SOURCES = sorted((Path(__file__).parent / "tinyaccel" / "csrc").glob("*"))
-#: One library per torch and per version of the sources, so that libraries are never confused.
+#: Folder of the libraries. Each version of torch and of the sources has a library of its own.
 FOLDER = Path(os.environ.get("TINYACCEL_BUILD", Path(__file__).parent / "tinyaccel" / "build"))
 
 
 def library() -> Path:
-    """Return the path of the library for the torch of this process and the present sources, built or not."""
+    """Return the path of the library for the torch of this process and the current sources. The library may not
+    exist yet.
+    """
     digest = hashlib.sha256(f"{torch.__version__} {sys.version}".encode())
     for source in SOURCES:
         digest.update(source.read_bytes())
@@ -25,7 +27,9 @@ def library() -> Path:
 
 
 def build() -> Path:
-    """Build the library unless it exists. Processes that need the same library wait for the first one."""
+    """Build the library unless it exists, and return its path. If several processes need the same library, one
+    builds it and the others wait.
+    """
     module_path = library()
     module_path.parent.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "lock").open("w") as lock:

@@ -1,1 +1,1 @@
-"""Tests that execute the workflows on this machine."""
+"""Tests that execute the GitHub workflows on this machine."""

@@ -1,4 +1,4 @@
-"""Fixtures that execute workflows on this machine (sessions/workflows/tools/run_workflow.mjs)."""
+"""Fixtures that execute GitHub workflows on this machine, with sessions/workflows/tools/run_workflow.mjs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOOLS = os.environ.get("CONFORMANCE_WORKFLOW_TOOLS")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip these tests without the tools that ``nox -s workflows`` installs."""
+    """Skip the tests of this folder if the tools that ``nox -s workflows`` installs are missing."""
     mark = pytest.mark.skipif(TOOLS is None, reason="run by nox -s workflows, which makes the tools")
     for item in items:
         if Path(__file__).parent in item.path.parents:
@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def copied(folder: Path) -> None:
-    """Copy the files of the checkout that git tracks or would track, without the folder ``.git``."""
+    """Copy the files of the checkout that git tracks, and new files that git does not ignore, into the folder."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -41,7 +41,7 @@ def copied(folder: Path) -> None:
             shutil.copyfile(source, target)
 
 
-#: A workflow that calls the action which builds the reference device.
+#: A workflow that calls the action ``reference-wheel``, which builds the reference device.
 BUILD = """
 on: workflow_dispatch
 permissions: {}
@@ -56,22 +56,24 @@ jobs:
 
 
 class Runner:
-    """A repository with workflows, and the products of their runs: artifacts, pages, issues, branches."""
+    """Executes the workflows of an artificial repository. ``state`` is a folder with the products of the runs:
+    artifacts, pages, issues and branches.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "repository"
         self.state = folder / "state"
-        self.programs = fake_gh.installed(folder / "programs")
+        self.programs = fake_gh.install_fake_gh(folder / "programs")
         self.remote = self.state / "remote" / "owner" / "name"
         self.runs = 0
 
     def copy(self) -> None:
-        """Fill the repository with the files of this checkout."""
+        """Copy the files of this checkout into the repository."""
         copied(self.root)
         self.publish(self.root)
 
     def publish(self, folder: Path) -> None:
-        """Commit a folder as the repository that workflows check out."""
+        """Commit the files of a folder, so that workflows check them out."""
         self.remote.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(self.remote, ignore_errors=True)
         shutil.copytree(folder, self.remote)
@@ -92,10 +94,9 @@ class Runner:
         overrides: Mapping[str, Path] | None = None,
         repositories: Mapping[str, Path] | None = None,
     ) -> dict[str, Any]:
-        """Execute a workflow and return the outcomes of its jobs. Assert that the exit code matches the jobs.
+        """Execute a workflow and return the report of its jobs. Assert that the exit code is 1 if a job failed.
 
-        ``overrides``: programs that replace actions. ``repositories``: folders of actions of other
-        repositories.
+        ``overrides``: action -> program that replaces it. ``repositories``: repository -> folder of its actions.
         """
         self.runs += 1
         file = self.state / "event.json"
@@ -133,8 +134,8 @@ def runner(tmp_path: Path) -> Runner:
 
 @pytest.fixture(scope="session")
 def device_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the wheel of the reference device, built by its action from sources without git, as on
-    GitHub.
+    """Return the wheel of the reference device. The action ``reference-wheel`` builds it from sources without a
+    ``.git`` folder, as on GitHub.
     """
     runner = Runner(tmp_path_factory.mktemp("wheel"))
     runner.copy()

@@ -1,5 +1,5 @@
-"""The nightly workflow from its plan to the site, with the reference device: one passing night, and one with
-a broken operator.
+"""The nightly workflow works from its plan to the site, with the reference device. In the first night the device
+passes, and in the second night an operator is broken.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 BUILDS = "2.13.0:public:bringup 2.13.0:fork-like:bringup"
-#: A device whose negation does nothing.
+#: Code that breaks the device: its ``neg`` returns its input.
 BROKEN = """
 import torch as _torch
 _broken = _torch.library.Library("aten", "IMPL")
@@ -19,7 +19,8 @@ _broken.impl("neg", lambda x: x.clone(), "HPU")
 """
 
 
-#: Replaces the action that runs a session: writes the pages of `docs` and `coverage` without building them.
+#: Program that replaces the action that runs a nox session. It writes pages for `docs` and `coverage`, and checks
+#: the arguments of other sessions.
 SESSION = """
 import json, os, pathlib
 inputs = json.loads(os.environ["INPUTS"])
@@ -47,8 +48,8 @@ def executable(file: Path, text: str) -> Path:
 
 
 def program(folder: Path, wheel: Path) -> Path:
-    """Write a replacement for the action that builds the device. It uploads the existing wheel as the
-    artifact.
+    """Write a program that replaces the action that builds the device. It uploads an existing wheel as the
+    artifact. Return the program.
     """
     return executable(
         folder / "build",
@@ -62,7 +63,7 @@ def program(folder: Path, wheel: Path) -> Path:
 
 
 def broken_wheel(wheel: Path, folder: Path) -> Path:
-    """Return the wheel of a device that has regressed."""
+    """Write a copy of the wheel that contains BROKEN, and return it."""
     folder.mkdir()
     broken_wheel = folder / wheel.name
     with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(broken_wheel, "w", zipfile.ZIP_DEFLATED) as new:
@@ -100,7 +101,7 @@ def branch(runner) -> list[str]:
 
 
 def runs(runner):
-    """Return the files of runs on the results branch."""
+    """Return the paths of the files of runs in the results branch."""
     return [name for name in branch(runner) if not name.startswith(".")]
 
 
@@ -113,7 +114,7 @@ def test_two_nights(runner, tmp_path, device_wheel):
     build = program(tmp_path / "good", device_wheel)
     first_night = runner("nightly.yml", event, {action: build, **sessions})
 
-    # lazy mode on a public build is refused, as the target declares. This is neither a failure nor a pass.
+    # The target declares that mode lazy is refused on a public build, so the cell neither fails nor passes.
     legs = {
         leg["matrix"]["cell"]: leg["result"] for leg in first_night["jobs"]["matrix"]["jobs"]["leg"]["legs"]
     }
@@ -136,7 +137,7 @@ def test_two_nights(runner, tmp_path, device_wheel):
     for cell in site_cells.values():
         assert cell["runs"][0]["provenance"] == "our-workflow"
     assert len(runs(runner)) == 3
-    # The site store is next to the runs, with a series for each cell that produced a leg.
+    # The results branch also contains the site store, with a series for each cell that produced a leg.
     store_files = [name for name in branch(runner) if name.startswith(".store/")]
     assert len(store_files) == 6 and {".store/store.json", ".store/schedules.jsonl"} <= set(store_files)
     assert len(list((runner.state / "attestations").iterdir())) == 1

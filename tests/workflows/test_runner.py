@@ -1,4 +1,4 @@
-"""The workflow runner behaves like GitHub, so that a workflow that passes here can pass there."""
+"""The workflow runner behaves like GitHub, so that a workflow that passes on this machine can pass on GitHub."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_what_actions_may_do_is_what_the_job_may(runner):
 
 
 def test_inputs_cannot_become_commands(runner):
-    """The workflows pass inputs through a quoted variable."""
+    """An input that contains shell syntax is not executed if the workflow passes it through a quoted variable."""
     mark = runner.state / "mark"
     step = "{shell: bash, env: {WORD: '${{ inputs.word }}'}, run: 'echo \"$WORD\" > /dev/null'}"
     jobs = jobs_of_run(

@@ -1,4 +1,4 @@
-"""The vendor template for the tiny device, from the checkout to signed results."""
+"""The workflow template for vendors works for the tiny device, from the checkout to signed results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VENDOR = ROOT / "tests" / "vendor"
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory) -> Iterator[Path]:
-    """Return the interpreter of a machine with the vendor's device: this torch and the vendor's package."""
+    """Return the Python interpreter of an environment that contains this torch and the vendor's package."""
     folder = tmp_path_factory.mktemp("machine")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     (site_packages,) = folder.glob("lib/python*/site-packages")
@@ -38,7 +38,8 @@ def machine(tmp_path_factory) -> Iterator[Path]:
     python, build = folder / "bin" / "python", str(site_packages / "tinyaccel" / "build")
     with pytest.MonkeyPatch.context() as variables:
         variables.setenv("TINYACCEL_BUILD", build)
-        # The environment of this torch may contain the reference device, whose code is not on the path.
+        # The packages of this torch may include an entry point of the reference device, whose code is not
+        # importable here.
         variables.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
         subprocess.run([str(python), "-m", "tinyaccel_build"], check=True, cwd=folder)
         yield python
@@ -46,8 +47,8 @@ def machine(tmp_path_factory) -> Iterator[Path]:
 
 @pytest.fixture
 def vendor(runner, machine, tmp_path):
-    """Return a function that runs the template in the vendor's repository, with the device at a stage of its
-    development.
+    """Return a function that runs the template's workflow in the vendor's repository, with the tiny device at a
+    given stage of its development.
     """
     suite = tmp_path / "suite"
     copied(suite)
@@ -90,7 +91,9 @@ expires = {datetime.date.today() + datetime.timedelta(90)}
 
 
 def gets_to_the_site(runner, tmp_path, monkeypatch):
-    """Publish the results. The registry identifies the vendor, and the signature is verified."""
+    """Assert that the results of the run are fetched and shown by the site. The registry identifies the vendor,
+    and the signature is verified.
+    """
     (tmp_path / "registry").mkdir()
     (tmp_path / "registry" / "tiny.toml").write_text(REGISTERED)
     backends = registry.load(tmp_path / "registry")
@@ -122,7 +125,7 @@ def test_results_of_a_device_that_conforms(vendor, runner, tmp_path, monkeypatch
     assert {name: job["result"] for name, job in jobs.items()} == {"measure": "success", "attest": "success"}
     written = {path.name for path in artifact(runner).iterdir()}
     assert {"results.json", "report.html", "junit.xml"} <= written
-    # GitHub is replaced by a folder here, and the relay accepts only https addresses.
+    # In these tests a file: URL replaces GitHub's address, and the relay accepts only https addresses.
     assert "the relay would reject workflow.url: 'file:" in (runner.state / "log.txt").read_text()
     (leg,) = json.loads((artifact(runner) / "results.json").read_text())["legs"]
     assert leg["target"]["name"] == "tiny" and leg["totals"]["pass"] > 50
@@ -134,7 +137,7 @@ def test_results_of_a_device_that_conforms(vendor, runner, tmp_path, monkeypatch
 
 
 def test_results_of_a_device_that_does_not(vendor, runner, monkeypatch):
-    """The job fails, and its results are still reported and signed."""
+    """If the device fails, the job fails, and the results are still uploaded and signed."""
     monkeypatch.setenv("TINY_STAGE", "3")
     jobs = vendor()
     assert jobs["measure"]["result"] == "failure" and jobs["attest"]["result"] == "success"

@@ -39,6 +39,13 @@ def _mutation_operators() -> Texts:
     return {reader.PATH: mutation_operators.mutation_operators_text()}
 
 
+def _glossary() -> Texts:
+    from conformance.model import glossary as reader
+    from tools.generate import glossary
+
+    return {reader.PATH: glossary.glossary_text((ROOT / "docs" / "glossary.md").read_text())}
+
+
 def _upstream_coverage() -> Texts:
     from conformance.upstream import coverage_map
     from tools.upstream_coverage import pages
@@ -51,6 +58,7 @@ def _upstream_coverage() -> Texts:
 
 #: Generators by name. Each returns the text of its files, or None for a file that must be deleted.
 GENERATORS: Mapping[str, Callable[[], Texts]] = {
+    "glossary": _glossary,
     "manifest": _manifest,
     "mutation-operators": _mutation_operators,
     "upstream-coverage": _upstream_coverage,

@@ -114,7 +114,7 @@ def _validity_spans(
             minors_by_dtype[subject][dtype].add(minor)
     for group in before.groups if before is not None else ():
         for earlier_minor in minors:
-            if earlier_minor != minor and group.at(earlier_minor):
+            if earlier_minor != minor and group.exists_on(earlier_minor):
                 for subject in group.subjects:
                     for dtype in group.dtypes:
                         minors_by_dtype[subject][dtype].add(earlier_minor)
@@ -140,11 +140,12 @@ def _unbroken_runs(present: set[Minor], minors: tuple[Minor, ...]) -> list[tuple
 
 
 def upstream_waivers(manifest: Manifest, minor: Minor) -> tuple[Waiver, ...]:
-    """Return one waiver for each result and kind that the suite's own targets expect because of a bug in
-    torch.
+    """Return the waivers for the expected failures of the suite's own targets that are bugs in torch.
+
+    Each pair of a result and a failure kind has one waiver.
     """
     version = manifests.minor_text(minor)
-    ids = {mode: _ids(manifest, minor, mode) for mode in MODES}
+    ids = {mode: _result_id_index(manifest, minor, mode) for mode in MODES}
     by_result: dict[tuple[str, str], tuple[Expectation, set[str]]] = {}
     for name in manifests.OWN_TARGETS:
         for entry in entries.load_expectations(entries.expectation_files(name)).entries:
@@ -157,17 +158,17 @@ def upstream_waivers(manifest: Manifest, minor: Minor) -> tuple[Waiver, ...]:
                     continue
                 for text in ids[mode].matching(entry.id):
                     by_result.setdefault((text, entry.kind.value), (entry, set()))[1].add(mode)
-    excused = []
+    waivers = []
     for (text, kind), (entry, modes) in sorted(by_result.items()):
         until = manifests.minor_of(entry.until.removeprefix("torch "))
         if until <= minor:
             continue
         order = tuple(mode for mode in MODES if mode in modes)
-        excused.append(Waiver(text, kind, entry.link, entry.detail, order, minor, until))
-    return tuple(excused)
+        waivers.append(Waiver(text, kind, entry.link, entry.detail, order, minor, until))
+    return tuple(waivers)
 
 
-def _ids(manifest: Manifest, minor: Minor, mode: str) -> Index:
+def _result_id_index(manifest: Manifest, minor: Minor, mode: str) -> Index:
     ids = manifest.ids(minor, mode)
     return Index(f"{statement.name}/{subject}@{dtype}" for statement, subject, dtype in ids)
 

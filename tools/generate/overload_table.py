@@ -28,9 +28,11 @@ from conformance.samples.recorded_calls import CallRecording, converted_calls, r
 from conformance.subjects import overloads
 from conformance.subjects.torch_databases import Subject, subjects
 
-#: The minimal number of operators listed for an overload. More are listed if they add dtypes.
-_OPERATORS = 2
-_SAMPLES = 8
+#: The number of operators that the table lists for an overload. Further operators are listed if they add
+#: dtypes.
+_MIN_OPERATORS = 2
+#: The number of samples of an operator that are recorded.
+_MAX_SAMPLES = 8
 
 #: Dtypes in which handmade calls are tried.
 _DTYPES = (
@@ -50,7 +52,8 @@ _UNSPECIFIED = re.compile(
     r"|_?linalg_(svd|eigh|eig|eigvals|qr|lu|lu_factor|lu_factor_ex|ldl_factor_ex)$|geqrf$|_linalg_check_errors$"
 )
 
-#: Overloads whose tensor arguments are range ends with another dtype than the result.
+#: Overloads whose tensor arguments are the ends of a range. Their dtype can differ from the dtype of the
+#: result.
 _RANGE_OPERATORS = re.compile(r"(lin|log)space")
 
 
@@ -73,7 +76,7 @@ def recorded_dtypes() -> Iterator[tuple[Subject, bool, dict[str, set[str]]]]:
                     samples = samples_of(operator, dtype, requires_grad=backward)
                 except Exception:
                     continue
-                for index in evenly_spaced_indices(samples.available, _SAMPLES):
+                for index in evenly_spaced_indices(samples.available, _MAX_SAMPLES):
                     recording = CallRecording()
                     record_calls(operator, dtype, samples[index], recording, backward=backward)
                     for name, dtypes in recording.dtypes.items():
@@ -97,8 +100,10 @@ def _caller_rank(name: str, counts: dict[str, int], key: tuple[str, bool]) -> tu
     """
     operator = key[0].replace(".", "_")
     base = base_name(name)
-    alike = operator.removeprefix("nn_functional_").removeprefix("special_") == base or operator == base
-    return not alike, base not in operator, counts[key[0]], key[0]
+    has_same_name = (
+        operator.removeprefix("nn_functional_").removeprefix("special_") == base or operator == base
+    )
+    return not has_same_name, base not in operator, counts[key[0]], key[0]
 
 
 def make_table() -> dict[str, Any]:
@@ -120,7 +125,7 @@ def make_table() -> dict[str, Any]:
         covered_dtypes: set[str] = set()
         operators: list[str] = []
         for key in ordered:
-            if len(operators) < _OPERATORS or not dtypes_by_caller[key] <= covered_dtypes:
+            if len(operators) < _MIN_OPERATORS or not dtypes_by_caller[key] <= covered_dtypes:
                 operators.append(key[0])
                 covered_dtypes |= dtypes_by_caller[key]
         rows[name] = {"operators": operators, "dtypes": sorted(covered_dtypes), "backward": only_backward}
@@ -155,9 +160,11 @@ def _accepted_dtypes(name: str) -> Iterator[str]:
 
 
 def add_converted_dtypes(rows: dict[str, Any]) -> int:
-    """Add dtypes of an overload's own operator in which the CPU accepts converted calls; return their number.
+    """Add the dtypes in which the CPU accepts converted calls of an overload. Return the number of added
+    dtypes.
 
-    The calls are converted from another dtype, because no operator sample makes them.
+    The operator of the same name supports such a dtype, but no sample of an operator calls the overload in
+    it. The calls are therefore converted from another dtype.
     """
     own: dict[str, Subject] = {}
     for operator in subjects("operator"):
@@ -191,7 +198,7 @@ def add_converted_dtypes(rows: dict[str, Any]) -> int:
 
 
 def _cpu_accepts(subject: Subject) -> Callable[[Sample], bool]:
-    def takes(sample: Sample) -> bool:
+    def accepts_sample(sample: Sample) -> bool:
         try:
             with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet():
                 sample.call(subject.info.op)
@@ -199,16 +206,16 @@ def _cpu_accepts(subject: Subject) -> Callable[[Sample], bool]:
             return False
         return True
 
-    return takes
+    return accepts_sample
 
 
 def add_idle_results(rows: dict[str, Any], document: Path) -> int:
-    """Record the overload results with nothing to check in a run on the CPU; return their number."""
+    """Record the overload results with nothing to check in a run on the CPU. Return the number of results."""
     count = 0
     for leg in json.loads(document.read_text())["legs"]:
         if leg["target"]["name"] != "cpu":
             raise ValueError(
-                f"{document} is of target {leg['target']['name']}; only the CPU's own run shows idle results"
+                f"{document} is a run of target {leg['target']['name']}. Pass a run of target cpu."
             )
         for result in leg["results"]:
             case, _, dtype = result["id"].rpartition("@")
@@ -236,7 +243,7 @@ def main() -> int:
         print(f"{add_converted_dtypes(rows)} dtypes have converted calls")
     elif options.idle is not None:
         rows = json.loads(overloads._FILE.read_text())
-        print(f"{add_idle_results(rows, options.idle)} results check nothing")
+        print(f"{add_idle_results(rows, options.idle)} results have nothing to check")
     else:
         rows = make_table()
     overloads._FILE.write_text(

@@ -13,9 +13,9 @@ from conformance.errors import UsageError
 from conformance.model.records import Leg
 from conformance.plan import shards
 
-#: Seconds are rounded to powers of two in these steps, so the error is at most 20 per cent.
+#: The number of steps per power of two to which seconds are rounded. The error is at most 20 per cent.
 _STEPS = 2
-#: Subjects with less seconds share one table entry.
+#: Subjects with fewer seconds share one table entry.
 _LEAST_SECONDS = 2.0**-4
 #: An area with more seconds is split into its properties, which are independent of each other.
 _LONGEST_AREA_SECONDS = 6.0
@@ -31,8 +31,9 @@ def round_seconds(seconds: float) -> float:
 
 
 def make_table(legs: Iterable[Leg], kinds: Mapping[tuple[str, str], str]) -> shards.Seconds:
-    """Return the table computed from legs, with the mean of several legs of a mode. ``kinds`` maps (property,
-    subject) to kind.
+    """Return the table that is computed from legs. Seconds of several legs of one mode are averaged.
+
+    ``kinds`` maps (property, subject) to kind.
     """
     sums: dict[str, dict[tuple[str, str], float]] = {}
     runs: dict[str, dict[tuple[str, str], int]] = {}
@@ -60,8 +61,9 @@ def make_table(legs: Iterable[Leg], kinds: Mapping[tuple[str, str], str]) -> sha
 def seconds_by_entry_name(
     seconds: Mapping[tuple[str, str], float], kinds: Mapping[tuple[str, str], str]
 ) -> dict[str, float]:
-    """Return the seconds of each table entry, from the seconds by (property, subject): subjects, and
-    properties of long areas.
+    """Return the seconds of each table entry. ``seconds`` maps (property, subject) to seconds.
+
+    An entry is a subject, or one property of an area that is too long for one entry.
     """
     subjects: dict[str, float] = {}
     for case, case_seconds in seconds.items():

@@ -56,10 +56,14 @@ def main() -> int:
     )
     parser.add_argument("--target", default="hpu-reference", help="name or file (default: %(default)s)")
     parser.add_argument("--mode", default="eager", help="mode of the target (default: %(default)s)")
-    parser.add_argument("-n", "--workers", type=int, default=child_environment.cores(), metavar="N")
+    parser.add_argument("-n", "--workers", type=int, default=child_environment.usable_cores(), metavar="N")
     parser.add_argument("-o", "--output", type=Path, default=Path("mutation-out"), metavar="DIR")
     parser.add_argument(
-        "--count", type=int, default=MUTANT_COUNT, metavar="N", help="mutants (default: %(default)s)"
+        "--count",
+        type=int,
+        default=MUTANT_COUNT,
+        metavar="N",
+        help="number of mutants (default: %(default)s)",
     )
     parser.add_argument(
         "--place",
@@ -68,7 +72,7 @@ def main() -> int:
         help="only mutants at these points (aten::add.out, module::*); repeatable",
     )
     parser.add_argument(
-        "-k", dest="select", metavar="EXPR", help="only these results, as 'conformance run -k'"
+        "-k", dest="select", metavar="EXPR", help="only matching results; syntax of 'conformance run -k'"
     )
     parser.add_argument(
         "--sample",
@@ -93,7 +97,7 @@ def main() -> int:
         print(f"tools.mutation: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except ChildNotStarted as error:
-        why = f"a worker did not start ({campaign.verdict(error.end)}); its log is"
+        why = f"a worker did not start ({campaign.verdict_of_lost_worker(error.end)}); its log is"
         print(f"tools.mutation: {why} {options.output.resolve() / LOG}; {_KEPT}", file=sys.stderr)
         return exit_codes.INCOMPLETE
     except RuntimeError as error:
@@ -118,7 +122,7 @@ def _run_campaign(options: argparse.Namespace) -> int:
         output=folder,
         workers=options.workers,
     )
-    environment = {**child_environment.variables(request, options.mode), "PYTHONHASHSEED": "0"}
+    environment = {**child_environment.environment_variables(request, options.mode), "PYTHONHASHSEED": "0"}
     command = [sys.executable, "-m", "tools.mutation.worker"]
     command += ["--target", options.target, "--mode", options.mode, "--build", str(folder / "build")]
 
@@ -151,7 +155,7 @@ def _run_campaign(options: argparse.Namespace) -> int:
         digest = hashlib.sha256(names.encode()).hexdigest()
         journal = campaign.Journal(folder / "outcomes.jsonl", digest)
         results = select_results(coverage_data, mutants, MOST_RESULTS_PER_LEVEL).results
-        outcomes = campaign.run(workers, mutants, results, journal)
+        outcomes = campaign.run_mutants(workers, mutants, results, journal)
         necessities = None
         if options.properties:
             properties = {
@@ -163,23 +167,23 @@ def _run_campaign(options: argparse.Namespace) -> int:
         regression_sample.choose_sample(
             outcomes, ".".join(torch.__version__.split(".")[:2]), options.mode
         ).write()
-    within = {
+    tallies_by_level = {
         level: score.count_at_points(outcomes, coverage_data, calls, coverage_data.points_called_at(level))
         for level in LEVELS
     }
     if options.record:
-        powers = {
+        level_scores = {
             level: LevelScore(
                 tallies["all"].killed_at(level),
                 tallies["all"].counted,
-                inside.killed_at(level),
-                inside.counted,
+                tally.killed_at(level),
+                tally.counted,
             )
-            for level, inside in within.items()
+            for level, tally in tallies_by_level.items()
         }
         torch_minor = ".".join(torch.__version__.split(".")[:2])
         today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-        MutationScores(options.target, options.mode, torch_minor, today, powers).after(
+        MutationScores(options.target, options.mode, torch_minor, today, level_scores).with_history_of(
             MutationScores.read()
         ).write()
     if options.page is not None:
@@ -191,10 +195,17 @@ def _run_campaign(options: argparse.Namespace) -> int:
         checked_overloads = score.count_at_points(
             outcomes, coverage_data, calls, coverage_data.points_of_checked_overloads("core")
         )
-        point_names = score.count_outcomes(outcomes, coverage_data, calls, score.family_of_point)
+        tallies_by_family = score.count_outcomes(outcomes, coverage_data, calls, score.family_of_point)
         options.page.write_text(
             score_page.markdown(
-                title, tallies, outcomes, calls, within["core"], checked_overloads, point_names, necessities
+                title,
+                tallies,
+                outcomes,
+                calls,
+                tallies_by_level["core"],
+                checked_overloads,
+                tallies_by_family,
+                necessities,
             )
         )
     record = {operator: dataclasses.asdict(tally) for operator, tally in tallies.items()}
@@ -220,7 +231,10 @@ def _run_regression_sample(workers: Supervisor[Job], mode: str) -> int:
     outcomes = regression_sample.run_sample(workers, sample)
     not_killed = [outcome for outcome in outcomes if outcome.fate != campaign.Fate.KILLED.value]
     for outcome in not_killed:
-        print(f"{outcome.mutant} is {outcome.fate}; its killing result was {sample.killers[outcome.mutant]}")
+        print(
+            f"{outcome.mutant} was not killed ({outcome.fate}); its recorded killing result is "
+            f"{sample.killers[outcome.mutant]}"
+        )
     print(f"{len(outcomes) - len(not_killed)} of {len(outcomes)} killed, {time.monotonic() - started:.0f} s")
     if len(outcomes) < len(sample.killers):
         return exit_codes.INCOMPLETE

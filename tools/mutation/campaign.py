@@ -1,4 +1,4 @@
-"""A campaign: every mutant of a catalogue against the results that can trigger it, with a journal."""
+"""Run the mutants of a campaign, each on the results that trigger it, and keep a journal of the outcomes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from conformance.process_control.child import ChildEnd, How
 from conformance.process_control.supervisor import Supervisor
 from tools.mutation.mutant import Mutant
 
-#: The commands of a worker; see :mod:`tools.mutation.worker`.
+#: The JSON object that a worker receives as one unit of work; see :mod:`tools.mutation.worker`.
 Job: TypeAlias = Mapping[str, Any]
 
-#: Seconds for the results of one mutant.
+#: The time limit in seconds for all results of one mutant.
 LIMIT = 60.0
-#: Seconds that one result may take; past it the mutant hangs.
+#: The time limit in seconds for one result. A result that exceeds the limit kills its mutant.
 PATIENCE = 60.0
 
 
 class Fate(enum.Enum):
-    """The end of a mutant."""
+    """The outcome of a mutant: killed, survived, or not covered (``ASLEEP``)."""
 
     KILLED = "killed"
     SURVIVED = "survived"
@@ -34,11 +34,17 @@ class Fate(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class MutantResult:
-    """The fate of one mutant.
+    """The outcome of one mutant: its fate and counts.
 
-    ``killer`` is the result that saw it, ``how`` its verdict or ``crash`` or ``timeout``, ``kind`` the kind
-    of its failure; ``calls`` and ``effects`` count calls that met the condition and calls that it changed;
-    ``ran`` of ``due`` results ran.
+    Attributes:
+        killer: the id of the killing result.
+        how: the verdict of the killing result; ``crash`` or ``timeout`` if the worker was lost.
+        kind: the failure kind of the killing result.
+        calls: the number of triggered calls.
+        effects: the number of altered calls.
+        ran: the number of results that ran.
+        due: the number of results that were to run.
+        unreliable: results that failed with the mutant, and failed again without it.
     """
 
     mutant: str
@@ -54,35 +60,38 @@ class MutantResult:
     unreliable: Sequence[str] = ()
 
 
-def verdict(end: ChildEnd) -> str:
-    """Return the verdict that the end of a worker means for the result that it ran."""
+def verdict_of_lost_worker(end: ChildEnd) -> str:
+    """Return the verdict of the result that ran when a worker ended: ``timeout`` or ``crash``."""
     return Verdict.TIMEOUT.value if end.how is How.STALLED else Verdict.CRASH.value
 
 
-def outcome(job: Job, words: Mapping[str, Any] | ChildEnd) -> MutantResult:
-    """Return the fate of a mutant, from the reply of its worker or from the worker's end."""
+def mutant_result(job: Job, reply: Mapping[str, Any] | ChildEnd) -> MutantResult:
+    """Return the outcome of the mutant of a job. ``reply`` is the reply or the end of the worker."""
     due = len(job["results"])
-    if isinstance(words, ChildEnd):
-        how = verdict(words)
-        return MutantResult(job["fault"], Fate.KILLED.value, words.step, how, how, due=due)
-    fate = Fate.KILLED if words["killer"] else Fate.SURVIVED if words["effects"] else Fate.ASLEEP
+    if isinstance(reply, ChildEnd):
+        how = verdict_of_lost_worker(reply)
+        return MutantResult(job["fault"], Fate.KILLED.value, reply.step, how, how, due=due)
+    fate = Fate.KILLED if reply["killer"] else Fate.SURVIVED if reply["effects"] else Fate.ASLEEP
     return MutantResult(
         mutant=job["fault"],
         fate=fate.value,
-        killer=words["killer"],
-        how=words["how"],
-        kind=words["kind"],
-        calls=words["met"],
-        effects=words["effects"],
-        ran=words["ran"],
+        killer=reply["killer"],
+        how=reply["how"],
+        kind=reply["kind"],
+        calls=reply["met"],
+        effects=reply["effects"],
+        ran=reply["ran"],
         due=due,
-        seconds=words["seconds"],
-        unreliable=words["unreliable"],
+        seconds=reply["seconds"],
+        unreliable=reply["unreliable"],
     )
 
 
 class Journal:
-    """The outcomes on disk, one line each, under the digest of what they belong to."""
+    """The file with the outcomes of a campaign.
+
+    The first line contains the digest of the campaign; each further line is one outcome in JSON.
+    """
 
     def __init__(self, path: Path, digest: str) -> None:
         self.path = path
@@ -92,44 +101,48 @@ class Journal:
             lines = text.splitlines()
             if json.loads(lines[0]).get("digest") != digest:
                 raise UsageError(
-                    f"{path} belongs to another suite, device or catalogue; take another output folder or "
-                    "remove it"
+                    f"{path} was written by a different suite, device or selection of mutants. Delete it or "
+                    "choose another output folder with -o."
                 )
             for line in lines[1:]:
                 try:
-                    one = MutantResult(**json.loads(line))
+                    finished = MutantResult(**json.loads(line))
                 except ValueError:
-                    continue  # the last line of a run that was ended while it wrote
-                self.done[one.mutant] = one
+                    continue  # the last line of a run that was terminated during a write
+                self.done[finished.mutant] = finished
         self._file = path.open("a")
         if not text:
-            self._line({"digest": digest})
+            self._write_line({"digest": digest})
         elif not text.endswith("\n"):
             self._file.write("\n")
 
-    def _line(self, row: Mapping[str, object]) -> None:
+    def _write_line(self, row: Mapping[str, object]) -> None:
         self._file.write(json.dumps(row, separators=(",", ":")) + "\n")
         self._file.flush()
 
-    def add(self, one: MutantResult) -> None:
-        """Write an outcome."""
-        self.done[one.mutant] = one
-        self._line(dataclasses.asdict(one))
+    def add(self, finished: MutantResult) -> None:
+        """Write an outcome to the file."""
+        self.done[finished.mutant] = finished
+        self._write_line(dataclasses.asdict(finished))
 
 
-def _subject_first(result: str) -> tuple[str, str]:
+def _subject_and_property(result: str) -> tuple[str, str]:
     name, _, subject = result.partition("/")
     return subject, name
 
 
-def run(
+def run_mutants(
     workers: Supervisor[Job],
     mutants: Iterable[Mutant],
     results: Mapping[Mutant, Sequence[str]],
     journal: Journal,
     progress: int = 500,
 ) -> list[MutantResult]:
-    """Run what the journal does not have yet, and return the outcomes of all mutants."""
+    """Run the mutants that the journal does not contain, and return the outcomes of all mutants.
+
+    ``results`` maps each mutant to the results that can trigger it. The function prints a line after each
+    ``progress`` mutants.
+    """
     ordered = list(mutants)
     jobs: list[Job] = []
     for mutant in ordered:
@@ -140,11 +153,11 @@ def run(
             journal.add(MutantResult(name, Fate.ASLEEP.value))
             continue
         jobs.append({"do": "attempt", "fault": name, "results": list(results[mutant]), "limit": LIMIT})
-    # Neighbours share the inputs and the CPU's answers of their subject, which a worker keeps for a while.
-    jobs.sort(key=lambda job: _subject_first(job["results"][0]))
+    # Successive jobs of one subject share its samples and reference values, which a worker caches.
+    jobs.sort(key=lambda job: _subject_and_property(job["results"][0]))
     print(f"{len(jobs)} of {len(ordered)} mutants to run", flush=True)
     for count, (job, reply) in enumerate(workers.run_units(jobs, silence=PATIENCE), 1):
-        journal.add(outcome(job, reply))
+        journal.add(mutant_result(job, reply))
         if count % progress == 0:
             print(f"{count} of {len(jobs)}", flush=True)
     return [journal.done[str(mutant)] for mutant in ordered]

@@ -27,7 +27,7 @@ PATIENCE = 900.0
 
 @dataclasses.dataclass(order=True)
 class ResultCoverage:
-    """The coverage of one result without a mutant: its verdict, its seconds and the triggered mutants."""
+    """The coverage of one result: verdict and seconds without a mutant, triggered mutants, kinds of calls."""
 
     result: str
     verdict: str
@@ -103,12 +103,14 @@ class CoverageData:
 def run_coverage(workers: Supervisor[Job], path: Path, select: Matcher, expression: str) -> CoverageData:
     """Run every selected result of level full once behind the interposer, without an active mutant.
 
-    If ``path`` contains the coverage of the same suite, torch, device and selection, it is read instead.
-    Raise UsageError if the file belongs to others.
+    If ``path`` contains the coverage of the same suite, torch, device and selection, the file is read
+    instead. Raise UsageError if the file was written for a different suite, torch, device or selection.
     """
     [(_, description)] = workers.run_units([{"do": "describe"}], silence=PATIENCE)
     if isinstance(description, ChildEnd):
-        raise RuntimeError(f"a worker could not list the mutants ({campaign.verdict(description)})")
+        raise RuntimeError(
+            f"a worker could not list the mutants ({campaign.verdict_of_lost_worker(description)})"
+        )
     digest = hashlib.sha256(f"{description['digest']} {expression}".encode()).hexdigest()
     if path.exists():
         coverage_data = CoverageData.read(path)
@@ -132,8 +134,9 @@ def run_coverage(workers: Supervisor[Job], path: Path, select: Matcher, expressi
     with unfinished.open("a") as journal:
         for ended, (_, reply) in enumerate(workers.run_units(jobs, silence=PATIENCE), 1):
             if isinstance(reply, ChildEnd):
-                # With the interposer, this result terminates the process. No mutant is tried on its subject.
-                how = campaign.verdict(reply)
+                # This result terminates the process although no mutant is enabled. The results of its subject
+                # are therefore not used to kill mutants.
+                how = campaign.verdict_of_lost_worker(reply)
                 print(f"{reply.step} terminated a worker without a mutant ({how}); omitted", flush=True)
                 continue
             coverages = [ResultCoverage(*row) for row in reply["learned"]]
@@ -197,7 +200,8 @@ def select_results(
     """Return, for each mutant, the passed results that trigger it, at most ``most_per_level`` per level.
 
     Results of the narrowest level come first. Within a level the order is: the designated property on
-    overloads of the point, its other results, results that trigger the fewest mutants, fast results.
+    overloads of the point, other results of these overloads, results that trigger few mutants, fast
+    results.
     """
     names = {number: name for name, number in scalar_types().items()}
     numbers = {name: index for index, name in enumerate(coverage_data.mutants)}

@@ -90,13 +90,13 @@ WRITE_OPERATORS = frozenset({"write-lost", "write-partial", "write-astray", "out
 LAYOUT_OPERATORS = frozenset(
     {"strides-ignored", "expanded-ignored", "grad-strided", "offset-and-strides-ignored"}
 )
-#: Operators that pass another option to a kernel.
+#: Operators that pass a different value of an option to a kernel.
 OPTION_OPERATORS = frozenset({"option-ignored", "number-stale"})
-#: Operators that pass other values of an argument to a kernel.
+#: Operators that pass different values of a tensor argument to a kernel.
 ARGUMENT_OPERATORS = LAYOUT_OPERATORS | {
     *("offset-ignored", "offset-in-channels-last-ignored", "offset-in-other-rank-ignored"),
 }
-#: The layouts that reveal an operator of an argument, by the names in messages.
+#: The memory layouts of the argument that reveal a mutation operator. Keys of ``LAYOUTS``, and ``expanded``.
 _LAYOUTS_BY_OPERATOR: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(
         ("strides-ignored", "grad-strided"),
@@ -117,10 +117,11 @@ _SYMMETRIC = re.compile(
 #: writes.
 _SYMMETRIC_AFTER_FIRST = re.compile("addcmul$")
 #: Arguments that are only sizes.
-_SIZES = frozenset({"size", "n", "m", "window_length"})
-#: The number of calls of a point that are examined, and the dtypes if the mutant names none.
-_CALLS = 6
-_DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
+_SIZE_ARGUMENTS = frozenset({"size", "n", "m", "window_length"})
+#: The maximal number of calls of a point that are examined.
+_MAX_CALLS = 6
+#: The dtypes in which calls are examined if the mutant is not confined to one dtype.
+_DEFAULT_DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
 
 
 def equivalence_reason(mutant: Mutant, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -> str | None:
@@ -151,7 +152,7 @@ def equivalence_reason(mutant: Mutant, fate: str, calls: Mapping[tuple[str, str]
         and mutant.operator in operators.REFUSAL_OPERATORS
         and not _cpu_refuses_some_call(subject, mutant.point)
     ):
-        return "the CPU refuses no wrong call that the suite can make, and no document requires a refusal"
+        return "the CPU accepts every wrong call that the suite can make, and no document requires a refusal"
     if (
         subject is not None
         and mutant.dtype is not None
@@ -161,7 +162,7 @@ def equivalence_reason(mutant: Mutant, fate: str, calls: Mapping[tuple[str, str]
     if (
         mutant.operator == "result-strides"
         and subject is not None
-        and not _specifies_strides(mutant, subject)
+        and not _mutated_result_has_required_strides(mutant, subject)
     ):
         return "no Meta kernel agrees with the CPU on the strides in any call that the suite can make"
     if (
@@ -175,7 +176,7 @@ def equivalence_reason(mutant: Mutant, fate: str, calls: Mapping[tuple[str, str]
         and mutant.operator in _LAYOUTS_BY_OPERATOR
         and not _cpu_passes_layout_check(mutant, subject)
     ):
-        return "torch's own kernel gives other results for such a layout of that argument in every call"
+        return "torch's own kernel gives different results for such a layout of the argument in every call"
     if (
         subject is not None
         and mutant.operator == "empty-input"
@@ -186,7 +187,7 @@ def equivalence_reason(mutant: Mutant, fate: str, calls: Mapping[tuple[str, str]
             "that the suite can make"
         )
     if subject is not None and mutant.dtype is not None and _is_dtype_of_no_caller(subject, mutant.dtype):
-        return "torch's database lists that dtype for no operator that calls the place"
+        return "torch's database lists that dtype for no operator that calls the point"
     if fate != Fate.ASLEEP.value:
         return None
     required_call = operators.REQUIRED_CALLS.get(mutant.operator)
@@ -211,72 +212,72 @@ def equivalence_reason(mutant: Mutant, fate: str, calls: Mapping[tuple[str, str]
             "no two calls that the suite can make differ only in this argument and have different CPU results"
         )
     if mutant.operator == "rank" and not _any_reference(
-        subject, mutant.dtype, functools.partial(_can_have_rank, mutant.value)
+        subject, mutant.dtype, functools.partial(_cpu_accepts_rank, mutant.value)
     ):
         return f"the CPU accepts no tensor of {mutant.value} dimensions in any call that the suite can make"
-    if mutant.operator == "scalar-only" and not _any_reference(subject, mutant.dtype, _has_scalar_call):
+    if mutant.operator == "scalar-only" and not _any_reference(
+        subject, mutant.dtype, _cpu_accepts_scalars_only
+    ):
         return "the CPU accepts no call with scalar tensors only that the suite can make"
     if mutant.operator == "empty-input" and not _any_reference(
-        subject, mutant.dtype, functools.partial(_has_result_for_empty_input, mutant)
+        subject, mutant.dtype, functools.partial(_cpu_returns_elements_for_empty_input, mutant)
     ):
         return "the CPU accepts no empty tensor in any call that the suite can make, or returns no elements"
     if mutant.operator == "int-53-bits" and not _any_reference(
-        subject, mutant.dtype, functools.partial(_has_int64, mutant)
+        subject, mutant.dtype, functools.partial(_has_int64_argument_and_integer_result, mutant)
     ):
-        return "no call that the suite can make has an int64 tensor there and an integer result"
+        return "no call that the suite can make has an int64 mutated argument and an integer result"
     if mutant.operator in LAYOUT_OPERATORS and subject.name in layouts.UNSAFE_STRIDES:
         return "torch's own kernel reads beyond the memory of strided arguments, and its callers pass none"
     if mutant.operator in ARGUMENT_OPERATORS and _is_unsupported_argument(mutant, subject):
-        return "the CPU reports that argument as not supported"
+        return "the CPU reports the mutated argument as not supported"
     if mutant.operator in LAYOUT_OPERATORS and not _any_call_with_argument(
-        mutant, subject, _can_have_several_elements
+        mutant, subject, _cpu_accepts_several_elements
     ):
-        return "every tensor that the CPU accepts there has one element"
+        return "every tensor that the CPU accepts as the mutated argument has one element"
     if mutant.operator == "int-53-bits" and not _any_reference(
         subject, mutant.dtype, functools.partial(_rounding_changes_result, mutant)
     ):
         return "the CPU returns the same for rounded integers in every call that the suite can make"
     if mutant.operator in ARGUMENT_OPERATORS and not _argument_affects_result(mutant, subject):
-        return "the CPU's results do not depend on the values of that argument in any call"
+        return "the CPU's results do not depend on the values of the mutated argument in any call"
     if mutant.operator == "swapped-arguments" and not _any_reference(
-        subject, mutant.dtype, functools.partial(_can_swap_arguments, mutant)
+        subject, mutant.dtype, functools.partial(_cpu_accepts_swapped_arguments, mutant)
     ):
         return (
             "the CPU refuses the two tensors exchanged, or gives the same result, in every "
             "call that the suite can make"
         )
     if mutant.operator == "low-precision" and not any(
-        map(_needs_precision, _mutated_results(mutant, subject))
+        map(_is_inexact_in_smaller_dtype, _mutated_results(mutant, subject))
     ):
         return "the CPU's results are exact in the next smaller dtype in every call that the suite can make"
     if mutant.operator in WRITE_OPERATORS and not _any_reference(
         subject, mutant.dtype, functools.partial(_changes_written_argument, mutant)
     ):
-        return "the CPU changes no element there in any call that the suite can make"
+        return "the CPU changes no element of the mutated argument in any call that the suite can make"
     if mutant.operator in SEVERAL_ELEMENT_OPERATORS and not _any_reference(
-        subject, mutant.dtype, functools.partial(_has_several_elements, mutant)
+        subject, mutant.dtype, functools.partial(_mutated_result_has_several_elements, mutant)
     ):
-        return "the CPU returns one element there in every call that the suite can make"
+        return "the mutated result has one element in every call that the suite can make"
     if mutant.operator == "offset-in-channels-last-ignored" and not _any_call_with_argument(
-        mutant, subject, _can_have_channels
+        mutant, subject, _cpu_accepts_four_or_five_dimensions
     ):
-        return (
-            "the CPU accepts no tensor of four or five dimensions there in any call that the suite can make"
-        )
+        return "the CPU accepts no mutated argument of 4 or 5 dimensions in any call that the suite can make"
     if mutant.operator == "aliasing-gained" and not any(
         _returns_argument(mutant, modified)
         for modified in _references_with_special_values(subject, mutant.dtype)
     ):
         return "the CPU returns no argument's values for any special value in any argument"
     if mutant.operator in _SPECIAL_VALUE_TESTS and not _returns_special_value(mutant, subject):
-        return "the CPU returns no such value for any special value in any argument"
+        return "no result of the CPU contains a value that the operator changes, for any special value"
     return None
 
 
 def _takes_sizes_only(point: str) -> bool:
     """Return whether all positional arguments of an overload are sizes."""
     positional = [argument for argument in points.schema_of(point).arguments if not argument.kwarg_only]
-    return all(argument.name in _SIZES for argument in positional)
+    return all(argument.name in _SIZE_ARGUMENTS for argument in positional)
 
 
 @functools.cache
@@ -290,21 +291,24 @@ def subject_of(point: str) -> Subject | None:
         return None  # not a kernel of the device
     for overload_name in (overloads.name_of(overloads.function_of(op)), overloads.name_of(op)):
         if overload_name in overloads.overload_table():
-            with contextlib.suppress(LookupError):  # its operators exist in a newer torch only
+            with contextlib.suppress(
+                LookupError
+            ):  # the operators that call the overload exist only in a newer torch
                 return find("overload", overload_name)
     return None
 
 
 @functools.cache
 def _references(subject: Subject, dtype: str | None) -> tuple[OverloadReference, ...]:
-    usual_dtypes = [name for name in _DTYPES if name in subject.info.dtypes] or subject.info.dtypes[
-        : len(_DTYPES)
+    """Return the references of the first calls of an overload, in one dtype or in the default dtypes."""
+    usual_dtypes = [name for name in _DEFAULT_DTYPES if name in subject.info.dtypes] or subject.info.dtypes[
+        : len(_DEFAULT_DTYPES)
     ]
     names = usual_dtypes if dtype is None else [dtype]
     references = []
     for name in names:
         samples = calls_of(subject, name)
-        for index in range(min(samples.available, _CALLS)):
+        for index in range(min(samples.available, _MAX_CALLS)):
             reference = overload_reference(subject, name, samples[index])
             if reference is not None:
                 references.append(reference)
@@ -317,7 +321,7 @@ def _any_reference(
     return any(predicate(reference) for reference in _references(subject, dtype))
 
 
-def _can_have_rank(rank: int, reference: OverloadReference) -> bool:
+def _cpu_accepts_rank(rank: int, reference: OverloadReference) -> bool:
     if any(t.dim() == rank for t in reference.sample.tensors()):
         return True
     if is_unchecked(reference.subject):
@@ -350,7 +354,7 @@ def _is_unsupported_dtype_on_cpu(subject: Subject, dtype: str) -> bool:
             )
 
         if not all(t.numel() for t in reference.sample.tensors()):
-            continue  # for empty tensors it accepts any dtype
+            continue  # the CPU accepts any dtype for empty tensors
         if overload_reference(subject, dtype, with_mapped_tensors(reference.sample, of_dtype)) is not None:
             return False
         was_tried = True
@@ -376,8 +380,8 @@ def _operators_of_the_same_name(subject: Subject) -> Iterator[str]:
             yield operator.name
 
 
-def _specifies_strides(mutant: Mutant, subject: Subject) -> bool:
-    """Return whether any call of the subject has documented strides of the mutated result."""
+def _mutated_result_has_required_strides(mutant: Mutant, subject: Subject) -> bool:
+    """Return whether the strides of the mutated result are documented for any call of the subject."""
     unchecked = is_unchecked(subject)
     references = _references(subject, mutant.dtype)
     for reference in references:
@@ -389,7 +393,7 @@ def _specifies_strides(mutant: Mutant, subject: Subject) -> bool:
     return not references  # without a call the rule does not apply
 
 
-def _tensor_argument(mutant: Mutant, reference: OverloadReference) -> torch.Tensor | None:
+def _mutated_argument(mutant: Mutant, reference: OverloadReference) -> torch.Tensor | None:
     """Return the tensor argument at the mutant's position, or None."""
     arguments = [reference.sample.input, *reference.sample.args]
     if mutant.position < len(arguments):
@@ -402,26 +406,30 @@ def _tensor_argument(mutant: Mutant, reference: OverloadReference) -> torch.Tens
 def _any_call_with_argument(
     mutant: Mutant, subject: Subject, predicate: Callable[[Mutant, OverloadReference, torch.Tensor], bool]
 ) -> bool:
-    """Return whether the predicate is true for an argument in any call that has it, or no call has it."""
+    """Return True if the predicate is true for the mutated argument of any call, or if no call has the
+    argument.
+    """
     references = _references(subject, mutant.dtype)
     with_argument = [
         (reference, argument)
         for reference in references
-        if (argument := _tensor_argument(mutant, reference)) is not None
+        if (argument := _mutated_argument(mutant, reference)) is not None
     ]
     return not with_argument or any(
         predicate(mutant, reference, argument) for reference, argument in with_argument
     )
 
 
-def _has_int64(mutant: Mutant, reference: OverloadReference) -> bool:
-    argument = _tensor_argument(mutant, reference)
+def _has_int64_argument_and_integer_result(mutant: Mutant, reference: OverloadReference) -> bool:
+    argument = _mutated_argument(mutant, reference)
     if argument is None or argument.dtype != torch.int64:
         return False
     return any(not (t.is_floating_point() or t.is_complex()) for t in trees.tensors(reference.outputs))
 
 
-def _can_have_several_elements(mutant: Mutant, reference: OverloadReference, argument: torch.Tensor) -> bool:
+def _cpu_accepts_several_elements(
+    mutant: Mutant, reference: OverloadReference, argument: torch.Tensor
+) -> bool:
     if argument.numel() > 1 or is_unchecked(reference.subject):
         return argument.numel() > 1
     tensor_index = index_of_tensor(reference, argument)
@@ -437,7 +445,7 @@ def _can_have_several_elements(mutant: Mutant, reference: OverloadReference, arg
 
 def _rounding_changes_result(mutant: Mutant, reference: OverloadReference) -> bool:
     """Return whether rounding the argument's integers to float64 changes a result."""
-    argument = _tensor_argument(mutant, reference)
+    argument = _mutated_argument(mutant, reference)
     if argument is None or argument.dtype != torch.int64:
         return argument is None
     tensor_index = index_of_tensor(reference, argument)
@@ -459,12 +467,14 @@ def _rounding_changes_result(mutant: Mutant, reference: OverloadReference) -> bo
 
 
 def _argument_affects_result(mutant: Mutant, subject: Subject) -> bool:
-    """Return whether the argument's values affect the result of any call that has it, or no call has it."""
+    """Return True if the values of the mutated argument affect the result of any call, or if no call has the
+    argument.
+    """
     references = _references(subject, mutant.dtype)
     with_argument = [
         (reference, argument)
         for reference in references
-        if (argument := _tensor_argument(mutant, reference)) is not None
+        if (argument := _mutated_argument(mutant, reference)) is not None
     ]
     return any(
         values_affect_result(reference, index_of_tensor(reference, argument))
@@ -472,7 +482,7 @@ def _argument_affects_result(mutant: Mutant, subject: Subject) -> bool:
     ) or (bool(references) and not with_argument)
 
 
-def _can_swap_arguments(mutant: Mutant, reference: OverloadReference) -> bool:
+def _cpu_accepts_swapped_arguments(mutant: Mutant, reference: OverloadReference) -> bool:
     arguments = [reference.sample.input, *reference.sample.args]
     if max(mutant.position, mutant.value) >= len(arguments):
         return True  # passed by keyword
@@ -494,15 +504,15 @@ def _can_swap_arguments(mutant: Mutant, reference: OverloadReference) -> bool:
     )
 
 
-def _needs_precision(result: torch.Tensor) -> bool:
+def _is_inexact_in_smaller_dtype(result: torch.Tensor) -> bool:
     smaller_dtype = operators.NEXT_SMALLER_DTYPE.get(str(result.dtype).removeprefix("torch."))
     return smaller_dtype is not None and bytes_of_storage(
         result.to(getattr(torch, smaller_dtype)).to(result.dtype)
     ) != bytes_of_storage(result)
 
 
-def _has_result_for_empty_input(mutant: Mutant, reference: OverloadReference) -> bool:
-    if is_unchecked(reference.subject) and not _callers_empty_calls(
+def _cpu_returns_elements_for_empty_input(mutant: Mutant, reference: OverloadReference) -> bool:
+    if is_unchecked(reference.subject) and not _caller_references_with_empty_tensor(
         reference.subject, dtype_name(reference.dtype)
     ):
         return any(count != 0 for count in _result_sizes_on_meta(mutant, reference))
@@ -515,7 +525,7 @@ def _has_result_for_empty_input(mutant: Mutant, reference: OverloadReference) ->
 
 def _references_with_empty_input(reference: OverloadReference) -> Sequence[OverloadReference]:
     if is_unchecked(reference.subject):
-        return _callers_empty_calls(reference.subject, dtype_name(reference.dtype))
+        return _caller_references_with_empty_tensor(reference.subject, dtype_name(reference.dtype))
     empty_references = shapes.with_empty_tensors(reference)
     return [
         reference
@@ -542,11 +552,10 @@ def _is_unwritten_for_empty_input(mutant: Mutant, subject: Subject) -> bool:
 
 
 def _result_sizes_on_meta(mutant: Mutant, reference: OverloadReference) -> Iterator[int | None]:
-    """Yield the number of result elements for calls with an empty tensor, computed by torch's Meta kernel;
-    None if unknown.
+    """Yield the number of elements of the mutated result for calls with an empty tensor, or None if unknown.
 
-    An unchecked overload cannot be called on the CPU with such arguments, because the call may terminate the
-    process. A Meta kernel reads no memory.
+    Torch's Meta kernel computes the number. An unchecked overload cannot be called on the CPU with such
+    arguments, because the call may terminate the process. A Meta kernel reads no memory.
     """
     for sample in _with_empty_dimension(reference.sample):
         if reference.overload.op._schema.name.endswith("_"):
@@ -567,8 +576,9 @@ def _result_sizes_on_meta(mutant: Mutant, reference: OverloadReference) -> Itera
 
 
 def _with_empty_dimension(sample: Sample) -> Iterator[Sample]:
-    """Yield the call without elements along one dimension: of all tensors, of tensors with the first tensor's
-    shape, and of the first tensor.
+    """Yield copies of a call in which one dimension of some tensors has size 0.
+
+    The tensors are all tensors, the tensors with the shape of the first one, or only the first tensor.
     """
     tensors = sample.tensors()
     scopes = [tensors, [t for t in tensors if t.shape == tensors[0].shape], tensors[:1]]
@@ -579,8 +589,8 @@ def _with_empty_dimension(sample: Sample) -> Iterator[Sample]:
 
 
 @functools.cache
-def _callers_empty_calls(subject: Subject, dtype: str) -> Sequence[OverloadReference]:
-    """Return the calls with an empty tensor that operators make of an unchecked overload."""
+def _caller_references_with_empty_tensor(subject: Subject, dtype: str) -> Sequence[OverloadReference]:
+    """Return references of the calls with an empty tensor that operators make of an unchecked overload."""
     references = (
         overload_reference(subject, dtype, call) for call in calls_of_callers(subject, dtype).chosen(None)
     )
@@ -597,7 +607,7 @@ def _result_has_elements(mutant: Mutant, reference: OverloadReference) -> bool:
     return mutant.position >= len(results) or results[mutant.position].numel() > 0
 
 
-def _has_several_elements(mutant: Mutant, reference: OverloadReference) -> bool:
+def _mutated_result_has_several_elements(mutant: Mutant, reference: OverloadReference) -> bool:
     result = (
         _written_result(mutant, reference)
         if mutant.operator in WRITE_OPERATORS
@@ -628,7 +638,7 @@ def _written_result(mutant: Mutant, reference: OverloadReference) -> torch.Tenso
 
 
 def _changes_written_argument(mutant: Mutant, reference: OverloadReference) -> bool:
-    """Return whether a call changes the mutated argument, as far as the references show."""
+    """Return whether a call changes the mutated argument. Return True if the references do not show it."""
     result = _written_result(mutant, reference)
     if result is not None:
         return result.numel() > 0
@@ -646,20 +656,22 @@ def _changes_written_argument(mutant: Mutant, reference: OverloadReference) -> b
     )
 
 
-def _can_have_channels(mutant: Mutant, reference: OverloadReference, argument: torch.Tensor) -> bool:
+def _cpu_accepts_four_or_five_dimensions(
+    mutant: Mutant, reference: OverloadReference, argument: torch.Tensor
+) -> bool:
     if argument.dim() in (4, 5):
         return True
     if is_unchecked(reference.subject):
         return False
     deeper = reference_of_rank(reference, 4)
-    changed = None if deeper is None else _tensor_argument(mutant, deeper)
+    changed = None if deeper is None else _mutated_argument(mutant, deeper)
     return changed is not None and changed.dim() in (4, 5)
 
 
 def _returns_argument(mutant: Mutant, reference: OverloadReference) -> bool:
     """Return whether the mutated result equals an argument.
 
-    An argument with NaN does not count, because the mutant compares values and NaN differs from NaN.
+    Arguments with NaN are ignored, because the mutant compares values and NaN differs from NaN.
     """
     result = _mutated_result(mutant, reference)
     if result is None or result.numel() == 0:
@@ -710,8 +722,8 @@ def _other_values_not_implemented(mutant: Mutant, subject: Subject) -> bool:
 
 
 def _argument_alone_changes_result(mutant: Mutant, subject: Subject) -> bool:
-    """Return whether two calls that the suite can make differ only in one argument and have different CPU
-    results.
+    """Return whether the suite can make two calls that differ only in the mutated argument and have different
+    CPU results.
     """
     name = subject.info.op._schema.arguments[mutant.position].name
     if name in DETERMINED_BY_TENSORS or subject.info.random:
@@ -728,7 +740,7 @@ def _argument_alone_changes_result(mutant: Mutant, subject: Subject) -> bool:
             return True
         if any(argument == name for argument, _ in neighbouring_numbers(reference)):
             return True
-    dtypes = (mutant.dtype,) if mutant.dtype is not None else _DTYPES
+    dtypes = (mutant.dtype,) if mutant.dtype is not None else _DEFAULT_DTYPES
     checked_dtypes = [dtype for dtype in dtypes if dtype in subject.info.dtypes]
     return any(
         argument == name for dtype in checked_dtypes for argument, _, _ in pairs_of_callers(subject, dtype)
@@ -736,10 +748,10 @@ def _argument_alone_changes_result(mutant: Mutant, subject: Subject) -> bool:
 
 
 def _is_unsupported_argument(mutant: Mutant, subject: Subject) -> bool:
-    """Return whether the CPU reports an argument that no call has as not supported."""
+    """Return True if no call has the mutated argument and the CPU reports the argument as not supported."""
     references = _references(subject, mutant.dtype)
     if is_unchecked(subject) or any(
-        _tensor_argument(mutant, reference) is not None for reference in references
+        _mutated_argument(mutant, reference) is not None for reference in references
     ):
         return False
     name = subject.info.op._schema.arguments[mutant.position].name
@@ -754,8 +766,9 @@ def _is_unsupported_argument(mutant: Mutant, subject: Subject) -> bool:
 
 
 def _cpu_passes_layout_check(mutant: Mutant, subject: Subject) -> bool:
-    """Return whether the CPU passes the layout check of an argument in any call; True if no call has the
-    argument.
+    """Return whether the CPU passes the layout check of the mutated argument in any call.
+
+    Return True if no call with the argument could be checked.
     """
     if subject.info.random:
         return True  # the order of random draws may depend on the layout
@@ -763,40 +776,40 @@ def _cpu_passes_layout_check(mutant: Mutant, subject: Subject) -> bool:
     form = _form_of(subject, mutant.point)
     was_tried = False
     for reference in _references(subject, mutant.dtype):
-        argument = _tensor_argument(mutant, reference)
+        argument = _mutated_argument(mutant, reference)
         safe = layouts.cpu_kernel_is_safe(subject, dtype_name(reference.dtype))
         if argument is None or not safe or form not in forms_of(target, reference):
             continue
         tensor_index = index_of_tensor(reference, argument)
         for layout_name in _LAYOUTS_BY_OPERATOR[mutant.operator]:
             layout = LAYOUTS.get(layout_name, expanded)
-            laid_reference = (
+            layout_reference = (
                 layouts.reference_with_equal_rows(reference, tensor_index)
                 if layout is expanded
                 else reference
             )
             embedded = (
-                None if laid_reference is None else layout(laid_reference.sample.tensors()[tensor_index])
+                None if layout_reference is None else layout(layout_reference.sample.tensors()[tensor_index])
             )
             if (
-                laid_reference is None
+                layout_reference is None
                 or embedded is None
                 or embedded.view.is_contiguous()
-                or not values_affect_result(laid_reference, tensor_index)
+                or not values_affect_result(layout_reference, tensor_index)
             ):
                 continue
             was_tried = True
             case = CaseId("overload-layouts", subject.name)
             recorder = Recorder(ResultId(case, dtype_name(reference.dtype)), seed=0)
             is_conclusive = check_call(
-                target, recorder, laid_reference, form, ArgumentLayout(layout, layout_name, tensor_index)
+                target, recorder, layout_reference, form, ArgumentLayout(layout, layout_name, tensor_index)
             )
             if is_conclusive and not any(CPU_FAILS_TOO in note for note in recorder.result().notes):
                 return True
     return not was_tried
 
 
-def _has_scalar_call(reference: OverloadReference) -> bool:
+def _cpu_accepts_scalars_only(reference: OverloadReference) -> bool:
     tensors = reference.sample.tensors()
     if all(t.dim() == 0 for t in tensors):
         return True
@@ -830,14 +843,14 @@ def _references_with_special_values(subject: Subject, dtype: str | None) -> Iter
 
 
 def _any_element(predicate: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], bool]:
-    def of(tensor: torch.Tensor) -> bool:
+    def has_matching_element(tensor: torch.Tensor) -> bool:
         if tensor.dtype == torch.complex32:
             return True
         resolved = tensor.resolve_conj().resolve_neg()
         real = torch.view_as_real(resolved) if resolved.is_complex() else resolved
         return real.is_floating_point() and bool(predicate(real).any())
 
-    return of
+    return has_matching_element
 
 
 _SPECIAL_VALUE_TESTS: Mapping[str, Callable[[torch.Tensor], bool]] = {

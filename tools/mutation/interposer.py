@@ -1,6 +1,6 @@
 """Build and load the interposer: a C++ extension that runs in front of the device's kernels.
 
-It is built from ``csrc/`` on demand and is in no wheel.
+The extension is built from ``csrc/`` on demand. No wheel contains it.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Interposer(Protocol):
         """Start or stop recording triggered mutants of autocast."""
 
     def take_met_of_autocast(self) -> list[tuple[int, str]]:
-        """Return point and operator of the triggered mutants since the last call. A plain call has an empty
-        operator.
+        """Return the pairs (point, operator) since the last call: one with an empty operator for each called
+        point, and one for each triggered mutant.
         """
 
     def activate_autocast(self, place: int, kind: str) -> None:

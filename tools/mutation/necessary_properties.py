@@ -1,4 +1,4 @@
-"""Find the necessary properties: without them, the score would fall."""
+"""Find the necessary properties. Without a necessary property, the mutation score would fall."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ TRIED_MUTANTS = 12
 
 @dataclasses.dataclass
 class Necessity:
-    """A property: the number of mutants that it ``kills`` first, the number ``tried`` without it, and a
-    mutant for which it is ``needed``.
+    """The evidence that one property is necessary.
 
-    ``needed`` is None if the other properties killed all tried mutants.
+    Attributes:
+        name: the property.
+        kills: the number of mutants whose killing result belongs to the property.
+        tried: the number of these mutants for which the results of the other properties were tried.
+        needed: a tried mutant that the other properties did not kill, or None.
     """
 
     name: str
@@ -41,8 +44,8 @@ def necessity_of_properties(
 ) -> list[Necessity]:
     """Return the necessity of each of the properties ``names``.
 
-    ``results`` holds the triggering results of each mutant. Mutants with the fewest results of other
-    properties are tried first.
+    ``results`` maps each mutant to the results that trigger it. The mutants of a property with the fewest
+    results of other properties are tried first.
     """
     necessity_by_property = {name: Necessity(name) for name in sorted(set(names))}
     mutants_by_property: dict[str, list[tuple[str, list[str]]]] = {}
@@ -74,13 +77,13 @@ def necessity_of_properties(
                         necessity_by_property[name].needed = mutant
 
     for mutants in mutants_by_property.values():
-        mutants.sort(key=lambda result_id: len(result_id[1]))
+        mutants.sort(key=lambda mutant_and_results: len(mutant_and_results[1]))
     for job, reply in workers.run_units(jobs(), silence=campaign.PATIENCE):
-        standing = necessity_by_property[job["of"]]
-        standing.tried += 1
-        ended = campaign.outcome(job, reply)
+        necessity = necessity_by_property[job["of"]]
+        necessity.tried += 1
+        ended = campaign.mutant_result(job, reply)
         if ended.fate != Fate.KILLED.value and ended.ran == ended.due:
-            standing.needed = standing.needed or job["fault"]
+            necessity.needed = necessity.needed or job["fault"]
     return list(necessity_by_property.values())
 
 
@@ -100,17 +103,16 @@ def page_lines(necessities: Iterable[Necessity]) -> Iterator[str]:
     yield ", ".join(f"`{row.name}`" for row in needed) or "none"
     yield ""
     yield (
-        f"{len(shared)} kill mutants first that other properties kill too, in all tries without them, "
-        f"at most {TRIED_MUTANTS}:"
+        f"{len(shared)} properties each killed mutants, but other properties also killed every tried one of "
+        f"these mutants (tried of killed, at most {TRIED_MUTANTS} tried):"
     )
     yield ""
     yield ", ".join(f"`{row.name}` ({row.tried} of {row.kills})" for row in shared) or "none"
     yield ""
     yield (
-        f"The removal of these {len(idle)} would change no figure: they are redundant, or a "
-        "mutation operator "
-        "that only they would kill is missing. Most check layers above kernels: modules, transforms, "
-        "files and other modes."
+        f"{len(idle)} properties killed no mutant. The score would be the same without them: each of them is "
+        "redundant, or no mutation operator exists that only this property kills. Most of them check layers "
+        "above kernels: modules, transforms, files and other modes."
     )
     yield ""
     yield ", ".join(f"`{name}`" for name in idle) or "none"

@@ -13,13 +13,13 @@ from typing import Any
 
 from tools.mutation.mutant import Mutant
 
-#: Indices from which elements are wrong.
+#: The indices from which elements are wrong (operator ``above-size``).
 SIZES = (256, 1024, 4096, 65536)
-#: Ranks for which a result is wrong.
+#: The tensor ranks for which a result is wrong (operator ``rank``).
 RANKS = (4, 5, 6)
-#: One call in this number is wrong.
+#: One call in 7, or in 97, is wrong (operator ``flaky``).
 PERIODS = (7, 97)
-#: A sum ends after this number of elements.
+#: The number of elements after which a sum ends (operator ``long-sum``).
 LONGEST_SUM = 1024
 
 #: Base names of operators that sum over a dimension.
@@ -34,10 +34,10 @@ _ADDING = re.compile("b?add(mm|mv|bmm)")
 
 MUTATION_OPERATORS: Mapping[str, str] = {
     "last-element": "the last element of the result is wrong",
-    "tail-of-16": "the elements after the last full 16 are wrong",
-    "above-size": "elements from an index on are wrong",
+    "tail-of-16": "the elements after the last full block of 16 are wrong",
+    "above-size": "all elements from a fixed index on are wrong",
     "scalar-only": "the result is wrong if all tensors have no dimension",
-    "rank": "the result is wrong if a tensor has this number of dimensions",
+    "rank": "the result is wrong if a tensor has a given number of dimensions",
     "nan-lost": "NaN in the result becomes 0",
     "infinity-lost": "infinities in the result become the largest number",
     "signed-zero-lost": "-0.0 in the result becomes 0.0",
@@ -49,17 +49,17 @@ MUTATION_OPERATORS: Mapping[str, str] = {
     "aliasing-lost": "a view or a written argument is returned as a copy",
     "aliasing-gained": "a result that equals an argument is that argument's memory",
     "input-corrupted": "the last element of an argument is overwritten",
-    "write-lost": "what should be written is not",
-    "write-partial": "the second half is not written",
-    "write-astray": "an element beside the written tensor is overwritten",
+    "write-lost": "an argument that the call must write is not written",
+    "write-partial": "the second half of a written argument is not written",
+    "write-astray": "an element next to the written tensor is overwritten",
     "host-not-awaited": "a copy to the host does not wait for work in progress",
-    "out-not-resized": "an empty out= stays empty",
-    "stale-result": "the result of the call before with the same sizes is returned",
-    "late": "the values of the result are there only after the next call",
-    "flaky": "one call in some is wrong in its last element",
-    "leak": "each call keeps memory of the size of its result",
+    "out-not-resized": "an empty out= tensor is not resized",
+    "stale-result": "the result of the previous call with the same sizes is returned",
+    "late": "the result has its values only after the next call",
+    "flaky": "in one call of 7, or of 97, the last element of the result is wrong",
+    "leak": "each call leaks memory of the size of its result",
     "empty-input": "the result is wrong if a tensor has no elements",
-    "gradient-of-one-input": "gradients are wrong if only some inputs want one",
+    "gradient-of-one-input": "gradients are wrong if only some inputs require a gradient",
     "strides-ignored": "a strided argument is read as if it were dense",
     "expanded-ignored": "an expanded argument is read as if it were dense",
     "grad-strided": "a strided gradient is read as if it were dense",
@@ -69,14 +69,14 @@ MUTATION_OPERATORS: Mapping[str, str] = {
     "offset-in-other-rank-ignored": "the offset is ignored if the argument's base has another rank",
     "int-53-bits": "int64 values go through float64",
     "long-sum": "a sum ends after 1,024 elements",
-    "swapped-arguments": "two tensors change places",
-    "option-ignored": "an option counts as if it had its default",
-    "number-stale": "a number or option counts as in the first call that was equal in everything else",
+    "swapped-arguments": "two tensor arguments are swapped",
+    "option-ignored": "an option is treated as if it had its default value",
+    "number-stale": "a number or option has the value of the first call whose other arguments were equal",
     "negative-dimension": "a negative dimension is counted from the wrong end",
     "error-missing": "an error is swallowed",
     "error-type": "an error has another type",
     "generator-frozen": "the generator does not advance",
-    "generator-overlap": "a draw begins with the second half of the draw before it",
+    "generator-overlap": "a random draw begins with the second half of the previous draw",
 }
 
 #: Argument types that are numbers, strings or lists of numbers.
@@ -98,7 +98,8 @@ _COPIES = ("aten::copy_", "aten::_copy_from")
 #: The questions that the coverage run answers for the calls of a point, in the interposer's order.
 QUESTIONS = ("called", "returns-floating", "returns-bool", "takes-int64")
 
-#: The question whose answer must be yes for an operator. All others need any call.
+#: The question whose answer must be yes for the calls of a mutation operator. Operators that are not listed
+#: need any call of the point.
 REQUIRED_CALLS = {
     **dict.fromkeys(
         ("nan-lost", "infinity-lost", "signed-zero-lost", "subnormal-flushed"), "returns-floating"
@@ -111,7 +112,7 @@ REQUIRED_CALLS = {
 #: The dtype to which ``low-precision`` rounds. Other dtypes are unchanged.
 NEXT_SMALLER_DTYPE = {"float32": "bfloat16", "float64": "float32", "complex128": "complex64"}
 
-#: Operators of refused calls.
+#: Mutation operators that act only in calls that the CPU refuses.
 REFUSAL_OPERATORS = frozenset({"error-missing", "error-type"})
 
 #: Operators that the interposer implements under another name.
@@ -135,23 +136,24 @@ class OverloadSchema:
         self.tensors = [
             i
             for i, text in enumerate(types)
-            if text in ("Tensor", "Optional[Tensor]") and not self._written(i)
+            if text in ("Tensor", "Optional[Tensor]") and not self._is_written(i)
         ]
-        self.written = [i for i, text in enumerate(types) if text == "Tensor" and self._written(i)]
+        self.written = [i for i, text in enumerate(types) if text == "Tensor" and self._is_written(i)]
         self.optional = [i for i, text in enumerate(types) if text == "Optional[Tensor]"]
         self.results = [i for i, result in enumerate(self.returns) if str(result.type) == "Tensor"]
-        #: Results that are new tensors.
+        #: Results that alias an argument: views and written arguments.
         aliased = [i for i in self.results if self.returns[i].alias_info is not None]
         self.views = [i for i in aliased if not self.returns[i].alias_info.is_write]
         self.in_place = [i for i in aliased if self.returns[i].alias_info.is_write]
         if self._name in _UNDECLARED_WRITES:
             self.in_place += self.results
+        #: Results that are new tensors.
         self.new_results = [i for i in self.results if i not in self.views + self.in_place]
 
-    def _written(self, position: int) -> bool:
+    def _is_written(self, position: int) -> bool:
         info = self.arguments[position].alias_info
-        unsaid = _UNDECLARED_WRITES.get(self._name) == position
-        return unsaid or (info is not None and info.is_write)
+        undeclared = _UNDECLARED_WRITES.get(self._name) == position
+        return undeclared or (info is not None and info.is_write)
 
     def options(self) -> Iterator[tuple[int, int]]:
         """Yield the position of each option, and the value to use if the schema has no default."""
@@ -171,8 +173,8 @@ class OverloadSchema:
                 yield position, 1
 
     def numbers(self) -> Iterator[int]:
-        """Yield the positions of numbers, strings and lists of numbers, which a cache key of sizes and dtypes
-        could miss.
+        """Yield the positions of numbers, strings and lists of numbers. A cache key that contains only sizes
+        and dtypes misses them.
         """
         for position, argument in enumerate(self.arguments):
             if _NUMBER.match(str(argument.type)) and argument.name not in _ABOUT_TENSORS:
@@ -194,20 +196,20 @@ def mutants_of(point: str, schema: Any, *, random: bool) -> list[Mutant]:
     """Return all mutants that an overload can have according to its schema. ``random``: the overload draws
     random numbers.
     """
-    shape = OverloadSchema(schema)
+    overload = OverloadSchema(schema)
     mutants: list[Mutant] = []
 
     def add(operator: str, position: int = 0, value: int = 0) -> None:
         mutants.append(Mutant(point, operator, position, value))
 
-    _result_mutants(shape, add, random)
-    _memory_mutants(shape, add, random)
-    _argument_mutants(point, shape, add)
-    if shape.tensors or shape.written:
-        if all(str(result.type) == "Tensor" for result in shape.returns):
+    _result_mutants(overload, add, random)
+    _memory_mutants(overload, add, random)
+    _argument_mutants(point, overload, add)
+    if overload.tensors or overload.written:
+        if all(str(result.type) == "Tensor" for result in overload.returns):
             add("error-missing")
         add("error-type")
-    if random and shape.results:
+    if random and overload.results:
         add("generator-frozen")
         add("generator-overlap")
     return mutants
@@ -216,9 +218,9 @@ def mutants_of(point: str, schema: Any, *, random: bool) -> list[Mutant]:
 _Add = Callable[..., None]
 
 
-def _result_mutants(shape: OverloadSchema, add: _Add, random: bool) -> None:
+def _result_mutants(overload: OverloadSchema, add: _Add, random: bool) -> None:
     """Add mutants of the values of results."""
-    with_values = shape.new_results + shape.in_place
+    with_values = overload.new_results + overload.in_place
     for result in with_values:
         if not random:
             add("last-element", result)
@@ -230,7 +232,7 @@ def _result_mutants(shape: OverloadSchema, add: _Add, random: bool) -> None:
         add("tail-of-16", result)
         for size in SIZES:
             add("above-size", result, size)
-        if shape.tensors:
+        if overload.tensors:
             add("scalar-only", result)
             for rank in RANKS:
                 add("rank", result, rank)
@@ -246,64 +248,64 @@ def _result_mutants(shape: OverloadSchema, add: _Add, random: bool) -> None:
             add(operator, result)
         for period in PERIODS:
             add("flaky", result, period)
-    for position, argument in enumerate(shape.arguments):
+    for position, argument in enumerate(overload.arguments):
         if (
             str(argument.type) == "List[bool]"
             and argument.name in ("output_mask", "grad_input_mask")
-            and shape.new_results
+            and overload.new_results
         ):
-            for result in shape.new_results:
+            for result in overload.new_results:
                 add("gradient-of-one-input", result, position)
 
 
-def _memory_mutants(shape: OverloadSchema, add: _Add, random: bool) -> None:
+def _memory_mutants(overload: OverloadSchema, add: _Add, random: bool) -> None:
     """Add mutants of dtype, strides, aliasing, writes and leaked memory of results."""
-    for result in shape.new_results:
+    for result in overload.new_results:
         add("result-dtype", result)
-    for result in shape.new_results[:1]:
+    for result in overload.new_results[:1]:
         add("result-strides", result)
         add("leak", result)
         if not random:
             add("stale-result", result)
-        if shape.tensors:
+        if overload.tensors:
             add("aliasing-gained", result)
-    for result in (shape.views + shape.in_place)[:1]:
+    for result in (overload.views + overload.in_place)[:1]:
         add("aliasing-lost", result)
-    if not shape.views:
-        for argument in shape.tensors:
+    if not overload.views:
+        for argument in overload.tensors:
             add("input-corrupted", argument)
-    for argument in shape.written:
+    for argument in overload.written:
         add("write-lost", argument)
         if not random:
             add("write-partial", argument)
         add("write-astray", argument)
-        if shape.copies:
+        if overload.copies:
             add("host-not-awaited", argument)
-        if shape.arguments[argument].kwarg_only:
+        if overload.arguments[argument].kwarg_only:
             add("out-not-resized", argument)
 
 
-def _argument_mutants(point: str, shape: OverloadSchema, add: _Add) -> None:
+def _argument_mutants(point: str, overload: OverloadSchema, add: _Add) -> None:
     """Add mutants of how arguments are read."""
-    if not shape.views:
-        for argument in shape.tensors:
-            gradient = re.match(r"(d|grad)(_|$)|grad", shape.arguments[argument].name) is not None
+    if not overload.views:
+        for argument in overload.tensors:
+            gradient = re.match(r"(d|grad)(_|$)|grad", overload.arguments[argument].name) is not None
             add("grad-strided" if gradient else "strides-ignored", argument)
             add("expanded-ignored", argument)
             for operator in ("", "and-strides-", "in-channels-last-", "in-other-rank-"):
                 add(f"offset-{operator}ignored", argument)
-            if not _INDEX_ARGUMENTS.match(shape.arguments[argument].name):
+            if not _INDEX_ARGUMENTS.match(overload.arguments[argument].name):
                 add("int-53-bits", argument)
-        if len(shape.tensors) > 1 and str(shape.arguments[shape.tensors[1]].type) == "Tensor":
-            add("swapped-arguments", shape.tensors[0], shape.tensors[1])
+        if len(overload.tensors) > 1 and str(overload.arguments[overload.tensors[1]].type) == "Tensor":
+            add("swapped-arguments", overload.tensors[0], overload.tensors[1])
         name = point.split("::")[1].partition(".")[0]
-        if shape.tensors and _SUMMING.match(name):
+        if overload.tensors and _SUMMING.match(name):
             # The tensor that is added to a product, the first argument, is not part of the sum.
-            added = _ADDING.match(name) is not None and shape.tensors[0] == 0
-            add("long-sum", shape.tensors[1 if added else 0], LONGEST_SUM)
-    for position, neutral in shape.options():
+            added = _ADDING.match(name) is not None and overload.tensors[0] == 0
+            add("long-sum", overload.tensors[1 if added else 0], LONGEST_SUM)
+    for position, neutral in overload.options():
         add("option-ignored", position, neutral)
-    for position in shape.numbers():
+    for position in overload.numbers():
         add("number-stale", position)
-    for position in shape.dimensions():
+    for position in overload.dimensions():
         add("negative-dimension", position)

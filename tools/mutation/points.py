@@ -11,13 +11,13 @@ import torch
 #: Namespaces whose overloads are mutation points.
 _NAMESPACES = ("aten::",)
 
-#: Overloads that are not kernels of a dense device, by reason. A device that registers a kernel for every
-#: overload may have them.
+#: Patterns of overloads that are not mutation points, with the reason. A dense device does not need kernels
+#: for these overloads, but a device that registers a kernel for every overload has them.
 EXCLUDED_OVERLOADS: Mapping[str, str] = {
     r"_test_|_foobar|_make_dep_token": "torch's own tests and traces",
     r"\w*_for_cpu|fbgemm_|_dyn_quant_|_saturate_weight|_weight_int8pack|choose_qparams": "CPU libraries",
     r"quantized_(gru|lstm)|_empty_(affine|per_channel)|_make_per_|quantize_per_(tensor|channel)"
-    r"|dequantize|_fake_quantize_learnable|_fused_moving_avg_obs": "quantized tensors, a layout of its own",
+    r"|dequantize|_fake_quantize_learnable|_fused_moving_avg_obs": "quantized tensors have their own layout",
     r"_efficientzerotensor": "tensors without memory",
     r"_fused_sdp_choice": "chooses a kernel and computes nothing",
     r"\w*_overrideable": "only for a backend that has no convolution",

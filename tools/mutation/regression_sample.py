@@ -45,21 +45,23 @@ class Sample:
             data = json.loads(path.read_text())
             return Sample(data["torch"], data["mode"], dict(data["killers"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{path} is not a sample of mutants ({error})") from None
+            raise UsageError(
+                f"{path} is not a sample of mutants ({error}). Regenerate it with --write-sample."
+            ) from None
 
 
 def choose_sample(outcomes: Iterable[MutantResult], torch: str, mode: str, count: int = COUNT) -> Sample:
-    """Return a sample of mutants with a fast killing result, of each operator in turn, in the order of the
-    outcomes.
+    """Return a sample of ``count`` mutants that have a fast killing result. Each mutation operator
+    contributes one mutant in turn, in the order of the outcomes.
     """
-    by_kind: dict[str, list[MutantResult]] = {}
+    outcomes_by_operator: dict[str, list[MutantResult]] = {}
     for outcome in outcomes:
         if outcome.fate == Fate.KILLED.value and outcome.how == "fail" and outcome.seconds < _QUICK:
-            by_kind.setdefault(Mutant.parse(outcome.mutant).operator, []).append(outcome)
+            outcomes_by_operator.setdefault(Mutant.parse(outcome.mutant).operator, []).append(outcome)
     killers: dict[str, str] = {}
     turn = 0
-    while len(killers) < count and any(turn < len(rows) for rows in by_kind.values()):
-        for rows in by_kind.values():
+    while len(killers) < count and any(turn < len(rows) for rows in outcomes_by_operator.values()):
+        for rows in outcomes_by_operator.values():
             if turn < len(rows) and len(killers) < count and rows[turn].killer is not None:
                 killers[rows[turn].mutant] = str(rows[turn].killer)
         turn += 1
@@ -73,4 +75,4 @@ def run_sample(workers: Supervisor[Job], sample: Sample) -> list[MutantResult]:
         for name, killer in sorted(sample.killers.items(), key=lambda item: item[1])
     ]
     replies = workers.run_units(jobs, silence=campaign.PATIENCE)
-    return [campaign.outcome(job, reply) for job, reply in replies]
+    return [campaign.mutant_result(job, reply) for job, reply in replies]

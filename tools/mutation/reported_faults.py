@@ -21,10 +21,10 @@ _FILE = Path(__file__).parent / "reported_faults.toml"
 
 @dataclasses.dataclass(frozen=True)
 class ReportedFault:
-    """A reported bug: the URL of its ``report``, the mutants that represent it, or the reason why no mutant
-    can.
+    """A reported bug: the URL of its ``report`` and the mutants that represent the bug.
 
-    ``scale`` describes how a trigger condition was scaled down; it is empty if it was not.
+    ``not_expressible`` is the reason why no mutant can represent the bug, or empty. ``scale`` describes how a
+    trigger condition was scaled down, or is empty.
     """
 
     id: str
@@ -51,7 +51,7 @@ def load_reported_faults() -> Sequence[ReportedFault]:
 
 
 def mutants_of_reported_faults(possible_mutants: Iterable[str]) -> list[Mutant]:
-    """Return the mutants that represent reported bugs, as far as the device can have them."""
+    """Return those mutants of the reported bugs that are possible on the device."""
     names = set(possible_mutants)
     reported_mutants = [
         mutant
@@ -72,7 +72,7 @@ class Tally:
 
 
 def count_reported_faults(outcomes: Iterable[MutantResult]) -> Tally:
-    """Sort the reported bugs by the outcomes of their mutants."""
+    """Return the reported bugs, sorted by the outcomes of their mutants."""
     fates = {outcome.mutant: outcome.fate for outcome in outcomes}
     tally = Tally()
     for row in load_reported_faults():

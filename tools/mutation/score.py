@@ -14,7 +14,10 @@ from tools.mutation.mutant import Mutant
 
 @dataclasses.dataclass
 class Tally:
-    """Mutants of one group: numbers by fate, and killed mutants by the level that killed them."""
+    """The numbers of mutants of one group: by fate, equivalent (``excused``), and killed by level.
+
+    ``levels`` counts each killed mutant at the narrowest level that contains its killing result.
+    """
 
     killed: int = 0
     survived: int = 0
@@ -104,7 +107,7 @@ def count_at_points(
 
 def score_table(tallies: Mapping[str, Tally]) -> str:
     """Return the score as a table for the terminal."""
-    lines = [f"{'kind':32} {'all':>6} {'full':>6} {'core':>6} {'surv':>6} {'sleep':>6} {'excus':>6}"]
+    lines = [f"{'operator':32} {'all':>6} {'full':>6} {'core':>6} {'surv':>6} {'notcov':>6} {'equiv':>6}"]
     for operator, tally in sorted(tallies.items(), key=lambda item: -item[1].survived - item[1].asleep):
         part = [
             f"{100 * tally.killed_at(level) / max(1, tally.counted):5.1f}%" for level in (LEVELS[-1], "core")

@@ -22,42 +22,41 @@ def markdown(
     calls: Mapping[tuple[str, str], Set[str]],
     core: Tally,
     checked_overloads: Tally,
-    point_names: Mapping[str, Tally],
+    tallies_by_family: Mapping[str, Tally],
     necessities: Iterable[Necessity] | None = None,
 ) -> str:
     """Return the page as Markdown.
 
     ``calls`` is the coverage of each point. ``core`` counts the mutants at points that level core calls, and
-    ``checked_overloads`` those of the overloads that level core checks. ``point_names`` holds tallies by
-    family. ``necessities`` holds the necessity of properties, if the run determined it.
+    ``checked_overloads`` the mutants at points of the overloads that level core checks. ``point_names`` holds
+    tallies by family of points. ``necessities`` holds the necessity of properties, if the run determined it.
     """
     everything = tallies["all"]
     lines = [
         "# Mutation score",
         "",
-        f"{title}. The terms are those of [mutation testing](mutation-testing.md); `python -m "
-        "tools.mutation --page "
-        "FILE` writes this page.",
+        f"{title}. [Mutation testing](mutation-testing.md) defines the terms. `python -m tools.mutation "
+        "--page FILE` writes this page.",
         "",
         "| | mutants | share |",
         "|---|---|---|",
         f"| all | {everything.counted + everything.excused} | |",
-        f"| excused by a rule | {everything.excused} | |",
+        f"| equivalent, excluded by a rule | {everything.excused} | |",
         f"| counted | {everything.counted} | 100 % |",
         *(
             f"| killed at level {level} | {everything.killed_at(level)} | {_share(everything, level)} |"
             for level in LEVELS
         ),
-        f"| killed at level core, of the {core.counted} counted at places that it calls | "
+        f"| killed at level core, of the {core.counted} counted at points that its results call | "
         f"{core.killed_at('core')} | {_share(core, 'core')} |",
-        f"| the same, of the {checked_overloads.counted} at places of the overloads that it takes | "
-        f"{checked_overloads.killed_at('core')} | {_share(checked_overloads, 'core')} |",
+        f"| killed at level core, of the {checked_overloads.counted} counted at points of the overloads that "
+        f"it checks | {checked_overloads.killed_at('core')} | {_share(checked_overloads, 'core')} |",
         f"| survived | {everything.survived} | {_percent(everything.survived, everything.counted)} |",
-        f"| asleep | {everything.asleep} | {_percent(everything.asleep, everything.counted)} |",
+        f"| not covered | {everything.asleep} | {_percent(everything.asleep, everything.counted)} |",
         "",
         "## By mutation operator",
         "",
-        "| operator | counted | full | core | survived | asleep | excused | designated property |",
+        "| operator | counted | full | core | survived | not covered | equivalent | designated property |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for operator in injectors.MUTATION_OPERATORS:
@@ -67,7 +66,7 @@ def markdown(
                 f"| {operator} | {tally.counted} | {_share(tally, 'full')} | {_share(tally, 'core')} | "
                 f"{tally.survived} | {tally.asleep} | {tally.excused} | {DESIGNATED[operator]} |"
             )
-    lines += ["", "## By mutation point", "", *_point_family_lines(point_names)]
+    lines += ["", "## By mutation point", "", *_point_family_lines(tallies_by_family)]
     outcomes = list(outcomes)
     not_killed = [outcome for outcome in outcomes if outcome.fate != Fate.KILLED.value]
     lines += ["", *_reported_fault_lines(outcomes), "", *_uncalled_point_lines(not_killed, calls)]
@@ -78,10 +77,10 @@ def markdown(
     return "\n".join(lines) + "\n"
 
 
-def _point_family_lines(point_names: Mapping[str, Tally]) -> Iterator[str]:
-    yield "| points | counted | full | core | survived | asleep | excused |"
+def _point_family_lines(tallies_by_family: Mapping[str, Tally]) -> Iterator[str]:
+    yield "| points | counted | full | core | survived | not covered | equivalent |"
     yield "|---|---|---|---|---|---|---|"
-    for family, tally in sorted(point_names.items()):
+    for family, tally in sorted(tallies_by_family.items()):
         if family != "all":
             yield (
                 f"| {family} | {tally.counted} | {_share(tally, 'full')} | {_share(tally, 'core')} | "
@@ -135,7 +134,7 @@ def _uncalled_point_lines(
             uncalled[point] = uncalled.get(point, 0) + 1
     yield "## Points that no result calls"
     yield ""
-    yield f"{len(uncalled)} places with {sum(uncalled.values())} mutants, all asleep:"
+    yield f"{len(uncalled)} points with {sum(uncalled.values())} mutants, none of which is covered:"
     yield ""
     yield ", ".join(f"`{point}`" for point in sorted(uncalled)) or "none"
 
@@ -143,7 +142,7 @@ def _uncalled_point_lines(
 #: The heading and the description of each fate.
 _NOT_KILLED = {
     Fate.SURVIVED: ("Survivors", "Mutants that altered a call"),
-    Fate.ASLEEP: ("Asleep", "Mutants that no call triggered"),
+    Fate.ASLEEP: ("Not covered", "Mutants that no call triggered"),
 }
 
 

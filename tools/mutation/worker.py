@@ -1,7 +1,7 @@
-"""``python -m tools.mutation.worker``: a process that brings the device up behind the interposer.
+"""``python -m tools.mutation.worker``: a worker process that runs results on a device with mutants.
 
-Its units of work are jobs in JSON. It announces each result before the result runs, so that the campaign
-can tell which one ended it.
+Its units of work are jobs in JSON. The worker announces each result before it runs the result. If the process
+then crashes or hangs, the campaign can determine the result that ran.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from conformance.plan.plan import Case, build_plan
 from conformance.process_control import memory_limit
 from conformance.process_control.parent_link import ParentLink
 from conformance.target import file as target_file
-from conformance.worker.executor import DeviceUnusable, Executor, leave
+from conformance.worker.executor import DeviceUnusable, Executor, exit_at_once
 from tools.mutation import injectors
 from tools.mutation.injectors.injector import Injector
 from tools.mutation.mutant import Mutant
 
 
 class Worker:
-    """The device behind the planters of faults, and the executor that runs results on it."""
+    """The device under test, its fault injectors, and the executor that runs results on the device."""
 
     def __init__(self, target: str, mode: str, build_folder: Path, link: ParentLink) -> None:
         file = target_file.load(target)
@@ -45,16 +45,19 @@ class Worker:
         self._cases: dict[str, Case] | None = None
 
     def describe(self) -> dict[str, Any]:
-        """Say which faults there are, which results each level has, and of which suite, torch and device."""
+        """Return the mutants, the results of each level, the cases of level full, and a digest.
+
+        The digest depends on the suite, torch, the device and the target.
+        """
         module = self.target.module
         device = (
             digests.package_digest(Path(importlib.import_module(module).__file__ or "").parent)
             if module
             else ""
         )
-        words = (digests.suite_digest(), torch.__version__, device, self.target.name, self.target.mode)
+        identity = (digests.suite_digest(), torch.__version__, device, self.target.name, self.target.mode)
         return {
-            "digest": hashlib.sha256(" ".join(words).encode()).hexdigest(),
+            "digest": hashlib.sha256(" ".join(identity).encode()).hexdigest(),
             "faults": [str(mutant) for mutant in self.mutants],
             "levels": {level: list(build_plan(self.target, level).result_ids()) for level in LEVELS},
             "cases": [
@@ -63,81 +66,92 @@ class Worker:
             ],
         }
 
-    # Learning
+    # Coverage run
 
-    def learn(self, cases: list[list[Any]]) -> dict[str, Any]:
-        """Run cases without a mutant; return for each result the mutants that its calls trigger.
+    def record_coverage(self, cases: list[list[Any]]) -> dict[str, Any]:
+        """Run cases without an enabled mutant. Return a coverage row for each result.
 
-        A triggered mutant is a pair: the number of the mutant and the number of the dtype. Other facts of the
-        calls are triples: a mutation point, a question of :data:`.operators.QUESTIONS`, a dtype.
+        A row contains the result id, the verdict, the seconds, the mutants that the calls trigger, and the
+        kinds of the calls. Triggered mutants are flat pairs (mutant index, dtype number). The kinds of the
+        calls are flat triples: (point index, index in :data:`tools.mutation.operators.QUESTIONS`, dtype
+        number).
         """
         coverage_rows = []
         for kind, name, subject, dtypes in cases:
             for dtype in dtypes:
                 case = Case(kind, name, subject, (dtype,))
                 self.link.step(next(case.result_ids()))
-                result, met, calls = self._lesson(case, self.injectors)
+                result, triggered, calls = self._run_observed(case, self.injectors)
                 if kind == "device" or result.verdict is not Verdict.PASS:
-                    # It may be about work in progress, which does not outlast what computes to observe.
-                    quiet = [injector for injector in self.injectors if not injector.uses_device]
-                    again, more, others = self._lesson(case, quiet)
-                    if again.verdict is Verdict.PASS:
-                        result, met, calls = again, met + more, calls + others
+                    # The case may need work in progress on the device. An injector that computes on the
+                    # device waits for this work to finish, so the rerun does without such injectors.
+                    without_device = [injector for injector in self.injectors if not injector.uses_device]
+                    rerun, rerun_triggered, rerun_calls = self._run_observed(case, without_device)
+                    if rerun.verdict is Verdict.PASS:
+                        result = rerun
+                        triggered, calls = triggered + rerun_triggered, calls + rerun_calls
                 coverage_rows.append(
-                    [str(result.id), result.verdict.value, round(result.seconds, 4), met, calls]
+                    [str(result.id), result.verdict.value, round(result.seconds, 4), triggered, calls]
                 )
         return {"learned": coverage_rows}
 
-    def _lesson(self, case: Case, watching: list[Injector]) -> tuple[Result, list[int], list[int]]:
-        for injector in watching:
+    def _run_observed(self, case: Case, observing: list[Injector]) -> tuple[Result, list[int], list[int]]:
+        """Run a case while injectors observe. Return the result and :meth:`_take_observed`."""
+        for injector in observing:
             injector.take_observed()
             injector.observe(True)
         try:
-            result = self._one(case)
+            result = self._run_case(case)
         finally:
-            for injector in watching:
+            for injector in observing:
                 injector.observe(False)
-        return result, *self._observed()
+        return result, *self._take_observed()
 
-    def _observed(self) -> tuple[list[int], list[int]]:
-        """Return what all planters have seen, flat, with numbers among the faults and places of all."""
-        met: list[int] = []
+    def _take_observed(self) -> tuple[list[int], list[int]]:
+        """Return the triggered mutants and the kinds of calls that all injectors have observed, flat.
+
+        The indices count the mutants, and the points, of all injectors.
+        """
+        triggered: list[int] = []
         calls: list[int] = []
         mutant_offset = point_offset = 0
         for injector in self.injectors:
             observed = injector.take_observed()
             for mutant_index, dtype in observed.triggered:
-                met += (mutant_offset + mutant_index, dtype)
+                triggered += (mutant_offset + mutant_index, dtype)
             for point_index, question, dtype in observed.calls:
                 calls += (point_offset + point_index, question, dtype)
             mutant_offset += len(injector.mutants)
             point_offset += len(injector.mutation_points)
-        return met, calls
+        return triggered, calls
 
     # Mutants
 
-    def attempt(self, name: str, results: list[str], limit: float) -> dict[str, Any]:
-        """Run results with a fault until one fails that passes without it; say which, and all counts."""
-        mutant = Mutant.parse(name)
+    def try_to_kill(self, mutant_name: str, result_ids: list[str], limit: float) -> dict[str, Any]:
+        """Run results with a mutant until one fails that passes without the mutant.
+
+        Stop after ``limit`` seconds. Return the killing result or None, and the counts of calls and results.
+        """
+        mutant = Mutant.parse(mutant_name)
         started = time.monotonic()
-        met = effects = ran = 0
+        triggered = altered = ran = 0
         killer: Result | None = None
         unreliable: list[str] = []
-        for result_id in results:
+        for result_id in result_ids:
             if time.monotonic() - started > limit:
                 break
-            case = self._case(result_id)
+            case = self._case_of(result_id)
             self.link.step(result_id)
-            with self._planted(mutant) as counts:
-                result = self._one(case)
-            met, effects, ran = met + counts[0], effects + counts[1], ran + 1
-            if not _is_seen(result):
+            with self._enabled(mutant) as counts:
+                result = self._run_case(case)
+            triggered, altered, ran = triggered + counts[0], altered + counts[1], ran + 1
+            if not result.verdict.unexpected:
                 continue
             if self._executor.device_is_wrong():
                 killer = result
                 break
-            again = self._one(case)
-            if again.verdict is Verdict.PASS:
+            control = self._run_case(case)
+            if control.verdict is Verdict.PASS:
                 killer = result
                 break
             unreliable.append(result_id)
@@ -145,22 +159,23 @@ class Worker:
             "killer": None if killer is None else str(killer.id),
             "how": None if killer is None else killer.verdict.value,
             "kind": None if killer is None or not killer.failures else killer.failures[0].kind.value,
-            "met": met,
-            "effects": effects,
+            "met": triggered,
+            "effects": altered,
             "ran": ran,
-            "due": len(results),
+            "due": len(result_ids),
             "unreliable": unreliable,
             "seconds": round(time.monotonic() - started, 3),
         }
 
-    def spent(self) -> bool:
-        """Return whether the process must be replaced."""
-        return self._executor.device_is_wrong() or memory_limit.excessive()
+    def must_be_replaced(self) -> bool:
+        """Return whether the device is unusable or the process uses too much memory."""
+        return self._executor.device_is_wrong() or memory_limit.exceeds_memory_limit()
 
     @contextlib.contextmanager
-    def _planted(self, mutant: Mutant) -> Iterator[list[int]]:
+    def _enabled(self, mutant: Mutant) -> Iterator[list[int]]:
+        """Enable a mutant. At exit, store the numbers of triggered and altered calls in the yielded list."""
         counts = [0, 0]
-        injector = next(one for one in self.injectors if mutant.in_every_dtype() in one.mutant_set)
+        injector = next(each for each in self.injectors if mutant.in_every_dtype() in each.mutant_set)
         injector.enable(mutant)
         self._executor.first_only = True
         try:
@@ -170,15 +185,15 @@ class Worker:
             count = injector.disable()
             counts[:] = count.triggered, count.altered
 
-    def _case(self, result_id: str) -> Case:
+    def _case_of(self, result_id: str) -> Case:
         if self._cases is None:
             self._cases = {case.id: case for case in build_plan(self.target, LEVELS[-1]).cases}
         name, _, dtype = result_id.rpartition("@")
         case = self._cases[name]
         return Case(case.kind, case.property, case.subject, (dtype,))
 
-    def _one(self, case: Case) -> Result:
-        """The result of a case of one dtype, failed if the device could not go on."""
+    def _run_case(self, case: Case) -> Result:
+        """Return the result of a case with one dtype, even if the device is unusable after the case."""
         try:
             return self._executor.run(case)[0]
         except DeviceUnusable:
@@ -186,12 +201,8 @@ class Worker:
             return self._executor.last
 
 
-def _is_seen(result: Result) -> bool:
-    return result.verdict.unexpected
-
-
 def main() -> None:
-    """Do jobs until the parent closes the channel."""
+    """Process the jobs of the parent until it closes the channel."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutation.worker")
     parser.add_argument("--target", required=True)
     parser.add_argument("--mode", required=True)
@@ -203,12 +214,12 @@ def main() -> None:
         if job["do"] == "describe":
             link.reply(worker.describe())
         elif job["do"] == "learn":
-            link.reply(worker.learn(job["cases"]))
+            link.reply(worker.record_coverage(job["cases"]))
         else:
-            link.reply(worker.attempt(job["fault"], job["results"], job["limit"]))
-            if worker.spent():
-                leave()
-    leave(0)
+            link.reply(worker.try_to_kill(job["fault"], job["results"], job["limit"]))
+            if worker.must_be_replaced():
+                exit_at_once()
+    exit_at_once(0)
 
 
 if __name__ == "__main__":

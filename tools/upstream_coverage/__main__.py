@@ -16,7 +16,9 @@ def main() -> int:
     """Print the figures, and write the pages if requested. Return 1 if a map contains unknown names."""
     parser = argparse.ArgumentParser(prog="python -m tools.upstream_coverage")
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the pages there")
-    parser.add_argument("--uncovered", metavar="FILE", help="print what is uncovered of one upstream file")
+    parser.add_argument(
+        "--uncovered", metavar="FILE", help="print the uncovered test methods of one upstream file"
+    )
     arguments = parser.parse_args()
     mapped = {stem: coverage_map.methods(stem) for stem in coverage_map.file_stems()}
     if arguments.uncovered is not None:

@@ -14,9 +14,10 @@ _HEAD = """# Coverage of PyTorch's own tests
 
 Written by `python -m tools.upstream_coverage -o docs/upstream-coverage`; do not edit.
 
-Each page maps the test methods of one upstream file to the properties that state the same here. *wheel* are
-methods whose data (operator, module and optimizer databases, `opcheck`) comes with the torch wheel, *rest*
-the others. A share is of the methods that no reason of the closed list below exempts.
+Each page maps the test methods of one upstream file to the properties of this suite that verify the same
+requirement. *wheel* counts the methods whose data (operator, module and optimizer databases, `opcheck`) is in
+the torch wheel; *rest* counts the other methods. A method with one of the reasons listed below is exempt: it
+is not required and does not count in a share.
 """
 
 
@@ -30,7 +31,7 @@ def split(methods: list[Method]) -> tuple[Figures, Figures]:
 def figures_table(mapped: Map, link: bool = False) -> str:
     """Return a table with a row for each file and a total row."""
     lines = [
-        "| upstream file | wheel: covered of due | rest: covered of due | exempt | methods |",
+        "| upstream file | wheel: covered of required | rest: covered of required | exempt | methods |",
         "|---|---|---|---|---|",
     ]
     for stem, listed in mapped.items():
@@ -60,7 +61,7 @@ def pages(mapped: Map) -> dict[str, str]:
 def _page(stem: str, listed: list[Method]) -> str:
     pinned = coverage_map.pinned_names(stem)
     commit = pinned["commit"]
-    source = f"names at commit `{commit}`" if commit else "names as public ports of the file have them"
+    source = f"names at commit `{commit}`" if commit else "names as in public ports of the file"
     lines = [f"# {pinned['file']}", "", f"{len(listed)} methods; {source}.", ""]
     owner = None
     for method in listed:

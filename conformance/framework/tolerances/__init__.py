@@ -1,4 +1,4 @@
-"""Tolerance rules: the allowed error of a result by operator, dtype and direction, from a table.
+"""Tolerance rules: a table defines the allowed error of a result by operator, dtype and direction.
 
 The allowed error of an element with reference value ``e`` is
 
@@ -8,29 +8,29 @@ The allowed error of an element with reference value ``e`` is
     The unit of the coarsest floating dtype in the computation: ``torch.finfo(dtype).eps``. It is 2**-10 in
     the precision class ``tf32`` for float32 and the operators that the table marks ``matrix``.
 ``sensitivity``
-    The sensitivity, in units of a relative change of the inputs: how far the *reference* (float64 on the
-    CPU) moves when every input element moves by half a unit in a random direction
-    (:mod:`conformance.oracle.sensitivity`). For a sum it has the size of ``|x|``, for ``exp`` it is
-    ``|x * exp(x)|``, for a solve it is the condition number times the solution. If the function jumps
-    within a unit, it covers the jump. The sensitivity depends on the function and not on an implementation,
-    so no tolerance is fitted to the errors of a CPU or a device. If ``local`` is false, the sensitivity of
-    each element is at least the mean over its result. If ``separate`` is true, each argument moves alone, up
-    and down, and the movements are added, so that the movements of two arguments cannot cancel. ``fixed`` is
-    the index of an argument that does not move because the operator rounds it down exactly.
+    The change of the *reference* (float64 on the CPU) relative to the change of the inputs, when every input
+    element changes by half a unit in a random direction (:mod:`conformance.oracle.sensitivity`). For a sum
+    the sensitivity has the size of ``|x|``, for ``exp`` it is ``|x * exp(x)|``, for a solve it is the
+    condition number times the solution. If the function jumps within a unit, the sensitivity covers the jump.
+    The sensitivity depends on the function and not on an implementation, so that no tolerance is fitted to
+    the errors of a CPU or a device. If ``local`` is false, the sensitivity of each element is at least the
+    mean over its result. If ``separate`` is true, each argument is changed alone, up and down, and the
+    effects are added, so that the effects of two arguments cannot cancel. ``fixed`` is the index of an
+    argument that is not changed, because the operator rounds it down exactly.
 ``scale``
     The size of the intermediate values, for operators whose results are of order one by construction
     (probabilities, windows, normalised values); else 0.
 ``growth``
-    1, or the square root of the number of input elements if rounding errors accumulate. For a dtype of less
-    than 24 bits it is at most 8, because sums are kept in float32, plus the growth of float32. Without this
-    limit the allowed error of 65,536 elements in bfloat16 would exceed any value.
+    1, or the square root of the number of input elements if rounding errors accumulate. For a dtype with a
+    significand of less than 24 bits the growth is at most 8 plus the growth of float32, because sums are kept
+    in float32. Without this limit the allowed error of 65,536 elements in bfloat16 would exceed any value.
     Nothing is computed in float8: the allowed error is the float16 error plus one float8 unit.
 ``k``
     A small constant of the operator's class: the number of roundings of intermediate values in a reasonable
     implementation. A backward pass doubles it.
 ``floor``
-    The smallest subnormal number of the result's dtype; the smallest normal one in the precision class
-    ``flush-denormals``.
+    The smallest subnormal number of the result's dtype. In the precision class ``flush-denormals`` it is the
+    smallest normal number.
 
 The class ``exact`` allows nothing. Integers and booleans are exact in every class.
 """
@@ -61,7 +61,9 @@ _LOW_GROWTH = 8.0
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """The tolerance rule of one operator, dtype and direction: a class of the table with its overrides."""
+    """The tolerance rule of one operator, dtype and direction: a class of the table with overrides
+    applied.
+    """
 
     name: str
     k: float
@@ -87,7 +89,7 @@ class Rule:
         elements: int = 1,
         precision: str = "ieee",
     ) -> Tolerance:
-        """Return the tolerance for a result of dtype ``result`` computed from inputs of dtype ``computed``.
+        """Return the tolerance for a result with dtype ``result`` that is computed in dtype ``computed``.
 
         ``elements`` is the number of input elements. ``precision`` is the target's precision class (``ieee``,
         ``tf32`` or ``flush-denormals``).
@@ -115,7 +117,9 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """An allowed error: ``relative`` times the magnitude, plus ``floor``. Two zeros require equal bits."""
+    """An allowed error: ``relative`` times the magnitude, plus ``floor``. If both are 0, elements must be
+    equal bit for bit.
+    """
 
     relative: float
     floor: float
@@ -126,13 +130,11 @@ class Tolerance:
         return self.relative == 0.0
 
     def allowed(self, magnitude: torch.Tensor) -> torch.Tensor:
-        """Return the allowed absolute errors (float64, in the shape of ``magnitude``); ``magnitude`` is ``|e|
-        + sensitivity``.
-        """
+        """Return the allowed absolute errors as float64, for magnitudes ``|e| + sensitivity``."""
         return magnitude * self.relative + self.floor
 
     def widened(self, factor: float) -> Tolerance:
-        """Return the tolerance for the comparison of two results that may each have the error of this one."""
+        """Return this tolerance multiplied by ``factor``, to compare two results that both have an error."""
         return Tolerance(self.relative * factor, self.floor * factor)
 
 
@@ -145,8 +147,8 @@ def unit_of(dtype: torch.dtype) -> float:
 
 
 def _unit_of_arithmetic(dtype: torch.dtype) -> float:
-    """Return the unit in which a dtype is computed. Float8 results are computed in float16 or wider and
-    rounded once.
+    """Return the unit of the arithmetic of a dtype. For float8 this is the unit of float16, because float8
+    results are computed in float16 or wider and rounded once.
     """
     return unit_of(torch.float16 if dtype.itemsize == 1 else dtype)
 
@@ -160,10 +162,10 @@ def _table() -> dict[str, Any]:
 
 @functools.cache
 def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
-    """Return the rule of an operator, dtype and direction: its class, then the matching overrides in table
-    order.
+    """Return the rule of an operator, dtype and direction.
 
-    Raises LookupError for an unknown direction.
+    The rule is the operator's class in the table, to which the matching overrides are applied in the order of
+    the table. Raise LookupError for an unknown direction.
     """
     if direction not in DIRECTIONS:
         raise LookupError(f"no direction {direction!r}; use one of {', '.join(DIRECTIONS)}")

@@ -1,8 +1,8 @@
-"""Levels: the breadth of a run, and the results that a target needs to hold a level.
+"""Levels: which results a run of a level has, and which results a target must pass to hold the level.
 
-Each level is a file of this folder. ``smoke.toml`` selects subjects for a quick run. The other files list
-*takes* in addition to the takes of every narrower level. A take selects results by kind, property, subject
-and dtype.
+Each level is a TOML file of this folder. ``smoke.toml`` lists subjects for a quick run. The file of any other
+level lists *takes*. A take selects results by kind, property, subject and dtype. A level consists of its own
+takes and the takes of all narrower levels.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def check_level(level: str) -> None:
 
 
 def includes(level: str, narrower: str) -> bool:
-    """Return True if ``level`` includes everything in ``narrower``."""
+    """Return True if ``level`` is ``narrower`` or a broader level."""
     return LEVELS.index(narrower) <= LEVELS.index(level)
 
 
 @dataclasses.dataclass(frozen=True)
 class Take:
-    """A selection of results.
+    """A selection of results of one subject kind.
 
-    ``properties`` are names, or None for the properties registered at ``level`` or a narrower one. None for
-    ``subjects`` and ``dtypes`` selects all of them.
+    ``properties`` are names of properties. None selects all properties that are registered at ``level`` or a
+    narrower level. If ``subjects`` or ``dtypes`` is None, all subjects or dtypes are selected.
     """
 
     kind: str
@@ -55,8 +55,8 @@ class Take:
     subjects: frozenset[str] | None
     dtypes: frozenset[str] | None
 
-    def of(self, kind: str, name: str, level: str) -> bool:
-        """Return True if the take includes a property (registered at ``level``) for at least one subject."""
+    def includes_property(self, kind: str, name: str, level: str) -> bool:
+        """Return True if the take includes the property ``name``, which is registered at ``level``."""
         if kind != self.kind:
             return False
         return includes(self.level, level) if self.properties is None else name in self.properties
@@ -68,22 +68,24 @@ class Take:
 
 @dataclasses.dataclass(frozen=True)
 class Floor:
-    """Dtypes and capabilities that no declaration removes from a level."""
+    """Dtypes and capabilities of a level whose results are required even if a target does not declare
+    them.
+    """
 
     dtypes: frozenset[str]
     capabilities: frozenset[str]
 
-    def holds(self, dtype: str, capabilities: Iterable[str]) -> bool:
-        """Return True if a result of this dtype and these required capabilities is required whatever a target
-        declares.
+    def requires_result(self, dtype: str, capabilities: Iterable[str]) -> bool:
+        """Return True if a result with this dtype, which needs these capabilities, is required independently
+        of the target's declarations.
         """
         return (dtype == ANY_DTYPE or dtype in self.dtypes) and self.capabilities.issuperset(capabilities)
 
 
 @dataclasses.dataclass(frozen=True)
 class Level:
-    """One level, including all narrower levels. ``native`` are operators that must not fall back to the
-    CPU.
+    """One level, including the takes of all narrower levels. ``native`` lists the operators that must not
+    fall back to the CPU.
     """
 
     name: str
@@ -97,16 +99,17 @@ class Level:
     )
 
     def floor(self, mode: str) -> Floor:
-        """Return the floor of the level in a mode."""
+        """Return the dtypes and capabilities that the level requires in a mode of every target."""
         more = self.floor_modes.get(mode, frozenset())
         return Floor(self.floor_dtypes, self.floor_capabilities | more)
 
     def selected_dtypes(
         self, kind: str, name: str, level: str, subject: str, dtypes: Sequence[str]
     ) -> tuple[str, ...]:
-        """Return the dtypes of a property of a subject that the level includes.
+        """Return the part of ``dtypes`` in which the level includes a property of a subject.
 
-        For kinds of subjects from extra modules, only the level of the property decides.
+        If an extra module defines the subject kind, the level includes all dtypes of every property that is
+        registered at this level or a narrower level.
         """
         if kind not in KINDS:
             return tuple(dtypes) if includes(self.name, level) else ()
@@ -118,18 +121,20 @@ class Level:
         return tuple(dtype for dtype in dtypes if any(take.takes(dtype) for take in fitting))
 
     def _takes_of(self, kind: str, name: str, level: str) -> tuple[Take, ...]:
-        """Return the takes of a property. They are cached, because plans need them for each subject."""
+        """Return the takes that include a property. The takes are cached, because a plan needs them for every
+        subject.
+        """
         key = (kind, name, level)
         takes = self._by_property.get(key)
         if takes is None:
-            takes = tuple(take for take in self.takes if take.of(kind, name, level))
+            takes = tuple(take for take in self.takes if take.includes_property(kind, name, level))
             self._by_property[key] = takes
         return takes
 
 
 @functools.cache
 def load(name: str) -> Level:
-    """Return a certifiable level from its file; raise ValueError for the first mistake in it."""
+    """Return a certifiable level from its file; raise ValueError if the file is invalid."""
     data = tomllib.loads((FOLDER / f"{name}.toml").read_text())
     before = load(LEVELS[LEVELS.index(name) - 1]) if name != LEVELS[0] else None
     for key in data:
@@ -138,7 +143,7 @@ def load(name: str) -> Level:
     floor = data.get("floor", {})
     modes = {mode: frozenset(capabilities) for mode, capabilities in floor.get("modes", {}).items()}
     native = tuple(data.get("native", {}).get("operators", ()))
-    takes = [_take(name, table) for table in data["take"]]
+    takes = [_parse_take(name, table) for table in data["take"]]
     if native:
         takes.append(Take("operator", frozenset({PLACEMENT}), name, frozenset(native), None))
     return Level(
@@ -152,7 +157,7 @@ def load(name: str) -> Level:
     )
 
 
-def _take(name: str, table: dict[str, Any]) -> Take:
+def _parse_take(name: str, table: dict[str, Any]) -> Take:
     for key in table:
         if key not in ("kind", "properties", "level", "subjects", "dtypes"):
             raise ValueError(f"levels/{name}.toml has an unknown key {key!r} in a take")
@@ -175,14 +180,14 @@ def _take(name: str, table: dict[str, Any]) -> Take:
 
 
 def _subjects_of(level: str, kind: str) -> list[str]:
-    """Return the subjects that a different level's file lists for a kind."""
+    """Return the subjects that the takes in the file of ``level`` list for a kind."""
     data = tomllib.loads((FOLDER / f"{level}.toml").read_text())
     return [name for take in data["take"] if take["kind"] == kind for name in take.get("subjects", ())]
 
 
 def smoke_subjects(kind: str) -> set[str]:
-    """Return the names of the subjects of the quick selection: from ``smoke.toml``, or of an extra module's
-    kind.
+    """Return the names of the subjects of a kind in level smoke: the list in ``smoke.toml``, or all subjects
+    of a kind that an extra module defines.
     """
     extra = catalogue.smoke_subjects(kind)
     if extra is not None:

@@ -1,8 +1,8 @@
-"""The manifest: all result ids, by torch minor and mode, as committed data.
+"""The manifest: the committed list of all result ids by torch minor and mode.
 
-``python -m tools.generate.manifest`` writes ``manifest.json`` next to the levels; this module reads it
-without torch. The requirements of a level in a mode are computed from the manifest and the level's own file.
-Certificates name them by their digest.
+``python -m tools.generate.manifest`` writes ``manifest.json`` next to the levels. This module reads the file
+without importing torch. It computes the requirements of a level in a mode from the manifest and the level's
+file. A certificate contains the digest of these requirements.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Minor = tuple[int, int]
 
 
 class UnknownMinor(UsageError):
-    """A torch minor that the manifest does not have, so that no run on it can be certified."""
+    """The manifest has no entry for a torch minor, so that a run on this minor cannot be certified."""
 
 
 def minor_of(version: str) -> Minor:
@@ -50,8 +50,9 @@ def minor_text(minor: Minor) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Results of one property that were added and removed together. ``until`` is the first minor without
-    them.
+    """Results of one property that were added in the same torch minor and removed in the same torch minor.
+
+    ``since`` is the first minor with these results, ``until`` the first later minor without them.
     """
 
     since: Minor
@@ -59,7 +60,7 @@ class Group:
     dtypes: tuple[str, ...]
     subjects: tuple[str, ...]
 
-    def at(self, minor: Minor) -> bool:
+    def exists_on(self, minor: Minor) -> bool:
         """Return True if the results of the group exist on a minor of torch."""
         return self.since <= minor and (self.until is None or minor < self.until)
 
@@ -68,8 +69,8 @@ class Group:
 class ManifestProperty:
     """A property in the manifest.
 
-    Without the ``hooks`` it has no results. ``promise`` is the requirement, ``documentation`` the page of
-    PyTorch's documentation that states it.
+    The property has results only for a target that has the ``hooks``. ``promise`` is the requirement, and
+    ``documentation`` is the page of PyTorch's documentation that states the requirement.
     """
 
     kind: str
@@ -98,8 +99,9 @@ class Waiver:
 
 @dataclasses.dataclass(frozen=True)
 class RequiredResult:
-    """One result that a level requires, with its capabilities and hooks. No declaration removes it if
-    ``floor`` is true.
+    """One result that a level requires, with the capabilities and hooks that the result needs.
+
+    If ``floor`` is true, the result is required even if a target does not declare its dtype or capabilities.
     """
 
     id: ResultId
@@ -111,7 +113,9 @@ class RequiredResult:
 
 @dataclasses.dataclass(frozen=True)
 class LevelRequirements:
-    """The requirements of a level in a mode on a torch minor. ``waived`` are kinds of failure by result."""
+    """The requirements of a level in a mode on a torch minor. ``waived`` maps a result id to the failure
+    kinds that are waived.
+    """
 
     minor: Minor
     mode: str
@@ -121,7 +125,7 @@ class LevelRequirements:
     waived: Mapping[str, frozenset[str]]
 
     def digest(self) -> str:
-        """Return the digest of everything that decides whether results hold the level."""
+        """Return the digest of all fields that determine whether a target holds the level."""
         lines = [f"torch {minor_text(self.minor)} {self.mode} {self.level}"]
         lines += [
             f"{name} {entry.kind} {','.join(sorted(entry.capabilities))} {','.join(entry.hooks)} "
@@ -142,7 +146,7 @@ class Manifest:
     waivers: tuple[Waiver, ...]
 
     def check_minor(self, minor: Minor) -> None:
-        """Raise UnknownMinor for a minor that the manifest does not have."""
+        """Raise UnknownMinor if the manifest has no entry for a minor."""
         if minor not in self.minors:
             listed_minors = ", ".join(map(minor_text, self.minors))
             raise UnknownMinor(
@@ -152,15 +156,15 @@ class Manifest:
             )
 
     def ids(self, minor: Minor, mode: str) -> Iterator[tuple[ManifestProperty, str, str]]:
-        """Yield property, subject and dtype of every result in a mode; raise UsageError if one appears
-        twice.
+        """Yield property, subject and dtype of every result in a mode; raise UsageError if the manifest lists
+        a result twice.
         """
         yielded: set[str] = set()
         for statement in self.statements:
             if mode not in statement.modes:
                 continue
             for group in statement.groups:
-                if not group.at(minor):
+                if not group.exists_on(minor):
                     continue
                 for subject in group.subjects:
                     for dtype in group.dtypes:
@@ -174,22 +178,23 @@ class Manifest:
                         yield statement, subject, dtype
 
     def demand(self, version: str, mode: str, level: str) -> LevelRequirements:
-        """Return the requirements of a level in a mode; raise UnknownMinor for a minor that the manifest does
-        not have.
+        """Return the requirements of a level in a mode; raise UnknownMinor if the manifest has no entry for
+        the minor of ``version``.
         """
         minor = minor_of(version)
         self.check_minor(minor)
-        return _requirements(self, minor, mode, level)
+        return _cached_level_requirements(self, minor, mode, level)
 
 
 def waiver_links(version: str, mode: str, results: Collection[str] = ()) -> dict[str, dict[str, str]]:
-    """Return the committed waivers for a torch version and a mode: links by kind of failure by result id.
+    """Return the waivers for a torch version and a mode: result id -> failure kind -> link.
 
-    The result is empty if the manifest does not exist or does not have the minor.
+    The mapping is empty if the manifest does not exist or has no entry for the minor.
 
-    Many properties check only the first of some dtypes that the target declares. If the target does not
-    declare the dtype of a waiver, ``results`` contain a replacement that the manifest does not list:
-    ``vmap/roll@float32`` for ``vmap/roll@float64``. The replacement has the same waiver.
+    Many properties are checked only in the first declared dtype of a list. If the target does not declare the
+    dtype of a waived result, a result in a different dtype replaces it: ``vmap/roll@float32`` replaces
+    ``vmap/roll@float64``. If ``results`` contains such a result, which the manifest does not list, the result
+    gets the same waiver.
     """
     minor = minor_of(version)
     if not PATH.is_file():
@@ -201,20 +206,20 @@ def waiver_links(version: str, mode: str, results: Collection[str] = ()) -> dict
             links.setdefault(waiver.id, {})[waiver.kind] = waiver.link
     absent: dict[str, dict[str, str]] = {}
     for name in links.keys() - set(results):
-        absent.setdefault(_case(name), {}).update(links[name])
-    unlisted = [name for name in results if name not in links and _case(name) in absent]
+        absent.setdefault(_case_of_result_id(name), {}).update(links[name])
+    unlisted = [name for name in results if name not in links and _case_of_result_id(name) in absent]
     if unlisted:
         listed = {f"{s.name}/{subject}@{dtype}" for s, subject, dtype in manifest.ids(minor, mode)}
-        links.update((name, absent[_case(name)]) for name in unlisted if name not in listed)
+        links.update((name, absent[_case_of_result_id(name)]) for name in unlisted if name not in listed)
     return links
 
 
-def _case(name: str) -> str:
+def _case_of_result_id(name: str) -> str:
     return name.rpartition("@")[0]
 
 
 @functools.lru_cache(maxsize=32)
-def _requirements(manifest: Manifest, minor: Minor, mode: str, level: str) -> LevelRequirements:
+def _cached_level_requirements(manifest: Manifest, minor: Minor, mode: str, level: str) -> LevelRequirements:
     level_definition = levels.load(level)
     floor = level_definition.floor(mode)
     entries: dict[str, RequiredResult] = {}
@@ -227,7 +232,7 @@ def _requirements(manifest: Manifest, minor: Minor, mode: str, level: str) -> Le
         needs = tuple(dict.fromkeys((*statement.capabilities, *subject_capabilities)))
         result_id = ResultId.parse(f"{statement.name}/{subject}@{dtype}")
         entries[str(result_id)] = RequiredResult(
-            result_id, statement.kind, needs, statement.hooks, floor.holds(dtype, needs)
+            result_id, statement.kind, needs, statement.hooks, floor.requires_result(dtype, needs)
         )
     waived: dict[str, set[str]] = {}
     for waiver in manifest.waivers:
@@ -262,12 +267,12 @@ def load(path: Path = PATH) -> Manifest:
 
 
 def from_json(data: Mapping[str, Any]) -> Manifest:
-    """Return a manifest from its JSON; raise ValueError, KeyError or TypeError if it is something else."""
+    """Return a manifest from its JSON; raise ValueError, KeyError or TypeError if the JSON is invalid."""
     if data["schema"] != SCHEMA:
         raise ValueError(f"schema is {data['schema']!r}; this version reads {SCHEMA}")
     return Manifest(
         tuple(sorted(map(_minor, data["minors"]))),
-        tuple(_statement(entry) for entry in data["properties"]),
+        tuple(_property_from_json(entry) for entry in data["properties"]),
         tuple(
             Waiver(
                 str(entry["id"]),
@@ -275,18 +280,18 @@ def from_json(data: Mapping[str, Any]) -> Manifest:
                 str(entry["link"]),
                 str(entry["detail"]),
                 tuple(entry["modes"]),
-                *_span(entry),
+                *_since_and_until(entry),
             )
             for entry in data["waivers"]
         ),
     )
 
 
-def _statement(entry: Mapping[str, Any]) -> ManifestProperty:
+def _property_from_json(entry: Mapping[str, Any]) -> ManifestProperty:
     if entry["level"] not in LEVELS:
         raise ValueError(f"property {entry['name']!r} names level {entry['level']!r}")
     groups = [
-        Group(*_span(group), tuple(group["dtypes"].split()), tuple(group["subjects"].split()))
+        Group(*_since_and_until(group), tuple(group["dtypes"].split()), tuple(group["subjects"].split()))
         for group in entry["results"]
     ]
     return ManifestProperty(
@@ -302,7 +307,7 @@ def _statement(entry: Mapping[str, Any]) -> ManifestProperty:
     )
 
 
-def _span(entry: Mapping[str, Any]) -> tuple[Minor, Minor | None]:
+def _since_and_until(entry: Mapping[str, Any]) -> tuple[Minor, Minor | None]:
     return _minor(entry["since"]), None if entry["until"] is None else _minor(entry["until"])
 
 
@@ -314,9 +319,11 @@ def _minor(text: str) -> Minor:
 
 
 def to_json(manifest: Manifest) -> dict[str, Any]:
-    """Return the JSON of a manifest, with the digests of the level requirements for reviewers of a change."""
+    """Return the JSON of a manifest. The JSON includes the digests of all level requirements, so that a
+    reviewer sees which levels a change affects.
+    """
 
-    def span(entry: Group | Waiver) -> dict[str, Any]:
+    def since_and_until_json(entry: Group | Waiver) -> dict[str, Any]:
         return {
             "since": minor_text(entry.since),
             "until": None if entry.until is None else minor_text(entry.until),
@@ -337,7 +344,11 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
                 "promise": statement.promise,
                 "documentation": statement.documentation,
                 "results": [
-                    {**span(group), "dtypes": " ".join(group.dtypes), "subjects": " ".join(group.subjects)}
+                    {
+                        **since_and_until_json(group),
+                        "dtypes": " ".join(group.dtypes),
+                        "subjects": " ".join(group.subjects),
+                    }
                     for group in statement.groups
                 ],
             }
@@ -350,7 +361,7 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
                 "link": statement.link,
                 "detail": statement.detail,
                 "modes": list(statement.modes),
-                **span(statement),
+                **since_and_until_json(statement),
             }
             for statement in manifest.waivers
         ],
@@ -362,7 +373,9 @@ def digests(manifest: Manifest) -> dict[str, dict[str, dict[str, str]]]:
     modes = sorted({mode for statement in manifest.statements for mode in statement.modes})
     return {
         minor_text(minor): {
-            mode: {level: _requirements(manifest, minor, mode, level).digest() for level in LEVELS}
+            mode: {
+                level: _cached_level_requirements(manifest, minor, mode, level).digest() for level in LEVELS
+            }
             for mode in modes
         }
         for minor in manifest.minors
@@ -370,9 +383,10 @@ def digests(manifest: Manifest) -> dict[str, dict[str, dict[str, str]]]:
 
 
 def property_groups(dtypes_of: Mapping[str, Sequence[tuple[str, Minor, Minor | None]]]) -> tuple[Group, ...]:
-    """Return the groups of one property from the dtypes of each subject, each with since and until.
+    """Return the groups of one property.
 
-    Subjects with equal dtypes, since and until share a group.
+    ``dtypes_of`` maps each subject to its dtypes, each with the minors ``since`` and ``until``. Subjects with
+    equal dtypes, ``since`` and ``until`` share a group.
     """
     by_subject: dict[tuple[tuple[str, ...], Minor, Minor | None], list[str]] = {}
     for subject, dtypes in dtypes_of.items():

@@ -1,4 +1,6 @@
-"""Read ``mutation_operators.json``: each mutation operator and the property that is meant to kill it."""
+"""Read ``mutation_operators.json``: each mutation operator, and the property that is meant to kill its
+mutants.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ PATH = Path(__file__).with_suffix(".json")
 
 @dataclasses.dataclass(frozen=True)
 class MutationOperator:
-    """A mutation operator: ``text`` describes the defect, ``designated`` names a property or an API area."""
+    """A mutation operator. ``text`` describes the defect. ``designated`` names the property or the API area
+    that is meant to detect the defect.
+    """
 
     text: str
     designated: str

@@ -1,7 +1,7 @@
-"""The mutation score of each level: the share of mutants that its results kill, as committed data.
+"""The committed mutation score of each level: the share of mutants that the results of the level kill.
 
-``python -m tools.mutation --record`` writes ``mutation_score.json`` next to the levels from a complete run.
-This module reads it without torch. Certificates contain it.
+After a complete run, ``python -m tools.mutation --record`` writes ``mutation_score.json`` next to the levels.
+This module reads the file without importing torch. Certificates contain the score.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ PATH = levels.FOLDER / "mutation_score.json"
 
 @dataclasses.dataclass(frozen=True)
 class LevelScore:
-    """The mutants that the results of a level killed, of all mutants and of the mutants in code that the
-    level calls.
+    """The mutation score of a level.
+
+    The results of the level killed ``killed`` of all ``of`` mutants. Among the ``of_called`` mutants in code
+    that the level calls, they killed ``killed_called``.
     """
 
     killed: int
@@ -27,18 +29,20 @@ class LevelScore:
     killed_called: int
     of_called: int
 
-    def words(self) -> str:
-        """Return ``84.2 % of 9,812 mutants, 91.0 % of the 9,000 mutants in code that it calls``."""
+    def describe(self) -> str:
+        """Return the score as text: ``84.2 % of 9,812 mutants, 91.0 % of the 9,000 mutants in code that it
+        calls``.
+        """
         return (
-            f"{_share(self.killed, self.of)} of {self.of:,} mutants, "
-            f"{_share(self.killed_called, self.of_called)} of the {self.of_called:,} mutants in code that it "
-            "calls"
+            f"{_percentage(self.killed, self.of)} of {self.of:,} mutants, "
+            f"{_percentage(self.killed_called, self.of_called)} of the {self.of_called:,} mutants in code "
+            "that it calls"
         )
 
 
 @dataclasses.dataclass(frozen=True)
 class EarlierScores:
-    """The mutation score of each level on an earlier day, ``2026-11-25``."""
+    """The mutation score of each level on an earlier day, such as ``2026-11-25``."""
 
     day: str
     levels: Mapping[str, LevelScore]
@@ -46,9 +50,10 @@ class EarlierScores:
 
 @dataclasses.dataclass(frozen=True)
 class MutationScores:
-    """The scores of one run: its target, mode and torch minor (``2.13``), and the score of each level.
+    """The scores of one run of mutation testing: its target, mode and torch minor (``2.13``), and the score
+    of each level.
 
-    ``history`` has the scores of earlier runs, one for each day, in the order of days.
+    ``history`` has the scores of earlier runs, one per day, in chronological order.
     """
 
     target: str
@@ -62,9 +67,9 @@ class MutationScores:
         """Write the scores as JSON."""
         path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
 
-    def after(self, before: MutationScores) -> MutationScores:
-        """Return these scores with an earlier measurement of the same target and mode appended to the
-        history.
+    def with_history_of(self, before: MutationScores) -> MutationScores:
+        """Return a copy of these scores whose history is the history of ``before``, extended by the scores of
+        ``before`` itself, if both have the same target and mode.
         """
         if (before.target, before.mode) != (self.target, self.mode):
             return self
@@ -81,7 +86,7 @@ class MutationScores:
         )
 
     def of(self, level: str, mode: str) -> LevelScore | None:
-        """Return the score of a level; None in a mode in which it was not measured."""
+        """Return the score of a level; None if the scores were measured in a different mode."""
         return self.levels.get(level) if mode == self.mode else None
 
 
@@ -89,5 +94,5 @@ def _level_scores(levels: Mapping[str, Mapping[str, int]]) -> dict[str, LevelSco
     return {level: LevelScore(**numbers) for level, numbers in levels.items()}
 
 
-def _share(part: int, whole: int) -> str:
+def _percentage(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "none"

@@ -1,1 +1,3 @@
-"""Behaviours by API area: short programs whose observations must be the same on the CPU and on the device."""
+"""Behaviours by API area: short programs that run on the CPU and on the device and must give equal
+observations.
+"""

@@ -44,20 +44,21 @@ def state_by_name(module: nn.Module) -> dict[str, torch.Tensor]:
     return dict(module.state_dict())
 
 
-#: Sums of whole numbers are exact if they are added in order. A kernel may transform its inputs first
-#: (Winograd, Fourier), which rounds a few more times. An error of one is still detected.
+#: Roundings that are allowed for a convolution of whole numbers. Direct sums of whole numbers are exact, but
+#: a kernel may first transform its inputs (Winograd, Fourier), which rounds. An error of one is still
+#: detected.
 ROUNDINGS = 32.0
 
 
 def show_close_convolution(lab: Lab, name: str, value: Any) -> None:
-    """Observe the result of a convolution of whole numbers, within ``ROUNDINGS``."""
+    """Record the result of a convolution of whole numbers. It is compared with ``ROUNDINGS`` roundings."""
     lab.close(name, value, roundings=ROUNDINGS, matrix=True)
 
 
 def are_close_in_float32(
     lab: Lab, actual: torch.Tensor, expected: torch.Tensor, *, times: float = 1.0
 ) -> bool:
-    """Return whether two computations of one float32 result agree within the precision of the target.
+    """Return whether two results of the same float32 computation agree within the precision of the target.
 
     ``times`` multiplies the tolerance, except for a target with precision tf32.
     """

@@ -40,8 +40,8 @@ def expect_error_for_two_devices(
 ) -> None:
     """Expect an error from a call that mixes tensors of the device with tensors of the CPU.
 
-    When the behaviour runs on the CPU, the call mixes nothing. It is then not made, and the observation is
-    recorded as true.
+    When the behaviour runs on the CPU, all tensors are on the CPU. The call is then skipped, and the
+    observation is recorded as true.
     """
     if lab.device.type == "cpu":
         lab.holds(f"{name} raises", True)

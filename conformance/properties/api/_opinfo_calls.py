@@ -1,4 +1,4 @@
-"""The first sample of each entry of torch's operator database, as a call on a lab's device."""
+"""Calls made from torch's operator database (op_db): the first sample of each OpInfo, on a lab's device."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from conformance.framework.trees import leaves, tensors, tree_map
 
 @dataclasses.dataclass(frozen=True)
 class OpInfoCall:
-    """The first sample of an OpInfo entry: ``function(*arguments, **options)``.
+    """The first sample of an OpInfo: ``function(*arguments, **options)``.
 
-    ``in_place`` is the variant that writes its first argument.
+    ``in_place`` is the operator's in-place variant, which writes its first argument, or None.
     """
 
     name: str
@@ -35,53 +35,55 @@ class OpInfoCall:
         """Return the call with its tensors replaced by ``new_tensors``, in order."""
         remaining = iter(new_tensors)
 
-        def replacement(leaf: Any) -> Any:
+        def next_new_tensor(leaf: Any) -> Any:
             return next(remaining) if isinstance(leaf, torch.Tensor) else leaf
 
-        arguments, options = tree_map(replacement, (self.arguments, self.options))
+        arguments, options = tree_map(next_new_tensor, (self.arguments, self.options))
         return dataclasses.replace(self, arguments=arguments, options=options)
 
     def on_device(self, device: str) -> OpInfoCall:
         """Return the call with each device argument replaced by ``device``."""
 
-        def replacement(leaf: Any) -> Any:
+        def replaced_device(leaf: Any) -> Any:
             return torch.device(device) if isinstance(leaf, torch.device) else leaf
 
-        arguments, options = tree_map(replacement, (self.arguments, self.options))
+        arguments, options = tree_map(replaced_device, (self.arguments, self.options))
         return dataclasses.replace(self, arguments=arguments, options=options)
 
     def with_new_values(self, lab: Lab) -> OpInfoCall:
         """Return the call with new random values between 0 and 1 in its strided floating tensors."""
 
-        def replacement(leaf: Any) -> Any:
+        def with_random_values(leaf: Any) -> Any:
             if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.layout is torch.strided:
                 return lab.floats(*leaf.shape, low=0.0, high=1.0, dtype=leaf.dtype)
             return leaf
 
-        arguments, options = tree_map(replacement, (self.arguments, self.options))
+        arguments, options = tree_map(with_random_values, (self.arguments, self.options))
         return dataclasses.replace(self, arguments=arguments, options=options)
 
     def with_copied_tensors(self) -> OpInfoCall:
         """Return the call with copies of its tensors."""
 
-        def copy(leaf: Any) -> Any:
+        def copied_tensor(leaf: Any) -> Any:
             if not isinstance(leaf, torch.Tensor):
                 return leaf
             return leaf.detach().clone().requires_grad_(leaf.requires_grad)
 
         with lab_work():
-            arguments, options = tree_map(copy, (self.arguments, self.options))
+            arguments, options = tree_map(copied_tensor, (self.arguments, self.options))
         return dataclasses.replace(self, arguments=arguments, options=options)
 
 
-def first_calls(lab: Lab, shard: int, shard_count: int) -> Iterator[OpInfoCall]:
-    """Yield the calls of every ``shard_count``-th entry from index ``shard`` on, in order of the names."""
+def first_sample_calls(lab: Lab, shard: int, shard_count: int) -> Iterator[OpInfoCall]:
+    """Yield the first-sample calls of every ``shard_count``-th OpInfo, starting with number ``shard``. The
+    OpInfos are sorted by name.
+    """
     entries = [
         op for op in torch_testing_internals.op_db() if not torch_testing_internals.is_device_specific(op)
     ]
     entries.sort(key=lambda op: str(op.formatted_name))
 
-    def moved(leaf: Any) -> Any:
+    def moved_to_device(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             return leaf.detach().to(lab.device).requires_grad_(leaf.requires_grad)
         if isinstance(leaf, torch.device) or (isinstance(leaf, str) and leaf == "cpu"):
@@ -96,7 +98,9 @@ def first_calls(lab: Lab, shard: int, shard_count: int) -> Iterator[OpInfoCall]:
         if sample is None:
             continue
         with lab_work():
-            arguments, options = tree_map(moved, ((sample.input, *sample.args), dict(sample.kwargs)))
+            arguments, options = tree_map(
+                moved_to_device, ((sample.input, *sample.args), dict(sample.kwargs))
+            )
         yield OpInfoCall(str(info.formatted_name), info.op, info.inplace_variant, arguments, options, info)
 
 
@@ -106,7 +110,7 @@ _NUMBERS: dict[type, str] = {torch.SymInt: "int", torch.SymFloat: "float", torch
 def describe_leaves(value: Any) -> list[Any]:
     """Return the shape, dtype and device type of each tensor of a tree, and the type name of each other leaf.
 
-    A symbolic number has the type name of the ordinary number.
+    For a symbolic number, such as a SymInt, the name is the name of the ordinary type, such as int.
     """
     return [
         (tuple(int(size) for size in leaf.shape), leaf.dtype, leaf.device.type)
@@ -117,8 +121,8 @@ def describe_leaves(value: Any) -> list[Any]:
 
 
 def trees_are_close(actual: Any, expected: Any) -> bool:
-    """Return whether two trees have the same values, up to the rounding of a different order of
-    computation.
+    """Return whether two trees have equal values up to the rounding that a different order of computation
+    causes.
     """
     actual_leaves, expected_leaves = list(leaves(actual)), list(leaves(expected))
     return len(actual_leaves) == len(expected_leaves) and all(

@@ -1,4 +1,4 @@
-"""Helper functions for the checks of collectives: a rank program that runs one, and comparisons."""
+"""Helper functions for the checks of collectives: run a collective on all ranks, and compare the results."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from conformance.model.vocabulary import ANY_DTYPE
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Odd sizes, one element, no element, more than fits a small message, and no dimension.
+#: The base shapes to check: odd sizes, one element, no elements, more elements than a small message has, and
+#: no dimensions.
 SHAPES: tuple[Shape, ...] = ((7,), (1,), (3, 5), (0,), (5, 0, 2), (129, 33), ())
 
 
 def applies_once(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the dtype word ``any`` for properties that run once, in float32.
+    """Return the dtype word ``any``, for properties that run once per collective, in float32.
 
-    Return no dtype for the further reductions of a collective: only ``sum`` is checked.
+    If a collective has several reductions, the property applies only to ``sum``.
     """
     return [ANY_DTYPE] if subject.info.reduction in ("", "sum") else []
 
@@ -39,7 +40,7 @@ def shapes_of(collective: Collective) -> list[Shape]:
 def inputs_of_rank(
     collective: Collective, rank: int, size: int, shape: Shape, dtype: torch.dtype, salt: int = 0
 ) -> Tensors:
-    """Return the inputs of a rank as CPU tensors."""
+    """Return the input tensors of a rank on the CPU. Different values of ``salt`` give different inputs."""
     return [
         input_values(rank + salt, tensor_shape, dtype, tensor_index, collective.reduction)
         for tensor_index, tensor_shape in enumerate(collective.input_shapes(rank, size, shape))
@@ -53,7 +54,7 @@ def copies_on_cpu(tensors: Sequence[torch.Tensor]) -> Tensors:
 
 @program
 def results_and_inputs(rank: Rank, name: str, shapes: Sequence[Shape], dtype: str, root: int) -> list[Any]:
-    """Return, for each shape, the results of a collective and its inputs after the call, on the CPU."""
+    """Run a collective with each shape. Return its results, and its inputs after the call, as CPU tensors."""
     import torch.distributed as dist
 
     collective = find_collective(name)
@@ -76,9 +77,9 @@ def compare_tensors(
     expected: Sequence[torch.Tensor],
     label: str,
 ) -> bool:
-    """Compare the results of one rank with the expected tensors. Return whether they agree.
+    """Compare the results of one rank with the expected tensors, and return whether they agree.
 
-    Averages have a tolerance; all other reductions are compared exactly.
+    Averages are compared with a tolerance, all other results exactly.
     """
     recorder.compared(1)
     if len(actual) != len(expected):
@@ -95,7 +96,7 @@ def compare_tensors(
             equal = False
             continue
         unit = 2 * unit_of(expected_tensor.dtype) if collective.reduction == "avg" else 0.0
-        # An average may add quotients that are divided first. Each is at most the largest input number.
+        # A device may divide before it adds. The rounding errors are then relative to the largest input.
         tolerance = Tolerance(unit, unit * LARGEST) if unit else EXACT
         if expected_tensor.is_floating_point() and expected_tensor.itemsize == 1:
             actual_tensor, expected_tensor = actual_tensor.float(), expected_tensor.float()
@@ -113,7 +114,9 @@ def compare_ranks(
     root: int,
     label: str,
 ) -> bool:
-    """Compare the results of all ranks of a group with the expected results for their inputs."""
+    """Compare the results of all ranks of a group with the expected results for ``inputs``. Return whether
+    they agree.
+    """
     expected_of_ranks = collective.expected_results(inputs, root, collective.reduction)
     return all(
         compare_tensors(recorder, collective, results, expected, f"{label}, on rank {rank} of {len(inputs)}")
@@ -122,7 +125,10 @@ def compare_ranks(
 
 
 def check_group_still_works(target: Target, recorder: Recorder, after: str) -> bool:
-    """Check that the group still computes an all_reduce after a refusal. Return whether it does."""
+    """Check that the default group still computes a correct all_reduce. Return whether it does.
+
+    ``after`` describes the refused call in messages.
+    """
     collective = find_collective("all_reduce")
     replies = worker_ranks.values_of_ranks(
         target,

@@ -1,4 +1,4 @@
-"""Check collectives whose handles are waited for later: stream order, handles and memory."""
+"""Check that asynchronous collectives run in stream order, and that their handles and memory are correct."""
 
 from __future__ import annotations
 
@@ -39,9 +39,8 @@ def _applies_to_asynchronous(target: Target, subject: Subject) -> Sequence[str]:
 
 @program
 def delayed_collective(rank: Rank, name: str, side: bool) -> tuple[float, list[torch.Tensor]]:
-    """Return the seconds until the host was free, and the results plus one.
-
-    The first run is not measured. If ``side`` is set, the calls run on a side stream.
+    """Run :func:`collective_after_slow_kernel` once to warm up and three times measured. If ``side`` is true,
+    use a side stream. Return the smallest measured number of seconds, and the results of the last run.
     """
     collective = find_collective(name)
     with side_stream(rank.target) if side else contextlib.nullcontext():
@@ -51,12 +50,14 @@ def delayed_collective(rank: Rank, name: str, side: bool) -> tuple[float, list[t
 
 
 def collective_after_slow_kernel(rank: Rank, collective: Collective) -> tuple[float, list[torch.Tensor]]:
-    """Issue a collective whose input a slow kernel has yet to write, and use the results immediately.
+    """Issue a collective while a slow kernel still has to write its input, wait for its handle, and use the
+    results.
 
-    After the wait, the input is overwritten, and freed memory is allocated again and overwritten.
+    After the wait, the input is overwritten, and freed memory is allocated again and overwritten, to detect a
+    collective that is still reading.
 
     Returns:
-        The seconds until the host was free, and the results plus one.
+        The seconds for which the host was blocked, and the results of the collective plus one.
     """
     import torch.distributed as dist
 
@@ -103,7 +104,7 @@ def collective_after_slow_kernel(rank: Rank, collective: Collective) -> tuple[fl
 def collective_order(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the order on the current stream and on a side stream.
 
-    If the target file names the hook ``delay``, a slow kernel precedes the collective.
+    If the target file declares the hook ``delay``, a slow kernel precedes the collective.
     """
     collective: Collective = subject.info
     _check_order(target, recorder, collective, side=False)
@@ -124,7 +125,8 @@ def _check_order(target: Target, recorder: Recorder, collective: Collective, *, 
     inputs = [inputs_of_rank(collective, rank, size, _SHAPE, torch.float32) for rank in range(size)]
     actual = [[tensor - 1 for tensor in reply[1]] for reply in replies]
     compare_ranks(recorder, collective, actual, inputs, size - 1, f"{label} behind a slow kernel")
-    # A call without a handle may block the host. So may a receive, because only the host observes its end.
+    # A call without a handle may block the host. A receive may block it too, because only the host can
+    # observe that data has arrived.
     if not (collective.asynchronous and target.capable("asynchronous") and "delay" in target.hooks):
         recorder.note(
             "not checked whether the call blocks the host: this needs an asynchronous collective and the "
@@ -148,9 +150,8 @@ def is_completed(handle: Any) -> bool:
 
 @program
 def overlapping_calls(rank: Rank, name: str) -> dict[str, Any]:
-    """Return the results of several calls in flight, and the states of their handles.
-
-    The handles are waited for from the last to the first.
+    """Issue several calls, then wait for their handles from the last to the first. Return the results, and
+    the states of the handles.
     """
     import torch.distributed as dist
 

@@ -29,17 +29,17 @@ _SHAPE = (6, 10)
 
 
 def copy_in_layout(tensor: torch.Tensor, layout: str) -> torch.Tensor:
-    """Return a copy of the tensor in another memory layout."""
+    """Return a copy of a tensor in a memory layout of ``conformance.distributed.strided_buffers``."""
     return result_buffer(tensor, tuple(tensor.shape), layout).copy_(tensor)
 
 
 @program
 def collective_of_layouts(rank: Rank, name: str, input_layout: str, result_layout: str) -> Any:
-    """Return the results of a collective with inputs and results of two layouts.
+    """Run a collective with inputs in ``input_layout`` and result buffers in ``result_layout``.
 
     Returns:
-        ``("done", results, n)``: n elements outside the tensors were written.
-        ``("refused", message)`` if the call was refused.
+        ``("done", results, n)`` if the call returned; ``n`` is the number of written elements outside the
+        tensors. ``("refused", message)`` if the call raised an error.
     """
     import torch.distributed as dist
 
@@ -66,15 +66,15 @@ def collective_of_layouts(rank: Rank, name: str, input_layout: str, result_layou
 
 
 def layout_pairs(collective: Collective) -> list[tuple[str, str]]:
-    """Return pairs of an input layout and a result layout, of which one is dense.
+    """Return the pairs of an input layout and a result layout to check. One layout of each pair is dense.
 
-    If one rank could refuse a call while other ranks wait for it, return only layouts that every backend must
-    accept.
+    If ranks of the collective have different roles, one rank could refuse the call while other ranks wait for
+    it. The pairs then contain only layouts that every backend must accept.
     """
     input_layouts = ("offset",) if collective.pairwise else LAYOUTS
     result_layouts = ("offset",) if collective.pairwise or collective.at_root else LAYOUTS
     pairs = [(layout, DENSE) for layout in input_layouts]
-    return pairs + ([(DENSE, layout) for layout in result_layouts] if collective.makes_room else [])
+    return pairs + ([(DENSE, layout) for layout in result_layouts] if collective.allocates_results else [])
 
 
 @register(

@@ -1,4 +1,4 @@
-"""Check the results of collectives."""
+"""Check that collectives compute correct results and do not change their inputs."""
 
 from __future__ import annotations
 

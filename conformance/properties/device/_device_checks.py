@@ -1,4 +1,4 @@
-"""Helper functions for the checks of a device's API."""
+"""Helper functions for the checks of a device's API: select parts, delay streams, and record errors."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ Applies = Callable[[Target, Subject], Sequence[str]]
 def applies_to_part(name: str, *, delay: bool = False) -> Applies:
     """Return the ``applies`` function for properties of one part of the device API.
 
-    The CPU has no streams, events or pinned memory, so only the part ``Compile`` applies to it. If ``delay``
-    is set, the target file must name the hook ``delay``, which prolongs work on a stream.
+    The CPU has no streams, events or pinned memory, so only properties of the part ``Compile`` apply to it.
+    If ``delay`` is true, the property applies only if the target file declares the hook ``delay``, which
+    prolongs work on a stream.
     """
 
     def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -45,7 +46,7 @@ def zeros(target: Target, size: int = SIZE) -> torch.Tensor:
 
 
 def run_recorded(target: Target, recorder: Recorder, label: str, work: Callable[[], Any]) -> CallOutcome:
-    """Return the outcome of ``work``. Record an error as a failure."""
+    """Run ``work`` on the target and return its outcome. Record an error as a failure."""
     outcome = attempt_on(target, work)
     if not outcome.ok:
         assert outcome.error is not None
@@ -61,9 +62,8 @@ def check_all_equal(recorder: Recorder, tensor: torch.Tensor, value: int, label:
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Collect garbage now and disable the garbage collector in the context.
-
-    An object that is freed in the context would change the memory statistics.
+    """Collect garbage and disable the garbage collector inside this context, because an object that is freed
+    would change the memory statistics.
     """
     gc.collect()
     with collector_off():

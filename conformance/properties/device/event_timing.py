@@ -1,4 +1,4 @@
-"""Check that events measure time."""
+"""Check that the times between events are correct."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from conformance.properties.device._device_checks import applies_to_part, delay_
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Seconds of work before each event after the first.
+#: Seconds of work that are queued before the second and before the third event.
 WORK = 0.01
-#: Upper limit in milliseconds for two pieces of work, unless the host itself waited longer.
+#: The largest allowed time in milliseconds for both pieces of work, unless the host itself waited longer.
 LONGEST = 2000.0
-#: Largest difference in milliseconds between an interval and the sum of its two parts. A clock may tick once
-#: a microsecond.
+#: The largest allowed difference in milliseconds between an interval and the sum of its two parts, for clocks
+#: with a resolution of about a microsecond.
 RESOLUTION = 0.01
 
 
@@ -56,7 +56,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             return [
                 *times,
                 -times[2],
-            ]  # the documentation covers only an end event that follows the start event
+            ]  # PyTorch documents elapsed_time only for an end event after the start event
 
     started = time.perf_counter()
     outcome = run_recorded(target, recorder, "measuring time", work)

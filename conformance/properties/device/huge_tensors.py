@@ -1,4 +1,4 @@
-"""Check elements beyond the range of a 32-bit index on devices with enough memory."""
+"""Check tensors with more than 2^31 elements on devices with enough memory."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from conformance.samples import sample_limit
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Number of elements of one byte each. The last elements have indices of more than 31 bits.
+#: Number of elements of a tensor. Each element is one byte. The indices of the last elements exceed 31 bits.
 ELEMENTS = (1 << 31) + 64
-#: Number of these tensors that exist at the same time. Sums would need eight more, because they produce
-#: 64-bit integers.
+#: The maximum number of these tensors that exist at the same time. Elementwise int64 results are not checked,
+#: because each would need eight times as much memory.
 TENSORS = 4
-#: Value of the only nonzero element, and its position counted from the end.
+#: The value of the only nonzero element, and its position counted from the end of the tensor.
 VALUE, FROM_END = 7, 3
 
 
@@ -86,12 +86,12 @@ def _last_values(x: torch.Tensor, count: int = FROM_END + 1) -> list[int]:
 
 
 def _computations() -> dict[str, tuple[Callable[[torch.Tensor], object], object]]:
-    """Return by label a computation on the marked tensor and its expected result."""
+    """Return, by label, computations on the tensor with one nonzero element, and their expected results."""
     position = ELEMENTS - FROM_END
     zeros_after = [0] * (FROM_END - 1)
     last_values = [0, VALUE, *zeros_after]
 
-    def scattered(x: torch.Tensor) -> object:
+    def last_values_after_index_fill(x: torch.Tensor) -> object:
         index = torch.tensor([position, ELEMENTS - 1], device=x.device)
         return _last_values(x.clone().index_fill_(0, index, 2))
 
@@ -119,7 +119,7 @@ def _computations() -> dict[str, tuple[Callable[[torch.Tensor], object], object]
             [VALUE, 0],
         ),
         "gather": (lambda x: x.gather(0, torch.tensor([position], device=x.device)).tolist(), [VALUE]),
-        "index_fill_": (scattered, [0, 2, *zeros_after[:-1], 2]),
+        "index_fill_": (last_values_after_index_fill, [0, 2, *zeros_after[:-1], 2]),
         "flip": (lambda x: x.flip(0)[: FROM_END + 1].tolist(), [*zeros_after, VALUE, 0]),
         "cat": (lambda x: _last_values(torch.cat([x[: ELEMENTS // 2], x[ELEMENTS // 2 :]])), last_values),
         "a transposed copy": (transposed, (VALUE, [64, ELEMENTS // 64])),

@@ -35,10 +35,10 @@ def _allocate_in_named_function(api: DeviceApi, size: int) -> torch.Tensor:
 def _record_allocations(
     api: DeviceApi, sizes: tuple[int, ...]
 ) -> tuple[list[torch.Tensor], dict[str, Any], int]:
-    """Allocate two blocks of each size and free every second block, while events are recorded.
+    """Record the memory history while two blocks of each size are allocated and one of them is freed.
 
     Returns:
-        The remaining tensors, the snapshot, and the change of the allocated bytes.
+        The remaining tensors, the snapshot of the history, and the change of the allocated bytes.
     """
     history = api.memory_history()
     with without_garbage_collection():
@@ -105,7 +105,7 @@ def events(target: Target, subject: Subject, recorder: Recorder) -> None:
         Kind.STATE,
         f"after the replay {len(live)} blocks remain, expected {len(retained)}.",
     )
-    # An event may have the requested size. The statistics count whole blocks.
+    # The size of an event may be the requested size. The memory statistics count whole blocks.
     required = sum(tensor.nbytes for tensor in retained)
     total = sum(live.values())
     fact(
@@ -134,12 +134,12 @@ def segments(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check that blocks fill their segments and agree with the memory statistics."""
     api = device_api.device_api(target)
 
-    def both() -> tuple[list[torch.Tensor], dict[str, Any], int]:
+    def record_and_read_statistics() -> tuple[list[torch.Tensor], dict[str, Any], int]:
         with without_garbage_collection():
             retained, snapshot, _ = _record_allocations(api, (1000, 3000, 70_000))
             return retained, snapshot, api.allocated()
 
-    outcome = run_recorded(target, recorder, "taking a snapshot", both)
+    outcome = run_recorded(target, recorder, "taking a snapshot", record_and_read_statistics)
     if not outcome.ok:
         return
     retained, snapshot, allocated = outcome.value

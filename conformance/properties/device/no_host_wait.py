@@ -44,12 +44,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         calls["a non-blocking copy to pinned memory"] = lambda: pinned.copy_(x, non_blocking=True)
     stream = api.stream()
     for label, work in calls.items():
-        # Make each call once before: the device may compile or set up the first call of an operator.
+        # Run each call once before the measurement, because the device may compile the first call of an
+        # operator.
         def pending(work: Callable[[], Any] = work) -> bool | None:
             with api.on(stream):
                 work()
             api.synchronize()
-            return device_api.pending_after(api, stream, work)
+            return device_api.is_delay_pending_after(api, stream, work)
 
         outcome = run_recorded(target, recorder, label, pending)
         if not outcome.ok:

@@ -41,7 +41,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     on_device.copy_(pinned, non_blocking=True)
                     copied_back.copy_(on_device, non_blocking=True)
                 api.synchronize()
-                pinned.fill_(1)  # a finished copy no longer depends on its source
+                pinned.fill_(1)  # the copy is finished and must not be affected
                 return on_device, copied_back
 
             outcome = run_recorded(target, recorder, f"copying {size} elements of {dtype}", work)

@@ -1,7 +1,7 @@
-"""Check the device rows of ``torch.profiler`` and their links to operators.
+"""Check the rows that ``torch.profiler`` records for the device, and their links to operators.
 
 The requirements come from https://docs.pytorch.org/docs/stable/profiler.html. A profile contains the device's
-kernels with their times, the operators that launched them, and the memory of tensors. It covers the work
+kernels with their times, the operators that launched them, and the memory of tensors. It contains the work
 between start and stop. The exported file has the Chrome trace event format.
 """
 
@@ -31,9 +31,9 @@ from conformance.properties.device._device_checks import (
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Largest difference in microseconds between the clocks of host and device in one profile.
+#: The largest allowed difference in microseconds between the clocks of the host and the device in a profile.
 CLOCKS = 1000.0
-#: Side of the square matrices: small, so that operators are short.
+#: The side of the square matrices. It is small, so that operators are short.
 SIDE = 64
 
 
@@ -46,14 +46,16 @@ def _square_matrix(target: Target) -> torch.Tensor:
 def _profile_recorded(
     target: Target, api: DeviceApi, recorder: Recorder, label: str, work: Callable[[], object]
 ) -> ProfilerTrace | None:
-    """Return a profile of ``work``, which runs once before: a first call may compile or move memory."""
+    """Run ``work`` twice and return a profile of the second run, because the first run may compile or
+    allocate. If an error is raised, record it and return None.
+    """
 
-    def both() -> ProfilerTrace:
+    def warm_up_and_profile() -> ProfilerTrace:
         work()
         target.synchronize()
         return api.profile(work)
 
-    outcome = run_recorded(target, recorder, f"profiling {label}", both)
+    outcome = run_recorded(target, recorder, f"profiling {label}", warm_up_and_profile)
     return outcome.value if outcome.ok else None
 
 
@@ -267,9 +269,9 @@ def memory(target: Target, subject: Subject, recorder: Recorder) -> None:
         for size in (1, 1000, 70_000):
             retained.append(api.empty(size))
             retained.append(torch.exp(x))
-            api.empty(size)  # freed at once
+            api.empty(size)  # is freed immediately
 
-    def both() -> tuple[ProfilerTrace, int]:
+    def profile_and_read_statistics() -> tuple[ProfilerTrace, int]:
         work()
         target.synchronize()
         with without_garbage_collection():
@@ -277,7 +279,7 @@ def memory(target: Target, subject: Subject, recorder: Recorder) -> None:
             profile = api.profile(work)
             return profile, api.allocated() - before
 
-    outcome = run_recorded(target, recorder, "profiling memory", both)
+    outcome = run_recorded(target, recorder, "profiling memory", profile_and_read_statistics)
     if outcome.ok:
         profile, change = outcome.value
         fact(
@@ -338,7 +340,7 @@ def end(target: Target, subject: Subject, recorder: Recorder) -> None:
     api = device_api.device_api(target)
     x = _square_matrix(target)
 
-    def alone() -> ProfilerTrace:
+    def profile_between_other_work() -> ProfilerTrace:
         api.profile(lambda: torch.sin(x))
         torch.cos(x)
         target.synchronize()
@@ -347,15 +349,15 @@ def end(target: Target, subject: Subject, recorder: Recorder) -> None:
         target.synchronize()
         return profile
 
-    outcome = run_recorded(target, recorder, "profiling twice", alone)
+    outcome = run_recorded(target, recorder, "profiling twice", profile_between_other_work)
     if outcome.ok:
         _check_only_exp(recorder, outcome.value, "after work outside of profiles")
 
-    def raising() -> None:
+    def compute_and_raise() -> None:
         torch.sin(x)
         raise ZeroDivisionError
 
-    failed = attempt_on(target, lambda: api.profile(raising))
+    failed = attempt_on(target, lambda: api.profile(compute_and_raise))
     fact(
         recorder,
         isinstance(failed.error, ZeroDivisionError),
@@ -442,7 +444,7 @@ def _rows_of_operator(profile: ProfilerTrace, name: str) -> list[DeviceActivity]
 
 
 def _overlapping_rows(rows: list[DeviceActivity]) -> tuple[DeviceActivity, DeviceActivity] | None:
-    """Return two rows that share more than a clock tick although neither contains the other, or None."""
+    """Return two rows that overlap by more than a clock tick although neither contains the other, or None."""
     ordered = sorted(rows, key=lambda row: (row.start, -row.end))
     for earlier, later in itertools.pairwise(ordered):
         if earlier.end - 0.1 > later.start and later.end > earlier.end + 0.1:
@@ -460,7 +462,9 @@ def _outermost_rows(rows: list[DeviceActivity], stream: int) -> list[DeviceActiv
 
 
 def _is_trace_event(event: object) -> bool:
-    """Return whether an event has a phase and a name and, if it is complete, its time and duration."""
+    """Return whether an event has a phase and a name and, if it is a complete event (phase ``X``), a time and
+    a duration.
+    """
     if not isinstance(event, dict) or not isinstance(event.get("ph"), str) or "name" not in event:
         return False
     if event["ph"] != "X":

@@ -1,4 +1,4 @@
-"""Check that compiled code is reused."""
+"""Check that a compiled function is compiled only once for each shape and dtype."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conformance.properties.device._device_checks import applies_to_part, run_re
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: (shape, dtype, number of graphs after the call): a repeated combination is not compiled again.
+#: The calls of the check: shape, dtype, and the expected number of compiled graphs after the call.
 CALLS = (
     ((4, 3), torch.float32, 1),
     ((4, 3), torch.float32, 1),

@@ -18,7 +18,7 @@ from conformance.properties.device._device_checks import (
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Number of new tensors. One of them is likely to get the memory of the deleted tensor.
+#: The number of tensors that are allocated after the deletion. One of them probably gets the deleted memory.
 ATTEMPTS = 8
 
 

@@ -48,10 +48,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     check_all_equal(recorder, x, 1, "the result of the synchronized work")
     query_results: list[bool] = []
 
-    def ask() -> bool | None:
-        return device_api.pending_after(api, stream, lambda: query_results.append(stream.query()))
+    def query_while_pending() -> bool | None:
+        return device_api.is_delay_pending_after(api, stream, lambda: query_results.append(stream.query()))
 
-    query_outcome = run_recorded(target, recorder, "querying a stream while work is pending", ask)
+    query_outcome = run_recorded(
+        target, recorder, "querying a stream while work is pending", query_while_pending
+    )
     if not query_outcome.ok:
         return
     pending = query_outcome.value

@@ -42,7 +42,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Wait for delayed work by each wait method, by a copy to the host and by a waiting stream."""
     api = device_api.device_api(target)
     x = zeros(target)
-    # Run each method twice: on a busy machine the host may be so slow that the work is already done.
+    # Run each method twice, because on a busy machine the work may already be done when the method is called.
     for name, wait in [*api.waits().items(), *api.waits().items()]:
 
         def work(wait: Callable[[Any, Any], None] = wait) -> bool:
@@ -92,7 +92,7 @@ def _check_waiting_stream(target: Target, recorder: Recorder, api: DeviceApi) ->
             consumer.wait_event(event)
             after.record(consumer)
 
-        pending = device_api.pending_after(api, producer, wait)
+        pending = device_api.is_delay_pending_after(api, producer, wait)
         if pending is None:
             return None
         with api.on(producer):

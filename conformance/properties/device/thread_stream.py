@@ -20,13 +20,13 @@ def call_in_thread(call: Callable[[], Any]) -> Any:
     """Return the result of a call in a new thread, or raise its exception in the calling thread."""
     box: dict[str, Any] = {}
 
-    def run() -> None:
+    def store_result_or_error() -> None:
         try:
             box["value"] = call()
         except Exception as error:
             box["error"] = error
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=store_result_or_error)
     thread.start()
     thread.join()
     if "error" in box:
@@ -56,7 +56,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     def work() -> tuple[Any, Any]:
         own_stream, other_stream = api.stream(), api.stream()
 
-        def elsewhere() -> Any:
+        def work_in_new_thread() -> Any:
             first_current = api.current()
             with api.on(other_stream):
                 x.fill_(3)
@@ -64,7 +64,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             return first_current
 
         with api.on(own_stream):
-            first_stream = call_in_thread(elsewhere)
+            first_stream = call_in_thread(work_in_new_thread)
             y.fill_(4)
             current = api.current()
         own_stream.synchronize()

@@ -1,7 +1,7 @@
-"""Tables of operators that a mode cannot check, each with its reason.
+"""Read the tables of operators that a property cannot check in a mode, with the reasons.
 
-A table must not hide a deviation: tests check every entry against the CPU and fail if an entry is no longer
-true.
+A table must not hide a deviation of a device. Therefore tests of the suite check the reason of every entry on
+the CPU, and fail if a reason is not true any more.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ else:
 
 @functools.cache
 def reasons(mode: str, table: str) -> dict[str, str]:
-    """Return the operators in a table of a mode's file, with their reasons.
+    """Return the operators in a table of the file ``MODE.toml``, with the reason for each.
 
-    A key is an operator such as ``svd``, or ``svd@complex64`` for a single dtype. LookupError: the table does
-    not exist.
+    A key is an operator such as ``svd``, or ``svd@complex64`` for a single dtype. Raise LookupError if the
+    table does not exist.
     """
     path = Path(__file__).parent / f"{mode}.toml"
     data = tomllib.loads(path.read_text()) if path.is_file() else {}

@@ -1,1 +1,1 @@
-"""Properties of modules."""
+"""Properties of modules: outputs, gradients, state dicts, copies, transfers between devices and modes."""

@@ -43,24 +43,25 @@ CHECKED_IN_BFLOAT16 = frozenset(
     }
 )  # fmt: skip
 
-#: Modules whose backward pass uses saved results near one, which cancel when the function saturates (``1 - y
-#: * y``). The rounding errors of their gradients have the size of the cotangents, even if the gradients are
-#: small.
+#: Modules whose backward pass computes terms such as ``1 - y * y`` from the result ``y``. Near saturation
+#: these terms cancel. The rounding errors of the gradients then have the size of the cotangents, even if the
+#: gradients are small.
 SATURATING_MODULES = frozenset(
     {"nn.Tanh", "nn.Sigmoid", "nn.GLU", "nn.LogSigmoid", "nn.Softsign", "nn.Tanhshrink"}
 )
 
-#: Modules whose results are logarithms of probabilities. Near a probability of one, terms of order one
-#: cancel. The rounding errors of results are of order one, and those of gradients have the size of the
-#: cotangents.
+#: Modules whose results are logarithms of probabilities. Near a probability of 1, terms of size 1 cancel.
+#: Rounding errors are therefore relative to 1 in results, and relative to the cotangents in gradients, even
+#: if the results and gradients are small.
 LOGARITHMIC_MODULES = re.compile(
     r"nn\.(\w*CrossEntropyLoss|(Adaptive)?LogS\w+|Multi\w+SoftMarginLoss|SoftMarginLoss|BCE\w+)"
 )
 
-#: Second derivatives are sums of terms as large as the cotangents. The terms may cancel.
+#: The first words of the names of second derivatives. They are sums of terms as large as the cotangents,
+#: which may cancel. Their rounding errors are therefore relative to the cotangents.
 SECOND_DERIVATIVE = "gradient of gradient"
 
-#: Modules whose matrix products may run in a separate precision class.
+#: Modules that compute matrix products, for which a target may have a lower precision class.
 _MATRIX = re.compile(
     r"nn\.(Lazy)?(Linear|Bilinear|Conv|MultiheadAttention|Transformer|RNN|LSTM|GRU|AdaptiveLog).*"
 )
@@ -76,14 +77,16 @@ def dtypes_of(target: Target, subject: Subject) -> list[str]:
 
 
 def first_dtype(target: Target, subject: Subject) -> list[str]:
-    """Return the most preferred dtype only, for properties that do not depend on the dtype."""
+    """Return a list with only the first of :func:`dtypes_of`, for properties that do not depend on the
+    dtype.
+    """
     return dtypes_of(target, subject)[:1]
 
 
 @functools.cache
 def has_parameters(subject: Subject) -> bool:
-    """Return whether the module's class has parameters or buffers, according to its constructor's
-    signature.
+    """Return whether modules of this class have parameters or buffers. This is inferred from the signature of
+    the constructor, and from ``_STATEFUL``.
     """
     if hasattr(subject.info, "stateful"):
         return bool(subject.info.stateful)
@@ -103,16 +106,18 @@ def dtype_under_test(recorder: Recorder) -> torch.dtype:
 
 
 def on_target(target: Target, call: Callable[[], Any]) -> CallOutcome:
-    """Return the outcome of ``call`` on the target. Module properties run all calls on the target through
-    this function.
+    """Run ``call`` on the target and return its outcome. All module checks use this function, so that tests
+    can inject faults here.
     """
     return attempt_on(target, call)
 
 
-def succeeded(
+def require_success(
     target: Target, recorder: Recorder, outcome: CallOutcome, label: str, sample: int | None = None
 ) -> bool:
-    """Return whether the call on the target succeeded. Record its error otherwise."""
+    """Return True if the call on the target succeeded. Otherwise record its error as a failure and return
+    False.
+    """
     if outcome.error is None:
         return True
     if isinstance(outcome.error, WrongCopy):
@@ -129,7 +134,7 @@ def chosen_samples(
     *,
     such_that: Callable[[ModuleSample], bool] | None = None,
 ) -> list[ModuleSample]:
-    """Return the deterministic samples of the check, and record their number."""
+    """Return the samples to check, without those that draw random numbers, and record their number."""
     samples = module_samples(subject, dtype_under_test(recorder))
     fitting = samples.chosen(sample_limit.limit(own_limit), such_that)
     recorder.samples(len(fitting), samples.available)
@@ -144,7 +149,9 @@ def samples_with_references(
     *,
     such_that: Callable[[ModuleSample], bool] | None = None,
 ) -> Iterator[tuple[ModuleSample, ModuleReference]]:
-    """Yield the samples of the check with their references. A sample without a reference becomes a note."""
+    """Yield the samples to check, each with its reference. A sample without a reference is recorded as a
+    note.
+    """
     for sample in chosen_samples(subject, recorder, own_limit, such_that=such_that):
         reference = cached_module_reference(subject, sample, procedure)
         if reference.error is None:
@@ -157,7 +164,7 @@ def samples_with_references(
 
 
 def copy_to_device(target: Target, sample: ModuleSample) -> tuple[torch.nn.Module, Arguments]:
-    """Return private copies of the module and the arguments on the target's device."""
+    """Return a new copy of the sample's module, and of its arguments, on the target's device."""
     device = target.torch_device
     return sample.module().to(device), sample.arguments(device)
 
@@ -165,7 +172,9 @@ def copy_to_device(target: Target, sample: ModuleSample) -> tuple[torch.nn.Modul
 def run_procedure(
     target: Target, sample: ModuleSample, procedure: Procedure, reference: ModuleReference
 ) -> CallOutcome:
-    """Run a procedure on the target and return the outcome."""
+    """Run a procedure with copies of a sample's module and arguments on the target, and return the
+    outcome.
+    """
 
     def call() -> Observation:
         module, arguments = copy_to_device(target, sample)
@@ -176,8 +185,8 @@ def run_procedure(
 
 @functools.cache
 def rule_of(name: str, dtype: torch.dtype, direction: str) -> Rule:
-    """Return the tolerance rule of the function that a module wraps, or the default rule if the table has
-    none.
+    """Return the tolerance rule of the function that the module ``name`` wraps, or the default rule if the
+    table of tolerances does not have the function.
     """
     function_name = re.sub(
         r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removeprefix("nn.").removeprefix("Lazy")
@@ -200,8 +209,8 @@ def tolerance_of(
     elements: int,
     direction: str = "forward",
 ) -> Tolerance:
-    """Return the tolerance of one result. In float64 it is doubled, because the reference has the same
-    rounding errors.
+    """Return the tolerance of one result of a module. In float64 the tolerance is doubled, because the
+    reference is computed in float64 too and has rounding errors of the same size.
     """
     tolerance_rule = rule_of(subject.name, dtype, direction)
     bound = tolerance_rule.tolerance(result_dtype, dtype, elements=elements, precision=target.precision)
@@ -220,10 +229,10 @@ def compare_observation(
     only: Sequence[str] | None = None,
     stride: bool = False,
 ) -> bool:
-    """Compare all observations of a call with the reference: names, metadata, and values within the
-    tolerance.
+    """Compare the names, the metadata and the values of all observations of a call with the reference.
 
-    ``only`` restricts the comparison to names with one of these prefixes. ``label`` begins every message.
+    ``only`` restricts the comparison to names with one of these prefixes. ``label`` is the beginning of every
+    message.
     """
     index, dtype = sample.index, sample.dtype
     expected_values = reference.outputs if reference.outputs is not None else reference.high_precision
@@ -283,7 +292,9 @@ def compare_observation(
 
 
 def _cancelling_magnitude(subject: Subject, name: str, reference: ModuleReference) -> float:
-    """Return the size of known intermediate values that cancel, or 0."""
+    """Return the size of intermediate values that cancel in the computation of an observation, or 0 if none
+    are known.
+    """
     logarithmic = LOGARITHMIC_MODULES.fullmatch(subject.name) is not None
     if not name.startswith("gradient"):
         return 1.0 if logarithmic and name.startswith("output") else 0.0
@@ -294,8 +305,10 @@ def _cancelling_magnitude(subject: Subject, name: str, reference: ModuleReferenc
 
 
 def with_changed_tensors(arguments: Arguments, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
-    """Return the arguments with ``change`` applied to every tensor. Changed tensors are new leaves; a tensor
-    that is passed twice is changed once.
+    """Return the arguments with ``change(tensor)`` in place of every tensor. The new tensors are autograd
+    leaves.
+
+    If the arguments contain the same tensor twice, ``change`` is called once.
     """
     leaves: dict[int, torch.Tensor] = {}
 

@@ -33,7 +33,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Run the backward pass on the target and compare outputs and gradients with the reference."""
     for sample, reference in common.samples_with_references(subject, recorder, BACKWARD, 8):
         outcome = common.run_procedure(target, sample, BACKWARD, reference)
-        if common.succeeded(target, recorder, outcome, f"backward of {sample.describe()}", sample.index):
+        if common.require_success(
+            target, recorder, outcome, f"backward of {sample.describe()}", sample.index
+        ):
             common.compare_observation(
                 target, recorder, subject, sample, outcome.value, reference, only=("gradient", "output")
             )

@@ -1,4 +1,4 @@
-"""Property ``copies``: copies of a module on the device by deepcopy, pickle and torch.save."""
+"""Property ``copies``: deepcopy, pickle and torch.save make exact copies of a module on the device."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
             outcome = common.on_target(target, copied)
             text = f"{method_name} of {sample.describe()}"
-            if not common.succeeded(target, recorder, outcome, text, sample.index):
+            if not common.require_success(target, recorder, outcome, text, sample.index):
                 continue
             module, duplicate, observation = outcome.value
             common.compare_observation(

@@ -1,4 +1,6 @@
-"""Properties ``device-transfer`` and ``dtype-transfer``: Module.to with a device or a dtype."""
+"""Properties ``device-transfer`` and ``dtype-transfer``: Module.to moves a module to a device and converts
+its dtype.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def with_nonzero_gradients(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def gradients_by_name(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return the gradients by parameter name."""
+    """Return the gradients of a module by parameter name. Parameters without a gradient are omitted."""
     return {
         name: parameter.grad for name, parameter in module.named_parameters() if parameter.grad is not None
     }
@@ -62,7 +64,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         reference, module = with_nonzero_gradients(sample.module()), with_nonzero_gradients(sample.module())
         for step_name, step, expected_device in steps:
             outcome = common.on_target(target, lambda step=step, module=module: step(module))  # type: ignore[misc]
-            if not common.succeeded(
+            if not common.require_success(
                 target, recorder, outcome, f"{step_name} of {sample.describe()}", sample.index
             ):
                 break
@@ -172,7 +174,7 @@ def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
             on_cpu(reference)
             outcome = common.on_target(target, lambda step=step, module=module: step(module))  # type: ignore[misc]
             text = f"{step_name} of {sample.describe()}"
-            if not common.succeeded(target, recorder, outcome, text, sample.index):
+            if not common.require_success(target, recorder, outcome, text, sample.index):
                 continue
             actual_state, expected_state = common.state_of(module), common.state_of(reference)
             common.compare_state(

@@ -30,14 +30,17 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def normal_values_like(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Return normally distributed numbers that are the same in every dtype and on every device."""
+    """Return a tensor with the shape, dtype and device of ``like`` and normally distributed numbers, which
+    are drawn on the CPU in one dtype.
+    """
     numbers = torch.randn(like.shape, generator=generator, dtype=torch.float32)
     return numbers.to(device=like.device, dtype=like.dtype)
 
 
 def _second_derivatives(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
-    """Return the gradients of a fixed weighted sum of the gradients. Attention uses the kernel with second
-    derivatives.
+    """Return the gradients of a weighted sum of the first derivatives; the weights are fixed.
+
+    Attention runs in the math kernel, because only this kernel has second derivatives.
     """
     args, kwargs = arguments
     sources_by_name: dict[str, torch.Tensor] = {}
@@ -90,7 +93,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compute second derivatives on the target and compare them with the reference."""
     for sample, reference in common.samples_with_references(subject, recorder, DOUBLE_BACKWARD, 3):
         outcome = common.run_procedure(target, sample, DOUBLE_BACKWARD, reference)
-        if common.succeeded(
+        if common.require_success(
             target, recorder, outcome, f"double backward of {sample.describe()}", sample.index
         ):
             common.compare_observation(target, recorder, subject, sample, outcome.value, reference)

@@ -1,4 +1,4 @@
-"""Property ``error-inputs``: invalid arguments that a module must refuse."""
+"""Property ``error-inputs``: a module raises the CPU's exception for invalid arguments."""
 
 from __future__ import annotations
 
@@ -52,14 +52,16 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _check_error_input(
     target: Target, recorder: Recorder, subject: Subject, item: Any, index: int, training: bool
 ) -> None:
-    """Check one error input."""
+    """Call the module with one error input, and compare the exception with the CPU's exception."""
     arguments = item.module_error_input
 
     def call(device: torch.device) -> Any:
         args, kwargs = arguments.constructor_input.args, dict(arguments.constructor_input.kwargs)
         module = subject.info.module_cls(*args, **kwargs).to(device).train(training)
         if arguments.forward_input is not None:
-            args, kwargs = Copier(device).tree((arguments.forward_input.args, arguments.forward_input.kwargs))
+            args, kwargs = Copier(device).copy_tree(
+                (arguments.forward_input.args, arguments.forward_input.kwargs)
+            )
             # Return the result, so that a lazy device must compute it.
             return module(*args, **kwargs)
         return module

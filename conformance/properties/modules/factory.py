@@ -1,4 +1,4 @@
-"""Property ``factory-device``: modules that are constructed on the device."""
+"""Property ``factory-device``: a module that is constructed on the device equals a module from the CPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from conformance.samples.operators import dtype_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: The minimal number of elements for a comparison of random initial values.
+#: Random initial values are compared only in tensors with at least this number of elements.
 _MIN_ELEMENTS = 32
 
 
@@ -56,10 +56,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not outcome.ok:
             recorder.note(f"{sample.describe()} cannot be constructed with a dtype: {outcome.error}")
             continue
-        for build_label, build in _builders(sample, device, dtype):
+        for build_label, build in _construction_methods(sample, device, dtype):
             text = f"{sample.describe()} {build_label}"
             build_outcome = common.on_target(target, build)
-            if not common.succeeded(target, recorder, build_outcome, text, sample.index):
+            if not common.require_success(target, recorder, build_outcome, text, sample.index):
                 continue
             module: torch.nn.Module = build_outcome.value.train(sample.training)
             lazy = is_lazy(module)
@@ -79,7 +79,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 return module, FORWARD.run(module, sample.arguments(device), None)
 
             ran = common.on_target(target, filled)
-            if common.succeeded(target, recorder, ran, f"calling {text}", sample.index):
+            if common.require_success(target, recorder, ran, f"calling {text}", sample.index):
                 module, observation = ran.value
                 for name, tensor in common.state_of(module).items():
                     is_on_device = tensor.device.type == device.type
@@ -90,24 +90,24 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 )
 
 
-def _builders(
+def _construction_methods(
     sample: ModuleSample, device: torch.device, dtype: torch.dtype
 ) -> list[tuple[str, Callable[[], torch.nn.Module]]]:
-    def under() -> torch.nn.Module:
+    def construct_under_device() -> torch.nn.Module:
         with device:
             return sample.construct(dtype=dtype)
 
-    def from_meta() -> torch.nn.Module:
+    def construct_on_meta() -> torch.nn.Module:
         return sample.construct(device="meta", dtype=dtype).to_empty(device=device)
 
     lazy = issubclass(sample.module_cls, torch.nn.modules.lazy.LazyModuleMixin)
     builders: list[tuple[str, Callable[[], torch.nn.Module]]] = [
         ("built with device=", lambda: sample.construct(device=device, dtype=dtype)),
         ("built with the device's name", lambda: sample.construct(device=str(device), dtype=dtype)),
-        ("built under torch.device", under),
+        ("built under torch.device", construct_under_device),
     ]
-    # to_empty needs the sizes, and a lazy module has none before its first input.
-    return builders if lazy else [*builders, ("built on meta, then to_empty", from_meta)]
+    # to_empty needs the sizes of parameters, which a lazy module does not have before its first call.
+    return builders if lazy else [*builders, ("built on meta, then to_empty", construct_on_meta)]
 
 
 def _compare_new_module(
@@ -148,8 +148,8 @@ def _compare_new_module(
 def _compare_initial_distribution(
     recorder: Recorder, actual: torch.Tensor, expected: torch.Tensor, label: str, index: int
 ) -> None:
-    """Compare random initial values: deviations within a factor of two, means within 1.5 standard
-    deviations.
+    """Compare the distribution of random initial values with the CPU's: the standard deviations may differ by
+    a factor of two, the means by 1.5 standard deviations.
     """
     ratio = float(actual.std() / expected.std())
     text = f"the standard deviation of the random start of {label} is {ratio:.3g} times the CPU's."

@@ -1,4 +1,4 @@
-"""Property ``forward``: the outputs of a module, and its buffers after the call, equal the reference."""
+"""Property ``forward``: the outputs of a module, and its buffers after the call, agree with the reference."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the module on the target and compare outputs and buffers with the reference."""
     for sample, reference in common.samples_with_references(subject, recorder):
         outcome = common.run_procedure(target, sample, FORWARD, reference)
-        if common.succeeded(target, recorder, outcome, sample.describe(), sample.index):
+        if common.require_success(target, recorder, outcome, sample.describe(), sample.index):
             common.compare_observation(target, recorder, subject, sample, outcome.value, reference)

@@ -1,4 +1,4 @@
-"""Property ``memory-format``: modules with channels-last parameters and inputs."""
+"""Property ``memory-format``: modules compute correctly with channels-last parameters and inputs."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     return [name for name in common.dtypes_of(target, subject) if "complex" not in name][:2]
 
 
-def _rank(arguments: Arguments) -> int | None:
-    """Return 4 or 5 if a floating input is a batch of images or volumes, else None."""
+def _rank_of_image_input(arguments: Arguments) -> int | None:
+    """Return 4 if a floating-point input is a batch of images, 5 if one is a batch of volumes, else None."""
     floating = [tensor for tensor in tensors(arguments) if tensor.is_floating_point()]
     return next((tensor.dim() for tensor in floating if tensor.dim() in _FORMATS), None)
 
 
 def _to_channels_last(module: torch.nn.Module, arguments: Arguments) -> Arguments:
-    rank = _rank(arguments)
+    rank = _rank_of_image_input(arguments)
     assert rank is not None
     layout = _FORMATS[rank]
     module.to(memory_format=layout)  # type: ignore[call-overload]
 
-    def change(tensor: torch.Tensor) -> torch.Tensor:
+    def clone_in_layout(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.clone(memory_format=layout) if tensor.dim() == rank else tensor.clone()
 
-    return common.with_changed_tensors(arguments, change)
+    return common.with_changed_tensors(arguments, clone_in_layout)
 
 
 def _channels_last(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
@@ -61,7 +61,7 @@ BACKWARD = Procedure("channels last backward", _channels_last, backward=True)
 
 
 def _has_images(sample: ModuleSample) -> bool:
-    return _rank(sample.call) is not None
+    return _rank_of_image_input(sample.call) is not None
 
 
 @register(
@@ -85,7 +85,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             subject, recorder, procedure, 4, such_that=_has_images
         ):
             outcome = common.run_procedure(target, sample, procedure, reference)
-            if not common.succeeded(
+            if not common.require_success(
                 target, recorder, outcome, f"channels last {sample.describe()}", sample.index
             ):
                 continue

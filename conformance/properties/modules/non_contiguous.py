@@ -1,4 +1,4 @@
-"""Property ``non-contiguous``: inputs with gaps, storage offsets and swapped dimensions."""
+"""Property ``non-contiguous``: modules compute correctly with inputs that are not contiguous in memory."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     return common.dtypes_of(target, subject)[:2]
 
 
-def with_gaps(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor with the same values, stored at every second element of a larger storage after an
+def copy_with_memory_gaps(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with the same values that uses every second element of a larger storage, after an
     offset.
 
-    With two or more dimensions, the last two are also swapped in memory. The gaps hold NaN. In integer
-    tensors they hold zero, because an index out of range would terminate the process.
+    If the tensor has two or more dimensions, the last two dimensions are also swapped in memory. The unused
+    elements are NaN. In integer tensors they are zero, because an index out of range could terminate the
+    process.
     """
     if tensor.numel() == 0 or tensor.layout is not torch.strided:
         return tensor
@@ -51,22 +52,22 @@ def with_gaps(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _run_strided(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
-    args, kwargs = common.with_changed_tensors(arguments, with_gaps)
+    args, kwargs = common.with_changed_tensors(arguments, copy_with_memory_gaps)
     if cotangents is None:
         return observe_call(module, (args, kwargs))
     with torch.enable_grad():
         result = module(*args, **kwargs)
         observation: Observation = {f"output {number}": leaf for number, leaf in enumerate(leaves(result))}
-        run_backward(result, [with_gaps(cotangent) for cotangent in cotangents])
+        run_backward(result, [copy_with_memory_gaps(cotangent) for cotangent in cotangents])
     observation.update(current_gradients(module, (args, kwargs)))
     return observation
 
 
-def _refused_by_cpu(
+def _fails_on_cpu_with_same_error(
     sample: ModuleSample, procedure: Procedure, module_reference: ModuleReference, error: Exception
 ) -> bool:
-    """Return whether the CPU raises the same error. Some modules use a view that strided memory does not
-    allow.
+    """Return whether the CPU raises the same error for the strided inputs. Some modules call ``view``, which
+    does not accept all strides.
     """
     reference = attempt(
         lambda: procedure.run(sample.module(), sample.arguments(), module_reference.cotangents)
@@ -102,13 +103,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             subject, recorder, reference_procedure, 3
         ):
             outcome = common.run_procedure(target, sample, procedure, module_reference)
-            if outcome.error is not None and _refused_by_cpu(
+            if outcome.error is not None and _fails_on_cpu_with_same_error(
                 sample, procedure, module_reference, outcome.error
             ):
                 recorder.note(f"not checked: the CPU refuses strided inputs of {sample.describe()} too")
                 recorder.compared(1)
                 continue
-            if common.succeeded(
+            if common.require_success(
                 target, recorder, outcome, f"strided inputs of {sample.describe()}", sample.index
             ):
                 common.compare_observation(

@@ -25,7 +25,8 @@ from conformance.target.target import Target
 #: The allowed deviation of a frequency in standard deviations. A correct generator exceeds it once in 10**9
 #: draws.
 _SIGMAS = 6.0
-#: Number of leading dimensions with independent draws; the remaining dimensions share one draw.
+#: The number of leading dimensions whose elements are dropped independently. The elements along the remaining
+#: dimensions are dropped together.
 _CHANNELS = {"nn.Dropout1d": 2, "nn.Dropout2d": 2, "nn.Dropout3d": 2, "nn.FeatureAlphaDropout": 2}
 #: The value of elements that alpha dropout drops: the lower bound of SELU, from its paper (arXiv 1706.02515).
 _SELU_FLOOR = -1.0507009873554805 * 1.6732632423543772
@@ -62,7 +63,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 target,
                 lambda seed=seed, sample=sample: _draw_once(target, sample, seed),  # type: ignore[misc]
             )
-            if not common.succeeded(target, recorder, outcome, sample.describe(), sample.index):
+            if not common.require_success(target, recorder, outcome, sample.describe(), sample.index):
                 break
             drawn_values.append(outcome.value)
         if len(drawn_values) < 3:
@@ -83,7 +84,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _draw_once(target: Target, sample: ModuleSample, seed: int) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the result of one call and, if the target supports autograd, the gradient of its sum."""
+    """Seed the generators and call the module once. Return the result and, if the target declares autograd,
+    the gradient of the sum of the result.
+    """
     process_state.seed(seed, target)
     module, (args, kwargs) = common.copy_to_device(target, sample)
     with torch.set_grad_enabled(target.capable("autograd")):
@@ -101,7 +104,9 @@ def _check_distribution(
     value: torch.Tensor,
     gradient: torch.Tensor | None,
 ) -> None:
-    """Check the values, the gradient and the frequency of dropped elements or the slopes of one draw."""
+    """Check the values and the gradient of one call, and the frequency of dropped elements or the
+    distribution of random slopes.
+    """
     source = on_host(tensors(sample.call)[0])
     module = sample.module()
     bound = rule("nn.functional.dropout", sample.dtype).tolerance(sample.dtype)
@@ -139,7 +144,9 @@ def _check_distribution(
 
 
 def _affine_map(name: str, module: Any, source: torch.Tensor, value: torch.Tensor) -> tuple[Any, Any, Any]:
-    """Return (slope, offset, dropped): the linear function that the values follow, and the mask of dropped
+    """Return ``(slope, offset, dropped)``.
+
+    The elements that are not dropped must be ``slope * source + offset``. ``dropped`` is the mask of dropped
     elements.
     """
     source_values, drawn = source.double(), value.double()

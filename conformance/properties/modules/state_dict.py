@@ -1,4 +1,4 @@
-"""Property ``state-dict``: state dicts are saved, loaded and moved to a device without a change."""
+"""Property ``state-dict``: saving, loading and moving a state dict does not change its values."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def has_state(sample: ModuleSample) -> bool:
 
 
 def to_saved_bytes(value: Any) -> bytes:
-    """Return the bytes that torch.save writes."""
+    """Return the bytes that torch.save writes for a value."""
     buffer = io.BytesIO()
     torch.save(value, buffer)
     return buffer.getvalue()
 
 
 def from_saved_bytes(data: bytes, *, weights_only: bool = True, **options: Any) -> Any:
-    """Return the value that torch.load reads."""
+    """Return the value that torch.load reads from bytes."""
     return torch.load(io.BytesIO(data), weights_only=weights_only, **options)
 
 
@@ -92,7 +92,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             return FORWARD.run(module, sample.arguments(device), None)
 
         outcome = common.on_target(target, restored)
-        if common.succeeded(target, recorder, outcome, f"loading into {sample.describe()}", sample.index):
+        if common.require_success(
+            target, recorder, outcome, f"loading into {sample.describe()}", sample.index
+        ):
             common.compare_observation(
                 target,
                 recorder,
@@ -105,11 +107,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _check_loading(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
-    """Compare the state dict after loading to the device and to the CPU."""
+    """Save the state dict, load it to the device and to the CPU, and compare it with the original."""
     device, host = target.torch_device, torch.device("cpu")
     reference = dict(sample.module().state_dict())
     outcome = common.on_target(target, lambda: to_saved_bytes(sample.module().to(device).state_dict()))
-    if not common.succeeded(target, recorder, outcome, f"saving {sample.describe()}", sample.index):
+    if not common.require_success(target, recorder, outcome, f"saving {sample.describe()}", sample.index):
         return
     data = outcome.value
     load_ways: list[tuple[str, dict[str, Any], torch.device]] = [
@@ -121,7 +123,7 @@ def _check_loading(target: Target, recorder: Recorder, sample: ModuleSample) -> 
     ]
     for way_label, options, expected_device in load_ways:
         outcome = common.on_target(target, functools.partial(from_saved_bytes, data, **options))
-        if common.succeeded(target, recorder, outcome, f"a state dict {way_label}", sample.index):
+        if common.require_success(target, recorder, outcome, f"a state dict {way_label}", sample.index):
             text = f"the state dict of {sample.describe()} {way_label}"
             state = dict(outcome.value)
             common.compare_state(
@@ -137,7 +139,9 @@ def _check_loading(target: Target, recorder: Recorder, sample: ModuleSample) -> 
             )
     host_data = to_saved_bytes(reference)
     outcome = common.on_target(target, lambda: from_saved_bytes(host_data, map_location=device))
-    if common.succeeded(target, recorder, outcome, "a CPU state dict loaded to the device", sample.index):
+    if common.require_success(
+        target, recorder, outcome, "a CPU state dict loaded to the device", sample.index
+    ):
         text = f"the CPU state dict of {sample.describe()} loaded to the device"
         state = dict(outcome.value)
         common.compare_state(recorder, state, reference, label=text, sample=sample.index, device=device)
@@ -166,7 +170,7 @@ def _check_loading_into_modules(target: Target, recorder: Recorder, sample: Modu
             return module, module.load_state_dict(state, strict=True, assign=assign)
 
         outcome = common.on_target(target, load)
-        if not common.succeeded(
+        if not common.require_success(
             target, recorder, outcome, f"{way_label} of {sample.describe()}", sample.index
         ):
             continue

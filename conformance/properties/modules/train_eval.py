@@ -71,7 +71,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     ):
         _check_flags(target, recorder, sample)
         outcome = common.run_procedure(target, sample, TRAIN_TRAIN_EVAL, reference)
-        if not common.succeeded(
+        if not common.require_success(
             target, recorder, outcome, f"train and eval of {sample.describe()}", sample.index
         ):
             continue
@@ -96,7 +96,7 @@ def _check_flags(target: Target, recorder: Recorder, sample: ModuleSample) -> No
         return returned, train, [part.training for part in module.modules()]
 
     outcome = common.on_target(target, toggled)
-    if common.succeeded(
+    if common.require_success(
         target, recorder, outcome, f"train() and eval() of {sample.describe()}", sample.index
     ):
         returned, train, evaluating = outcome.value
@@ -121,7 +121,9 @@ def _check_identity(target: Target, subject: Subject, recorder: Recorder) -> Non
                 return module.eval()(*args, **kwargs)
 
         outcome = common.on_target(target, call)
-        if common.succeeded(target, recorder, outcome, f"eval mode of {sample.describe()}", sample.index):
+        if common.require_success(
+            target, recorder, outcome, f"eval mode of {sample.describe()}", sample.index
+        ):
             for actual, expected in zip(leaves(outcome.value), tensors(sample.call), strict=True):
                 compare_exact(
                     recorder, actual, expected, label=f"{sample.describe()} in eval mode", sample=sample.index

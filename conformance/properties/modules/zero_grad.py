@@ -54,8 +54,8 @@ ACCUMULATE = Procedure("accumulate", _accumulate, backward=True)
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Run two backward passes on the target, compare the accumulated gradients, and check both forms of
-    zero_grad.
+    """Run two backward passes on the target, compare the accumulated gradients, and check zero_grad with
+    ``set_to_none`` True and False.
     """
     for sample, reference in common.samples_with_references(subject, recorder, ACCUMULATE, 2):
         module = sample.module()
@@ -67,7 +67,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
         outcome = common.on_target(target, accumulate)
         label = f"two backward passes of {sample.describe()}"
-        if not common.succeeded(target, recorder, outcome, label, sample.index):
+        if not common.require_success(target, recorder, outcome, label, sample.index):
             continue
         common.compare_observation(
             target,
@@ -87,12 +87,12 @@ def _check_zero_grad(target: Target, recorder: Recorder, module: torch.nn.Module
     parameters = dict(module.named_parameters())
     grads = {name: parameter.grad for name, parameter in parameters.items() if parameter.grad is not None}
 
-    def zeros() -> dict[str, torch.Tensor | None]:
+    def gradients_after_zeroing() -> dict[str, torch.Tensor | None]:
         module.zero_grad(set_to_none=False)
         return {name: parameters[name].grad for name in grads}
 
-    outcome = common.on_target(target, zeros)
-    if common.succeeded(target, recorder, outcome, "zero_grad(set_to_none=False)", index):
+    outcome = common.on_target(target, gradients_after_zeroing)
+    if common.require_success(target, recorder, outcome, "zero_grad(set_to_none=False)", index):
         for name, grad in outcome.value.items():
             label = f"the gradient of {name} after zero_grad(set_to_none=False)"
             if fact(
@@ -106,7 +106,7 @@ def _check_zero_grad(target: Target, recorder: Recorder, module: torch.nn.Module
                     recorder, grad, torch.zeros(grad.shape, dtype=grad.dtype), label=label, sample=index
                 )
     outcome = common.on_target(target, module.zero_grad)
-    if common.succeeded(target, recorder, outcome, "zero_grad()", index):
+    if common.require_success(target, recorder, outcome, "zero_grad()", index):
         for name, parameter in module.named_parameters():
             text = f"the gradient of {name} after zero_grad() is a tensor, expected None."
             fact(recorder, parameter.grad is None, Kind.STATE, text, sample=index)

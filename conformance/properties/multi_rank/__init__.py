@@ -1,1 +1,3 @@
-"""Properties of several ranks beyond single collectives: process groups, training, checkpoints, failures."""
+"""Properties that need several ranks: process groups, device meshes, distributed training, checkpoints and
+failures of ranks. ``properties/collectives`` checks the single collectives.
+"""

@@ -1,4 +1,4 @@
-"""Register properties of several ranks, and run rank programs for their checks."""
+"""Register properties that need several ranks, and run rank programs for their checks."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from conformance.model.vocabulary import ANY_DTYPE
 from conformance.subjects import areas
 from conformance.target.target import Target
 
-#: Default tolerance of :meth:`Bench.close`: units of the largest element of a tensor by which training steps
-#: may differ that add in a different order.
+#: Default tolerance of :meth:`Bench.close`, in units of the largest element of a tensor. It allows the
+#: differences between training steps that add gradients in a different order.
 ROUNDINGS = 64.0
 
 
@@ -43,22 +43,25 @@ class Bench:
         self.size = worker_ranks.world_size()
 
     def values(self, program: Callable[..., Any], **arguments: Any) -> list[Any] | None:
-        """Return the value of a rank program on each rank.
-
-        If a rank returns no value, record a failure and return None.
+        """Run a rank program and return its value on each rank. If a rank fails, record a failure and return
+        None.
         """
         label = program.__name__.replace("_", " ")
         return worker_ranks.values_of_ranks(self.target, self.recorder, program, label=label, **arguments)
 
     def replies(self, program: Callable[..., Any], **arguments: Any) -> list[RankReply] | None:
-        """Return the replies of a rank program that may fail, and close the ranks afterwards.
+        """Run a rank program that may fail, close the rank pool, and return the replies.
 
-        Its time limit does not include imports, which a first program makes. If an import fails, record a
-        failure and return None.
+        The module of the program is imported on the ranks before the time limit of the program starts. If the
+        import fails, record a failure and return None.
         """
         if (
             worker_ranks.values_of_ranks(
-                self.target, self.recorder, import_module, label="a world", module=program.__module__
+                self.target,
+                self.recorder,
+                import_module,
+                label="importing the rank program",
+                module=program.__module__,
             )
             is None
         ):
@@ -73,7 +76,7 @@ class Bench:
         return fact(self.recorder, holds, kind, message)
 
     def same(self, label: str, actual: Any, expected: Any) -> bool:
-        """Check that texts, numbers or containers of them are equal. Return whether they are."""
+        """Check that two texts, numbers or containers are equal, and return whether they are equal."""
         return self.fact(actual == expected, f"{label} is {actual!r}, expected {expected!r}.", Kind.VALUE)
 
     def close(
@@ -84,10 +87,10 @@ class Bench:
         *,
         roundings: float = 0.0,
     ) -> bool:
-        """Check that tensors by name agree up to the order of sums. Return whether they do.
+        """Check that tensors with the same names agree within a tolerance, and return whether they agree.
 
-        ``roundings`` (default :data:`ROUNDINGS`) is the tolerance in units of each tensor's largest element,
-        in its dtype.
+        ``roundings`` is the tolerance in units of the largest element of each tensor. If it is 0, the
+        tolerance is :data:`ROUNDINGS`.
         """
         if not self.same(f"the names in {label}", sorted(actual), sorted(expected)):
             return False
@@ -120,11 +123,11 @@ def multi_rank_property(
     capabilities: Sequence[str] = (),
     accelerators: bool = False,
 ) -> Callable[[Callable[[Bench], None]], Callable[[Bench], None]]:
-    """Register a check of several ranks as a property of an area.
+    """Return a decorator that registers a check function as a property of an area.
 
-    The property's name is the name of the function with dashes. Its requirement is the first paragraph of the
-    docstring. If ``accelerators`` is set, the property does not apply to the CPU. Raises ValueError for an
-    unknown area.
+    The property's name is the name of the function with dashes instead of underscores. Its requirement is the
+    first paragraph of the docstring. If ``accelerators`` is true, the property does not apply to the CPU.
+    Raise ValueError for an unknown area.
     """
     if area not in areas.WORLD:
         raise ValueError(

@@ -10,20 +10,22 @@ from conformance.model.verdicts import Kind
 from conformance.properties.multi_rank._multi_rank_checks import Bench
 from conformance.properties.multi_rank._training_model import Feed, Losses, make_model, train, without_losses
 
-#: Largest error of a step in bfloat16, relative to the size of the step.
+#: The largest allowed error of a training step in bfloat16, relative to the size of the step.
 _LARGEST_RELATIVE_ERROR = 0.1
 FLOATS = ("float32", "float64")
 
 
 def train_single_process(dtype: str, *, normalise: bool = True, **options: Any) -> Losses:
-    """Return losses and parameters of a single CPU process that trains on whole batches."""
+    """Train the model in this process on the CPU with whole batches. Return losses and parameters."""
     return train(make_model(dtype, normalise=normalise), Feed(torch.device("cpu"), dtype), **options)
 
 
 def compare_with_single_process(
     bench: Bench, results: list[Losses] | None, expected: Losses, *, roundings: float = 0.0, label: str = ""
 ) -> None:
-    """Compare the mean losses of the ranks and each rank's parameters with a single process."""
+    """Compare the mean of the ranks' losses, and the parameters of each rank, with the results of a single
+    process.
+    """
     if results is None:
         return
     losses = {
@@ -47,10 +49,11 @@ def compare_with_single_process(
 
 
 def compare_with_float32_step(bench: Bench, label: str, parameters_after_step: Losses) -> None:
-    """Compare parameters after one step in lower precision with one float32 step of a single process.
+    """Compare the parameters after one step in lower precision with the parameters after one float32 step of
+    a single process.
 
-    The tolerance detects a step that is wrong by a factor of two. It allows the roundings of about ten
-    operations with 8-bit mantissas.
+    The tolerance allows the roundings of about ten operations in bfloat16. It is small enough to detect a
+    step that is wrong by a factor of two.
     """
     start = dict(make_model("float32").named_parameters())
     for name, value in without_losses(train_single_process("float32", steps=1)).items():

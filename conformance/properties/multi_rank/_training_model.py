@@ -1,4 +1,6 @@
-"""A small model, its batches and its training, identical in a single process and on several ranks."""
+"""A small model, its batches and its training loop, which are the same in a single process and on the
+ranks.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from torch import nn
 
 from conformance.distributed import worker_ranks
 
-#: Rows of a batch for each rank.
+#: Number of rows of a batch per rank.
 ROWS = 4
 STEPS = 3
 
@@ -24,7 +26,7 @@ def make_model(dtype: str, *, normalise: bool = True) -> nn.Sequential:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(11)
         normalisation: nn.Module = nn.LayerNorm(8) if normalise else nn.BatchNorm1d(8)
-        width = 8 * worker_ranks.world_size()  # tensor parallelism needs a size that all ranks divide
+        width = 8 * worker_ranks.world_size()  # tensor parallelism needs a multiple of the number of ranks
         net = nn.Sequential(
             nn.Linear(8, width), nn.GELU(), nn.Linear(width, 8), normalisation, nn.Linear(8, 4)
         )
@@ -33,7 +35,7 @@ def make_model(dtype: str, *, normalise: bool = True) -> nn.Sequential:
 
 @dataclasses.dataclass(frozen=True)
 class Feed:
-    """The batches on a device: whole batches, or the rows of one rank."""
+    """Makes batches on a device: whole batches or, if ``size`` is larger than 1, the rows of one rank."""
 
     device: torch.device
     dtype: str
@@ -41,7 +43,7 @@ class Feed:
     size: int = 1
 
     def batch(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return inputs (rows, 8) and targets (rows, 4) of a step."""
+        """Return the inputs, of shape (rows, 8), and the targets, of shape (rows, 4), of a step."""
         generator = torch.Generator().manual_seed(100 + step)
         dtype = getattr(torch, self.dtype)
         batch_rows = ROWS * worker_ranks.world_size()
@@ -53,36 +55,37 @@ class Feed:
 
 
 def full_copy_on_cpu(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a CPU copy of a whole tensor, whose shards may be on several ranks."""
+    """Return a CPU copy of a tensor. If the tensor is a DTensor, gather its shards from all ranks first."""
     full_tensor: Any = tensor.detach()
     if hasattr(full_tensor, "full_tensor"):
-        # Shards on the host must move to the devices of the mesh before they can be gathered.
+        # Shards on the host must be moved to the devices of the mesh before they can be gathered.
         full_tensor = full_tensor.to(full_tensor.device_mesh.device_type).full_tensor()
     copy: torch.Tensor = full_tensor.cpu().clone()
     return copy
 
 
-def backward(loss: Any) -> None:
-    """Run the backward pass of a loss. torch's stubs do not type ``Tensor.backward``."""
+def run_backward(loss: Any) -> None:
+    """Run the backward pass of a loss. ``loss`` is Any, because torch's stubs do not type
+    ``Tensor.backward``.
+    """
     loss.backward()
 
 
-def sgd(net: nn.Module) -> torch.optim.Optimizer:
+def make_sgd(net: nn.Module) -> torch.optim.Optimizer:
     """Return an SGD optimizer with momentum."""
     return torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
 
 
-def sgd_without_foreach(net: nn.Module) -> torch.optim.Optimizer:
-    """Return :func:`sgd` that updates one parameter at a time.
-
-    The foreach implementation does not accept lists that mix distributed and other tensors.
+def make_sgd_without_foreach(net: nn.Module) -> torch.optim.Optimizer:
+    """Return the optimizer of :func:`make_sgd` with ``foreach=False``, because the foreach implementation
+    does not accept lists that contain both DTensors and ordinary tensors.
     """
     return torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, foreach=False)
 
 
-def adam(net: nn.Module) -> torch.optim.Optimizer:
-    """Return AdamW, whose steps do not depend on the size of gradients. Its epsilon limits
-    rounding errors.
+def make_adamw(net: nn.Module) -> torch.optim.Optimizer:
+    """Return an AdamW optimizer. Its ``eps`` is large, to limit the effect of rounding errors in small
+    gradients.
     """
     return torch.optim.AdamW(net.parameters(), lr=0.01, eps=1e-3)
 
@@ -91,15 +94,15 @@ def take_steps(
     net: nn.Module,
     feed: Feed,
     *,
-    optimizer: Callable[[nn.Module], torch.optim.Optimizer] = sgd,
+    optimizer: Callable[[nn.Module], torch.optim.Optimizer] = make_sgd,
     steps: int = STEPS,
     accumulate: int = 1,
     pause: Callable[[bool], Any] | None = None,
 ) -> Losses:
-    """Train for ``steps`` steps and return the loss of each step on this feed.
+    """Train for ``steps`` steps and return the loss of each step.
 
-    Each step adds the gradients of ``accumulate`` batches. ``pause(last)`` returns a context manager for each
-    batch.
+    Each step adds the gradients of ``accumulate`` batches. Each batch runs inside the context manager
+    ``pause(last)``. ``last`` is True for the last batch of a step.
     """
     chosen_optimizer = optimizer(net)
     losses = {}
@@ -110,13 +113,13 @@ def take_steps(
             with pause(last) if pause is not None else contextlib.nullcontext():
                 inputs, targets = feed.batch(step * accumulate + batch_index)
                 loss = nn.functional.mse_loss(net(inputs), targets) / accumulate
-                backward(loss)
+                run_backward(loss)
         chosen_optimizer.step()
         losses[f"loss {step}"] = full_copy_on_cpu(loss)
     return losses
 
 
-def parameters(net: nn.Module) -> Losses:
+def parameters_on_cpu(net: nn.Module) -> Losses:
     """Return full CPU copies of all parameters, by their names in the unwrapped model."""
     return {_name_in_unwrapped_model(name): full_copy_on_cpu(value) for name, value in net.named_parameters()}
 
@@ -128,9 +131,9 @@ def _name_in_unwrapped_model(name: str) -> str:
 
 
 def train(net: nn.Module, feed: Feed, **options: Any) -> Losses:
-    """Train and return the losses and the final parameters."""
+    """Train the model, and return the losses and the final parameters by name."""
     losses = take_steps(net, feed, **options)
-    return {**losses, **parameters(net)}
+    return {**losses, **parameters_on_cpu(net)}
 
 
 def without_losses(results: Losses) -> Losses:

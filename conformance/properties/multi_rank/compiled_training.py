@@ -1,4 +1,6 @@
-"""Check torch.compile around distributed training, and collectives in compiled functions."""
+"""Check that models under DDP and fully_shard can be compiled and trained, and that functions with
+collectives can be compiled.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +43,13 @@ def compiled_collectives(rank: Rank) -> dict[str, Any]:
 
     graphs: list[int] = []
 
-    def counting(graph: Any, inputs: Any) -> Any:
+    def graph_counting_backend(graph: Any, inputs: Any) -> Any:
         graphs.append(1)
         return graph
 
     x = torch.full((2, 3), float(rank.rank + 1), device=rank.device)
     torch._dynamo.reset()
-    torch.compile(doubled_sum, backend=counting, fullgraph=True)(x)
+    torch.compile(doubled_sum, backend=graph_counting_backend, fullgraph=True)(x)
     torch._dynamo.reset()
     results = [compile_for_target(rank, doubled_sum)(x).cpu() for _ in range(2)]
     return {"graphs": len(graphs), "results": results}

@@ -1,4 +1,6 @@
-"""Check DistributedDataParallel: training on parts of a batch equals training on the whole batch."""
+"""Check DistributedDataParallel: training on the ranks' parts of a batch equals training on whole batches in
+a single process.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,10 @@ from conformance.properties.multi_rank._single_process_reference import (
 from conformance.properties.multi_rank._training_model import (
     Feed,
     Losses,
-    adam,
-    backward,
+    make_adamw,
     make_model,
-    parameters,
+    parameters_on_cpu,
+    run_backward,
     take_steps,
     train,
 )
@@ -42,10 +44,12 @@ def wrap_in_ddp(rank: Rank, net: nn.Module, **options: Any) -> DistributedDataPa
 
 @program
 def train_ddp(rank: Rank, dtype: str, options: dict[str, Any], use_adamw: bool = False) -> Losses:
-    """Train a model under DDP with these options, with SGD or, if ``use_adamw`` is set, with AdamW."""
+    """Train a model under DDP, which is constructed with ``options``. The optimizer is AdamW if ``use_adamw``
+    is true, else SGD.
+    """
     net = wrap_in_ddp(rank, make_model(dtype), **options)
     feed = Feed(rank.device, dtype, rank.rank, rank.size)
-    return train(net, feed, **({"optimizer": adam} if use_adamw else {}))
+    return train(net, feed, **({"optimizer": make_adamw} if use_adamw else {}))
 
 
 def _check_ddp_options(bench: Bench, **options: Any) -> None:
@@ -65,7 +69,7 @@ def data_parallel_adamw(bench: Bench) -> None:
     """With AdamW, losses and parameters equal the results of a single process."""
     replies = bench.values(train_ddp, dtype=bench.dtype, options={}, use_adamw=True)
     compare_with_single_process(
-        bench, replies, train_single_process(bench.dtype, optimizer=adam), roundings=4096.0
+        bench, replies, train_single_process(bench.dtype, optimizer=make_adamw), roundings=4096.0
     )
 
 
@@ -89,13 +93,13 @@ def data_parallel_small_buckets(bench: Bench) -> None:
 
 @program
 def train_ddp_accumulating(rank: Rank, dtype: str) -> Losses:
-    """Train with two batches per step. Under no_sync(), the first batch's gradients are not reduced."""
+    """Train with two batches per step. The first batch of a step runs under no_sync()."""
     net = wrap_in_ddp(rank, make_model(dtype))
 
-    def pause(last: bool) -> Any:
+    def no_sync_except_last(last: bool) -> Any:
         return contextlib.nullcontext() if last else net.no_sync()
 
-    return train(net, Feed(rank.device, dtype, rank.rank, rank.size), accumulate=2, pause=pause)
+    return train(net, Feed(rank.device, dtype, rank.rank, rank.size), accumulate=2, pause=no_sync_except_last)
 
 
 @multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
@@ -120,7 +124,7 @@ def model_of_rank(rank: int) -> nn.Module:
 
 @program
 def initial_ddp_state(rank: Rank) -> Losses:
-    """Return the state under DDP of a model that each rank creates with different values."""
+    """Wrap a model with different values on each rank in DDP, and return its state dict."""
     net = wrap_in_ddp(rank, model_of_rank(rank.rank))
     return {name.removeprefix("module."): value.detach().cpu() for name, value in net.state_dict().items()}
 
@@ -140,7 +144,9 @@ def batch_count_of_rank(rank: int) -> int:
 
 @program
 def train_uneven(rank: Rank, dtype: str) -> tuple[int, Losses]:
-    """Train under Join with a different number of batches per rank. Return the steps and the parameters."""
+    """Train under Join with a different number of batches on each rank. Return the number of steps of this
+    rank and the parameters.
+    """
     from torch.distributed.algorithms.join import Join
 
     net = wrap_in_ddp(rank, make_model(dtype))
@@ -151,16 +157,16 @@ def train_uneven(rank: Rank, dtype: str) -> tuple[int, Losses]:
         for step in range(batch_count_of_rank(rank.rank)):
             inputs, targets = feed.batch(step)
             optimizer.zero_grad()
-            backward(nn.functional.mse_loss(net(inputs), targets))
+            run_backward(nn.functional.mse_loss(net(inputs), targets))
             optimizer.step()
             steps += 1
-    return steps, parameters(net)
+    return steps, parameters_on_cpu(net)
 
 
 def train_uneven_single_process(dtype: str, size: int) -> Losses:
-    """Return the parameters of the same training by a single process.
+    """Return the parameters that :func:`train_uneven` must have, computed in a single process.
 
-    Each step adds the gradients of the ranks that still have a batch, divided by the number of all ranks.
+    Each step uses the sum of the gradients of the ranks that still have a batch, divided by ``size``.
     """
     net = make_model(dtype)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -169,9 +175,9 @@ def train_uneven_single_process(dtype: str, size: int) -> Losses:
         for rank in range(size):
             if step < batch_count_of_rank(rank):
                 inputs, targets = Feed(torch.device("cpu"), dtype, rank, size).batch(step)
-                backward(nn.functional.mse_loss(net(inputs), targets) / size)
+                run_backward(nn.functional.mse_loss(net(inputs), targets) / size)
         optimizer.step()
-    return parameters(net)
+    return parameters_on_cpu(net)
 
 
 @multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
@@ -185,8 +191,8 @@ def data_parallel_uneven_inputs(bench: Bench) -> None:
 
 @program
 def steps_with_unused_parameters(rank: Rank) -> dict[str, Any]:
-    """Use one half of a model, then the other half, then the first again. Return the parameters that get
-    gradients.
+    """Take three steps that use the left, the right and the left half of a model. Return, for each step, the
+    parameters that get gradients.
     """
 
     class Forked(nn.Module):
@@ -218,19 +224,19 @@ def data_parallel_unused_parameters(bench: Bench) -> None:
 
 @program
 def train_with_comm_hook(rank: Rank, dtype: str) -> Losses:
-    """Train with a communication hook that itself reduces buckets."""
+    """Train under DDP with a communication hook that averages the buckets itself."""
     import torch.distributed as dist
 
     net = wrap_in_ddp(rank, make_model(dtype))
 
-    def halves(state: Any, bucket: Any) -> Any:
+    def average_bucket(state: Any, bucket: Any) -> Any:
         divided = bucket.buffer().div_(rank.size)
         work = dist.all_reduce(divided, async_op=True)
         assert work is not None
         return work.get_future().then(lambda future: future.value()[0])
 
-    halves.__annotations__.clear()  # DDP checks annotations against its own types
-    net.register_comm_hook(None, halves)
+    average_bucket.__annotations__.clear()  # DDP checks annotations against its own types
+    net.register_comm_hook(None, average_bucket)
     return train(net, Feed(rank.device, dtype, rank.rank, rank.size))
 
 
@@ -278,7 +284,7 @@ def step_under_autocast(rank: Rank) -> Losses:
     feed = Feed(rank.device, "float32", rank.rank, rank.size)
     with torch.autocast(rank.device.type, torch.bfloat16):
         take_steps(net, feed, steps=1)
-    return parameters(net)
+    return parameters_on_cpu(net)
 
 
 @multi_rank_property("ddp", capabilities=(*_NEEDS, "autocast"))

@@ -6,20 +6,20 @@ from typing import Any
 
 import torch
 
-from conformance.distributed.rank_programs import Rank, program, total
+from conformance.distributed.rank_programs import Rank, program, sum_over_ranks
 from conformance.properties.multi_rank._multi_rank_checks import Bench, multi_rank_property
 from conformance.properties.multi_rank._single_process_reference import FLOATS
 from conformance.properties.multi_rank._training_model import (
     Feed,
-    backward,
     make_model,
-    sgd_without_foreach,
+    make_sgd_without_foreach,
+    run_backward,
     train,
 )
 
 
 def mesh_of(rank: Rank, names: tuple[str, ...] = ("ranks",)) -> Any:
-    """Return a mesh of all ranks with one dimension for each name."""
+    """Return a device mesh of all ranks, with one dimension per name."""
     from torch.distributed.device_mesh import init_device_mesh
 
     shape = (rank.size,) if len(names) == 1 else two_dimensional_shape(rank.size)
@@ -27,7 +27,9 @@ def mesh_of(rank: Rank, names: tuple[str, ...] = ("ranks",)) -> Any:
 
 
 def two_dimensional_shape(size: int) -> tuple[int, int]:
-    """Return a mesh shape of two dimensions, both larger than one if there are enough ranks."""
+    """Return a two-dimensional mesh shape for ``size`` ranks: ``(2, size // 2)`` if ``size`` is even and at
+    least 4, else ``(size, 1)``.
+    """
     return (2, size // 2) if size >= 4 and size % 2 == 0 else (size, 1)
 
 
@@ -38,7 +40,7 @@ def integer_matrix(rows: int, columns: int, dtype: torch.dtype, salt: int = 0) -
 
 @program
 def mesh_facts(rank: Rank) -> dict[str, Any]:
-    """Return the facts of a two-dimensional mesh that a rank reads."""
+    """Return the attributes of a two-dimensional mesh that this rank reads."""
     import torch.distributed as dist
 
     mesh = mesh_of(rank, ("outer", "inner"))
@@ -50,7 +52,7 @@ def mesh_facts(rank: Rank) -> dict[str, Any]:
         "shape": tuple(mesh.shape),
         "coordinate": list(mesh.get_coordinate()),
         "local rank": outer.get_local_rank(),
-        "sum of a row": total(rank, row.get_group()),
+        "sum of a row": sum_over_ranks(rank, row.get_group()),
         "sum": float(tensor.cpu().double().mean()),
     }
 
@@ -75,8 +77,8 @@ def mesh_of_two_dimensions(bench: Bench) -> None:
 
 @program
 def redistributed_tensors(rank: Rank, dtype: str) -> dict[str, torch.Tensor]:
-    """Create, redistribute and compute with distributed tensors. Return the results as full CPU tensors by
-    name.
+    """Create and redistribute DTensors, and compute with them. Return the results by name as full CPU
+    tensors.
     """
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
@@ -130,7 +132,7 @@ def gradients_on_mesh(rank: Rank, dtype: str) -> dict[str, torch.Tensor]:
     replicated: Any = distribute_tensor(
         integer_matrix(3, 4, torch_dtype, 2).to(rank.device), mesh, [Replicate()]
     ).requires_grad_()
-    backward(((replicated @ weight) ** 2).sum())
+    run_backward(((replicated @ weight) ** 2).sum())
     return {
         "weight": weight.grad.full_tensor().cpu(),
         "given": replicated.grad.full_tensor().cpu(),
@@ -145,7 +147,7 @@ def gradients_of_distributed_tensors(bench: Bench) -> None:
         integer_matrix(4, 6, dtype).requires_grad_(),
         integer_matrix(3, 4, dtype, 2).requires_grad_(),
     )
-    backward(((replicated @ weight) ** 2).sum())
+    run_backward(((replicated @ weight) ** 2).sum())
     assert weight.grad is not None and replicated.grad is not None
     for number, gradients in enumerate(bench.values(gradients_on_mesh, dtype=bench.dtype) or ()):
         bench.close(f"rank {number}", gradients, {"weight": weight.grad, "given": replicated.grad})
@@ -153,8 +155,8 @@ def gradients_of_distributed_tensors(bench: Bench) -> None:
 
 @program
 def random_shards_and_replicas(rank: Rank) -> dict[str, torch.Tensor]:
-    """Return a rank's shard of a random tensor, its replica of a second tensor, and the shard after
-    reseeding.
+    """Return this rank's shard of a random DTensor, its replica of a second random DTensor, and its shard of
+    a third DTensor that is drawn after reseeding.
     """
     import torch.distributed.tensor as dt
 
@@ -192,9 +194,9 @@ def random_distributed_tensors(bench: Bench) -> None:
 
 @program
 def train_tensor_parallel(rank: Rank, dtype: str, sequence: bool) -> dict[str, torch.Tensor]:
-    """Train a model whose linear modules are sharded over the ranks.
+    """Train a model whose linear modules are sharded over the ranks, and return losses and parameters.
 
-    If ``sequence`` is set, activations are sharded along the sequence too.
+    If ``sequence`` is true, activations are sharded along the sequence dimension too.
     """
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.parallel import (
@@ -210,7 +212,7 @@ def train_tensor_parallel(rank: Rank, dtype: str, sequence: bool) -> dict[str, t
         plan["3"] = SequenceParallel(sequence_dim=0)
         plan["4"] = ColwiseParallel(input_layouts=Shard(0), output_layouts=Replicate())
     net = parallelize_module(make_model(dtype).to(rank.device), mesh_of(rank), plan)
-    return train(net, Feed(rank.device, dtype), optimizer=sgd_without_foreach)
+    return train(net, Feed(rank.device, dtype), optimizer=make_sgd_without_foreach)
 
 
 def _compare_with_unsharded_training(bench: Bench, results: list[Any] | None) -> None:

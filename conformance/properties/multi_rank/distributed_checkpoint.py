@@ -1,4 +1,6 @@
-"""Check torch.distributed.checkpoint: one set of ranks saves, another set loads."""
+"""Check torch.distributed.checkpoint: a different number of ranks can load what one rank or all ranks
+saved.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from conformance.properties.multi_rank._single_process_reference import FLOATS, 
 from conformance.properties.multi_rank._training_model import (
     Feed,
     Losses,
-    adam,
+    make_adamw,
     make_model,
-    parameters,
+    parameters_on_cpu,
     take_steps,
     without_losses,
 )
@@ -25,14 +27,16 @@ _NEEDS = ("autograd", "serialization")
 
 
 def checkpoint_module() -> Any:
-    """Return torch.distributed.checkpoint as Any: it documents functions that ``__all__`` does not list."""
+    """Return the module torch.distributed.checkpoint, typed as Any because its ``__all__`` does not list all
+    documented functions.
+    """
     import torch.distributed.checkpoint
 
     return torch.distributed.checkpoint
 
 
 def state_for_checkpoint(net: Any, optimizer: Any) -> dict[str, Any]:
-    """Return the state dicts of a model and its optimizer in the form that checkpoints store."""
+    """Return the state dicts of a model and its optimizer, as torch.distributed.checkpoint saves them."""
     from torch.distributed.checkpoint.state_dict import get_state_dict
 
     weights, states = get_state_dict(net, optimizer)
@@ -45,11 +49,11 @@ def train_and_save(rank: Rank, dtype: str, folder: str) -> Losses:
     import torch.distributed as dist
 
     net = shard_with_fsdp2(rank, make_model(dtype))
-    optimizer = adam(net)
+    optimizer = make_adamw(net)
     take_steps(net, Feed(rank.device, dtype, rank.rank, rank.size), optimizer=lambda _: optimizer)
     checkpoint_module().save(state_for_checkpoint(net, optimizer), checkpoint_id=folder)
     dist.barrier()
-    return parameters(net)
+    return parameters_on_cpu(net)
 
 
 @program
@@ -58,13 +62,13 @@ def load_and_train(rank: Rank, dtype: str, folder: str) -> Losses:
     from torch.distributed.checkpoint.state_dict import set_state_dict
 
     net = shard_with_fsdp2(rank, make_model(dtype))
-    optimizer = adam(net)
+    optimizer = make_adamw(net)
     state = state_for_checkpoint(net, optimizer)
     checkpoint_module().load(state, checkpoint_id=folder)
     set_state_dict(net, optimizer, model_state_dict=state["weights"], optim_state_dict=state["states"])
-    loaded = {f"loaded {name}": value for name, value in parameters(net).items()}
+    loaded = {f"loaded {name}": value for name, value in parameters_on_cpu(net).items()}
     take_steps(net, Feed(rank.device, dtype, rank.rank, rank.size), optimizer=lambda _: optimizer)
-    return {**loaded, **parameters(net)}
+    return {**loaded, **parameters_on_cpu(net)}
 
 
 @multi_rank_property("checkpoints", dtypes=FLOATS, capabilities=_NEEDS)
@@ -78,12 +82,12 @@ def saved_by_all_loaded_by_all(bench: Bench) -> None:
     if saved is None or replies is None:
         return
     net = make_model(bench.dtype)
-    optimizer = adam(net)
+    optimizer = make_adamw(net)
     feed = Feed(torch.device("cpu"), bench.dtype)
     take_steps(net, feed, optimizer=lambda _: optimizer)
-    halfway = parameters(net)
+    halfway = parameters_on_cpu(net)
     take_steps(net, feed, optimizer=lambda _: optimizer)
-    expected = {**{f"loaded {name}": value for name, value in halfway.items()}, **parameters(net)}
+    expected = {**{f"loaded {name}": value for name, value in halfway.items()}, **parameters_on_cpu(net)}
     for number, reply in enumerate(replies):
         bench.close(f"rank {number}", reply, expected, roundings=4096.0)
 
@@ -99,7 +103,7 @@ def saved_by_all_loaded_by_one(bench: Bench) -> None:
             return
         weights = {name: torch.zeros_like(value) for name, value in net.state_dict().items()}
         checkpoint_module().load({"weights": weights}, checkpoint_id=folder, no_dist=True)
-    expected = without_losses(train_single_process(bench.dtype, optimizer=adam))
+    expected = without_losses(train_single_process(bench.dtype, optimizer=make_adamw))
     bench.close("the weights that one process loaded", weights, expected, roundings=4096.0)
 
 
@@ -109,15 +113,15 @@ def saved_by_one_loaded_by_all(bench: Bench) -> None:
     from torch.distributed.checkpoint.state_dict import get_state_dict
 
     net = make_model(bench.dtype)
-    optimizer = adam(net)
+    optimizer = make_adamw(net)
     feed = Feed(torch.device("cpu"), bench.dtype)
     take_steps(net, feed, optimizer=lambda _: optimizer)
     with tempfile.TemporaryDirectory() as folder:
         weights, states = get_state_dict(net, optimizer)
         checkpoint_module().save({"weights": weights, "states": states}, checkpoint_id=folder, no_dist=True)
-        halfway = parameters(net)
+        halfway = parameters_on_cpu(net)
         replies = bench.values(load_and_train, dtype=bench.dtype, folder=folder)
     take_steps(net, feed, optimizer=lambda _: optimizer)
-    expected = {**{f"loaded {name}": value for name, value in halfway.items()}, **parameters(net)}
+    expected = {**{f"loaded {name}": value for name, value in halfway.items()}, **parameters_on_cpu(net)}
     for number, reply in enumerate(replies or ()):
         bench.close(f"rank {number}", reply, expected, roundings=4096.0)

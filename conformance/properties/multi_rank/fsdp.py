@@ -18,9 +18,9 @@ from conformance.properties.multi_rank._single_process_reference import (
 from conformance.properties.multi_rank._training_model import (
     Feed,
     Losses,
-    backward,
     make_model,
-    parameters,
+    parameters_on_cpu,
+    run_backward,
     take_steps,
     train,
     without_losses,
@@ -30,14 +30,14 @@ _NEEDS = ("autograd",)
 
 
 def wrap_in_fsdp1(rank: Rank, net: nn.Module, strategy: str, **options: Any) -> nn.Module:
-    """Return the model under FSDP1: each linear module is wrapped, then the whole model."""
+    """Wrap each linear module of a model, then the whole model, in FullyShardedDataParallel."""
     from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
     from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
     if "HYBRID" in strategy:
         from torch.distributed.device_mesh import init_device_mesh
 
-        # Two replicas need four ranks: a shard group of one rank would not be sharded.
+        # Two replicas need at least four ranks, because a group of one rank has no shards.
         even = rank.size >= 4 and rank.size % 2 == 0
         shape = (2, rank.size // 2) if even else (1, rank.size)
         options["device_mesh"] = init_device_mesh(
@@ -55,14 +55,14 @@ def wrap_in_fsdp1(rank: Rank, net: nn.Module, strategy: str, **options: Any) -> 
 
 @program
 def train_fsdp1(rank: Rank, dtype: str, strategy: str, offload: bool = False) -> Losses:
-    """Train a model under FSDP1. If ``offload`` is set, its parameters stay on the host."""
+    """Train a model under FSDP1. If ``offload`` is true, its parameters are offloaded to the host."""
     from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel
 
     options = {"cpu_offload": CPUOffload(offload_params=True)} if offload else {}
     net = wrap_in_fsdp1(rank, make_model(dtype), strategy, **options)
     losses = take_steps(net, Feed(rank.device, dtype, rank.rank, rank.size))
     with FullyShardedDataParallel.summon_full_params(net):
-        return {**losses, **parameters(net)}
+        return {**losses, **parameters_on_cpu(net)}
 
 
 def _check_strategy(bench: Bench, strategy: str) -> None:
@@ -125,7 +125,7 @@ def step_fsdp1_mixed_precision(rank: Rank) -> dict[str, Any]:
     dtypes = record_linear_dtypes(net)
     take_steps(net, Feed(rank.device, "float32", rank.rank, rank.size), steps=1)
     with FullyShardedDataParallel.summon_full_params(net):
-        return {"computed": sorted(set(dtypes)), "parameters": parameters(net)}
+        return {"computed": sorted(set(dtypes)), "parameters": parameters_on_cpu(net)}
 
 
 def _check_mixed_precision(bench: Bench, replies: list[dict[str, Any]] | None) -> None:
@@ -161,7 +161,7 @@ def reload_fsdp1_state_dict(rank: Rank, dtype: str, sharded: bool) -> dict[str, 
     with Sharded.state_dict_type(loaded_net, kind):
         loaded_net.load_state_dict(state)
     with Sharded.summon_full_params(net), Sharded.summon_full_params(loaded_net):
-        return {"saved": parameters(net), "loaded": parameters(loaded_net)}
+        return {"saved": parameters_on_cpu(net), "loaded": parameters_on_cpu(loaded_net)}
 
 
 def _check_state_dicts(bench: Bench, sharded: bool) -> None:
@@ -188,7 +188,7 @@ def sharded_state_dicts(bench: Bench) -> None:
 
 
 def shard_with_fsdp2(rank: Rank, net: nn.Sequential, **options: Any) -> nn.Module:
-    """Return the model under fully_shard: first each linear module, then the whole model."""
+    """Apply fully_shard to each linear module of a model, then to the whole model, and return the model."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -205,7 +205,7 @@ def shard_with_fsdp2(rank: Rank, net: nn.Sequential, **options: Any) -> nn.Modul
 def train_fsdp2(
     rank: Rank, dtype: str, options: dict[str, Any], accumulate: int = 1, offload: bool = False
 ) -> Losses:
-    """Train a model under fully_shard. If ``offload`` is set, its parameters stay on the host."""
+    """Train a model under fully_shard. If ``offload`` is true, its parameters are offloaded to the host."""
     if offload:
         from torch.distributed.fsdp import CPUOffloadPolicy
 
@@ -215,13 +215,13 @@ def train_fsdp2(
     if accumulate == 1:
         return train(net, feed)
 
-    def pause(last: bool) -> Any:
+    def sync_only_last_batch(last: bool) -> Any:
         import contextlib
 
         net.set_requires_gradient_sync(last)  # type: ignore[operator]
         return contextlib.nullcontext()
 
-    return train(net, feed, accumulate=accumulate, pause=pause)
+    return train(net, feed, accumulate=accumulate, pause=sync_only_last_batch)
 
 
 def _check_fully_shard(bench: Bench, accumulate: int = 1, offload: bool = False, **options: Any) -> None:
@@ -268,7 +268,7 @@ def step_fsdp2_mixed_precision(rank: Rank) -> dict[str, Any]:
     net = shard_with_fsdp2(rank, make_model("float32"), mp_policy=policy)
     dtypes = record_linear_dtypes(net)
     take_steps(net, Feed(rank.device, "float32", rank.rank, rank.size), steps=1)
-    return {"computed": sorted(set(dtypes)), "parameters": parameters(net)}
+    return {"computed": sorted(set(dtypes)), "parameters": parameters_on_cpu(net)}
 
 
 @multi_rank_property("fsdp2", capabilities=_NEEDS)
@@ -284,7 +284,7 @@ def clipped_gradients(rank: Rank, dtype: str) -> Losses:
     """Clip the gradients of a model under fully_shard. Return their norm and the gradients."""
     net = shard_with_fsdp2(rank, make_model(dtype))
     inputs, targets = Feed(rank.device, dtype, rank.rank, rank.size).batch(0)
-    backward(10 * nn.functional.mse_loss(net(inputs), targets))
+    run_backward(10 * nn.functional.mse_loss(net(inputs), targets))
     norm = nn.utils.clip_grad_norm_(net.parameters(), 0.5)
     full = getattr(norm, "full_tensor", None)
     results = {"norm": (norm if full is None else full()).detach().cpu()}
@@ -299,7 +299,7 @@ def fully_sharded_clipping(bench: Bench) -> None:
     """Clipping uses the norm of all gradients together, on whichever rank their shards are."""
     net = make_model(bench.dtype)
     inputs, targets = Feed(torch.device("cpu"), bench.dtype).batch(0)
-    backward(10 * nn.functional.mse_loss(net(inputs), targets))
+    run_backward(10 * nn.functional.mse_loss(net(inputs), targets))
     expected = {"norm": nn.utils.clip_grad_norm_(net.parameters(), 0.5).detach()}
     for name, value in net.named_parameters():
         assert value.grad is not None

@@ -1,4 +1,6 @@
-"""Check process groups from creation to destruction, and objects that are sent in them."""
+"""Check that process groups can be created, used and destroyed, and that ranks can exchange Python
+objects.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,18 @@ from typing import Any
 
 import torch
 
-from conformance.distributed.rank_programs import Rank, program, total
+from conformance.distributed.rank_programs import Rank, program, sum_over_ranks
 from conformance.properties.multi_rank._multi_rank_checks import Bench, multi_rank_property
 
 
-def total_of_ranks(size: int) -> float:
-    """Return the value of :func:`conformance.distributed.rank_programs.total` for ``size`` ranks."""
+def expected_sum_over_ranks(size: int) -> float:
+    """Return the sum that ``sum_over_ranks`` must compute on ``size`` ranks."""
     return size * (size + 1) / 2
 
 
 @program
 def facts_of_rank(rank: Rank) -> dict[str, Any]:
-    """Return the facts that a rank reads about itself and the default group."""
+    """Return the attributes of this rank and of the default group that the rank reads."""
     import torch.distributed as dist
 
     default_group: Any = dist.group.WORLD
@@ -73,7 +75,9 @@ def backend_of_device(bench: Bench) -> None:
 
 @program
 def facts_of_last_group(rank: Rank) -> dict[str, Any]:
-    """Create a group of the last rank alone. Return the facts that each rank reads about it."""
+    """Create a group that contains only the last rank. Return the attributes of the group that this rank
+    reads.
+    """
     import torch.distributed as dist
 
     group = dist.new_group([rank.size - 1])
@@ -82,7 +86,7 @@ def facts_of_last_group(rank: Rank) -> dict[str, Any]:
     if is_last:
         facts["size"] = dist.get_world_size(group)
         facts["global"] = dist.get_global_rank(group, 0)
-        facts["sum"] = total(rank, group)
+        facts["sum"] = sum_over_ranks(rank, group)
         dist.destroy_process_group(group)
     return facts
 
@@ -100,7 +104,7 @@ def members_and_others(bench: Bench) -> None:
 
 @program
 def barrier_times(rank: Rank) -> tuple[float, float]:
-    """Return the times in seconds at which a rank entered a barrier and left it."""
+    """Return the times in seconds at which this rank entered and left a barrier."""
     import torch.distributed as dist
 
     dist.barrier()
@@ -135,7 +139,7 @@ def sums_of_rejoined_groups(rank: Rank, name: str) -> list[float]:
         dist.destroy_process_group()
         assert not dist.is_initialized()
         rank.join(f"{rank.meeting}-{name}-{round_index}")
-        sums.append(total(rank))
+        sums.append(sum_over_ranks(rank))
     return sums
 
 
@@ -143,19 +147,21 @@ def sums_of_rejoined_groups(rank: Rank, name: str) -> list[float]:
 def started_again(bench: Bench) -> None:
     """After destroy_process_group, the same processes can repeatedly initialise a new group."""
     for number, sums in enumerate(bench.values(sums_of_rejoined_groups, name=uuid.uuid4().hex) or ()):
-        bench.same(f"the sums on rank {number}", sums, [total_of_ranks(bench.size)] * 3)
+        bench.same(f"the sums on rank {number}", sums, [expected_sum_over_ranks(bench.size)] * 3)
 
 
 @program
 def sums_of_several_groups(rank: Rank) -> list[float]:
-    """Return the sums in five groups of all ranks, and in the default group after they were destroyed."""
+    """Return the sums over five new groups of all ranks, and the sum over the default group after the five
+    groups were destroyed.
+    """
     import torch.distributed as dist
 
     groups = [dist.new_group(list(range(rank.size))) for _ in range(5)]
-    sums = [total(rank, group) for group in reversed(groups)]
+    sums = [sum_over_ranks(rank, group) for group in reversed(groups)]
     for group in groups:
         dist.destroy_process_group(group)
-    return [*sums, total(rank)]
+    return [*sums, sum_over_ranks(rank)]
 
 
 @multi_rank_property("groups")
@@ -164,7 +170,7 @@ def groups_beside_each_other(bench: Bench) -> None:
     others.
     """
     for number, sums in enumerate(bench.values(sums_of_several_groups) or ()):
-        bench.same(f"the sums on rank {number}", sums, [total_of_ranks(bench.size)] * 6)
+        bench.same(f"the sums on rank {number}", sums, [expected_sum_over_ranks(bench.size)] * 6)
 
 
 @program
@@ -176,7 +182,7 @@ def sums_of_host_and_device_tensor(rank: Rank) -> list[float]:
     group = dist.new_group(list(range(rank.size)), backend=backends)
     host = torch.full((3,), float(rank.rank + 1))
     dist.all_reduce(host, group=group)
-    sums = [float(host.double().mean()), total(rank, group)]
+    sums = [float(host.double().mean()), sum_over_ranks(rank, group)]
     dist.destroy_process_group(group)
     return sums
 
@@ -185,7 +191,7 @@ def sums_of_host_and_device_tensor(rank: Rank) -> list[float]:
 def host_and_device_in_one_group(bench: Bench) -> None:
     """A group with one backend for the host and one for the device accepts tensors of both."""
     for number, sums in enumerate(bench.values(sums_of_host_and_device_tensor) or ()):
-        bench.same(f"the sums on rank {number}", sums, [total_of_ranks(bench.size)] * 2)
+        bench.same(f"the sums on rank {number}", sums, [expected_sum_over_ranks(bench.size)] * 2)
 
 
 @program
@@ -246,7 +252,7 @@ def tensors_travel_as_objects(bench: Bench) -> None:
 
 @program
 def values_from_store(rank: Rank, folder: str) -> list[Any]:
-    """Put a rank's number into a store. Return the numbers of all ranks from the store."""
+    """Write this rank's number into a store. Return the numbers of all ranks, read from the store."""
     import torch.distributed as dist
 
     file_store: Any = dist.FileStore  # type: ignore[attr-defined]  # documented, but not in __all__

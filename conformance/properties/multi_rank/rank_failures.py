@@ -1,4 +1,6 @@
-"""Check failures of ranks: an absent rank, a killed rank or an impossible call raises an error in time."""
+"""Check that the other ranks get an error in time if a rank does not take part, is killed, or makes an
+impossible call.
+"""
 
 from __future__ import annotations
 
@@ -13,35 +15,35 @@ from typing import Any
 import torch
 
 from conformance.distributed import patient
-from conformance.distributed.rank_programs import Rank, agree, program, total
+from conformance.distributed.rank_programs import Rank, program, sum_over_all_ranks, sum_over_ranks
 from conformance.distributed.rank_replies import Ending, RankReply
 from conformance.model.verdicts import Kind
 from conformance.properties.multi_rank._multi_rank_checks import Bench, multi_rank_property
-from conformance.properties.multi_rank.process_groups import total_of_ranks
+from conformance.properties.multi_rank.process_groups import expected_sum_over_ranks
 
-#: Timeout in seconds of a test's group, and the further seconds in which torch must report the timeout.
+#: Timeout in seconds of the groups in these checks, and the seconds after it in which torch must report it.
 _TIMEOUT = 3.0
 _GRACE = 20.0
 
 
 def group_with_short_timeout(rank: Rank, folder: str) -> Any:
-    """Return a group of all ranks with a timeout of ``_TIMEOUT`` seconds, after one use.
+    """Return a new group of all ranks with a timeout of ``_TIMEOUT`` seconds.
 
-    If the group works, create a file ``ready-RANK`` in the folder.
+    The ranks use the group once. If it works, this rank creates the file ``ready-RANK`` in ``folder``.
     """
     import torch.distributed as dist
 
     group = dist.new_group(list(range(rank.size)), timeout=datetime.timedelta(seconds=patient(_TIMEOUT)))
-    if total(rank, group) == total_of_ranks(rank.size):
+    if sum_over_ranks(rank, group) == expected_sum_over_ranks(rank.size):
         (Path(folder) / f"ready-{rank.rank}").touch()
     return group
 
 
 @program
 def collective_without_last_rank(rank: Rank, folder: str, wait_limit: float) -> str | None:
-    """Return the error message of a collective in which the last rank does not take part.
+    """Call a collective on all ranks except the last, and return its error message.
 
-    The last rank waits until each remaining rank has created a file ``done-RANK`` in the folder.
+    The last rank waits until each of the other ranks has created a file ``done-RANK`` in ``folder``.
     """
     group = group_with_short_timeout(rank, folder)
     signal_folder = Path(folder)
@@ -51,7 +53,7 @@ def collective_without_last_rank(rank: Rank, folder: str, wait_limit: float) -> 
             time.sleep(0.05)
         return None
     try:
-        total(rank, group)
+        sum_over_ranks(rank, group)
         rank.synchronize()
     except RuntimeError as error:
         return str(error)
@@ -61,9 +63,9 @@ def collective_without_last_rank(rank: Rank, folder: str, wait_limit: float) -> 
 
 
 def check_errors_in_time(bench: Bench, replies: list[Any], event: str, failing_ranks: range) -> None:
-    """Check that each of these ranks raised an error in time, or that its process ended.
+    """Check that each of ``failing_ranks`` raised an error in time, or that its process ended in time.
 
-    The watchdogs of some backends end the process.
+    The end of the process is accepted, because the watchdogs of some backends end it.
     """
     for number in failing_ranks:
         reply = replies[number]
@@ -84,9 +86,10 @@ def check_errors_in_time(bench: Bench, replies: list[Any], event: str, failing_r
 
 
 def replies_with_error_in_time(bench: Bench, program: Any, event: str) -> list[RankReply] | None:
-    """Return the replies of a rank program in which all ranks except the last must fail in time.
+    """Run a rank program in which all ranks except the last must fail in time, check that they do, and return
+    the replies.
 
-    If the group did not work before the failure, record a different failure and return None.
+    If the group did not work before ``event``, record that as the failure and return None.
     """
     limit = _TIMEOUT + _GRACE
     with tempfile.TemporaryDirectory() as folder:
@@ -122,12 +125,12 @@ def a_rank_stays_away(bench: Bench) -> None:
 
 @program
 def collective_while_last_rank_dies(rank: Rank, folder: str, wait_limit: float) -> str | None:
-    """Return the error message of a collective while the last rank kills itself."""
+    """Call a collective on all ranks except the last, which kills itself. Return the error message."""
     group = group_with_short_timeout(rank, folder)
     if rank.rank == rank.size - 1:
         os.kill(os.getpid(), signal.SIGKILL)
     try:
-        total(rank, group)
+        sum_over_ranks(rank, group)
         rank.synchronize()
     except RuntimeError as error:
         return str(error)
@@ -143,7 +146,7 @@ def a_rank_dies(bench: Bench) -> None:
 
 
 def wrong_calls(rank: Rank) -> dict[str, Any]:
-    """Return calls with impossible arguments, by a description. All ranks return the same calls."""
+    """Return calls with impossible arguments, by description. The calls are the same on all ranks."""
     import torch.distributed as dist
 
     def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -175,7 +178,7 @@ def wrong_calls(rank: Rank) -> dict[str, Any]:
 
 @program
 def accepts_wrong_call(rank: Rank, name: str) -> bool:
-    """Return whether a wrong call did not raise."""
+    """Return True if the wrong call with this name did not raise an error."""
     try:
         wrong_calls(rank)[name]()
         rank.synchronize()
@@ -194,19 +197,22 @@ def names_of_wrong_calls(rank: Rank) -> list[str]:
 def wrong_calls_are_refused(bench: Bench) -> None:
     """Calls with impossible arguments are refused on every rank, and the group still works afterwards."""
     for name in (bench.values(names_of_wrong_calls) or [[]])[0]:
-        # One rank program per call: if ranks disagree or wait for each other, the rank pool is lost.
+        # Run one rank program per call, because the rank pool is lost if ranks disagree or wait for each
+        # other.
         replies = bench.values(accepts_wrong_call, name=name)
         if replies is None:
             continue
         for number, accepted in enumerate(replies):
             bench.fact(not accepted, f"{name} was accepted on rank {number}.", Kind.REFUSED)
-        for number, sum_after in enumerate(bench.values(agree) or ()):
-            bench.same(f"the sum on rank {number} after {name}", sum_after, total_of_ranks(bench.size))
+        for number, sum_after in enumerate(bench.values(sum_over_all_ranks) or ()):
+            bench.same(
+                f"the sum on rank {number} after {name}", sum_after, expected_sum_over_ranks(bench.size)
+            )
 
 
 @program
 def collective_outside_group(rank: Rank) -> list[str]:
-    """Call a collective of a group of rank 0 alone. Return the tensor as text on the remaining ranks."""
+    """Call a collective of a group that contains only rank 0. The other ranks return their tensor as text."""
     import torch.distributed as dist
 
     first_rank_group = dist.new_group([0])

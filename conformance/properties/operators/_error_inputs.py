@@ -47,9 +47,9 @@ def error_input_outcomes(
     inputs = attempt(lambda: torch_testing_internals.error_inputs(subject.info, target.device, seed=seed))
     if not inputs.ok:
         assert inputs.error is not None
-        missing = _undeclared_dtypes_of_inputs(target, subject, seed) - undeclared_dtypes.declared_for(
-            target, recorder.id
-        )
+        missing = _undeclared_dtypes_of_inputs(
+            target, subject, seed
+        ) - undeclared_dtypes.dtypes_declared_for_result(target, recorder.id)
         if missing and is_refusal(inputs.error):
             recorder.omit_for_dtypes(missing)
             return
@@ -63,7 +63,7 @@ def error_input_outcomes(
         call = functools.partial(_call_on_cpu, subject, sample)
         if missing := undeclared_dtypes.undeclared_dtypes_of_call(
             target, call, sample.arguments
-        ) - undeclared_dtypes.declared_for(target, recorder.id):
+        ) - undeclared_dtypes.dtypes_declared_for_result(target, recorder.id):
             recorder.omit_for_dtypes(missing)
             continue
         recorder.samples(1, 0)

@@ -16,7 +16,7 @@ import torch
 from conformance import torch_testing_internals
 from conformance.framework import trees
 from conformance.framework.calls import CallOutcome, attempt, attempt_on, one_line
-from conformance.framework.compare import compare_metadata, compare_values, on_host, same_nesting
+from conformance.framework.compare import compare_leaf_counts, compare_metadata, compare_values, on_host
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import Tolerance, rule, unit_of
 from conformance.oracle import relations
@@ -200,7 +200,7 @@ def compare_transform(
             recorder.compared(1)
         return
     actual, expected_results = list(outcome.value), list(expected.value)
-    if not same_nesting(recorder, actual, expected_results, label=label, sample=sample.index):
+    if not compare_leaf_counts(recorder, actual, expected_results, label=label, sample=sample.index):
         return
     dtype = dtype_under_test(recorder)
     applied = rule(subject.name, dtype, "backward")

@@ -75,7 +75,7 @@ def _samples_outside_domain(subject: Subject, dtype: torch.dtype, index: int) ->
     """Yield one sample of numbers below and above the domain of a real function, if the domain has bounds."""
     if not dtype.is_floating_point:
         return
-    low, high = torch_testing_internals.domain(subject.info)
+    low, high = torch_testing_internals.domain_bounds(subject.info)
     numbers = [] if low is None else [low - distance for distance in _DISTANCES]
     numbers += [] if high is None else [high + distance for distance in _DISTANCES]
     tensor = torch.tensor(numbers, dtype=torch.float64).to(dtype)

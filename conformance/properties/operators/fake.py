@@ -12,7 +12,7 @@ import torch
 from conformance import torch_testing_internals
 from conformance.framework import trees
 from conformance.framework.calls import attempt, one_line
-from conformance.framework.compare import compare_metadata, fact, same_nesting
+from conformance.framework.compare import compare_leaf_counts, compare_metadata, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
@@ -94,7 +94,7 @@ def _compare(
     recorder: Recorder, sample: Sample, real: Sample, actual: Any, fake: Sample, predicted_result: Any
 ) -> None:
     index = sample.index
-    if not same_nesting(recorder, actual, predicted_result, label="the result", sample=index):
+    if not compare_leaf_counts(recorder, actual, predicted_result, label="the result", sample=index):
         return
     for output_index, (actual_output, predicted_output) in enumerate(
         zip(trees.leaves(actual), trees.leaves(predicted_result), strict=False)

@@ -12,7 +12,7 @@ import torch
 from conformance import torch_testing_internals
 from conformance.framework import trees
 from conformance.framework.calls import CallOutcome, attempt, attempt_on, one_line
-from conformance.framework.compare import compare_metadata, fact, same_nesting
+from conformance.framework.compare import compare_leaf_counts, compare_metadata, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
@@ -74,7 +74,7 @@ def _compare(recorder: Recorder, real: list[list[Any]], fake: CallOutcome, index
         fact(recorder, refused, Kind.EXCEPTION, message, sample=index)
         return
     for kind, actual, predicted in zip(("output", "gradient"), real, fake.value, strict=True):
-        if not same_nesting(recorder, actual, predicted, label=f"the {kind}s", sample=index):
+        if not compare_leaf_counts(recorder, actual, predicted, label=f"the {kind}s", sample=index):
             continue
         for tensor_index, (actual_tensor, predicted_tensor) in enumerate(zip(actual, predicted, strict=True)):
             if actual_tensor is None or predicted_tensor is None:

@@ -1,1 +1,1 @@
-"""Properties of optimizers."""
+"""Properties of optimizers: steps, implementations, options, schedulers, state dicts and gradient scaling."""

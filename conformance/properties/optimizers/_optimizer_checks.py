@@ -1,4 +1,6 @@
-"""Shared code of the optimizer properties: dtypes, implementations, runs and comparisons."""
+"""Shared code of the optimizer checks: select dtypes, samples and implementations, run steps on the target,
+and compare with the reference.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,11 @@ from conformance.samples.optimizers import STEP_COUNT, OptimizerSample, Problem,
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Optimizers that reduce over one or all parameters. All others are elementwise.
+#: Optimizers whose step reduces over the elements of a parameter or over all parameters. All other optimizers
+#: are elementwise.
 REDUCING_OPTIMIZERS = frozenset({"Muon", "Adafactor", "LBFGS"})
 
-#: Optimizers that store factors in tensors of the default dtype, independent of the parameters' dtype.
+#: Optimizers that store scalar factors in tensors of the default dtype instead of the parameters' dtype.
 _OWN_FACTORS = frozenset({"ASGD", "NAdam"})
 
 
@@ -45,13 +48,15 @@ def dtypes_of(target: Target, subject: Subject) -> list[str]:
 
 
 def first_dtype(target: Target, subject: Subject) -> list[str]:
-    """Return the first of :func:`dtypes_of` only, for properties that do not depend on the dtype."""
+    """Return a list with only the first of :func:`dtypes_of`, for properties that do not depend on the
+    dtype.
+    """
     return dtypes_of(target, subject)[:1]
 
 
 def dtypes_of_dense_optimizer(target: Target, subject: Subject) -> list[str]:
-    """Return :func:`dtypes_of` for optimizers that accept dense gradients and need no closure, else an empty
-    list.
+    """Return :func:`dtypes_of` if the optimizer accepts dense gradients and does not need a closure, else an
+    empty list.
     """
     if subject.info.only_supports_sparse_grads or subject.info.step_requires_closure:
         return []
@@ -61,7 +66,9 @@ def dtypes_of_dense_optimizer(target: Target, subject: Subject) -> list[str]:
 def options_by_implementation(
     target: Target, subject: Subject, sample: OptimizerSample
 ) -> dict[str, dict[str, Any]]:
-    """Return the implementations that the target declares, with the options that select each."""
+    """Return the options that select each implementation (for-loop, foreach, fused) that the optimizer has
+    and the target declares.
+    """
     info = subject.info
     for_loop = {key: value for key, value in for_loop_options(sample).items() if key != "capturable"}
     options: dict[str, dict[str, Any]] = {"for-loop": for_loop, "default": {}}
@@ -77,16 +84,18 @@ def options_by_implementation(
 
 
 def on_target(target: Target, call: Callable[[], Any]) -> CallOutcome:
-    """Return the outcome of ``call`` on the target. Optimizer properties run all calls on the target through
-    this function.
+    """Run ``call`` on the target and return its outcome. All optimizer checks use this function, so that
+    tests can inject faults here.
     """
     return attempt_on(target, call)
 
 
-def succeeded(
+def require_success(
     target: Target, recorder: Recorder, outcome: CallOutcome, label: str, sample: int | None = None
 ) -> bool:
-    """Return whether the call on the target succeeded. Record its error otherwise."""
+    """Return True if the call on the target succeeded. Otherwise record its error as a failure and return
+    False.
+    """
     if outcome.error is not None:
         report_error(target, recorder, outcome.error, label=label, sample=sample)
     return outcome.error is None
@@ -100,7 +109,7 @@ def chosen_samples(
     *,
     such_that: Callable[[OptimizerSample], bool] = lambda sample: True,
 ) -> list[OptimizerSample]:
-    """Return the first matching samples of the check, and record their number."""
+    """Return the first samples for which ``such_that`` returns True, and record their number."""
     capturable = target.capable("capturable_optimizers")
     samples = optimizer_samples(subject, dtype_of(recorder.id.dtype), capturable=capturable)
     fitting = [sample for sample in samples if such_that(sample)]
@@ -119,7 +128,9 @@ def samples_with_references(
     *,
     such_that: Callable[[OptimizerSample], bool] = lambda sample: True,
 ) -> Iterator[tuple[OptimizerSample, OptimizerReference]]:
-    """Yield the samples of the check with their references. A sample without a reference becomes a note."""
+    """Yield the samples to check, each with its reference. A sample without a reference is recorded as a
+    note.
+    """
     for sample in chosen_samples(target, subject, recorder, own_limit, such_that=such_that):
         reference = cached_optimizer_reference(subject, sample, procedure)
         if reference.error is None:
@@ -146,8 +157,8 @@ def run_procedure(
 def tolerance_of(
     subject: Subject, target: Target, dtype: torch.dtype, result_dtype: torch.dtype, elements: int
 ) -> Tolerance:
-    """Return the tolerance of one element after :data:`STEP_COUNT` steps. Each step may add the error of one
-    operator.
+    """Return the tolerance of one element after :data:`STEP_COUNT` steps, each of which may add the error of
+    one operator.
     """
     tolerance_rule = rule("optimizer" if subject.name in REDUCING_OPTIMIZERS else "addcmul", dtype)
     # Muon orthogonalises in bfloat16, independent of the parameters' dtype.
@@ -159,10 +170,10 @@ def tolerance_of(
 
 
 def rounding_amplification(sample: OptimizerSample) -> float:
-    """Return the factor by which ``1 - beta ** step`` magnifies rounding errors in capturable optimizers,
-    else 0.
+    """Return the factor by which the term ``1 - beta ** step`` magnifies rounding errors, or 0 if the
+    optimizer is not capturable.
 
-    Capturable optimizers compute the term in float32.
+    A capturable optimizer computes the term in float32 tensors, any other optimizer in Python floats.
     """
     if not sample.capturable:
         return 0.0
@@ -180,7 +191,9 @@ def compare_observation(
     *,
     label: str,
 ) -> bool:
-    """Compare names, metadata and values of parameters and states with the reference."""
+    """Compare the names, metadata and values of parameters and states with the reference. Return whether all
+    agree.
+    """
     expected_values = reference.outputs if reference.outputs is not None else reference.high_precision
     text = (
         f"{sample.describe()} ({label}) has the observations {', '.join(actual)}, expected "
@@ -215,8 +228,8 @@ def compare_observation(
 
 
 def _computation_dtype(subject: Subject, sample: OptimizerSample) -> torch.dtype:
-    """Return the coarsest dtype of the computation. Steps and learning rates in tensors have the default
-    dtype.
+    """Return the coarsest dtype in which the optimizer computes: the parameters' dtype, or the default dtype
+    if step counts or learning rates are tensors of that dtype.
     """
     coarse = sample.capturable or sample.tensor_lr or subject.name in _OWN_FACTORS
     return torch.float32 if coarse and sample.dtype == torch.float64 else sample.dtype
@@ -230,8 +243,8 @@ def tolerance_and_magnitude(
     reference: OptimizerReference,
     name: str,
 ) -> tuple[Tolerance, torch.Tensor]:
-    """Return the tolerance of one result, and a float64 magnitude that is added to the expected value's
-    magnitude.
+    """Return the tolerance of one result, and a float64 tensor that is added to the magnitudes of the
+    expected values (the ``sensitivity`` of ``compare_values``).
     """
     bound = tolerance_of(
         subject, target, _computation_dtype(subject, sample), value.dtype, max(1, value.numel())
@@ -240,7 +253,7 @@ def tolerance_and_magnitude(
     sensitivity = reference.sensitivity.get(name, torch.zeros(high_precision.shape, dtype=torch.float64))
     if (
         name.startswith("gradient") and high_precision.numel()
-    ):  # a gradient is a sum over paths: compare it in the norm
+    ):  # a gradient is a sum of terms that may cancel, so its error is relative to the largest element
         sensitivity = sensitivity + float(high_precision.abs().max())
     if name.startswith("parameter") and high_precision.numel():
         start = sample.parameters[int(name.split()[1])].to(high_precision.dtype)
@@ -258,7 +271,7 @@ def _compare_number(
     high_precision: Any,
     label: str,
 ) -> bool:
-    """Compare step counts and other single numbers, which may be on the CPU or the device."""
+    """Compare a step count or a different single number. It may be on the CPU or on the device."""
     if not isinstance(value, (torch.Tensor, int, float)):
         return fact(
             recorder, False, Kind.METADATA, f"{label} is a {type(value).__name__}.", sample=sample.index
@@ -285,7 +298,7 @@ def _compare_number(
 
 
 def take_all_steps(problem: Problem, build: Callable[..., torch.optim.Optimizer]) -> Observation:
-    """Take all steps with the gradients of the sample, and return parameters and states."""
+    """Take one step with each of the problem's gradients, and return the parameters and states."""
     optimizer = build(problem.parameters)
     for step in range(STEP_COUNT):
         problem.set_gradients(step)

@@ -1,4 +1,4 @@
-"""Property ``closure``: optimizer steps with a closure that computes the loss."""
+"""Property ``closure``: optimizer steps with a closure that computes the loss agree with the reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from conformance.samples.optimizers import Problem
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Few steps, because near the minimum a quasi-Newton method uses differences that consist of rounding errors.
+#: The number of steps is small, because near the minimum a quasi-Newton method divides differences that
+#: consist of rounding errors.
 _STEP_COUNT = 2
 
 
@@ -26,9 +27,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def _step_with_closure(problem: Problem, build: Build) -> Observation:
-    """Take steps on a sum of weighted squares.
+    """Take steps that minimise a sum of weighted squared distances, and return losses and parameters.
 
-    The targets and weights are the first two gradients of the sample.
+    The first two gradients of the sample are the target points and the weights.
     """
     optimizer = build(problem.parameters)
     goals, weights = problem.gradients[0], [1 + gradient.abs() for gradient in problem.gradients[1]]
@@ -41,7 +42,7 @@ def _step_with_closure(problem: Problem, build: Build) -> Observation:
             ((parameter - goal).square() * weight).sum()
             for parameter, goal, weight in zip(problem.parameters, goals, weights, strict=True)
         ]
-        loss = torch.stack(parts).sum() + 1.0  # the constant gives the rounding errors a known size
+        loss = torch.stack(parts).sum() + 1.0  # the constant 1 determines the size of rounding errors
         torch.autograd.backward(loss)
         return loss
 
@@ -76,7 +77,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         for implementation, options in common.options_by_implementation(target, subject, sample).items():
             outcome = common.run_procedure(target, sample, CLOSURE_STEPS, options)
             label = f"{implementation}, with a closure"
-            if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({label})", sample.index):
+            if common.require_success(
+                target, recorder, outcome, f"{sample.describe()} ({label})", sample.index
+            ):
                 common.compare_observation(
                     target, recorder, subject, sample, outcome.value, reference, label=label
                 )

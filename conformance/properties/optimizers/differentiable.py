@@ -1,4 +1,6 @@
-"""Property ``differentiable``: gradients flow through optimizer steps."""
+"""Property ``differentiable``: with ``differentiable=True``, autograd differentiates through optimizer
+steps.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,10 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _STEP_COUNT = 2
-#: Optimizers that overwrite tensors needed by the backward pass of an earlier step, on the CPU too.
+#: Optimizers that are checked with a single step: a second step overwrites tensors that the backward pass of
+#: the first step needs, on the CPU too.
 _ONE_STEP = ("Adamax", "Rprop")
-#: Options that keep the derivatives well conditioned.
+#: Values of ``eps`` and ``betas`` with which the derivatives are well conditioned.
 _DAMPING = 0.5
 _BETAS = (0.5, 0.75)
 
@@ -37,8 +40,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def _gradients_through_steps(
     problem: Problem, build: Build, steps: int, options: dict[str, Any]
 ) -> Observation:
-    """Return the gradients of a weighted sum of the updated parameters, by the initial parameters and each
-    gradient.
+    """Return the gradients of a weighted sum of the updated parameters with respect to the initial parameters
+    and the gradients of each step.
     """
     parameter_indices = [index for index, parameter in enumerate(problem.parameters) if parameter.numel()]
     starts = [problem.parameters[index] for index in parameter_indices]
@@ -74,11 +77,11 @@ def _differentiable_procedure(subject: Subject) -> Procedure:
     steps = 1 if subject.name in _ONE_STEP else _STEP_COUNT
     options: dict[str, Any] = {"differentiable": True}
     if "eps" in inspect.signature(subject.info.optim_cls).parameters and subject.name != "Adafactor":
-        # Without ``eps``, the step has the size of the learning rate for every gradient. The derivative by
-        # the gradient would then be the small result of a cancellation.
+        # With a small ``eps``, the size of a step is the learning rate for every gradient. The derivative of
+        # the step with respect to the gradient would then be a small difference of large terms.
         options["eps"] = _DAMPING
     if "betas" in inspect.signature(subject.info.optim_cls).parameters:
-        options["betas"] = _BETAS  # 1 - beta ** step is computed in tensors, and cancels for betas near 1
+        options["betas"] = _BETAS  # tensors compute 1 - beta ** step, which cancels if beta is near 1
     return Procedure(
         "differentiable", lambda problem, build: _gradients_through_steps(problem, build, steps, options)
     )
@@ -103,7 +106,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         options = common.options_by_implementation(target, subject, sample)["for-loop"]
         outcome = common.run_procedure(target, sample, procedure, options)
         label = "differentiable"
-        if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({label})", sample.index):
+        if common.require_success(target, recorder, outcome, f"{sample.describe()} ({label})", sample.index):
             common.compare_observation(
                 target, recorder, subject, sample, outcome.value, reference, label=label
             )

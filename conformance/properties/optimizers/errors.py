@@ -1,4 +1,4 @@
-"""Property ``error-inputs``: invalid arguments that an optimizer must refuse."""
+"""Property ``error-inputs``: an optimizer raises the exceptions of torch's database for invalid arguments."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _check_error_input(
     target: Target, recorder: Recorder, subject: Subject, item: Any, index: int, dtype: torch.dtype
 ) -> None:
-    """Check one error input."""
+    """Construct the optimizer with one error input, and compare the exception with the database."""
     arguments = item.optimizer_error_input
     if undeclared := undeclared_dtypes.undeclared_among(target, arguments.params):
         recorder.omit_for_dtypes(undeclared)
@@ -65,7 +65,7 @@ def _check_error_input(
         if parameters is None:
             parameters = [torch.nn.Parameter(torch.ones(2, 2, dtype=dtype, device=device))]
         else:
-            parameters = Copier(device).tree(parameters)
+            parameters = Copier(device).copy_tree(parameters)
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             optimizer = subject.info.optim_cls(parameters, **arguments.kwargs)

@@ -1,4 +1,4 @@
-"""Property ``grad-scaler``: gradient scaling for mixed precision."""
+"""Property ``grad-scaler``: GradScaler scales gradients without changing steps, and skips invalid steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from conformance.samples.optimizers import STEP_COUNT, OptimizerSample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: A power of two, so that scaling and unscaling are exact.
+#: The initial scale. It is a power of two, so that scaling and unscaling are exact.
 _SCALE = 2.0**10
 
 
@@ -61,9 +61,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     if undeclared := undeclared_dtypes.undeclared_dtypes_of_call(target, scaled):
                         recorder.omit_for_dtypes(
                             undeclared
-                        )  # torch computes the reciprocal of the scale in float64
+                        )  # torch multiplies by the reciprocal of the scale, which it computes in float64
                         continue
-                if common.succeeded(
+                if common.require_success(
                     target, recorder, outcome, f"{sample.describe()} ({label})", sample.index
                 ):
                     observation, before, after, scales = outcome.value
@@ -80,7 +80,9 @@ def _has_number_options(sample: OptimizerSample) -> bool:
 def _take_scaled_steps(
     target: Target, sample: OptimizerSample, options: dict[str, Any], invalid_value: float
 ) -> Any:
-    """Take all steps of the sample, and after the second step one that GradScaler must skip."""
+    """Take all steps of the sample and, after the second step, an additional step with ``invalid_value`` in a
+    gradient, which GradScaler must skip.
+    """
     problem = sample.problem(target.torch_device)
     optimizer = sample.build(problem.parameters, **options)
     scaler = torch.amp.GradScaler(target.torch_device.type, init_scale=_SCALE, growth_interval=100)
@@ -91,18 +93,20 @@ def _take_scaled_steps(
         _take_scaled_step(problem, optimizer, scaler, step, None)
         if step == 1:
             before = {
-                name: _copy(value) for name, value in observe_parameters_and_state(problem, optimizer).items()
+                name: _clone_if_tensor(value)
+                for name, value in observe_parameters_and_state(problem, optimizer).items()
             }
             _take_scaled_step(problem, optimizer, scaler, step, invalid_value)
             after = {
-                name: _copy(value) for name, value in observe_parameters_and_state(problem, optimizer).items()
+                name: _clone_if_tensor(value)
+                for name, value in observe_parameters_and_state(problem, optimizer).items()
             }
             scales.append(scaler.get_scale())
     scales.append(scaler.state_dict()["scale"])
     return observe_parameters_and_state(problem, optimizer), before, after, scales
 
 
-def _copy(value: Any) -> Any:
+def _clone_if_tensor(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
 
 

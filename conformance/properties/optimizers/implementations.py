@@ -1,4 +1,6 @@
-"""Property ``implementations``: the devices of optimizer states, and the agreement of implementations."""
+"""Property ``implementations``: all implementations of an optimizer agree with the for-loop, and their states
+are on the right devices.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,14 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Take steps with each implementation, check the devices of states, and compare all with the for-loop."""
+    """Take steps with each implementation, check the devices of states, and compare the results with the
+    results of the for-loop.
+    """
     for sample, reference_of_sample in common.samples_with_references(target, subject, recorder, common.STEP):
         observations: dict[str, Observation] = {}
         for implementation, options in common.options_by_implementation(target, subject, sample).items():
             outcome = common.run_procedure(target, sample, common.STEP, options)
-            if common.succeeded(
+            if common.require_success(
                 target, recorder, outcome, f"{sample.describe()} ({implementation})", sample.index
             ):
                 observations[implementation] = outcome.value
@@ -55,8 +59,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _check_devices(
     target: Target, recorder: Recorder, sample: OptimizerSample, implementation: str, actual: Observation
 ) -> None:
-    """Check that states are on the parameter's device. Step counts may be on the CPU unless capturable or
-    fused.
+    """Check that states are on the parameter's device. Step counts may be on the CPU unless the optimizer is
+    capturable or fused.
     """
     device = target.torch_device
     for name, value in actual.items():
@@ -80,7 +84,7 @@ def _compare_with_for_loop(
     reference: Observation,
     reference_of_sample: OptimizerReference,
 ) -> None:
-    """Compare the observations of an implementation with those of the for-loop."""
+    """Compare the parameters and states of an implementation with the for-loop's."""
     names = f"{', '.join(actual)}, but the for-loop keeps {', '.join(reference)}"
     text = f"{sample.describe()} ({implementation}) keeps {names}."
     if not fact(recorder, set(actual) == set(reference), Kind.STATE, text, sample=sample.index):

@@ -1,6 +1,4 @@
-"""Properties of optimizer options: tensor learning rates, schedulers, parameter groups and missing
-gradients.
-"""
+"""Properties ``tensor-lr``, ``lr-scheduler``, ``param-groups`` and ``missing-gradients`` of optimizers."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _LEARNING_RATE = 2.0**-6
 
 
 def has_no_learning_rate(sample: OptimizerSample) -> bool:
-    """Return whether the sample sets neither a learning rate nor ``capturable``."""
+    """Return True if the sample does not set a learning rate and does not set ``capturable``."""
     return "lr" not in sample.options and not sample.capturable
 
 
@@ -54,8 +52,8 @@ STEPS_WITH_RATE = Procedure("given rate", _steps_with_rate)
     capabilities=("autograd",),
 )
 def check_tensor(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Take steps with a tensor learning rate on the CPU and on the device, and compare with the reference of
-    the number.
+    """Take steps with a learning rate in a tensor, on the CPU and on the device, and compare with the
+    reference, whose learning rate is a number.
     """
     for sample, reference in common.samples_with_references(
         target, subject, recorder, STEPS_WITH_RATE, 3, such_that=has_no_learning_rate
@@ -64,11 +62,11 @@ def check_tensor(target: Target, subject: Subject, recorder: Recorder) -> None:
             if implementation in (
                 "foreach",
                 "default",
-            ):  # foreach accepts a tensor only if the optimizer is capturable
+            ):  # foreach accepts a tensor learning rate only if the optimizer is capturable
                 continue
             for rate_device in dict.fromkeys((torch.device("cpu"), target.torch_device)):
 
-                def run(
+                def steps_with_tensor_rate(
                     rate_device: torch.device = rate_device,
                     options: dict[str, Any] = options,
                     sample: OptimizerSample = sample,
@@ -81,9 +79,9 @@ def check_tensor(target: Target, subject: Subject, recorder: Recorder) -> None:
 
                     return common.take_all_steps(problem, build), rate
 
-                outcome = common.on_target(target, run)
+                outcome = common.on_target(target, steps_with_tensor_rate)
                 label = f"{implementation}, lr on {rate_device}"
-                if common.succeeded(
+                if common.require_success(
                     target, recorder, outcome, f"{sample.describe()} ({label})", sample.index
                 ):
                     observation, rate = outcome.value
@@ -102,7 +100,7 @@ def applies_scheduler(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def _scheduler_procedure(makers: Any) -> Procedure:
-    def run(problem: Problem, build: Build) -> Observation:
+    def steps_with_schedulers(problem: Problem, build: Build) -> Observation:
         optimizer = build(problem.parameters)
         schedulers = [make(optimizer) for make in makers]
         rates = []
@@ -119,7 +117,7 @@ def _scheduler_procedure(makers: Any) -> Procedure:
         observation.update({f"lr after step {step}": rate for step, rate in enumerate(rates)})
         return observation
 
-    return Procedure(f"schedulers {id(makers)}", run)
+    return Procedure(f"schedulers {id(makers)}", steps_with_schedulers)
 
 
 @register(
@@ -143,7 +141,7 @@ def check_scheduler(target: Target, subject: Subject, recorder: Recorder) -> Non
             for implementation, options in common.options_by_implementation(target, subject, sample).items():
                 outcome = common.run_procedure(target, sample, procedure, options)
                 label = f"{implementation}, with schedulers"
-                if common.succeeded(
+                if common.require_success(
                     target, recorder, outcome, f"{sample.describe()} ({label})", sample.index
                 ):
                     common.compare_observation(
@@ -157,8 +155,8 @@ def applies_groups(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def _steps_with_groups(problem: Problem, build: Build) -> Observation:
-    """Take steps with two groups that have their own learning rates, and with a third group from the second
-    step.
+    """Take steps with two parameter groups that have different learning rates. Add a third group before the
+    second step.
     """
     first, second, third = problem.parameters[:1], problem.parameters[1:2], problem.parameters[2:]
     groups = [
@@ -194,7 +192,9 @@ def check_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
         for implementation, options in common.options_by_implementation(target, subject, sample).items():
             outcome = common.run_procedure(target, sample, STEPS_WITH_GROUPS, options)
             label = f"{implementation}, three groups"
-            if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({label})", sample.index):
+            if common.require_success(
+                target, recorder, outcome, f"{sample.describe()} ({label})", sample.index
+            ):
                 common.compare_observation(
                     target, recorder, subject, sample, outcome.value, reference, label=label
                 )
@@ -216,14 +216,18 @@ def applies_missing(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("autograd",),
 )
 def check_missing(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Take steps with missing gradients, and check parameters, states and both forms of zero_grad."""
+    """Take steps in which some parameters have no gradient, and check parameters, states and zero_grad with
+    ``set_to_none`` True and False.
+    """
     device = target.torch_device
-    # Adagrad creates its states in its constructor. They do not change parameters without gradients.
+    # Adagrad creates states for all parameters in its constructor, also for parameters without a gradient.
     early = subject.name == "Adagrad"
     for sample in common.chosen_samples(target, subject, recorder, 2, such_that=has_no_learning_rate):
         for implementation, options in common.options_by_implementation(target, subject, sample).items():
 
-            def run(options: dict[str, Any] = options, sample: OptimizerSample = sample) -> Any:
+            def steps_with_missing_gradients(
+                options: dict[str, Any] = options, sample: OptimizerSample = sample
+            ) -> Any:
                 problem = sample.problem(device)
                 optimizer = sample.build(problem.parameters, **options)
                 optimizer.step()
@@ -239,9 +243,9 @@ def check_missing(target: Target, subject: Subject, recorder: Recorder) -> None:
                 optimizer.zero_grad()
                 return problem.parameters, states, has_state, zeros, problem.parameters[0].grad
 
-            outcome = common.on_target(target, run)
+            outcome = common.on_target(target, steps_with_missing_gradients)
             description = f"{sample.describe()} ({implementation})"
-            if not common.succeeded(target, recorder, outcome, description, sample.index):
+            if not common.require_success(target, recorder, outcome, description, sample.index):
                 continue
             parameters, states, has_state, zeros, cleared = outcome.value
             fact(

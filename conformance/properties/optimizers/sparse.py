@@ -1,4 +1,4 @@
-"""Property ``sparse-gradients``: optimizer steps with sparse gradients."""
+"""Property ``sparse-gradients``: optimizer steps with sparse gradients agree with the reference."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def _sparse_gradient(dense: torch.Tensor, step: int) -> torch.Tensor:
-    """Return a COO gradient for two rows, one of them listed twice, like the gradient of an embedding."""
+    """Return a COO gradient of two rows, one of which is listed twice, like the gradient of an embedding."""
     rows = torch.tensor([[step % dense.shape[0], 1, 1]], device=dense.device)
     values = torch.stack([dense[step % dense.shape[0]], dense[1], dense[0]])
     return torch.sparse_coo_tensor(rows, values, dense.shape)
 
 
 def _sparse_procedure(options: dict[str, Any]) -> Procedure:
-    def run(problem: Problem, build: Build) -> Observation:
+    def steps_with_sparse_gradients(problem: Problem, build: Build) -> Observation:
         used = [
             index
             for index, parameter in enumerate(problem.parameters)
@@ -44,7 +44,7 @@ def _sparse_procedure(options: dict[str, Any]) -> Procedure:
             optimizer.step()
         return observe_parameters_and_state(problem, optimizer)
 
-    return Procedure(f"sparse {sorted(options)}", run)
+    return Procedure(f"sparse {sorted(options)}", steps_with_sparse_gradients)
 
 
 @register(
@@ -66,7 +66,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         for sample, reference in common.samples_with_references(target, subject, recorder, procedure, limit):
             for_loop_options = common.options_by_implementation(target, subject, sample)["for-loop"]
             outcome = common.run_procedure(target, sample, procedure, for_loop_options)
-            if common.succeeded(
+            if common.require_success(
                 target, recorder, outcome, f"sparse steps of {sample.describe()}", sample.index
             ):
                 common.compare_observation(

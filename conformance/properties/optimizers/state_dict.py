@@ -61,7 +61,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     ),
                 )
                 label = f"{implementation}, {route}"
-                if common.succeeded(
+                if common.require_success(
                     target, recorder, outcome, f"{sample.describe()} ({label})", sample.index
                 ):
                     observation, untouched = outcome.value

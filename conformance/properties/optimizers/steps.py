@@ -1,4 +1,4 @@
-"""Property ``steps``: several steps of every implementation equal the for-loop in float64 on the CPU."""
+"""Property ``steps``: several steps of every implementation agree with the for-loop on the CPU in float64."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         for implementation, options in common.options_by_implementation(target, subject, sample).items():
             outcome = common.run_procedure(target, sample, common.STEP, options)
             label = f"four steps of {sample.describe()} ({implementation})"
-            if common.succeeded(target, recorder, outcome, label, sample.index):
+            if common.require_success(target, recorder, outcome, label, sample.index):
                 common.compare_observation(
                     target,
                     recorder,

@@ -63,7 +63,7 @@ def _generate_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
     if _ROWWISE.match(base_name(subject.name)):
         yield from _with_other_row_counts(recorded_calls.calls_of(subject, dtype))
     has_larger_call = False
-    for operator, sample in recorded_calls.calling_samples(subject, dtype, _SAMPLES_PER_OPERATOR):
+    for operator, sample in recorded_calls.callers_with_samples(subject, dtype, _SAMPLES_PER_OPERATOR):
         for changed in _emptied_samples(sample) if subject.name not in _UNSAFE else ():
             calls_of_sample = itertools.islice(
                 recorded_calls.calls_made_by(subject, operator, dtype, changed), 1

@@ -128,7 +128,7 @@ def _generate_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
     recorded = recorded_calls.calls_of(subject, dtype)
     yield from (recorded[index] for index in range(recorded.available))
     for number, (operator, sample) in enumerate(
-        recorded_calls.calling_samples(subject, dtype, _SAMPLES_PER_OPERATOR)
+        recorded_calls.callers_with_samples(subject, dtype, _SAMPLES_PER_OPERATOR)
     ):
         changed_samples = (
             _samples_with_changed_numbers(sample) if number % _SAMPLES_PER_OPERATOR < _CHANGED_SAMPLES else ()

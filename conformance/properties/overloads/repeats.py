@@ -45,7 +45,7 @@ from conformance.properties.overloads._references import (
     references,
 )
 from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
-from conformance.samples.dispatched_kernels import base_name, is_view
+from conformance.samples.dispatched_kernels import base_name, returns_view
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -150,7 +150,7 @@ def _check_repeated_calls(
     copy = copy_in(target, recorder, reference.sample)
     if copy is None:
         return
-    if form == IN_PLACE and is_view(reference.overload.op):
+    if form == IN_PLACE and returns_view(reference.overload.op):
         return  # the form changes sizes and strides, but no memory that could be compared
     parts = trees.tensors(reference.outputs)
     if not all(leaf is None or isinstance(leaf, torch.Tensor) for leaf in trees.leaves(reference.outputs)):

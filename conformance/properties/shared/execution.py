@@ -64,7 +64,7 @@ def declares_call(
         ):
             return to_host(sample).call(info.op)
 
-    declared_for_result = undeclared_dtypes.declared_for(target, recorder.id)
+    declared_for_result = undeclared_dtypes.dtypes_declared_for_result(target, recorder.id)
     missing = (
         undeclared_dtypes.undeclared_dtypes_of_call(target, call, sample.arguments) - declared_for_result
     )

@@ -36,7 +36,7 @@ class Maker:
         return self.values(*shape, low=0.5 if self.dtype.is_floating_point else 1, high=4)
 
     def distinct(self, *shape: int) -> torch.Tensor:
-        """Return distinct values in random order, as far as the dtype has enough values."""
+        """Return distinct values in random order. Values repeat if the dtype has too few of them."""
         count = torch.Size(shape).numel()
         order = torch.randperm(count, generator=self._generator).reshape(shape)
         return (order - count // 2).to(self.dtype) if self.dtype != torch.uint8 else order.to(self.dtype)
@@ -51,7 +51,9 @@ class Maker:
         return torch.randint(0, 2, shape, generator=self._generator).bool()
 
     def matrix(self, *shape: int) -> torch.Tensor:
-        """Return well-conditioned matrices. The largest element of each column is not on the diagonal."""
+        """Return well-conditioned square matrices whose largest element of each column is not on the
+        diagonal.
+        """
         wide = self.values(*shape, low=-1, high=1)
         return (wide + 5 * torch.eye(shape[-1]).roll(1, 0)).to(self.dtype)
 
@@ -59,7 +61,7 @@ class Maker:
         return torch.rand(shape, generator=self._generator) * (high - low) + low
 
 
-#: Returns the argument list of each call. Keyword arguments are a dict at the end of the list.
+#: Returns one list of arguments for each call. A dict at the end of a list holds the keyword arguments.
 Build = Callable[[Maker], list[list[Any]]]
 
 
@@ -69,7 +71,7 @@ class HandmadeCalls:
 
     ``operator`` is the operator whose tolerance and dtypes apply. ``cpu_positions`` holds the positions,
     after the first argument, of tensors that must be on the host. ``draws`` is false if the overload can draw
-    random numbers and does not draw any in these calls.
+    random numbers but does not draw any in these calls.
     """
 
     operator: str
@@ -79,8 +81,9 @@ class HandmadeCalls:
 
 
 def handmade_samples(name: str, dtype: str, table: Mapping[str, HandmadeCalls] | None = None) -> list[Sample]:
-    """Return the handmade calls of an overload whose first tensor has the dtype; an empty list if there are
-    none.
+    """Return the handmade calls of an overload in one dtype, the dtype of the first tensor argument.
+
+    The list is empty if ``table`` has no such call.
 
     ``table`` is :data:`HANDMADE_CALLS` by default.
     """
@@ -104,8 +107,8 @@ def handmade_samples(name: str, dtype: str, table: Mapping[str, HandmadeCalls] |
     return samples
 
 
-def _pool(dimensions: int, *, backward: bool = False) -> Build:
-    def build(make: Maker) -> list[list[Any]]:
+def _pool_calls(dimensions: int, *, backward: bool = False) -> Build:
+    def argument_lists(make: Maker) -> list[list[Any]]:
         x = make.distinct(2, 3, *(6, 8, 7)[:dimensions])
         sizes = ([3, 4, 2][:dimensions], [1] * dimensions)
         if not backward:
@@ -117,11 +120,11 @@ def _pool(dimensions: int, *, backward: bool = False) -> Build:
             calls.append([make.values(*pooled.shape), x, indices])
         return calls
 
-    return build
+    return argument_lists
 
 
-def _max_pool3d(*, backward: bool) -> Build:
-    def build(make: Maker) -> list[list[Any]]:
+def _max_pool3d_calls(*, backward: bool) -> Build:
+    def argument_lists(make: Maker) -> list[list[Any]]:
         x = make.distinct(1, 2, 4, 6, 5)
         calls = []
         for options in (
@@ -135,11 +138,11 @@ def _max_pool3d(*, backward: bool) -> Build:
                 calls.append([x, *options])
         return calls
 
-    return build
+    return argument_lists
 
 
-def _fused(name: str, *, tensor_lr: bool = False) -> Build:
-    def build(make: Maker) -> list[list[Any]]:
+def _fused_calls(name: str, *, tensor_lr: bool = False) -> Build:
+    def argument_lists(make: Maker) -> list[list[Any]]:
         def group(low: float = -1) -> list[torch.Tensor]:
             return [make.values(3, 4, low=low, high=1), make.values(5, low=low, high=1)]
 
@@ -186,11 +189,11 @@ def _fused(name: str, *, tensor_lr: bool = False) -> Build:
                 calls.append([group(), group(), *state, options])
         return calls
 
-    return build
+    return argument_lists
 
 
-def _recurrent(gates: int, *, cells: bool = False, random: bool = False) -> Build:
-    def build(make: Maker) -> list[list[Any]]:
+def _recurrent_calls(gates: int, *, cells: bool = False, random: bool = False) -> Build:
+    def argument_lists(make: Maker) -> list[list[Any]]:
         def layer(size: int) -> list[torch.Tensor]:
             shapes = ((gates * 4, size), (gates * 4, 4), (gates * 4,), (gates * 4,))
             return [make.values(*shape, low=-1, high=1) for shape in shapes]
@@ -204,14 +207,13 @@ def _recurrent(gates: int, *, cells: bool = False, random: bool = False) -> Buil
         two_layers = [data, sizes, states(2), [*params, *layer(4)], True, 2]
         if random:
             return [[*two_layers, 0.5, True, False]]
-        # Dropout between the layers with probability 1 in training, and no dropout in evaluation, are
-        # deterministic.
+        # Dropout with probability 1 in training is deterministic, and so is evaluation, which has no dropout.
         return [[data, sizes, states(1), params, True, 1, 0.0, False, False], [*two_layers, 1.0, True, False]]
 
-    return build
+    return argument_lists
 
 
-def _embedding_bag(make: Maker) -> list[list[Any]]:
+def _embedding_bag_calls(make: Maker) -> list[list[Any]]:
     weight = make.values(5, 9)
     indices, offsets = torch.tensor([0, 2, 4, 1, 2]), torch.tensor([0, 2, 3])
     calls = []
@@ -230,15 +232,15 @@ def _embedding_bag(make: Maker) -> list[list[Any]]:
     return calls
 
 
-def _histogram(make: Maker) -> list[list[Any]]:
+def _histogram_calls(make: Maker) -> list[list[Any]]:
     return [
         [make.values(40), 5, {"weight": make.positive(40)}],
         [make.values(5, 8), 300, {"range": [-3.0, 3.0], "weight": make.positive(5, 8), "density": True}],
     ]
 
 
-def _histogramdd(with_edges: bool) -> Build:
-    def build(make: Maker) -> list[list[Any]]:
+def _histogramdd_calls(with_edges: bool) -> Build:
+    def argument_lists(make: Maker) -> list[list[Any]]:
         points, weight = make.values(40, 2), make.positive(40)
         bins = [torch.linspace(-4, 4, steps).to(make.dtype) for steps in (10, 32)]
         if with_edges:
@@ -246,11 +248,11 @@ def _histogramdd(with_edges: bool) -> Build:
         options = {"range": [-3.0, 3.0, -4.0, 4.0], "weight": weight}
         return [[points, [9, 31]], [points, [9, 31], options], [points, [8, 4], {"density": True}]]
 
-    return build
+    return argument_lists
 
 
-def _sobol(name: str) -> Build:
-    def build(make: Maker) -> list[list[Any]]:
+def _sobol_calls(name: str) -> Build:
+    def argument_lists(make: Maker) -> list[list[Any]]:
         if make.dtype != torch.int64:
             return []
         state = torch.zeros(3, 30, dtype=torch.int64)
@@ -265,11 +267,11 @@ def _sobol(name: str) -> Build:
             return [[quasi, 5, state, 3, 2]]
         return [[quasi, 4, state, 3, 2, torch.float32], [quasi, 1, state, 3, 0, torch.float32]]
 
-    return build
+    return argument_lists
 
 
-def _weight_norm(*, backward: bool) -> Build:
-    def build(make: Maker) -> list[list[Any]]:
+def _weight_norm_calls(*, backward: bool) -> Build:
+    def argument_lists(make: Maker) -> list[list[Any]]:
         calls = []
         for dim, shape in ((0, (4, 1)), (1, (1, 5))):
             v, g = make.values(4, 5), make.positive(*shape)
@@ -280,10 +282,10 @@ def _weight_norm(*, backward: bool) -> Build:
                 calls.append([v, g, dim])
         return calls
 
-    return build
+    return argument_lists
 
 
-def _cholesky_solve(make: Maker) -> list[list[Any]]:
+def _cholesky_solve_calls(make: Maker) -> list[list[Any]]:
     calls = []
     for upper in (False, True):
         factor = make.matrix(4, 4).roll(-1, -2)
@@ -292,18 +294,18 @@ def _cholesky_solve(make: Maker) -> list[list[Any]]:
     return calls
 
 
-def _bicubic(*, backward: bool) -> Build:
-    def build(make: Maker) -> list[list[Any]]:
-        # Explicit scale factors are used only if corners are not aligned.
+def _bicubic_calls(*, backward: bool) -> Build:
+    def argument_lists(make: Maker) -> list[list[Any]]:
+        # Kernels use explicit scale factors only if ``align_corners`` is false.
         options = ([False], [True], [False, 0.6, 0.9])
         if not backward:
             return [[make.values(1, 2, 8, 6), [4, 5], *scale_options] for scale_options in options]
         return [[make.values(1, 2, 4, 5), [4, 5], [1, 2, 8, 6], *scale_options] for scale_options in options]
 
-    return build
+    return argument_lists
 
 
-def _running_extreme(make: Maker) -> list[list[Any]]:
+def _running_extreme_calls(make: Maker) -> list[list[Any]]:
     calls = []
     for dim, shape in ((1, (4, 6)), (0, (5, 3)), (1, (2, 3, 2, 2))):
         x = make.distinct(*shape)
@@ -311,8 +313,8 @@ def _running_extreme(make: Maker) -> list[list[Any]]:
     return calls
 
 
-def _masked_softmax(*, backward: bool) -> Build:
-    def build(make: Maker) -> list[list[Any]]:
+def _masked_softmax_calls(*, backward: bool) -> Build:
+    def argument_lists(make: Maker) -> list[list[Any]]:
         x, mask = make.values(3, 5), torch.zeros(3, 5, dtype=torch.bool)
         mask[0, 2] = mask[1, 4] = mask[2, 0] = True
         if not backward:
@@ -323,7 +325,7 @@ def _masked_softmax(*, backward: bool) -> Build:
             calls.append([make.values(3, 5), output, mask, dim])
         return calls
 
-    return build
+    return argument_lists
 
 
 def _out_argument(make: Maker, *shape: int) -> dict[str, Any]:
@@ -345,9 +347,9 @@ HANDMADE_CALLS: Mapping[str, HandmadeCalls] = {
             [m.centres(40, low=0, high=100), 300, 0, 300],
         ],
     ),
-    "histogram.bin_ct": HandmadeCalls("histogram", _histogram),
-    "_histogramdd_from_bin_cts": HandmadeCalls("histogramdd", _histogramdd(with_edges=False)),
-    "_histogramdd_from_bin_tensors": HandmadeCalls("histogramdd", _histogramdd(with_edges=True)),
+    "histogram.bin_ct": HandmadeCalls("histogram", _histogram_calls),
+    "_histogramdd_from_bin_cts": HandmadeCalls("histogramdd", _histogramdd_calls(with_edges=False)),
+    "_histogramdd_from_bin_tensors": HandmadeCalls("histogramdd", _histogramdd_calls(with_edges=True)),
     "nonzero_static": HandmadeCalls(
         "nonzero",
         lambda m: [
@@ -369,13 +371,13 @@ HANDMADE_CALLS: Mapping[str, HandmadeCalls] = {
             [m.distinct(5, 7), {"stable": True}],
         ],
     ),
-    "adaptive_max_pool2d": HandmadeCalls("nn.functional.adaptive_max_pool2d", _pool(2)),
-    "adaptive_max_pool3d": HandmadeCalls("nn.functional.adaptive_max_pool3d", _pool(3)),
+    "adaptive_max_pool2d": HandmadeCalls("nn.functional.adaptive_max_pool2d", _pool_calls(2)),
+    "adaptive_max_pool3d": HandmadeCalls("nn.functional.adaptive_max_pool3d", _pool_calls(3)),
     "adaptive_max_pool2d_backward": HandmadeCalls(
-        "nn.functional.adaptive_max_pool2d", _pool(2, backward=True)
+        "nn.functional.adaptive_max_pool2d", _pool_calls(2, backward=True)
     ),
     "adaptive_max_pool3d_backward": HandmadeCalls(
-        "nn.functional.adaptive_max_pool3d", _pool(3, backward=True)
+        "nn.functional.adaptive_max_pool3d", _pool_calls(3, backward=True)
     ),
     "adaptive_avg_pool2d": HandmadeCalls(
         "nn.functional.adaptive_avg_pool2d",
@@ -392,8 +394,10 @@ HANDMADE_CALLS: Mapping[str, HandmadeCalls] = {
             for x in [m.values(2, 3, 4, 4, 5)]
         ],
     ),
-    "max_pool3d_with_indices": HandmadeCalls("nn.functional.max_pool3d", _max_pool3d(backward=False)),
-    "max_pool3d_with_indices_backward": HandmadeCalls("nn.functional.max_pool3d", _max_pool3d(backward=True)),
+    "max_pool3d_with_indices": HandmadeCalls("nn.functional.max_pool3d", _max_pool3d_calls(backward=False)),
+    "max_pool3d_with_indices_backward": HandmadeCalls(
+        "nn.functional.max_pool3d", _max_pool3d_calls(backward=True)
+    ),
     "_unique2": HandmadeCalls(_UNIQUE, lambda m: [[m.values(4, 5), True, True, True], [m.values(4, 5)]]),
     "_unique": HandmadeCalls(_UNIQUE, lambda m: [[m.values(4, 5), True, True]]),
     "unique_dim": HandmadeCalls(_UNIQUE, lambda m: [[m.values(6, 1).repeat(1, 2), 0, True, True, True]]),
@@ -438,7 +442,7 @@ HANDMADE_CALLS: Mapping[str, HandmadeCalls] = {
     "linalg_lu_factor_ex": HandmadeCalls(
         "linalg.lu_factor_ex", lambda m: [[m.matrix(4, 4)], [m.matrix(2, 3, 3)]]
     ),
-    "_cholesky_solve_helper": HandmadeCalls("cholesky_solve", _cholesky_solve),
+    "_cholesky_solve_helper": HandmadeCalls("cholesky_solve", _cholesky_solve_calls),
     "linalg__powsum": HandmadeCalls(
         "linalg.vector_norm", lambda m: [[m.values(3, 5), 2, [1]], [m.values(3, 5), 3, [0], True]]
     ),
@@ -455,8 +459,8 @@ HANDMADE_CALLS: Mapping[str, HandmadeCalls] = {
             for shape in ((3, 5), (2, 1029))
         ],
     ),
-    "_weight_norm_interface": HandmadeCalls("linalg.vector_norm", _weight_norm(backward=False)),
-    "_weight_norm_interface_backward": HandmadeCalls("linalg.vector_norm", _weight_norm(backward=True)),
+    "_weight_norm_interface": HandmadeCalls("linalg.vector_norm", _weight_norm_calls(backward=False)),
+    "_weight_norm_interface_backward": HandmadeCalls("linalg.vector_norm", _weight_norm_calls(backward=True)),
     "_standard_gamma_grad": HandmadeCalls("igammac", lambda m: [[m.positive(3, 5), m.positive(3, 5)]]),
     "_dirichlet_grad": HandmadeCalls(
         "igammac", lambda m: [[m.values(4, 3, low=0.1, high=0.9), m.positive(4, 3), m.positive(4, 3) + 4]]
@@ -492,14 +496,14 @@ HANDMADE_CALLS: Mapping[str, HandmadeCalls] = {
             [[torch.full((3,), float("inf"), dtype=m.dtype)], torch.tensor([0.0]), torch.tensor([0.5])],
         ],
     ),
-    "_fused_adagrad_": HandmadeCalls("add", _fused("adagrad")),
-    "_fused_adagrad_.tensor_lr": HandmadeCalls("add", _fused("adagrad", tensor_lr=True)),
-    "_fused_adam_": HandmadeCalls("add", _fused("adam")),
-    "_fused_adam_.tensor_lr": HandmadeCalls("add", _fused("adam", tensor_lr=True)),
-    "_fused_adamw_": HandmadeCalls("add", _fused("adamw")),
-    "_fused_adamw_.tensor_lr": HandmadeCalls("add", _fused("adamw", tensor_lr=True)),
-    "_fused_sgd_": HandmadeCalls("add", _fused("sgd")),
-    "_fused_sgd_.tensor_lr": HandmadeCalls("add", _fused("sgd", tensor_lr=True)),
+    "_fused_adagrad_": HandmadeCalls("add", _fused_calls("adagrad")),
+    "_fused_adagrad_.tensor_lr": HandmadeCalls("add", _fused_calls("adagrad", tensor_lr=True)),
+    "_fused_adam_": HandmadeCalls("add", _fused_calls("adam")),
+    "_fused_adam_.tensor_lr": HandmadeCalls("add", _fused_calls("adam", tensor_lr=True)),
+    "_fused_adamw_": HandmadeCalls("add", _fused_calls("adamw")),
+    "_fused_adamw_.tensor_lr": HandmadeCalls("add", _fused_calls("adamw", tensor_lr=True)),
+    "_fused_sgd_": HandmadeCalls("add", _fused_calls("sgd")),
+    "_fused_sgd_.tensor_lr": HandmadeCalls("add", _fused_calls("sgd", tensor_lr=True)),
     "unfold_backward": HandmadeCalls(
         "add", lambda m: [[m.values(3, 2, 3), [7, 2], 0, 3, 2], [m.values(4, 3, 2), [4, 4], 1, 2, 1]]
     ),
@@ -528,26 +532,28 @@ HANDMADE_CALLS: Mapping[str, HandmadeCalls] = {
         lambda m: [[m.values(2, 6, 4), 3, m.values(6), m.values(6)], [m.values(2, 6, 4), 2, None, None, 0.5]],
     ),
     "_functional_assert_async.msg": HandmadeCalls("clone", lambda m: [[m.positive(1), "no", m.values(3)]]),
-    "_masked_softmax": HandmadeCalls("softmax", _masked_softmax(backward=False)),
-    "_masked_softmax_backward": HandmadeCalls("softmax", _masked_softmax(backward=True)),
-    "_upsample_bicubic2d_aa": HandmadeCalls("nn.functional.interpolate.bicubic", _bicubic(backward=False)),
-    "_upsample_bicubic2d_aa_backward": HandmadeCalls(
-        "nn.functional.interpolate.bicubic", _bicubic(backward=True)
+    "_masked_softmax": HandmadeCalls("softmax", _masked_softmax_calls(backward=False)),
+    "_masked_softmax_backward": HandmadeCalls("softmax", _masked_softmax_calls(backward=True)),
+    "_upsample_bicubic2d_aa": HandmadeCalls(
+        "nn.functional.interpolate.bicubic", _bicubic_calls(backward=False)
     ),
-    "_embedding_bag_dense_backward": HandmadeCalls("nn.functional.embedding_bag", _embedding_bag),
-    "_sobol_engine_initialize_state_": HandmadeCalls("add", _sobol("initialize")),
-    "_sobol_engine_scramble_": HandmadeCalls("add", _sobol("scramble")),
-    "_sobol_engine_ff_": HandmadeCalls("add", _sobol("ff")),
-    "_sobol_engine_draw": HandmadeCalls("add", _sobol("draw")),
-    "rnn_tanh.data": HandmadeCalls("addmm", _recurrent(1), frozenset({0}), draws=False),
-    "rnn_relu.data": HandmadeCalls("addmm", _recurrent(1), frozenset({0}), draws=False),
-    "gru.data": HandmadeCalls("addmm", _recurrent(3), frozenset({0}), draws=False),
-    "lstm.data": HandmadeCalls("addmm", _recurrent(4, cells=True), frozenset({0}), draws=False),
+    "_upsample_bicubic2d_aa_backward": HandmadeCalls(
+        "nn.functional.interpolate.bicubic", _bicubic_calls(backward=True)
+    ),
+    "_embedding_bag_dense_backward": HandmadeCalls("nn.functional.embedding_bag", _embedding_bag_calls),
+    "_sobol_engine_initialize_state_": HandmadeCalls("add", _sobol_calls("initialize")),
+    "_sobol_engine_scramble_": HandmadeCalls("add", _sobol_calls("scramble")),
+    "_sobol_engine_ff_": HandmadeCalls("add", _sobol_calls("ff")),
+    "_sobol_engine_draw": HandmadeCalls("add", _sobol_calls("draw")),
+    "rnn_tanh.data": HandmadeCalls("addmm", _recurrent_calls(1), frozenset({0}), draws=False),
+    "rnn_relu.data": HandmadeCalls("addmm", _recurrent_calls(1), frozenset({0}), draws=False),
+    "gru.data": HandmadeCalls("addmm", _recurrent_calls(3), frozenset({0}), draws=False),
+    "lstm.data": HandmadeCalls("addmm", _recurrent_calls(4, cells=True), frozenset({0}), draws=False),
     "native_channel_shuffle": HandmadeCalls(
         "nn.functional.channel_shuffle", lambda m: [[m.values(1, 6, 2, 2), 3]]
     ),
-    "_cummax_helper": HandmadeCalls("cummax", _running_extreme),
-    "_cummin_helper": HandmadeCalls("cummin", _running_extreme),
+    "_cummax_helper": HandmadeCalls("cummax", _running_extreme_calls),
+    "_cummin_helper": HandmadeCalls("cummin", _running_extreme_calls),
     "_stack": HandmadeCalls(
         "stack", lambda m: [[[m.values(3, 2), m.values(3, 2)], 0], [[m.values(3, 2)] * 2, -1]]
     ),
@@ -610,10 +616,10 @@ def _one_choice_per_row(make: Maker, rows: int, columns: int) -> torch.Tensor:
 
 #: Handmade calls that draw random numbers, for overloads whose other calls are deterministic.
 RANDOM_CALLS: Mapping[str, HandmadeCalls] = {
-    "rnn_tanh.data": HandmadeCalls("addmm", _recurrent(1, random=True), frozenset({0})),
-    "rnn_relu.data": HandmadeCalls("addmm", _recurrent(1, random=True), frozenset({0})),
-    "gru.data": HandmadeCalls("addmm", _recurrent(3, random=True), frozenset({0})),
-    "lstm.data": HandmadeCalls("addmm", _recurrent(4, cells=True, random=True), frozenset({0})),
+    "rnn_tanh.data": HandmadeCalls("addmm", _recurrent_calls(1, random=True), frozenset({0})),
+    "rnn_relu.data": HandmadeCalls("addmm", _recurrent_calls(1, random=True), frozenset({0})),
+    "gru.data": HandmadeCalls("addmm", _recurrent_calls(3, random=True), frozenset({0})),
+    "lstm.data": HandmadeCalls("addmm", _recurrent_calls(4, cells=True, random=True), frozenset({0})),
 }
 
 #: Handmade calls of random overloads with arguments that allow a single result.

@@ -18,22 +18,23 @@ from conformance.samples.random_programs.validity import Trace, storage_id
 #: The number of programs of each dtype.
 PROGRAM_COUNT = 100
 DTYPES = ("float32", "bfloat16", "int64", "bool")
-#: The number of candidates for one step before the program is started again.
+#: If this number of random candidates for a step is rejected, the generator starts the program again.
 _MAX_CANDIDATES = 40
 #: The maximal number of input tensors of a program.
 _MAX_INPUTS = 5
-#: Forms that fit every tensor. They are chosen less often, because they would dominate otherwise.
+#: Forms that fit every tensor. They have a lower probability, because they would otherwise be chosen most
+#: often.
 _COMMON_FORMS = frozenset(
     {"{0}.detach()", "{0}.unbind({1})[0]", "{0}.split(1, {1})[-1]", "{0}.zero_()", "{0}.fill_({1})"}
 )
-#: The exceptions that torch or the rules raise for arguments that do not fit.
+#: The exceptions that torch or :mod:`.validity` raises for a step whose arguments do not fit.
 REFUSED = (StepRejected, RuntimeError, IndexError, TypeError, ValueError)
 
 _cache: SubjectCache[tuple[str, str], list[Program]] = SubjectCache()
 
 
 def programs_of(subject: str, dtype: str) -> Sequence[Program]:
-    """Return the shared programs of a dtype."""
+    """Return the :data:`PROGRAM_COUNT` programs of a dtype, which all properties share."""
     return _cache.value(
         subject,
         ("programs", dtype),
@@ -53,8 +54,9 @@ def generate_program(index: int, dtype: str) -> Program:
 
 
 def _step_kinds(chance: Random) -> list[str]:
-    """Return the kinds of two to five steps. One is a write, and of three or more steps, a view precedes the
-    write.
+    """Return random kinds for two to five steps. At least one step is a write.
+
+    If there are three or more steps, a view precedes the first write.
     """
     kinds = chance.choices(("call", "view", "write"), (3, 4, 4), k=chance.randint(2, 5))
     if "write" not in kinds:
@@ -85,7 +87,7 @@ class _Builder:
         return Program(self.index, self.dtype, tuple(self.input_specs), tuple(self.steps))
 
     def add(self, kind: str) -> bool:
-        """Add a step of the kind. Return False if no candidate fits."""
+        """Add a random step of a kind. Return False if all random candidates are rejected."""
         texts = form_texts(kind, self.dtype)
         texts = [text for text in texts for _ in range(1 if text in _COMMON_FORMS else 3)]
         for _ in range(_MAX_CANDIDATES):

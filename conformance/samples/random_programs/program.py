@@ -1,4 +1,4 @@
-"""A random program as a value: its inputs, and its steps as lines of Python."""
+"""Represent a random program: its inputs, and its steps, which can be written and run as Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class InputSpec:
     dim: int = 0
 
     def make(self, dtype: torch.dtype, turn: int = 0) -> torch.Tensor:
-        """Return the tensor. Each ``turn`` has different numbers."""
+        """Return the input tensor. For each ``turn``, the tensor has different numbers."""
         generator = torch.Generator().manual_seed(self.seed + 104729 * turn)
         if self.role == "order":
             return torch.rand(self.shape, generator=generator, dtype=torch.float64).argsort(self.dim)
@@ -70,7 +70,7 @@ class Program:
         return [f"x{number}" for number in range(len(self.input_specs) + len(self.steps))]
 
     def inputs(self, turn: int = 0) -> list[torch.Tensor]:
-        """Return new CPU input tensors. Each ``turn`` has different numbers."""
+        """Return new CPU input tensors. For each ``turn``, the tensors have different numbers."""
         return [input_spec.make(getattr(torch, self.dtype), turn) for input_spec in self.input_specs]
 
     def step_lines(self, marks: Collection[int] = ()) -> list[str]:
@@ -98,8 +98,9 @@ class Program:
         return function
 
     def marks(self) -> frozenset[int]:
-        """Return the indices of steps before which a lazy device must run its pending work, chosen by the
-        program's index.
+        """Return the indices of the steps before which a lazy device must run its pending work.
+
+        The choice depends only on the program's index.
         """
         chance = random.Random(self.index)
         chosen = [number for number in range(1, len(self.steps)) if chance.random() < 0.5]

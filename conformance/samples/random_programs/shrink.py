@@ -13,12 +13,12 @@ from conformance.samples.random_programs.validity import Trace, trace_program
 
 
 def smaller_programs(program: Program) -> Iterator[Program]:
-    """Yield smaller valid programs, the greatest reductions first."""
+    """Yield valid programs that are smaller than ``program``, the greatest reductions first."""
     size, visited = _program_size(program), {program}
-    for candidate in _candidates(program):
+    for candidate in _smaller_candidates(program):
         if candidate is None:
             continue
-        candidate = _without_unused(candidate)
+        candidate = _without_unused_inputs(candidate)
         if candidate in visited or not candidate.steps or _program_size(candidate) >= size:
             continue
         visited.add(candidate)
@@ -30,14 +30,18 @@ def smaller_programs(program: Program) -> Iterator[Program]:
 
 
 def _program_size(program: Program) -> tuple[int, int, int, int]:
-    """Return the sizes to reduce: steps, elements and dimensions, inputs, arguments."""
+    """Return the sizes that shrinking reduces, the most important first.
+
+    They are the number of steps, the number of elements and dimensions of all inputs, the number of inputs,
+    and the sum of the absolute integer arguments.
+    """
     shapes = [input_spec.shape for input_spec in program.input_specs]
-    elements = sum(_product(shape) + len(shape) for shape in shapes)
+    elements = sum(_element_count(shape) + len(shape) for shape in shapes)
     arguments = sum(abs(n) for step in program.steps for n in _integers(step.arguments))
     return len(program.steps), elements, len(shapes), arguments
 
 
-def _product(shape: tuple[int, ...]) -> int:
+def _element_count(shape: tuple[int, ...]) -> int:
     count = 1
     for size in shape:
         count *= size
@@ -52,7 +56,7 @@ def _integers(tree: Any) -> Iterator[int]:
         yield tree
 
 
-def _candidates(program: Program) -> Iterator[Program | None]:
+def _smaller_candidates(program: Program) -> Iterator[Program | None]:
     trace = trace_program(program)
     for number in reversed(range(len(program.steps))):
         yield _without_step(program, number)
@@ -64,8 +68,10 @@ def _candidates(program: Program) -> Iterator[Program | None]:
 
 
 def _without_step(program: Program, removed: int, replacement: int | None = None) -> Program | None:
-    """Return the program without a step: ``replacement`` replaces its result, or all steps that depend on it
-    are removed too.
+    """Return the program without the step ``removed``.
+
+    Later steps use the operand ``replacement`` in place of the removed result. If ``replacement`` is None,
+    the steps that depend on the removed result are removed too.
     """
     numbers: dict[int, int] = {}
     steps: list[Step] = []
@@ -83,8 +89,9 @@ def _without_step(program: Program, removed: int, replacement: int | None = None
 
 
 def _input_instead_of_call(program: Program, number: int, trace: Trace) -> Program | None:
-    """Return the program with an input in place of a call's result, or None if the result has no
-    input role.
+    """Return the program with a new input in place of the result of step ``number``.
+
+    Return None if the step is not a call, or if no input can have the dtype of its result.
     """
     result = trace.registers[number]
     role = "value" if result.dtype == trace.dtype else "mask" if trace.fits(number, "mask") else None
@@ -96,7 +103,7 @@ def _input_instead_of_call(program: Program, number: int, trace: Trace) -> Progr
     )
 
 
-def _without_unused(program: Program) -> Program:
+def _without_unused_inputs(program: Program) -> Program:
     """Return the program without the inputs that no step uses."""
     used = sorted({~operand for step in program.steps for operand in step.operands if operand < 0})
     if len(used) == len(program.input_specs):
@@ -118,17 +125,19 @@ def _with_smaller_inputs(program: Program) -> Iterator[Program]:
     input_specs = program.input_specs
     for largest in (1, 2):
 
-        def cut(size: int, most: int = largest) -> int:
+        def at_most(size: int, most: int = largest) -> int:
             return min(size, most)
 
         small = tuple(
-            dataclasses.replace(input_spec, shape=_map_integers(input_spec.shape, cut))
+            dataclasses.replace(input_spec, shape=_map_integers(input_spec.shape, at_most))
             for input_spec in input_specs
         )
         steps = tuple(
             dataclasses.replace(
                 step,
-                arguments=tuple(_map_integers(x, cut) if isinstance(x, tuple) else x for x in step.arguments),
+                arguments=tuple(
+                    _map_integers(x, at_most) if isinstance(x, tuple) else x for x in step.arguments
+                ),
             )
             for step in program.steps
         )
@@ -151,18 +160,18 @@ def _with_smaller_inputs(program: Program) -> Iterator[Program]:
     ):
         for new in dict.fromkeys((1, 2, old // 2, old - 1)):
 
-            def swap(number: int, old: int = old, new: int = new) -> int:
+            def replace_size(number: int, old: int = old, new: int = new) -> int:
                 return new if number == old else number
 
             if not 0 < new < old:
                 continue
             resized = tuple(
-                dataclasses.replace(input_spec, shape=tuple(swap(size) for size in input_spec.shape))
+                dataclasses.replace(input_spec, shape=tuple(replace_size(size) for size in input_spec.shape))
                 for input_spec in input_specs
             )
             yield dataclasses.replace(program, input_specs=resized)
             steps = tuple(
-                dataclasses.replace(step, arguments=_map_integers(step.arguments, swap))
+                dataclasses.replace(step, arguments=_map_integers(step.arguments, replace_size))
                 for step in program.steps
             )
             yield dataclasses.replace(program, input_specs=resized, steps=steps)
@@ -186,7 +195,7 @@ def _with_smaller_arguments(program: Program) -> Iterator[Program]:
             for new in (0, 1):
                 counter = iter(range(count))
 
-                def change(
+                def reduce_chosen_integer(
                     value: int,
                     counter: Iterator[int] = counter,
                     argument_index: int = argument_index,
@@ -194,7 +203,9 @@ def _with_smaller_arguments(program: Program) -> Iterator[Program]:
                 ) -> int:
                     return new if next(counter) == argument_index and abs(value) > new else value
 
-                changed = dataclasses.replace(step, arguments=_map_integers(step.arguments, change))
+                changed = dataclasses.replace(
+                    step, arguments=_map_integers(step.arguments, reduce_chosen_integer)
+                )
                 steps = (*program.steps[:number], changed, *program.steps[number + 1 :])
                 yield dataclasses.replace(program, steps=steps)
 

@@ -1,4 +1,6 @@
-"""The forms of program steps: argument choice, operand roles, and bounds of the resulting numbers."""
+"""Describe the forms of program steps: their operands, the random choice of arguments, and bounds of the
+results.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ NUMBERS = (*FLOATS, "int64")
 ALL = (*NUMBERS, "bool")
 
 Shape = tuple[int, ...]
-#: Chooses the arguments of a step for its first operand.
+#: Chooses random arguments for a step that fit its first operand.
 Choice = Callable[[Random, torch.Tensor], tuple[Any, ...]]
-#: Returns a bound of a form's results and partial sums, from (largest value of each operand, operands,
-#: arguments).
+#: Returns an upper bound of the absolute results and partial sums of a step, from the largest absolute value
+#: of each operand, the operands and the arguments.
 Growth = Callable[[Sequence[float], Sequence[torch.Tensor], tuple[Any, ...]], float]
 
 
@@ -28,7 +30,9 @@ class StepRejected(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """All properties of a form except its text.
+    """One form of a step: its operands, the choice of its arguments and the bound of its results.
+
+    :data:`.steps.FORMS` maps the text of each form to its description.
 
     ``kind`` is ``call`` (returns a new tensor), ``view`` or ``write`` (changes its first operand and returns
     it).
@@ -38,7 +42,8 @@ class Form:
     ``columns`` (the second factor of a matrix product).
 
     If ``elementwise`` is true, a write may read the elements that it writes. If ``packed`` is true, the view
-    depends on strides, which documentation does not specify for results of calls.
+    depends on the strides of its operand. Documentation specifies the strides of inputs and views, but not of
+    results of calls.
     """
 
     kind: str
@@ -143,7 +148,7 @@ def no_arguments_of_a_matrix(chance: Random, x: torch.Tensor) -> tuple[()]:
 
 
 def the_first_dim(chance: Random, x: torch.Tensor) -> tuple[int]:
-    """Choose the first dimension, which the text of the form implies."""
+    """Choose dimension 0, the only dimension that the text of the form allows."""
     if not x.dim():
         raise StepRejected
     return (0,)
@@ -159,40 +164,47 @@ def a_dim_and_number(chance: Random, x: torch.Tensor) -> tuple[Any, ...]:
     return (*a_dim(chance, x), *a_number(chance, x))
 
 
-def sum_bound(sizes: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
+def sum_bound(largest_values: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
     """Return the sum of the operands' bounds."""
-    return sum(sizes)
+    return sum(largest_values)
 
 
-def product_bound(sizes: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
+def product_bound(
+    largest_values: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]
+) -> float:
     """Return the product of the operands' bounds."""
-    return math.prod(sizes)
+    return math.prod(largest_values)
 
 
-def number_bound(sizes: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
+def number_bound(
+    largest_values: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]
+) -> float:
     """Return the larger of the first operand's bound and 2, the largest number argument."""
-    return max(sizes[0], 2.0)
+    return max(largest_values[0], 2.0)
 
 
 def dimension_sum_bound(operand_index: int) -> Growth:
-    """Return the bound of sums of operand ``operand_index`` along the dimension in the first argument."""
+    """Return a function that bounds the sums of an operand along the dimension in the first argument."""
     return lambda sizes, operands, arguments: (
         sizes[operand_index] * operands[operand_index].shape[arguments[0]]
     )
 
 
-def total_sum_bound(sizes: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
+def total_sum_bound(
+    largest_values: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]
+) -> float:
     """Return the bound of the sum of all elements."""
-    return float(sizes[0] * operands[0].numel())
+    return float(largest_values[0] * operands[0].numel())
 
 
 def matmul_bound(first: int) -> Growth:
-    """Return the bound of a matrix product. ``tf32`` rounds factors of more than eleven bits, so larger
-    factors are rejected.
+    """Return a function that bounds a matrix product. ``first`` is the index of its first factor.
+
+    Factors with more than eleven bits are rejected, because ``tf32`` would round them.
     """
 
-    def growth(sizes: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
-        left, right = sizes[first], sizes[first + 1]
+    def bound(largest_values: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
+        left, right = largest_values[first], largest_values[first + 1]
         return math.inf if max(left, right) > 1024 else left * right * operands[first].shape[-1]
 
-    return growth
+    return bound

@@ -1,4 +1,4 @@
-"""All forms of program steps by their text."""
+"""List all forms of program steps: a table from the text of a form to its operands and arguments."""
 
 from __future__ import annotations
 
@@ -137,5 +137,5 @@ FORMS: dict[str, Form] = {**_CALLS, **_VIEWS, **_WRITES}
 
 
 def form_texts(kind: str, dtype: str) -> list[str]:
-    """Return the texts of the forms of a kind that support a dtype."""
+    """Return the texts of all forms of a kind (call, view or write) that support a dtype."""
     return [text for text, form in FORMS.items() if form.kind == kind and dtype in form.dtypes]

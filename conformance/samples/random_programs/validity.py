@@ -1,5 +1,5 @@
-"""The rules of random programs: run each step on the CPU and reject it if documentation does not specify its
-result.
+"""Check the rules of random programs: run each step on the CPU, and reject a step whose result is
+unspecified.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from conformance.samples.random_programs.program import LARGEST_INPUT, InputSpec
 from conformance.samples.random_programs.step_arguments import StepRejected
 from conformance.samples.random_programs.steps import FORMS
 
-#: The largest integers that are exact. A device may compute int64 in 32 bits.
+#: The largest absolute integer that a program may contain, by dtype. A device may compute int64 in 32 bits.
 _EXACT = {"float32": 2.0**20, "bfloat16": 2.0**8, "int64": 2.0**30, "bool": 2.0**8}
 #: The maximal numbers of elements and of dimensions of a register.
 _ELEMENTS, _DIMENSIONS = 96, 4
@@ -27,7 +27,7 @@ class Trace:
         #: Registers whose strides are documented.
         self.packed: set[int] = set()
         self.count = 0
-        #: A bound of the numbers in each storage.
+        #: An upper bound of the absolute numbers in each storage.
         self._largest: dict[int, float] = {}
 
     def add_input(self, operand: int, input_spec: InputSpec) -> None:
@@ -108,8 +108,8 @@ def element_offsets(tensor: torch.Tensor) -> list[int]:
 
 
 def trace_program(program: Program) -> Trace:
-    """Run a program on the CPU by the rules. Raise StepRejected or an exception of torch if a step is not
-    allowed.
+    """Run a program on the CPU and return its registers. Raise StepRejected or an exception of torch if a
+    step violates a rule.
     """
     trace = Trace(program.dtype)
     with torch.no_grad():

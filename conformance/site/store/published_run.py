@@ -8,7 +8,8 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from conformance.certificate import leg_status, level_assessment
+from conformance.certificate import level_assessment
+from conformance.certificate.leg_status import LegStatus, leg_status
 from conformance.errors import UsageError
 from conformance.model.records import Leg, ResultRow
 from conformance.plan.levels import manifest
@@ -20,17 +21,18 @@ from conformance.site.submissions import Submission
 _GOOD = ("pass", "xfail")
 #: The maximum number of stored ids of regressed results. All regressions are counted.
 _NAMED = 1000
-#: The maximum number of stored problems of a leg, and of characters of each.
+#: The maximum number of stored problems of a leg, and the maximum number of characters of a problem.
 _PROBLEMS, _PROBLEM = 10, 500
 
 
 @dataclasses.dataclass(frozen=True)
 class PublishedRun:
-    """A leg of a published run, with its counts. In the site's data it is called a night.
+    """A leg of a published run, with its counts. The data of the site calls it a night.
 
-    ``leg`` has no result rows. ``level`` is the broadest level that the leg holds. ``passed`` and ``claimed``
-    count the ``planned`` results of the level of the run. ``regressed`` has the ids of the results that
-    regressed since the run ``compared_with``: the first thousand of ``regressed_count``.
+    ``leg`` has no result rows. ``level`` is the broadest level that the leg holds. ``planned`` is the number
+    of results at the level of the run; ``passed`` and ``claimed`` are the numbers of them that passed and
+    that the target claims. ``regressed`` lists ids of results that regressed since the run ``compared_with``:
+    at most a thousand of the ``regressed_count`` results.
     """
 
     run: str
@@ -42,7 +44,7 @@ class PublishedRun:
     passed: int
     planned: int
     claimed: int
-    status: str
+    status: LegStatus
     regressed: tuple[str, ...] = ()
     regressed_count: int = 0
     compared_with: str | None = None
@@ -51,8 +53,8 @@ class PublishedRun:
     def when(self) -> datetime.datetime:
         """The time that determines the order and the age of runs.
 
-        For this project's workflow it is the time of receipt, which no backend can set. For all others it is
-        the start of the run.
+        For runs of this project's workflow it is the time of receipt, which a backend cannot set. For all
+        other runs it is the start of the run.
         """
         return self.provenance.received if self.provenance.channel == "our-workflow" else self.started
 
@@ -74,7 +76,7 @@ class PublishedRun:
     @property
     def ran(self) -> bool:
         """True if the leg is complete, so that it can be compared with other runs."""
-        return self.status in ("passed", "failed")
+        return self.status in (LegStatus.PASSED, LegStatus.FAILED)
 
     @staticmethod
     def of(submission: Submission) -> PublishedRun:
@@ -91,10 +93,10 @@ class PublishedRun:
             passed=sum(int(totals.get(verdict, 0)) for verdict in _GOOD),
             planned=planned,
             claimed=planned - int(totals.get("unsupported", 0)),
-            status=leg_status.leg_status(leg)[0],
+            status=leg_status(leg)[0],
         )
 
-    def compared(
+    def with_regressions_since(
         self, rows: Sequence[ResultRow], before: PublishedRun, rows_before: Sequence[ResultRow]
     ) -> PublishedRun:
         """Return this run with the results that regressed since the run ``before``.
@@ -112,7 +114,7 @@ class PublishedRun:
             self, regressed=regressed[:_NAMED], regressed_count=len(regressed), compared_with=before.run
         )
 
-    def comparable(self, earlier: PublishedRun) -> bool:
+    def is_comparable_with(self, earlier: PublishedRun) -> bool:
         """Return True if both runs are complete and have the same level and samples."""
         same = (self.leg["level"], self.leg["samples"]) == (earlier.leg["level"], earlier.leg["samples"])
         return same and self.ran and earlier.ran
@@ -135,6 +137,7 @@ class PublishedRun:
         origin = data["provenance"]
         received = datetime.datetime.fromisoformat(origin["received"])
         simple_fields = {name: data[name] for name in _SIMPLE_FIELDS}
+        simple_fields["status"] = LegStatus(simple_fields["status"])
         simple_fields["regressed"] = tuple(simple_fields["regressed"])
         return PublishedRun(
             **simple_fields,

@@ -13,14 +13,14 @@ from conformance.site.store.published_run import PublishedRun
 from conformance.site.store.verdict_table import TableDelta, VerdictTable
 
 SCHEMA = 1
-#: Ages in days: all runs up to ALL are stored, one run per week up to WEEKLY, and one run per month after
-#: that.
+#: Ages in days. The store keeps all runs up to age ``ALL``, one run per week up to age ``WEEKLY``, and one
+#: run per month of older runs.
 ALL, WEEKLY = 30, 180
 
 
 @dataclasses.dataclass
 class Entry:
-    """A published run and the table delta from the run before it.
+    """A published run, and the delta of the verdict table from the run before it.
 
     ``is_compared`` is True if the regressions of the run are up to date.
     """
@@ -44,7 +44,9 @@ class Series:
         return [entry.night for entry in self.entries]
 
     def tables(self) -> Iterator[tuple[PublishedRun, VerdictTable]]:
-        """Yield each run with its table. The next iteration changes this table object."""
+        """Yield each run with its verdict table. All iterations yield the same table object and change it in
+        place.
+        """
         table = VerdictTable()
         for entry in self.entries:
             table.apply(entry.change)
@@ -60,7 +62,7 @@ class Series:
         raise ValueError(f"{self.backend}, {self.mode}, has no run {run.run}")
 
     def add(self, run: PublishedRun, table: VerdictTable) -> None:
-        """Insert a run in the order of time. Call :meth:`compare_pending` afterwards."""
+        """Insert a run in time order. The caller must call :meth:`compare_pending` afterwards."""
         # The name orders runs with equal times, so that the order does not depend on their arrival.
         moment = (run.when, run.run)
         position = sum((entry.night.when, entry.night.run) <= moment for entry in self.entries)
@@ -72,7 +74,7 @@ class Series:
             after.apply(self.entries[position].change)
             self.entries[position].change = TableDelta.between(table, after)
         self.entries.insert(position, Entry(run, TableDelta.between(before, table), is_compared=False))
-        later = (entry for entry in self.entries[position + 1 :] if entry.night.comparable(run))
+        later = (entry for entry in self.entries[position + 1 :] if entry.night.is_comparable_with(run))
         if (following := next(later, None)) is not None:
             following.is_compared = False
 
@@ -83,20 +85,23 @@ class Series:
         for entry in self.entries:
             table.apply(entry.change)
             earlier = next(
-                (candidate for candidate in reversed(ran) if entry.night.comparable(candidate[0])), None
+                (candidate for candidate in reversed(ran) if entry.night.is_comparable_with(candidate[0])),
+                None,
             )
             if not entry.is_compared and earlier is not None:
-                entry.night = entry.night.compared(list(table.rows()), earlier[0], list(earlier[1].rows()))
+                entry.night = entry.night.with_regressions_since(
+                    list(table.rows()), earlier[0], list(earlier[1].rows())
+                )
             entry.is_compared = True
             if entry.night.ran:
-                ran = [candidate for candidate in ran if not candidate[0].comparable(entry.night)]
+                ran = [candidate for candidate in ran if not candidate[0].is_comparable_with(entry.night)]
                 ran.append((entry.night, table.copy()))
 
     def thin(self, today: datetime.date) -> None:
         """Remove old runs: keep one run per week after 30 days, and one run per month after 180 days.
 
-        For each period and channel the last complete run stays, or the last run if none is complete. The
-        remaining runs are compared again if their comparison run was removed.
+        For each period and channel the last complete run stays, or the last run if none is complete. If the
+        run with which a remaining run was compared is removed, the remaining run is compared again.
         """
         kept_entries = self._entries_to_keep(today)
         if len(kept_entries) == len(self.entries):
@@ -158,7 +163,9 @@ class Series:
 
 
 def _period(run: PublishedRun, today: datetime.date) -> tuple[object, ...]:
-    """Return the period of which one run is kept. A young run is its own period."""
+    """Return the period of a run. One run of each period is kept. Each run up to age ``ALL`` has its own
+    period.
+    """
     day = run.when.date()
     age = (today - day).days
     if age <= ALL:

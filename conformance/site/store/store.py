@@ -22,7 +22,7 @@ from conformance.site.store.series import SCHEMA, Series
 from conformance.site.store.verdict_table import VerdictTable
 from conformance.site.submissions import Refused
 
-#: The file that marks a folder as a store. It contains the data that belongs to no series.
+#: The file that marks a folder as a store. It contains the data that does not belong to a series.
 MARK = "store.json"
 _SCHEDULES = "schedules.jsonl"
 #: The number of days for which schedules are stored, and the maximum number of stored refused runs.
@@ -50,8 +50,8 @@ class Store:
     ) -> int:
         """Add the new runs of a results folder to the store, and return their number.
 
-        A refused run is checked again the next time, because the registry, the repository name or the date
-        may be the reason. Raise UsageError if the folder does not exist.
+        A refused run is checked again at the next call, because the registry, the repository name or the date
+        may have caused the refusal. Raise UsageError if the folder does not exist.
         """
         self.rename(registry)
         new = set()
@@ -66,7 +66,7 @@ class Store:
                 refused.append(Refused(label, f"it cannot be summarised ({type(error).__name__})"))
                 continue
             for run, table in nights:
-                self._add(legs[0].backend.id, run, table)
+                self._add_run(legs[0].backend.id, run, table)
             new.add(label)
         for key in self.changed:
             self.lines[key].compare_pending()
@@ -77,7 +77,7 @@ class Store:
         self.stored_runs |= new
         return len(new)
 
-    def _add(self, backend: str, run: PublishedRun, table: VerdictTable) -> None:
+    def _add_run(self, backend: str, run: PublishedRun, table: VerdictTable) -> None:
         key = (backend, run.build, run.mode)
         line = self.lines.setdefault(key, Series(backend, run.mode))
         # An interrupted write may have stored the run already.
@@ -93,7 +93,7 @@ class Store:
             self.changed.discard(key)
             self.removed.add(key)
             for run, table in line.tables():
-                self._add(former[key[0]], run, table.copy())
+                self._add_run(former[key[0]], run, table.copy())
         self.schedules = [
             dataclasses.replace(schedule, backend=former.get(schedule.backend, schedule.backend))
             if schedule.backend not in registry
@@ -144,7 +144,8 @@ class Store:
                 )
             ]
             _write_atomically(folder / _SCHEDULES, "".join(f"{line}\n" for line in lines))
-            # Written last, so that a run counts as stored only after all of its series were written.
+            # Write this file last: it lists the stored runs, and a run is stored only after all of its series
+            # were written.
             _write_atomically(folder / MARK, _head_json(self.stored_runs, self.refused))
         except OSError as error:
             raise UsageError(

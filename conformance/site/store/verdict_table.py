@@ -14,8 +14,8 @@ from conformance.results import scrub
 #: The letters of the verdicts, as in the report.
 LETTER_OF = {verdict.value: letter for verdict, letter in LETTERS.items()}
 VERDICT_OF = {letter: verdict for verdict, letter in LETTER_OF.items()}
-#: Limits of a stored row: the number of failures (the first of each kind is always stored), the characters of
-#: a message, and the number of failed samples.
+#: Limits of a stored row: the number of failures, the number of characters of a message, and the number of
+#: failed samples. The first failure of each kind is always stored.
 _FAILURES, _MESSAGE, _SAMPLES = 10, 300, 2000
 #: The maximum length of a result id. The ids of the suite are shorter.
 _ID = 240
@@ -72,7 +72,7 @@ class VerdictTable:
 
 @dataclasses.dataclass
 class TableDelta:
-    """The changed values between the tables of two runs. None marks a removed key."""
+    """The values that change from one verdict table to the next. A value of None marks a removed key."""
 
     cases: dict[str, Verdicts | None] = dataclasses.field(default_factory=dict)
     details: dict[str, ResultRow | None] = dataclasses.field(default_factory=dict)
@@ -141,7 +141,7 @@ def _apply(values: dict[str, Any], changed: Mapping[str, Any]) -> None:
 
 
 def _reduced_row(row: ResultRow) -> ResultRow:
-    """Return the stored part of a result row, which suffices to distinguish failures."""
+    """Return the part of a result row that is stored. It suffices to distinguish different failures."""
     reduced: ResultRow = {"id": row["id"], "verdict": row["verdict"], "seconds": 0.0}
     failures: list[FailureRow] = [
         {"kind": failure["kind"][:20], "message": scrub.scrub_text(failure["message"][:_MESSAGE])}

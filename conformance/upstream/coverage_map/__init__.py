@@ -2,7 +2,7 @@
 
 ``test_names/*.json`` pins the names of the upstream test methods in each file, with the commit of PyTorch.
 ``maps/*.toml`` lists for each method the properties that cover it, or one of ``REASONS`` why no property is
-needed. A method without an entry is uncovered. Both contain names only, no code.
+needed. A method without an entry is uncovered. The files contain only names, no code of PyTorch.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ else:
 
 FOLDER = Path(__file__).parent
 
-#: The reasons why a method needs no property. A method without properties and without a reason is uncovered.
+#: The reasons why the suite needs no property for an upstream test method.
 REASONS: dict[str, str] = {
     "cuda-internal": "about kernels, flags or versions of CUDA and ROCm",
-    "other-device": "about one other device (MPS, XPU, NPU, XLA, mkldnn) alone",
+    "other-device": "about a single other device (MPS, XPU, NPU, XLA, mkldnn)",
     "jit-legacy": "about TorchScript",
-    "private-api": "about private attributes and internals that no user of a device sees",
+    "private-api": "about private attributes and internals that a user of a device does not see",
     "framework-test": "about torch.testing or upstream's test framework itself",
-    "no-device": "about Python or the host alone; no tensor of a device takes part",
+    "no-device": "about Python or the host only; no device tensor is involved",
     "needs-source": "needs files or C++ of PyTorch's source tree, or the internet",
-    "deprecated": "about an API that is deprecated or gone",
-    "platform": "about Windows, macOS or 32 bit alone",
-    "distributed": "about collectives: the distributed level's",
-    "memory-size": "needs tens of gigabytes",
+    "deprecated": "about a deprecated or removed API",
+    "platform": "about Windows, macOS or 32-bit systems only",
+    "distributed": "about collectives, which the properties of mode distributed cover",
+    "memory-size": "needs tens of gigabytes of memory",
 }
 
 
 class CoverageError(ValueError):
-    """The coverage map contradicts itself, the pinned names, or the suite."""
+    """The coverage map contradicts itself, the pinned names, or the properties of the suite."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-// The parts of habana_frameworks.torch._C.
+// The functions that bind the parts of habana_frameworks.torch._C.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>

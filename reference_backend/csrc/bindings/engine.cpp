@@ -12,11 +12,11 @@
 #include "engine/output_metadata_cache.h"
 #include "graph/prepared_call.h"
 #include "memory/race_check.h"
+#include "runtime/event_listener.h"
 #include "runtime/gil.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 #include "runtime/stream_gate.h"
-#include "runtime/event_listener.h"
 
 namespace py = pybind11;
 

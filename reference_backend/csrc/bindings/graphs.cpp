@@ -1,4 +1,4 @@
-// Graphs: capture, replay, and their descriptions for the fuser and for readers.
+// Graphs for Python: capture, replay, and descriptions of graphs for the fuser and for users.
 #include <pybind11/complex.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>

@@ -165,8 +165,8 @@ void copy_in_order(at::Tensor& self, const at::Tensor& source, bool non_blocking
   copy_now(self, source, non_blocking, /*surface=*/to_host);
 }
 
-// Either tensor may be a CPU tensor. The CPU's copy sees host aliases and host tensors. It converts dtypes,
-// resolves conj and neg bits and broadcasts.
+// Either tensor may be a CPU tensor. The CPU's copy kernel receives host aliases and host tensors; it
+// converts dtypes, resolves conj and neg bits, and broadcasts.
 at::Tensor& copy_between_devices(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 21;
   const bool needs_ordering = runtime::is_work_pending() || non_blocking || self.numel() >= kLarge;

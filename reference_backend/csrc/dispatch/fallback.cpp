@@ -11,8 +11,8 @@
 #include "kernels/host_call.h"
 #include "runtime/capture_scope.h"
 #include "runtime/device.h"
-#include "runtime/log.h"
 #include "runtime/event_listener.h"
+#include "runtime/log.h"
 
 namespace hpu_reference::dispatch {
 
@@ -124,7 +124,8 @@ void count(const c10::OperatorHandle& op, const std::string& name) {
   TORCH_CHECK(
       allowed.all || allowed.names.count(name) != 0 || allowed.names.count(op.operator_name().name) != 0,
       op.operator_name().name,
-      " is not yet supported on HPU. (PT_HPU_PLACE_ON_CPU forbids its CPU fallback; add it to that list)");
+      " is not yet supported on HPU. (PT_HPU_PLACE_ON_CPU forbids its CPU fallback; add the operator to that "
+      "list)");
   g_counts[op.operator_name().name]++;
 }
 

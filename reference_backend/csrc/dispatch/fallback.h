@@ -34,7 +34,7 @@ class FallbackKernel final : public c10::OperatorKernel {
 
 // Returns the number of fallbacks of each operator since the last reset.
 std::map<std::string, std::int64_t> fallback_counts();
-// Resets these numbers.
+// Resets the numbers of fallback_counts().
 void reset_fallback_counts();
 // Replaces the policy. `text` has the format of PT_HPU_PLACE_ON_CPU.
 void set_fallback_policy(const std::string& text);

@@ -85,7 +85,7 @@ c10::KernelFunction fallback_kernel(const c10::OperatorHandle& op) {
   return c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FallbackKernel>(op));
 }
 
-// gelu by tanh, as hardware computes it, even if the caller requests another formula.
+// Computes gelu by tanh, as the hardware does, even if the caller requests another formula.
 class TanhKernel final : public c10::OperatorKernel {
  public:
   TanhKernel(const c10::OperatorHandle& op, c10::DispatchKey host)

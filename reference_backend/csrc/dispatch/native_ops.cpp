@@ -85,7 +85,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_overrideable
       mask);
 }
 
-// The CPU kernel draws from the CPU's default generator; this kernel draws from the device's.
+// The CPU kernel draws from the CPU's default generator; this kernel draws from the device's generator.
 std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input,
                                                   double probability,
                                                   std::optional<bool> train) {

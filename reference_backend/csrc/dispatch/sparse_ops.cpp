@@ -50,8 +50,8 @@ at::Tensor compressed_tensor_unsafe(const at::Tensor& compressed_indices,
   return at::Tensor(std::move(impl));
 }
 
-// torch's function creates the result for an unknown device. This one also serves meta tensors, because fake
-// tensors are converted with it.
+// torch's function creates the result for an unknown device. This function also accepts meta tensors, because
+// fake tensors are converted with it.
 at::Tensor compressed_zeros_like(const at::Tensor& self,
                                  std::optional<at::ScalarType> dtype,
                                  std::optional<at::Layout> layout,

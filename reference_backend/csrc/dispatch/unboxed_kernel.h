@@ -85,7 +85,7 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
     }
   }
 
-  // Returns true if the boxed kernel does nothing for this operator that is missing here.
+  // Returns true if this kernel does everything that the boxed kernel does for the operator.
   static bool covers(const kernels::OperatorPlan& plan) {
     const auto any = [](const std::vector<bool>& flags) {
       return std::find(flags.begin(), flags.end(), true) != flags.end();
@@ -149,7 +149,7 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
     }
   }
 
-  // Returns the written argument: the only one that is not constant.
+  // Returns the written argument: the only argument that is not const.
   static at::Tensor& written(Arguments&... arguments) {
     at::Tensor* written_tensor = nullptr;
     const auto visit = [&](auto& argument) {

@@ -28,7 +28,7 @@ namespace hpu_reference::distributed {
 // A collective in progress, shared by the queue and the threads that may wait for it.
 class Transfer : public std::enable_shared_from_this<Transfer> {
  public:
-  // `name` is for messages. The streams are those of the caller and of the channel.
+  // `name` is for messages. `issued_on` is the stream of the caller, `runs_on` is the stream of the channel.
   Transfer(std::string name, c10::StreamId issued_on, c10::StreamId runs_on);
 
   // Returns true once the transfer has run or failed.
@@ -89,7 +89,7 @@ class Channel {
   // Issues a transfer: `run` is called after the present work of the calling thread's current stream.
   //   name: for messages.
   //   used: tensors whose memory the transfer uses.
-  //   written: the tensors of `used` that it writes.
+  //   written: the tensors of `used` that the transfer writes.
   //   attempt: if set, called first on this thread if the transfer has no pending predecessors. It must
   //   return within a moment. If it returns true, the transfer is done; otherwise `run` completes it.
   std::shared_ptr<Transfer> issue(std::string name,

@@ -54,7 +54,7 @@ void check_tensors(const Tensors& tensors) {
     TORCH_CHECK_TYPE(tensor.scalar_type() == tensors.front().scalar_type(),
                      "Tensors must have identical type, but got ",
                      tensor.scalar_type(),
-                     " beside ",
+                     " and ",
                      tensors.front().scalar_type());
   }
 }
@@ -81,12 +81,12 @@ void check_list(const std::vector<Tensors>& lists, std::size_t count, const at::
     TORCH_CHECK_TYPE(tensor.scalar_type() == like.scalar_type(),
                      "Tensors must have identical type, but got ",
                      tensor.scalar_type(),
-                     " beside ",
+                     " and ",
                      like.scalar_type());
     TORCH_CHECK_VALUE(tensor.numel() == like.numel(),
                       "Tensors must have identical size, but got ",
                       tensor.sizes(),
-                      " beside ",
+                      " and ",
                       like.sizes());
   }
 }

@@ -1,4 +1,5 @@
-// Checks of hccl's tensors, with the messages of its contract, and the CPU tensors that gloo receives.
+// Checks of the tensors of hccl collectives, with the messages that programs expect of hccl, and the CPU
+// tensors that gloo receives.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,8 +22,8 @@ const at::Tensor& check_single(const Tensors& tensors);
 void check_list(const std::vector<Tensors>& lists, std::size_t count, const at::Tensor& like);
 // Checks that the root is a rank of the group.
 void check_root(std::int64_t root, int size);
-// Checks that `large` has `times` as many elements as `small`. `rule` is the sentence of the contract, for
-// the message.
+// Checks that `large` has `times` as many elements as `small`. `rule` is the sentence with which the error
+// message begins.
 void check_sizes(const at::Tensor& large, const at::Tensor& small, int times, const char* rule);
 // Checks that the splits, one per rank, add up to the size of dimension 0.
 void check_splits(const at::Tensor& tensor,

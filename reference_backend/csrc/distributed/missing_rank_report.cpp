@@ -183,7 +183,7 @@ std::string MissingRankReport::describe(const Collective& collective, const std:
   } else if (!missing.empty()) {
     text << "no sign of " << (missing.size() == 1 ? "rank " : "ranks ") << joined(missing);
   } else if (elsewhere.empty()) {
-    text << "all ranks have reached it";
+    text << "all ranks have reached the collective";
   }
   for (std::size_t index = 0; index < elsewhere.size(); index++) {
     text << (index == 0 && missing.empty() && store_error.empty() ? "" : ", ") << elsewhere[index];

@@ -109,7 +109,7 @@ class ProcessGroupHccl final : public c10d::Backend {
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
 
  private:
-  // The last step of a collective, on its turn: calls gloo once or for each tensor.
+  // Runs a collective when its channel reaches it: calls gloo once, or once for each tensor.
   using Start = std::function<std::vector<WorkPtr>(c10d::Backend&)>;
   struct Request {
     c10d::OpType operation;
@@ -134,8 +134,8 @@ class ProcessGroupHccl final : public c10d::Backend {
   std::chrono::milliseconds timeout_;
   Channel collectives_;
   mutable std::mutex mutex_;
-  // Sends and receives between two ranks are not ordered with other messages and collectives, but with each
-  // other.
+  // Sends and receives between two ranks are ordered with each other, but not with other messages and
+  // collectives.
   std::map<std::pair<int, bool>, std::unique_ptr<Channel>> peers_;
   std::uint64_t sequence_ = 0;
   const bool synchronizes_first_;

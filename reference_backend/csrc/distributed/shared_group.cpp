@@ -58,7 +58,7 @@ void pause() {
 
 }  // namespace
 
-// On separate cache lines, because only its rank writes it.
+// The state of one rank. Each state is on separate cache lines, because only its own rank writes it.
 struct alignas(64) SharedGroup::State {
   std::atomic<std::uint64_t> step;
   std::atomic<std::uint32_t> end_state;
@@ -268,7 +268,8 @@ void SharedGroup::check_other_ranks(std::uint64_t step, WaitLimits& limits) cons
       throw std::runtime_error("the process of " + name + " has ended");
     }
     if (end_state != kActive) {
-      throw std::runtime_error(name + (end_state == kLeftGroup ? " has left the group" : " has given up"));
+      throw std::runtime_error(
+          name + (end_state == kLeftGroup ? " has left the group" : " has aborted a collective"));
     }
     missing += (missing.empty() ? "" : ", ") + name;
   }
@@ -315,7 +316,7 @@ int SharedGroup::failed_rank() const {
 
 void SharedGroup::require_no_failure() const {
   if (const int rank = failed_rank(); rank >= 0) {
-    throw std::runtime_error("rank " + std::to_string(rank) + " has given up");
+    throw std::runtime_error("rank " + std::to_string(rank) + " has aborted a collective");
   }
 }
 

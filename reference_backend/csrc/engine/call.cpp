@@ -58,8 +58,8 @@ at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   if (tensor.dim() != 0 || tensor.is_conj() || tensor.is_neg()) {
     return tensor.detach().clone();
   }
-  // A 0-dim tensor is mostly a literal of the program. The dispatcher would take longer than the rest of the
-  // recording.
+  // A 0-dim tensor is usually a literal of the program. Its creation by the dispatcher would take longer than
+  // the rest of the recording.
   auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(c10::Storage::use_byte_size_t(),
                                                                 tensor.itemsize(),
                                                                 c10::GetAllocator(c10::DeviceType::CPU),

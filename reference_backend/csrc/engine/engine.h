@@ -37,7 +37,7 @@ class CaptureRecorder : public Recorder, public runtime::CaptureScope {
  public:
   using runtime::CaptureScope::CaptureScope;
 };
-// Returns the recorder of calls on this thread's current stream, or nullptr if they are not captured.
+// Returns the recorder of calls on this thread's current stream, or nullptr if no capture records them.
 std::shared_ptr<CaptureRecorder> current_capture();
 
 // Sets lazy mode's recorder, which receives the calls of all threads.
@@ -63,7 +63,7 @@ EngineCounters& counters();
 
 // Returns each operator with its number of calls that ran from a queue, a flushed graph or a replay.
 std::vector<std::pair<std::string, std::int64_t>> executed_operators();
-// Resets these numbers to 0.
+// Resets the numbers of executed_operators() to 0.
 void reset_executed_operators();
 // Adds an operator to executed_operators(). The plan must live as long as the process.
 void register_plan(const kernels::OperatorPlan* plan);

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "runtime/log.h"
 #include "runtime/event_listener.h"
+#include "runtime/log.h"
 
 namespace hpu_reference::graph {
 

@@ -1,4 +1,4 @@
-// The recipe cache of lazy mode, an LRU cache with the whole graph key as key, and counters of recipes of all
+// The recipe cache of lazy mode, an LRU cache whose keys are whole graph keys, and counters of recipes of all
 // kinds.
 #pragma once
 
@@ -28,11 +28,12 @@ struct CacheEntry {
   std::string name;
   std::shared_ptr<Recipe> recipe;
   std::shared_ptr<const PredictedGraph> predicted_graph;  // set from the third launch on
-  std::weak_ptr<CacheEntry> next;  // the graph launched after the latest launch of this one
+  std::weak_ptr<CacheEntry> next;  // the graph that was launched after the latest launch of this graph
   std::int64_t launches = 0;
 };
 
-// Returns the entry of the key; adds it if it does not exist. Compares the whole key, not a digest.
+// Returns the entry of the key. Adds a new entry if the cache does not have the key. Compares the whole key,
+// not a digest.
 std::shared_ptr<CacheEntry> find_or_add_entry(const std::string& key);
 
 // Counts a hit and emits the event.

@@ -32,9 +32,9 @@ void require_bytes(const c10::Storage& storage, std::size_t needed) {
   TORCH_CHECK(storage.nbytes() >= needed,
               "a storage that the graph uses was resized to ",
               storage.nbytes(),
-              " bytes, of which it needs ",
+              " bytes, but the graph needs ",
               needed,
-              "; give it its size back, or capture the graph again");
+              "; resize it back, or capture the graph again");
 }
 
 // Runs the recipe at once, or after the pending work of its stream. May wait, so the caller must not hold a

@@ -1,7 +1,7 @@
 // An HPU graph: the device work that a program issues between begin() and end(), for replay.
 //
-// A capture also runs the work that it records. The graph retains its memory. Tensors that outlive the
-// capture keep their memory; all other buffers are planned into one workspace.
+// A capture also runs the work that it records. The graph retains the memory of this work. Tensors that
+// outlive the capture keep their memory; all other buffers are planned into one workspace.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,7 @@ class Capture {
   void begin(bool dry_run, bool this_thread = false);
   // Ends the capture.
   void end();
-  // Ends a capture that cannot be finished, and discards the graph.
+  // Discards the graph. Ends the capture if it is still in progress.
   void reset();
   // Runs the graph again, with new random numbers. `asynchronous`: always queue the launch.
   void replay(bool asynchronous);
@@ -38,9 +38,9 @@ class Capture {
   // Runs the passes now instead of at the first replay.
   void prepare();
 
-  // Declares the captured input and output tensors that call() replaces: it takes other tensors as inputs and
-  // allocates new memory for the outputs. From now on, all other memory that the graph allocated belongs to
-  // the graph alone.
+  // Declares the captured input and output tensors that call() replaces: call() takes other tensors as inputs
+  // and allocates new memory for the outputs. From now on, all other memory that the graph allocated belongs
+  // to the graph alone.
   void set_interface(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs);
   // Returns true if call() accepts these tensors: sizes, strides, dtypes and memory sharing match the
   // captured inputs.
@@ -79,7 +79,7 @@ class Capture {
   Launch make_launch() const;
   memory::AccessSet access_set() const;
 
-  // The state that begin() to compile() create. reset() replaces it as a whole.
+  // The state of the graph from begin() on. reset() replaces the whole state.
   struct Contents {
     State state = State::Empty;
     c10::StreamId stream = 0;

@@ -45,7 +45,7 @@ struct Graph {
   int buffer_of(const at::Tensor& host_tensor) const;
   // Returns the index of the buffer of a host storage, or -1.
   int buffer_of(const c10::StorageImpl& host) const;
-  // Updates the index behind buffer_of() after buffers or their host storages have changed.
+  // Updates the index that buffer_of() uses, after buffers or their host storages have changed.
   void index();
 
  private:
@@ -62,7 +62,8 @@ class BufferTable {
   explicit BufferTable(const runtime::CaptureScope& scope);
 
   // Records the first captured call on a stream; only for captures. Memory that is allocated on the stream
-  // from now on may belong to the graph. Memory that a later-joined stream allocated before is an input.
+  // from now on may belong to the graph. Memory that the stream allocated before it joined the capture is an
+  // input.
   void record_stream_start(c10::StreamId stream);
 
   // Returns the index of the storage's buffer, adding a buffer if needed. Returns -1 if the storage has no
@@ -102,7 +103,7 @@ class BufferTable {
   int present_buffer(const c10::Storage& storage) const;
 
   std::uint64_t epoch_;
-  std::uint64_t start_;                                      // later allocations were made while recording
+  std::uint64_t start_;                                      // serial number at the start of the recording
   std::unordered_map<c10::StreamId, std::uint64_t> starts_;  // as start_, for each stream of a capture
   const runtime::CaptureScope* scope_ = nullptr;
   std::vector<Buffer> buffers_;

@@ -1,6 +1,5 @@
-// Prediction of the next lazy graph. A recording follows a graph that was launched before as long as the
-// program issues the same calls on the same buffers. While it follows, the recording creates no calls of its
-// own.
+// Prediction of the next lazy graph. A recording follows a previously launched graph as long as the program
+// issues the same calls on the same buffers. A recording that follows a graph creates no calls of its own.
 #pragma once
 
 #include <memory>
@@ -63,8 +62,9 @@ struct FollowedGraph {
   }
 };
 
-// The graphs that a recording may follow. The first candidate is the graph that was launched after the latest
-// launched graph the last time. The second candidate is the latest graph that starts with the same call.
+// The graphs that a recording may follow. The first candidate is the graph that came after the latest
+// launched graph at that graph's previous launch. The second candidate is the latest graph that starts with
+// the same call.
 class GraphPredictor {
  public:
   // Returns the graph that is expected next, or nullptr.

@@ -164,13 +164,15 @@ std::string IoBinding::refusal(const std::vector<at::Tensor>& inputs) const {
       return "input " + std::to_string(i) + " shares memory with other inputs than in the capture";
     }
     if (unbound_storages_.count(storage) != 0) {
-      return "input " + std::to_string(i) + " is memory that the graph uses itself";
+      return "input " + std::to_string(i) +
+             " shares memory with a tensor that the graph uses and that call() does not replace";
     }
     // Calls may access the input through other views of the captured memory than the input tensor.
     if (shift(inputs, i) + static_cast<std::int64_t>(inputs_[i].begin) < 0 ||
         shift(inputs, i) + static_cast<std::int64_t>(inputs_[i].end) >
             static_cast<std::int64_t>(storage->nbytes())) {
-      return "input " + std::to_string(i) + " lies too close to the edge of its memory";
+      return "input " + std::to_string(i) +
+             " has too little memory around it: calls of the graph access bytes outside its storage";
     }
   }
   for (const Slot& slot : outputs_) {

@@ -29,7 +29,7 @@ class IoBinding {
 
   // Writes the inputs' host addresses into the address list of the buffers.
   void place_inputs(const std::vector<at::Tensor>& inputs, std::vector<void*>& addresses) const;
-  // Adds the inputs' memory with the recipe's accesses.
+  // Adds the inputs' memory to the access set, as written if the recipe writes the buffer of the input.
   void add_inputs(const std::vector<at::Tensor>& inputs,
                   const Recipe& recipe,
                   memory::AccessSet& access_set) const;

@@ -28,8 +28,8 @@ std::int64_t recorded_calls();
 // Limits graphs to this number of calls. If `wait` is true, a flush at the limit waits until the graph has
 // run.
 void set_lazy_limits(std::int64_t calls, bool wait);
-// Enables or disables the execution thread. If disabled, the thread that ends a graph waits until it has run
-// (PT_HPU_ENABLE_EXECUTION_THREAD).
+// Enables or disables the execution thread. If disabled, the thread that ends a graph waits until the graph
+// has run (PT_HPU_ENABLE_EXECUTION_THREAD).
 void set_lazy_thread(bool on);
 
 // Writes each graph from now on when its recipe is compiled, as NAME_PID.txt and NAME_PID.dot in the folder.

@@ -124,7 +124,7 @@ void Recipe::run_calls(const Launch& launch) {
   }
 }
 
-// Returns true if the lifted values equal those of the recording: fused code contains them as constants.
+// Returns true if the lifted values equal the recorded lifted values, which fused code contains as constants.
 bool Recipe::has_own_values(const Launch& launch) const {
   std::size_t next = 0;
   for (std::size_t i = 0; i < graph_.calls.size(); i++) {

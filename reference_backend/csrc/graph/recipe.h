@@ -15,8 +15,8 @@ namespace hpu_reference::graph {
 
 class AotiProgram;
 
-// The values of one launch: host addresses of the recorded graph's buffers, and for each call a seed (0 if it
-// is not random) and its lifted values.
+// The values of one launch: host addresses of the recorded graph's buffers, and for each call a seed (0 if
+// the call is not random) and its lifted values.
 struct Launch {
   std::vector<void*> addresses;
   std::vector<std::uint64_t> seeds;

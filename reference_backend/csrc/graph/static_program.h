@@ -66,8 +66,8 @@ class StaticProgram {
   void add_kernel(const std::string& library,
                   const std::vector<KernelArgument>& arguments,
                   const std::string& name);
-  // Adds a call of an operator. Returns the numbers of its results, or an empty list if it writes an
-  // argument.
+  // Adds a call of an operator. Returns the numbers of its results, or an empty list if the operator writes
+  // an argument.
   std::vector<int> add_operator(const std::string& name,
                                 const std::string& overload,
                                 std::vector<OperatorArgument> arguments);
@@ -76,8 +76,8 @@ class StaticProgram {
   void add_alignment_check(int tensor, std::int64_t alignment, const std::string& name);
   // Releases a result that no later step uses.
   void add_release(int tensor);
-  // Ends the program. It returns these tensors (-1: none) and needs a workspace of `workspace` bytes.
-  // `writes`: the program writes its inputs.
+  // Ends the program. The program returns these tensors (-1: none) and needs a workspace of `workspace`
+  // bytes. `writes`: the program writes its inputs.
   void finish(const std::vector<int>& outputs, std::size_t workspace, bool writes);
 
   // Runs the program inline, as the next work on the current stream, after all work that its inputs wait for.

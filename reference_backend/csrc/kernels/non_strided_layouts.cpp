@@ -35,7 +35,8 @@ bool has(const at::Tensor& tensor, DispatchKey key) {
 // Converts a quantizer. Per-channel parameters are tensors, which must be in memory that the kernel can read.
 template <class Convert>
 at::QuantizerPtr convert_quantizer(const at::QuantizerPtr& quantizer, at::ScalarType dtype, Convert convert) {
-  // A quantizer without tensors serves both sides. An unknown quantizer cannot even be asked for its scheme.
+  // A quantizer without tensors is valid on the host and on the device. The scheme of an unknown quantizer
+  // cannot be queried.
   auto* channels = dynamic_cast<at::PerChannelAffineQuantizer*>(quantizer.get());
   if (channels == nullptr) {
     return quantizer;

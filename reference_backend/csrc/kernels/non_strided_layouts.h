@@ -1,5 +1,5 @@
-// Host aliases of tensors that are more than one strided storage: sparse COO, sparse compressed, quantized
-// and nested tensors.
+// Host aliases of tensors that consist of more than one strided storage: sparse COO, sparse compressed,
+// quantized and nested tensors.
 #pragma once
 
 #include <ATen/SparseCsrTensorImpl.h>

@@ -10,9 +10,9 @@ namespace hpu_reference::kernels {
 
 namespace {
 
-// Returns true for arguments that may be CPU tensors of one or more dimensions next to device tensors, by
-// public contract: sources of copies, indices, the quantizer's example, and the metadata of nested tensors,
-// which is on the CPU on every device.
+// Returns true for arguments for which PyTorch accepts CPU tensors of one or more dimensions next to device
+// tensors: sources of copies, indices, the quantizer's example, and the metadata of nested tensors, which is
+// on the CPU on every device.
 bool may_be_on_the_host(const std::string& name, const std::string& argument) {
   static const std::unordered_set<std::string> pairs = {
       "aten::copy_ src",
@@ -41,7 +41,7 @@ bool mentions(const c10::TypePtr& type, c10::TypeKind kind) {
   return false;
 }
 
-// Returns true for arguments that are written although the schema does not say so.
+// Returns true for arguments that the operator writes although the schema does not declare the write.
 bool is_written_silently(const std::string& name, const std::string& argument) {
   static const std::unordered_set<std::string> names = {"aten::native_batch_norm",
                                                         "aten::native_batch_norm.out",

@@ -105,7 +105,7 @@ struct StoredArgument<Number> {
   Number value;
 };
 
-// Thrown within prepare() by a kernel whose result differs from the given one.
+// Thrown inside prepare() by a kernel whose result does not match the given result tensor.
 struct ResultMismatch {};
 
 template <class Meta>

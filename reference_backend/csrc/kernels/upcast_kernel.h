@@ -1,5 +1,5 @@
-// Upcast kernels for dtypes that the hardware has and CPU kernels lack. 8-bit and 16-bit floats are computed
-// in float32, and int32 indices are converted to int64.
+// Upcast kernels for dtypes that the hardware supports and CPU kernels do not support. 8-bit and 16-bit
+// floats are computed in float32, and int32 indices are converted to int64.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

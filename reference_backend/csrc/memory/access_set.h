@@ -1,6 +1,7 @@
-// Access sets: the memory that a piece of work reads and writes. Access sets order work on different streams:
-// work waits for earlier work of other streams that writes memory that it reads, or that uses memory that it
-// writes (contract, 1.4). Memory that is freed meanwhile is retained until its users have run.
+// Access sets: the memory that a piece of work reads and writes. Access sets order work on different streams,
+// as Gaudi does (docs/decisions/0012-streams-by-memory.md). Before work reads memory, it waits for earlier
+// work of other streams that writes the memory. Before work writes memory, it waits for earlier work that
+// reads or writes the memory. Memory that is freed meanwhile is retained until its users have run.
 #pragma once
 
 #include <c10/core/StorageImpl.h>

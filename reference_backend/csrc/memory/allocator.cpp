@@ -15,11 +15,11 @@
 #include "memory/race_check.h"
 #include "memory/shared_statistics.h"
 #include "runtime/device.h"
+#include "runtime/event_listener.h"
 #include "runtime/fork.h"
 #include "runtime/host_access.h"
 #include "runtime/log.h"
 #include "runtime/queue.h"
-#include "runtime/event_listener.h"
 #include "runtime/vector_clock.h"
 
 namespace hpu_reference::memory {
@@ -52,7 +52,7 @@ std::size_t default_limit() {
   if (const char* text = std::getenv("LOCAL_WORLD_SIZE")) {
     ranks = static_cast<std::size_t>(std::max(1, std::atoi(text)));
   }
-  // The share of the device's memory that the pool uses (contract, 2.2).
+  // The percentage of the device's memory that the pool uses.
   std::size_t percent = 100;
   if (const char* text = std::getenv("PT_HPU_POOL_MEM_ACQUIRE_PERC"); text != nullptr && *text != '\0') {
     char* end = nullptr;
@@ -209,7 +209,7 @@ REGISTER_ALLOCATOR(c10::DeviceType::HPU, &g_allocator)
 
 DeviceAllocator* const g_device_allocator = &g_allocator;
 
-// Queued or recorded work may retain memory: runs it first, then allocates again.
+// Runs the queued and recorded work first, because it may retain memory, and then allocates again.
 Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
   const auto start = std::chrono::steady_clock::now();
   Block* block = nullptr;

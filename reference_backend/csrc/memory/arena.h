@@ -1,8 +1,8 @@
 // The device's memory: one memfd, mapped twice.
 //
 // The device mapping is PROT_NONE and provides the addresses that data_ptr() returns. The host mapping is
-// readable and writable, lies at a constant distance, and provides the addresses that kernels use. Neither
-// mapping survives a fork.
+// readable and writable, lies at a constant distance from the device mapping, and provides the addresses that
+// kernels use. Neither mapping survives a fork.
 #pragma once
 
 #include <cstddef>

@@ -476,7 +476,7 @@ void BlockPool::set_limit(std::size_t limit) {
   const std::lock_guard lock(mutex_);
   if (limit > arena_.size) {
     throw std::invalid_argument("memory limit of " + std::to_string(limit) + " bytes is above the device's " +
-                                std::to_string(arena_.size) + " bytes; give a smaller one");
+                                std::to_string(arena_.size) + " bytes; give a smaller limit");
   }
   stats_.limit = static_cast<std::int64_t>(limit);
   shared_statistics_->limit = stats_.limit;

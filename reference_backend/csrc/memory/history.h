@@ -21,7 +21,7 @@ namespace hpu_reference::memory {
 
 // The events and stacks that the history records.
 struct HistorySettings {
-  bool blocks = false;             // live blocks, as allocated
+  bool blocks = false;             // stacks of the live blocks
   bool events = false;             // each allocation and free
   bool allocation_frames = false;  // stack of each allocation
   bool free_frames = false;        // stack of each free
@@ -64,7 +64,7 @@ bool has_history();
 // recorded.
 Snapshot take_snapshot();
 
-// Sets the text that events get from now on.
+// Sets the metadata text of all later events.
 void set_metadata(const std::string& text);
 std::string metadata();
 

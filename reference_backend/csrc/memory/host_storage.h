@@ -14,8 +14,9 @@ bool adopt_storage(c10::StorageImpl* storage);
 // empty storage.
 c10::intrusive_ptr<c10::StorageImpl> take_host_storage(c10::StorageImpl* device);
 
-// Returns the CPU storage to the block after the call. If other code has kept a reference to the CPU storage,
-// it owns the device storage from now on. The block then creates a new CPU storage when it needs one.
+// Returns the CPU storage to the block after the call. If other code still references the CPU storage, the
+// CPU storage owns a reference to the device storage from now on, and the next call creates a new CPU
+// storage.
 void return_host_storage(c10::StorageImpl* device, c10::intrusive_ptr<c10::StorageImpl> host);
 
 // Moves the memory of a host storage that a kernel has resized to the device storage.

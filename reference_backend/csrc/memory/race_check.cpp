@@ -79,7 +79,7 @@ std::string report(const Use& before, const Use& now, bool freed) {
                            ", and nothing orders them: ";
   if (freed) {
     return text + "the tensor was freed without record_stream(" + stream_name(before.stream) +
-           "), and another one has its memory";
+           "), and another tensor has its memory";
   }
   return text + stream_name(now.stream) + " has to wait for " + stream_name(before.stream) +
          " (wait_stream, or wait_event with an event recorded behind " + before.name + ")";

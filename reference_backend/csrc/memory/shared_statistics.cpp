@@ -32,8 +32,8 @@ void remove_record() {
   }
 }
 
-// Returns the start time of the process: field 22 of its stat file, the 20th field after its name, which may
-// contain blanks.
+// Returns the start time of the process: field 22 of its stat file. Fields are counted from the end of the
+// process name (field 2), because the name may contain blanks.
 std::int64_t start_of_process() {
   std::ifstream file("/proc/self/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});

@@ -20,7 +20,7 @@ struct EventMark {
       : queue(queue_of(stream)), capture(capture_of(stream)), clock(clock_of(queue_of(stream))) {
   }
   const int queue;
-  const std::weak_ptr<CaptureScope> capture;  // the capture that recorded its stream
+  const std::weak_ptr<CaptureScope> capture;  // the capture that recorded the stream, if any
   const VectorClock clock;  // work that happens before the mark, if vector clocks are enabled
   std::atomic<Clock::rep> time{0};
   std::atomic<bool> done{false};
@@ -114,7 +114,8 @@ void Event::block(c10::StreamId stream) const {
       TORCH_CHECK(stream_capture == nullptr || stream_capture == capture,
                   "stream ",
                   stream,
-                  " is part of a capture and cannot wait for an event of another one; end one of them first");
+                  " is part of a capture and cannot wait for an event of another capture; end one of the "
+                  "captures first");
       capture->join(stream);
     }
     order_queue_after(queue_of(stream), mark->clock);

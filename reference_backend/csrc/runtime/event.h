@@ -23,7 +23,7 @@ class Event {
   void block(c10::StreamId stream) const;
   // Returns true if the latest mark is complete or the event was never recorded.
   bool query() const;
-  // Waits for the mark and throws any error of work on its stream.
+  // Waits for the latest mark and throws any error of work on the stream of the mark.
   void synchronize() const;
   // Returns the milliseconds from `start` to this event. Throws if one of the two events is not recorded or
   // not complete.

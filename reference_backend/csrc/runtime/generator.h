@@ -1,6 +1,6 @@
 // The device's random number generator.
 //
-// The generator state is that of the CPU generator (Mersenne Twister), so saved states have the size that
+// The generator has the state of torch's CPU generator (Mersenne Twister), so saved states have the size that
 // clients expect. At dispatch, each random operator draws one 64-bit seed from the generator. The operator
 // then runs with a generator made from that seed, so its values do not depend on when or where it runs.
 #pragma once
@@ -32,7 +32,8 @@ const at::Generator& default_generator();
 // generator is not of type hpu.
 std::uint64_t draw_seed(const std::optional<at::Generator>& generator);
 
-// Returns a CPU generator of this thread with the given seed. It is valid until the next call on this thread.
+// Returns a CPU generator of this thread with the given seed. The generator is valid until the next call on
+// this thread.
 at::Generator seeded_cpu_generator(std::uint64_t seed);
 
 }  // namespace hpu_reference::runtime

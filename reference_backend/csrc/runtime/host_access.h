@@ -1,5 +1,5 @@
-// Host access to device data. Access is safe once earlier work has finished. It is refused during a capture,
-// because a replay could not repeat it.
+// Host access to device data. Access is safe once earlier work has finished. During a capture, access is
+// refused, because a replay could not repeat it.
 #pragma once
 
 #include <atomic>

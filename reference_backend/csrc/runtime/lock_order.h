@@ -1,7 +1,7 @@
 // The order of the engine's locks. A thread takes locks from the first rank to the last. It waits for the
 // device only while it holds no lock ranked after Recorder. The order is checked if HPU_REFERENCE_CHECK_LOCKS
-// is defined when the core is compiled (`nox -s sanitize` defines it). Otherwise these are the standard
-// types.
+// is defined when the core is compiled (`nox -s sanitize` defines it). Otherwise the mutex and lock types are
+// the standard types.
 #pragma once
 
 #include <condition_variable>
@@ -27,7 +27,7 @@ enum class LockRank {
 void record_lock(LockRank rank, const void* mutex);
 // Records that the calling thread has released the lock.
 void record_unlock(const void* mutex);
-// Ends the process with a message if the thread holds a lock of a later rank than this one. `purpose` is part
+// Ends the process with a message if the thread holds a lock of a later rank than `rank`. `purpose` is part
 // of the message.
 void require_at_most(LockRank rank, const char* purpose);
 

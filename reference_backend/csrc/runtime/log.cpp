@@ -50,7 +50,7 @@ Log& state() {
   return *value;
 }
 
-// Returns the first of the launcher's variables in the order of the contract.
+// Returns the rank: the value of the first of these launcher variables that is a number.
 std::string rank() {
   for (const char* name : {"ID", "OMPI_COMM_WORLD_RANK", "RANK"}) {
     const char* text = std::getenv(name);

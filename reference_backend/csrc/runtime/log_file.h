@@ -13,7 +13,7 @@ namespace hpu_reference::runtime {
 
 class LogFile {
  public:
-  // Opens nothing before the first line.
+  // The file is opened when the first line is appended.
   //   bytes: size at which the file is renamed to NAME.1.txt, NAME.1.txt to NAME.2.txt and so on.
   //   files: number of files to keep, including the current file.
   LogFile(std::string path, std::int64_t bytes, int files);

@@ -246,7 +246,8 @@ void release_finished(Scheduler& self, Lock& lock) {
   lock.lock();
 }
 
-// Makes some progress on the queue: runs its first item, or an item of the queue that it waits for, or waits.
+// Makes some progress on the queue: runs its first item, or an item of the queue for which the first item
+// waits, or waits.
 void help(Scheduler& self, int index, Lock& lock) {
   int target = index;
   for (int hops = 0; hops < self.used; hops++) {

@@ -1,5 +1,5 @@
 // The device's activity over time: one row for each kernel, recipe, copy, collective, event and wait, while a
-// trace is recorded or the log shows such rows. If disabled, it costs the read of one flag.
+// trace is recorded or the log shows such rows. Otherwise, a row costs the read of one flag.
 #pragma once
 
 #include <c10/macros/Macros.h>
@@ -85,8 +85,8 @@ class TraceRecording {
 void set_trace_limit(std::int64_t rows);
 std::int64_t trace_limit();
 
-// The number of the host operator that the calling thread executes. Work that the thread issues gets this
-// number.
+// Sets, and restores, the number of the host operator that the calling thread executes. Work that the thread
+// issues gets this number.
 void push_correlation(std::uint64_t id);
 void pop_correlation();
 std::uint64_t current_correlation();

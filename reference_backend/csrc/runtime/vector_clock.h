@@ -1,6 +1,6 @@
-// Vector clocks: the order that the waits of a program establish. They say which work on other streams must
-// have run before work on a stream starts, and before the host continues. They are maintained only to find
-// missing waits (HPU_REFERENCE_STREAM_ORDER=events).
+// Vector clocks: the order that the waits of a program establish. They determine which work on other streams
+// must have run before work on a stream starts, and before the host continues. They are maintained only to
+// find missing waits (HPU_REFERENCE_STREAM_ORDER=events).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace hpu_reference::runtime {
 
-// For each queue, the number of its items that happen before.
+// For each queue, the number of its items that happen before the point to which the clock belongs.
 using VectorClock = std::map<int, std::uint64_t>;
 
 // Enables the clocks. They cannot be disabled again.

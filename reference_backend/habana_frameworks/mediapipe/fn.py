@@ -28,14 +28,15 @@ class ReadImageDatasetFromDir(Node):
         """Find the files.
 
         Args:
-            dir: folder with one folder for each class; class numbers follow the order of their names.
+            dir: folder that contains one folder for each class. Classes are numbered in the order of the
+                folder names.
             format: "JPEG" (files .jpg and .jpeg) or another file extension.
             seed: seed of the shuffled order.
             shuffle: use a new order for each epoch.
             drop_remainder: omit files that do not fill a batch; otherwise the first files are repeated.
             label_dtype: dtype of the class numbers.
-            num_slices: number of slices that ranks share.
-            slice_index: the slice that this reader reads.
+            num_slices: number of slices into which the files are divided, such as one for each rank.
+            slice_index: index of the slice that this reader reads.
             unused_options: hardware arguments, not used.
 
         Raises:
@@ -92,7 +93,7 @@ class ReadImageDatasetFromDir(Node):
         self._batch = [file for file, _ in chosen], numpy.array([c for _, c in chosen], self.label_dtype)
 
     def compute(self) -> tuple[list[str], numpy.ndarray]:
-        """Return the file names and class numbers of the batch."""
+        """Return the file names and class numbers of the batch that `advance` selected."""
         if self._batch is None:
             raise RuntimeError("the reader has no batch yet: iterate over its pipeline first")
         return self._batch
@@ -143,20 +144,20 @@ class ImageDecoder(Node):
         for file in files:
             with Image.open(file) as opened:
                 image = opened.convert("L" if self.output_format == imgtype.GRAY else "RGB")
-            box = self._box(*image.size)
+            box = self._crop_box(*image.size)
             images.append(numpy.asarray(image.resize(self.size, int(self.mode), box)))
         batch = numpy.stack(images)
         if self.output_format == imgtype.GRAY:
             return batch[:, None]
         return batch.transpose(0, 3, 1, 2) if self.output_format == imgtype.RGB_P else batch
 
-    def _box(self, width: int, height: int) -> tuple[int, int, int, int]:
+    def _crop_box(self, width: int, height: int) -> tuple[int, int, int, int]:
         if self.crop == randomCropType.NO_RANDOM_CROP:
             return 0, 0, width, height
         if self.crop != randomCropType.CENTER_CROP:
             for _ in range(_ATTEMPTS):
                 ratio = math.exp(self._random.uniform(math.log(self.ratio[0]), math.log(self.ratio[1])))
-                area = width * height
+                area: float = width * height
                 if self.crop == randomCropType.RANDOMIZED_AREA_AND_ASPECT_RATIO_CROP:
                     area *= self._random.uniform(*self.scale)
                 w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
@@ -182,7 +183,7 @@ class MediaFunc(Node):
             params: further parameters.
         """
         super().__init__()
-        self.function = func({"shape": list(shape), "dtype": numpy.dtype(_name(dtype)), **params})
+        self.function = func({"shape": list(shape), "dtype": numpy.dtype(_numpy_dtype_name(dtype)), **params})
 
     def compute(self, *inputs: Any) -> numpy.ndarray:
         """Call the function."""
@@ -195,7 +196,7 @@ class MediaConst(Node):
     def __init__(self, data: Any, shape: list[int], dtype: Any = _dtype.FLOAT32) -> None:
         """Store an array with the elements of ``data``; ``shape`` has the last dimension last."""
         super().__init__()
-        self.value = numpy.asarray(data, numpy.dtype(_name(dtype))).reshape(shape)
+        self.value = numpy.asarray(data, numpy.dtype(_numpy_dtype_name(dtype))).reshape(shape)
 
     def compute(self) -> numpy.ndarray:
         """Return the array."""
@@ -203,7 +204,7 @@ class MediaConst(Node):
 
 
 class RandomFlip(Node):
-    """Mirrors the images for which another input is not zero."""
+    """Mirrors the images of a batch whose number in the second input is not zero."""
 
     def __init__(
         self, horizontal: bool | int = True, vertical: bool | int = False, **unused_options: Any
@@ -213,15 +214,15 @@ class RandomFlip(Node):
         self.axes = tuple(axis for axis, wanted in ((-1, horizontal), (-2, vertical)) if wanted)
 
     def compute(self, images: numpy.ndarray, flips: numpy.ndarray) -> numpy.ndarray:
-        """Mirror images [batch, colours, rows, columns]."""
+        """Return images [batch, colours, rows, columns], with image i mirrored if ``flips[i]`` is not 0."""
         chosen = numpy.asarray(flips).reshape(-1) != 0
-        result = images.copy()
+        result: numpy.ndarray = images.copy()
         result[chosen] = numpy.flip(images[chosen], self.axes)
         return result
 
 
 class CropMirrorNorm(Node):
-    """Crops images [batch, colours, rows, columns] and computes (crop - mean) * 1 / deviation."""
+    """Crops images [batch, colours, rows, columns], and computes (crop - mean) / deviation."""
 
     def __init__(
         self, crop_w: int, crop_h: int, crop_d: int = 0, crop_pos_x: float = 0.5, crop_pos_y: float = 0.5,
@@ -241,10 +242,10 @@ class CropMirrorNorm(Node):
         """
         super().__init__()
         self.size, self.place, self.mirror = (crop_h, crop_w), (crop_pos_y, crop_pos_x), bool(mirror)
-        self.dtype = numpy.dtype(_name(dtype))
+        self.dtype = numpy.dtype(_numpy_dtype_name(dtype))
 
     def compute(self, images: numpy.ndarray, mean: numpy.ndarray, inverse: numpy.ndarray) -> numpy.ndarray:
-        """Crop and normalise; ``mean`` and ``inverse`` have one number for each colour."""
+        """Crop and normalise. For each colour, ``mean`` has a mean, and ``inverse`` has 1 / deviation."""
         parts = []
         for whole, wanted, position in zip(images.shape[-2:], self.size, self.place, strict=True):
             length = wanted or whole
@@ -259,8 +260,9 @@ class CropMirrorNorm(Node):
         if self.mirror:
             part = part[..., ::-1]
         shape = (-1, 1, 1)
-        return ((part - mean.reshape(shape)) * inverse.reshape(shape)).astype(self.dtype)
+        normalised: numpy.ndarray = ((part - mean.reshape(shape)) * inverse.reshape(shape)).astype(self.dtype)
+        return normalised
 
 
-def _name(dtype: Any) -> Any:
+def _numpy_dtype_name(dtype: Any) -> Any:
     return dtype.value if isinstance(dtype, _dtype) else dtype

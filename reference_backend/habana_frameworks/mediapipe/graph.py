@@ -1,4 +1,4 @@
-"""Nodes of a pipeline, and evaluation of a batch."""
+"""The nodes of a pipeline, and `evaluate`, which computes one batch of their results."""
 
 from __future__ import annotations
 

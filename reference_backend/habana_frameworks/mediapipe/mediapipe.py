@@ -43,7 +43,7 @@ class MediaPipe:
         return self._device
 
     def build(self) -> None:
-        """Connect the nodes, once."""
+        """Connect the nodes. A second call does nothing."""
         if self._outputs is None:
             outputs = self.definegraph()
             self._outputs = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]

@@ -1,4 +1,4 @@
-"""The operators of ``torch.ops.hpu``, under the name of the extension that contains them on hardware."""
+"""The operators of ``torch.ops.hpu`` as attributes. Gaudi's software has an extension module of this name."""
 
 from __future__ import annotations
 

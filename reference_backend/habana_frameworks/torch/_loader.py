@@ -1,4 +1,4 @@
-"""Load the compiled core. Reject a different torch or ABI, and the bridge for hardware, before they crash.
+"""Load the compiled core. Reject an unsuitable torch, and the bridge for hardware, before they cause a crash.
 
 A source tree has one core next to this file. A wheel has several cores in ``_builds/KEY``, one for each
 release, ABI and kind of torch, and the loader uses the core that was built for the running torch. A fork-like
@@ -56,15 +56,15 @@ def check_build(
     on them.
 
     Raises:
-        ImportError: they differ; the message names both and the package to install.
+        ImportError: the two builds differ; the message names both builds and the package to install.
     """
     built = _describe_build(built_version, built_cxx11_abi, built_for_fork)
     running = _describe_build(torch_version, torch_cxx11_abi, is_fork_like(torch_version))
     if built != running:
         raise ImportError(
             f"this build of the hpu backend is for {built} but torch {torch_version} is running ({running}). "
-            f"Install the build of the backend for {running}, or torch=={_release(built_version)}.* of the "
-            "kind for which it was built."
+            f"Install the build of the backend for {running}, or torch=={_major_minor(built_version)}.* of "
+            "the kind for which it was built."
         )
 
 
@@ -95,7 +95,7 @@ def load_core(torch: ModuleType) -> ModuleType:
     """
     package = str(__package__)
     refuse_other_accelerator(torch)
-    core_package = choose_core(_builds(package), torch)
+    core_package = choose_core(_build_info_by_package(package), torch)
     try:
         if core_package == package:
             return importlib.import_module(f"{package}._C")
@@ -145,7 +145,7 @@ def choose_core(builds: dict[str, ModuleType], torch: ModuleType) -> str:
     )
 
 
-def _builds(package: str) -> dict[str, ModuleType]:
+def _build_info_by_package(package: str) -> dict[str, ModuleType]:
     """Return the ``_build_info`` of each existing core, by the package that contains the core."""
     folder = os.path.join(os.path.dirname(__file__), "_builds")
     keys = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
@@ -189,10 +189,10 @@ def _open_core(source_name: str, name: str) -> ModuleType:
     return module
 
 
-def _release(version: str) -> str:
+def _major_minor(version: str) -> str:
     return ".".join(version.split("+")[0].split(".")[:2])
 
 
 def _describe_build(version: str, cxx11_abi: bool, fork: bool) -> str:
     kind = "fork-like" if fork else "public"
-    return f"{kind} torch {_release(version)} with C++11 ABI {int(cxx11_abi)}"
+    return f"{kind} torch {_major_minor(version)} with C++11 ABI {int(cxx11_abi)}"

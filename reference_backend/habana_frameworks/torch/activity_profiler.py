@@ -1,8 +1,8 @@
-"""Activities of `torch.profiler` on the device.
+"""The classes `DebugActivity` and `ProfilerActivity` under the public bridge's import path.
 
-The rows come from the device's part of Kineto, torch's collector: `torch.profiler.profile` with
-``ProfilerActivity.HPU`` shows them without this module. This module provides the public bridge's argument
-type ``debug_activities``.
+`DebugActivity` is the type of the bridge's argument ``debug_activities``. The device's activities do not need
+this module: `torch.profiler.profile` with ``ProfilerActivity.HPU`` records them through Kineto, torch's
+collector.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Build the tools next to their sources, and run them."""
+"""Fixtures that build the command-line tools, and run them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def smi(library: Path) -> Run:
     """Return a function that runs hl-smi with arguments. Keyword arguments are environment variables."""
 
-    def run(*arguments: str, module: str = "smi", **variables: str) -> subprocess.CompletedProcess[str]:
+    def run_tool(*arguments: str, module: str = "smi", **variables: str) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"PYTHONPATH": str(library.parents[1])} | variables
         command = [sys.executable, "-m", f"hpu_reference_tools.{module}", *arguments]
         return subprocess.run(command, env=environment, capture_output=True, text=True)
 
-    return run
+    return run_tool

@@ -1,4 +1,4 @@
-"""libhlml.so with the unmodified `habana-pyhlml`, and the symbolic link by which habana-pyhlml finds it."""
+"""Test libhlml.so with the unmodified `habana-pyhlml`, and the link through which pyhlml finds it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import inspect, json, sys, warnings
 warnings.simplefilter("ignore")
 import torch, habana_frameworks.torch
 from pyhlml import hlml_lib
-hlml_lib.LibHLML.__init__.__defaults__ = (sys.argv[1],)  # the folder of the system needs its administrator
+hlml_lib.LibHLML.__init__.__defaults__ = (sys.argv[1],)  # writing to the system folder requires root
 from pyhlml import main as hlml, hlml_types
 try:
     hlml.hlmlInitWithFlags(1)
@@ -28,20 +28,20 @@ device = hlml.hlmlDeviceGetHandleByIndex(3)
 used = hlml.hlmlDeviceGetMemoryInfo(device).used
 print(used >> 20, hlml.hlmlDeviceGetModuleID(device), hlml.hlmlDeviceGetCount())
 print(torch.hpu.memory_usage(), torch.hpu.utilization() >= 0)
-# Every function that asks for a device and nothing else, or for numbers.
+# Call every function whose arguments are a device or known values.
 events = hlml.hlmlEventSetCreate()
 zeros = "sensor_type threshold_type error_type counter_type location port scope perf_policy cause flags"
-given = dict.fromkeys(zeros.split(), 0)
-given |= dict(cpu_set_size=2, node_set_size=1, row_count=2, event_types=3, st=events)
-given |= dict(timeout=20, limit=9, index=3)
-given["uuid"] = hlml.hlmlDeviceGetUUID(device).decode()
-given["pci_addr"] = hlml.hlmlDeviceGetPCIInfo(device).bus_id.decode()
+argument_values = dict.fromkeys(zeros.split(), 0)
+argument_values |= dict(cpu_set_size=2, node_set_size=1, row_count=2, event_types=3, st=events)
+argument_values |= dict(timeout=20, limit=9, index=3)
+argument_values["uuid"] = hlml.hlmlDeviceGetUUID(device).decode()
+argument_values["pci_addr"] = hlml.hlmlDeviceGetPCIInfo(device).bus_id.decode()
 outcomes = {}
 for name, function in sorted(vars(hlml).items()):
     ends = name in ("hlmlShutdown", "hlmlEventSetFree")
     if name.startswith("hlml") and not ends and getattr(function, "__module__", "") == hlml.__name__:
         needed = [p.name for p in inspect.signature(function).parameters.values() if p.default is p.empty]
-        arguments = [device if name == "device" else given[name] for name in needed]
+        arguments = [device if name == "device" else argument_values[name] for name in needed]
         try:
             function(*arguments)
             outcomes[name] = "ok"
@@ -78,13 +78,13 @@ def test_pyhlml_works_unmodified(library: Path, run_python: Any, tmp_path: Path)
     }
 
 
-def test_the_link_is_made_and_removed(smi: Any, library: Path, tmp_path: Path) -> None:
+def test_link_is_created_and_removed(smi: Any, library: Path, tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from hpu_reference_tools import link\n"
         "sys.exit(link.main(sys.argv[1:2], Path(sys.argv[2])))"
     )
 
-    def run(action: str, link: Path) -> subprocess.CompletedProcess[str]:
+    def run_link_command(action: str, link: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-c", code, action, str(link)],
             env={"PYTHONPATH": str(library.parents[1])},
@@ -94,22 +94,24 @@ def test_the_link_is_made_and_removed(smi: Any, library: Path, tmp_path: Path) -
 
     link = tmp_path / "habanalabs" / "libhlml.so"
     for _ in range(2):  # a second call changes nothing
-        assert run("link", link).returncode == 0
+        assert run_link_command("link", link).returncode == 0
         assert link.resolve() == library.resolve()
     for _ in range(2):
-        assert run("unlink", link).returncode == 0
+        assert run_link_command("unlink", link).returncode == 0
         assert not link.exists()
     link.write_text("another's")
     for action in ("link", "unlink"):
-        done = run(action, link)
+        done = run_link_command(action, link)
         assert done.returncode == 1
         assert "was not created by this program" in done.stderr
     assert link.read_text() == "another's"
-    assert run("path", link).stdout.strip() == str(library)
-    assert run("link", Path("/proc/nowhere/libhlml.so")).stderr.startswith("hpu-reference-hlml: ")
+    assert run_link_command("path", link).stdout.strip() == str(library)
+    assert run_link_command("link", Path("/proc/nowhere/libhlml.so")).stderr.startswith(
+        "hpu-reference-hlml: "
+    )
 
 
-def test_figures_need_pyhlml(run_python: Any) -> None:
+def test_memory_usage_requires_pyhlml(run_python: Any) -> None:
     code = (
         "import sys; sys.modules['pyhlml'] = None\nimport torch, habana_frameworks.torch\n"
         "try:\n    torch.hpu.memory_usage()\nexcept ImportError as error:\n    print(error)"

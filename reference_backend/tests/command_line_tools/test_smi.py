@@ -1,4 +1,4 @@
-"""hl-smi: the output formats that programs read, and the processes that use the device."""
+"""Test hl-smi: the output formats that programs parse, and the list of processes that use the device."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def user(state: Path) -> Iterator[subprocess.Popen[str]]:
     process.wait()
 
 
-def test_the_version_is_what_programs_look_for(smi: Any) -> None:
+def test_version_has_the_format_that_programs_parse(smi: Any) -> None:
     completed = smi("-v")
     assert completed.returncode == 0
     assert "Habana" in completed.stdout
@@ -65,13 +65,13 @@ def test_the_version_is_what_programs_look_for(smi: Any) -> None:
 
 
 @pytest.mark.parametrize(("name", "family"), [("GAUDI", "-"), ("GAUDI2", "2"), ("GAUDI3", "3")])
-def test_the_list_has_families_and_modules(smi: Any, name: str, family: str) -> None:
+def test_list_shows_families_and_modules(smi: Any, name: str, family: str) -> None:
     output_text = smi("-L", HPU_REFERENCE_DEVICE_NAME=name).stdout
     assert set(re.findall(r"hl-gaudi([\d\-])", output_text)) == {family}
     assert re.findall(r"Module ID\s+:\s+(\d+)", output_text) == [str(module) for module in range(8)]
 
 
-def test_the_table_has_the_drivers_version_and_the_modules(smi: Any, state: Path) -> None:
+def test_table_shows_the_driver_version_and_the_modules(smi: Any, state: Path) -> None:
     lines = smi(HPU_REFERENCE_STATE_DIR=str(state), ENABLE_CONSOLE="true").stdout.splitlines()
     assert lines[2].replace(" ", "").split(":")[1][:-1].split("-")[0] == "1.16.2"
     assert {len(line) for line in lines} == {79}
@@ -94,7 +94,7 @@ def test_queries_are_csv(smi: Any) -> None:
     )
 
 
-def test_every_documented_field_is_there(smi: Any) -> None:
+def test_every_documented_field_exists(smi: Any) -> None:
     fields = (
         "timestamp,name,bus_id,driver_version,temperature.aip,module_id,utilization.aip,memory.total,memory.free,"
         "memory.used,index,serial,uuid,power.draw,ecc.mode.current,ecc.errors.uncorrected.aggregate.total,"
@@ -105,7 +105,7 @@ def test_every_documented_field_is_there(smi: Any) -> None:
     assert len(completed.stdout.split(", ")) == len(fields.split(","))
 
 
-def test_figures_as_text_by_section(smi: Any) -> None:
+def test_details_are_printed_by_section(smi: Any) -> None:
     whole = smi("-q", "-i", "4").stdout
     assert re.search(r"Module ID\s+: 4", whole)
     some = smi("-q", "-d", "memory,PIDS", "-i", "4").stdout
@@ -137,7 +137,7 @@ def test_live_processes_are_shown_with_their_memory(smi: Any, state: Path, user:
     assert figures("-Q", "utilization.aip", "-f", "csv,noheader", "-i", "2") == "0 %\n"
 
 
-def test_a_process_that_ends_or_is_killed_is_gone(smi: Any, state: Path, user: Any) -> None:
+def test_exited_and_killed_processes_are_not_listed(smi: Any, state: Path, user: Any) -> None:
     assert [path.name for path in state.iterdir()] == [str(user.pid)]
     user.kill()
     user.wait()
@@ -165,13 +165,13 @@ def test_a_process_may_have_any_name(smi: Any, state: Path, user: Any) -> None:
     assert "a?b c" in row
 
 
-def test_a_folder_that_cannot_be_made_harms_nobody(smi: Any, run_python: Any) -> None:
+def test_state_folder_that_cannot_be_created_is_ignored(smi: Any, run_python: Any) -> None:
     code = "import torch, habana_frameworks.torch\nprint(torch.ones(3, device='hpu').sum().item())"
     assert run_python(code, HPU_REFERENCE_STATE_DIR="/proc/nowhere").stdout.strip() == "3.0"
     assert smi("-L", HPU_REFERENCE_STATE_DIR="/proc/nowhere").returncode == 0
 
 
-def test_damaged_records_are_passed_over(smi: Any, state: Path, user: Any) -> None:
+def test_damaged_records_are_ignored(smi: Any, state: Path, user: Any) -> None:
     record = (state / str(user.pid)).read_bytes()
     (state / "short").write_bytes(record[:30])
     (state / "long").write_bytes(record * 2)
@@ -197,7 +197,7 @@ def test_damaged_records_are_passed_over(smi: Any, state: Path, user: Any) -> No
     ],
     ids=str,
 )
-def test_a_mistake_is_one_sentence(smi: Any, arguments: tuple[str, ...], sentence: str) -> None:
+def test_invalid_argument_is_one_sentence(smi: Any, arguments: tuple[str, ...], sentence: str) -> None:
     done = smi(*arguments)
     assert done.returncode == 1
     assert done.stdout == ""
@@ -205,7 +205,7 @@ def test_a_mistake_is_one_sentence(smi: Any, arguments: tuple[str, ...], sentenc
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_it_repeats_until_it_is_stopped(library: Path) -> None:
+def test_loop_option_repeats_until_interrupted(library: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(library.parents[1])}
     command = [
         sys.executable,
@@ -220,10 +220,10 @@ def test_it_repeats_until_it_is_stopped(library: Path) -> None:
         "-l",
         "0.05",
     ]
-    # A background run may ignore the signal, and so would its children.
-    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    # A test run in the background may ignore SIGINT, and its children would inherit that.
+    restore_sigint = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=heard
+        command, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=restore_sigint
     ) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(6)]
@@ -232,7 +232,7 @@ def test_it_repeats_until_it_is_stopped(library: Path) -> None:
     assert lines == ["index\n", "1\n"] * 3
 
 
-def test_a_reader_that_stops_reading_is_no_error(library: Path) -> None:
+def test_closed_pipe_is_not_an_error(library: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(library.parents[1])}
     command = f"{sys.executable} -m hpu_reference_tools.smi -l 0.01 | head -1"
     done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True)

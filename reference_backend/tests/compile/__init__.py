@@ -1,1 +1,1 @@
-"""Tests of torch.compile(backend='hpu_backend')."""
+"""Tests of ``torch.compile(backend="hpu_backend")``."""

@@ -1,4 +1,4 @@
-"""Fixtures for ``torch.compile(backend="hpu_backend")``. The tests need only the built backend."""
+"""Fixtures for tests of ``torch.compile(backend="hpu_backend")``, which need only the built backend."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def _fresh(device_works: None) -> None:
     torch.manual_seed(0)
 
 
-def compiling(executable: str) -> Compile:
-    """Return `torch.compile` with recipes of one form: ``compile(function, dynamic=..., option=...)``."""
+def compile_function_for(executable: str) -> Compile:
+    """Return a function that compiles to one kind of recipe: ``compile(function, dynamic=…, option=…)``."""
 
     def compile_for(function: Callable[..., Any], dynamic: bool | None = None, **options: Any) -> Any:
         options = {"executable": executable, **options}
@@ -31,17 +31,19 @@ def compiling(executable: str) -> Compile:
 
 @pytest.fixture
 def interpreted() -> Compile:
-    """Compile to interpreted recipes, which is fast."""
-    return compiling("interpreted")
+    """Return a function that compiles to interpreted recipes. This is fast."""
+    return compile_function_for("interpreted")
 
 
 @pytest.fixture
 def fused() -> Compile:
-    """Compile to fused recipes, which takes a second or more."""
-    return compiling("fused")
+    """Return a function that compiles to fused recipes. This takes a second or more."""
+    return compile_function_for("fused")
 
 
 @pytest.fixture(params=["interpreted", "fused"])
 def compiled(request: pytest.FixtureRequest) -> Compile:
-    """Compile to recipes of each form."""
-    return compiling(request.param)
+    """Run the test twice: with a function that compiles to interpreted recipes, and with one for fused
+    recipes.
+    """
+    return compile_function_for(request.param)

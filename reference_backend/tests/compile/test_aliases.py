@@ -1,20 +1,18 @@
-"""The compiler passes detect all shared memory between the tensors of a program; see
-`helpers.compile_programs`.
-"""
+"""Test that the compiler passes detect all memory that the tensors of a program share."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from habana_frameworks.torch.dynamo.compile_backend import recipe_support
-from helpers.compile_programs import Program, Statement, check, difference
+from helpers.compile_programs import Program, Statement, assert_no_difference, difference
 
 INPUTS = (
     "x0 = numbers(step, 0, (4, 4)).to(device)",
     "x1 = numbers(step, 2, (4, 4)).to(device)",
     "x2 = numbers(step, 7, (4, 4)).to(device)",
 )
-#: Two additions, each of which could overwrite its input.
+#: Two calls. The compiler may let the addition write its result over `v9`.
 SUM = ("v9 = x0 * 2", "v0 = v9 + x1")
 ROWS = "torch.tensor([1, 0, 3, 2], device=x0.device)"
 
@@ -43,12 +41,12 @@ VIEWS = (
 )
 
 
-def program(*lines: str, returns: str, inputs: tuple[str, ...] = INPUTS) -> Program:
+def make_program(*lines: str, returns: str, inputs: tuple[str, ...] = INPUTS) -> Program:
     on_device = (Statement(line.format(device="hpu"), line.format(device="cpu")) for line in lines)
     return Program(inputs, tuple(on_device), tuple(returns.split()))
 
 
-def test_a_view_of_what_would_be_overwritten(interpreted) -> None:
+def test_view_of_a_sum_survives_a_later_sum(interpreted) -> None:
     def function(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         x, y, z = x.to("hpu"), y.to("hpu"), z.to("hpu")
         total = x + y
@@ -62,13 +60,17 @@ def test_a_view_of_what_would_be_overwritten(interpreted) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_that_is_read_later(view: str) -> None:
-    check(program(*SUM, f"v1 = {view}", "v2 = v0 + x2[0]", "v3 = v1 * 3", returns="v2 v3"), "interpreted")
+def test_view_of_a_sum_is_read_after_a_later_sum(view: str) -> None:
+    assert_no_difference(
+        make_program(*SUM, f"v1 = {view}", "v2 = v0 + x2[0]", "v3 = v1 * 3", returns="v2 v3"), "interpreted"
+    )
 
 
 @pytest.mark.parametrize("view", [view for view in VIEWS if "dropout" not in view])
-def test_a_view_that_is_returned(view: str) -> None:
-    check(program(*SUM, f"v1 = {view}", "v2 = v0 + x2[0]", returns="v1 v2"), "interpreted")
+def test_view_of_a_sum_is_returned_after_a_later_sum(view: str) -> None:
+    assert_no_difference(
+        make_program(*SUM, f"v1 = {view}", "v2 = v0 + x2[0]", returns="v1 v2"), "interpreted"
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,8 +87,8 @@ def test_a_view_that_is_returned(view: str) -> None:
         "torch.add(v0, v0[0], alpha=2)",
     ],
 )
-def test_what_is_written_is_also_read(write: str) -> None:
-    check(program(*SUM, f"v1 = {write}", returns="v1"), "interpreted")
+def test_write_reads_the_tensor_that_it_may_overwrite(write: str) -> None:
+    assert_no_difference(make_program(*SUM, f"v1 = {write}", returns="v1"), "interpreted")
 
 
 @pytest.mark.parametrize(
@@ -104,20 +106,20 @@ def test_what_is_written_is_also_read(write: str) -> None:
 )
 @pytest.mark.parametrize("mode", ["habana", "core_aten"])
 def test_inputs_and_their_views(lines: tuple[str, ...], returns: str, mode: str) -> None:
-    check(program(*lines, returns=returns), "interpreted", decomposition_mode=mode)
+    assert_no_difference(make_program(*lines, returns=returns), "interpreted", decomposition_mode=mode)
 
 
 @pytest.mark.parametrize("second", ["x1 = x0", "x1 = x0.t()"])
 def test_inputs_that_share_memory(second: str) -> None:
     inputs = (INPUTS[0], second, INPUTS[2])
     lines = ("x0.add_(x2)", "v0 = x1 + x2", "v1 = v0 + x0")
-    check(program(*lines, returns="v0 v1 x1", inputs=inputs), "interpreted")
+    assert_no_difference(make_program(*lines, returns="v0 v1 x1", inputs=inputs), "interpreted")
 
 
 @pytest.mark.parametrize(
     ("lines", "returns"),
     [
-        # A clone of a view of a clone of an input.
+        # `v2` clones a view of a clone of an input.
         (("v0 = x0.clone()", "v1 = v0.view(-1)", "v2 = v1.clone()", "v3 = v2.view(4, 4).t()"), "v3"),
         (("v0 = x0 * 2", "v1 = v0.clone().t()", "v2 = v0.clone().t()"), "v1 v2"),
         (("v0 = x0 * 2", "v1 = v0.clone()", "v2 = v1.t()", "v3 = v0 + x1", "v4 = v2 + 1"), "v3 v4"),
@@ -126,8 +128,8 @@ def test_inputs_that_share_memory(second: str) -> None:
         (("v0 = x0 * 2", "v1 = v0.expand(4, 4)", "v2 = v0.view(4, 4)"), "v0 v1 v2"),
     ],
 )
-def test_copies_that_can_be_told_from_their_source(lines: tuple[str, ...], returns: str) -> None:
-    check(program(*lines, returns=returns), "interpreted")
+def test_clones_are_kept_if_a_program_can_notice_them(lines: tuple[str, ...], returns: str) -> None:
+    assert_no_difference(make_program(*lines, returns=returns), "interpreted")
 
 
 @pytest.mark.parametrize(
@@ -138,8 +140,8 @@ def test_copies_that_can_be_told_from_their_source(lines: tuple[str, ...], retur
         ("v0 = x0[1:3].clone()", "v1 = v0.as_strided((2,), (1,), 1)", "v2 = v1 + 1"),
     ],
 )
-def test_addresses_in_the_memory_of_a_result(lines: tuple[str, ...]) -> None:
-    check(program(*lines, returns="v2"), "interpreted")
+def test_as_strided_of_a_result_addresses_its_storage(lines: tuple[str, ...]) -> None:
+    assert_no_difference(make_program(*lines, returns="v2"), "interpreted")
 
 
 @pytest.fixture
@@ -147,17 +149,17 @@ def negation_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipe_support, "hpu_fallback_op_list", ["aten::neg"])
 
 
-VIEW_OF_A_WRITTEN_INPUT = program(
+VIEW_OF_A_WRITTEN_INPUT = make_program(
     "v0 = x0.t()", "v1 = v0 + 1", "v2 = v1.neg()", "v3 = v0 * 2 + v2", "x0.copy_(v2 + x1)", returns="v1 v3"
 )
 
 
 @pytest.mark.parametrize("executable", ["interpreted", "fused"])
-def test_a_recipe_writes_to_an_input_of_which_it_gets_a_view(executable: str, negation_falls_back) -> None:
-    check(VIEW_OF_A_WRITTEN_INPUT, executable)
+def test_recipe_writes_an_input_and_reads_a_view_of_it(executable: str, negation_falls_back) -> None:
+    assert_no_difference(VIEW_OF_A_WRITTEN_INPUT, executable)
 
 
-def test_a_part_of_a_backward_graph_leaves_its_inputs_alone(fused, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_part_of_a_backward_graph_does_not_write_the_gradient(fused, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipe_support, "hpu_fallback_op_list", ["aten::mm", "aten::cos"])
     x, weight = (torch.randn(4, 4, device="hpu", requires_grad=grad) for grad in (False, True))
     program = fused(lambda x, weight: (x @ weight).sin() * 2)
@@ -171,19 +173,19 @@ def test_a_part_of_a_backward_graph_leaves_its_inputs_alone(fused, monkeypatch: 
 def test_results_on_the_cpu_share_memory() -> None:
     inputs = (INPUTS[0], "x1 = numbers(step, 2, ())")
     lines = ("v0 = x1 + 1", "v1 = v0.detach()", "v2 = x0 * v0")
-    check(program(*lines, returns="v0 v1 v2", inputs=inputs), "fused")
+    assert_no_difference(make_program(*lines, returns="v0 v1 v2", inputs=inputs), "fused")
 
 
-def test_a_wrong_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_aliasing_is_detected_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     from habana_frameworks.torch.dynamo.compile_backend import aliases
 
     monkeypatch.setattr(aliases.Aliases, "join", lambda self, first, second: None)
-    wrong = program(*SUM, "v1 = v0.t()", "v2 = v0 + x2", "v3 = v2 * 1", returns="v1 v2 v3")
+    wrong = make_program(*SUM, "v1 = v0.t()", "v2 = v0 + x2", "v3 = v2 * 1", returns="v1 v2 v3")
     assert "result 0 (v1) is" in difference(wrong, "interpreted")
     with pytest.raises(
         AssertionError, match=r"import torch(.|\n)*v1 = v0.t\(\)\n +v2 = v0 \+ x2\n +return \(v1, v2, \)"
     ):
-        check(wrong, "interpreted")
+        assert_no_difference(wrong, "interpreted")
 
 
 @pytest.mark.parametrize("executable", ["interpreted", "fused"])

@@ -1,4 +1,4 @@
-"""Fused code keeps the factor of a matrix product (docs/torch-bugs.md#alpha)."""
+"""Fused code applies the factor `alpha` to a matrix product (docs/torch-bugs.md#alpha)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The backend's interface to torch and to tools: registration, fallbacks, passes, logs, summaries."""
+"""Test how `hpu_backend` works with torch and tools: registration, fallbacks, passes, logs, summaries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_one_backend_is_registered() -> None:
     assert names == ["hpu_backend"]
 
 
-def test_importing_the_device_imports_no_dynamo(python) -> None:
+def test_importing_the_device_does_not_import_dynamo(python) -> None:
     script = """
 import sys
 print([name for name in sys.modules if name.startswith(("torch._dynamo", "torch._inductor"))])
@@ -24,7 +24,7 @@ print(ht.dynamo.compile_backend.config.use_boxed_input)
     assert python(script).stdout.splitlines() == ["[]", "True"]
 
 
-def test_inductor_refuses_at_once() -> None:
+def test_inductor_rejects_hpu_tensors() -> None:
     with pytest.raises(Exception, match=r"Inductor does not compile for hpu tensors. Use .*hpu_backend"):
         torch.compile(lambda x: x + 1)(torch.ones(2, device="hpu"))
     assert torch.compile(lambda x: x + 1, backend="aot_eager")(torch.ones(1, device="hpu")).tolist() == [2]
@@ -56,7 +56,7 @@ def test_fallbacks_run_between_recipes(compiled, sine_falls_back) -> None:
     assert ops["torch.ops.aten.mul.Tensor"].eager_count == 0
 
 
-def test_fallbacks_can_be_refused(compiled, sine_falls_back) -> None:
+def test_fallback_raises_if_the_option_is_off(compiled, sine_falls_back) -> None:
     program = compiled(lambda x: x.sin(), use_eager_fallback=0)
     with pytest.raises(
         Exception, match=r"Eager fallback in nodes sin \(aten.sin.default\).*requires fallback"
@@ -74,8 +74,8 @@ STATIC_CALLS = {
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", STATIC_CALLS)
-def test_a_call_whose_shape_follows_from_shapes_is_no_fallback(name: str, dynamic: bool, compiled) -> None:
-    """With other arguments the result shapes of the same operators depend on data."""
+def test_call_whose_result_shape_needs_no_data_does_not_fall_back(name: str, dynamic: bool, compiled) -> None:
+    """For other arguments of the same operators, the result shape depends on data, so they fall back."""
     function, indices = STATIC_CALLS[name]
     program = compiled(function, dynamic=dynamic, use_eager_fallback=0)
     x, i = torch.randn(4, device="hpu"), torch.tensor(indices, device="hpu")
@@ -109,8 +109,8 @@ def test_a_mask_is_a_fallback(compiled) -> None:
         program(x, mask)
 
 
-def test_a_size_that_is_checked_still_depends_on_data(interpreted) -> None:
-    """The check turns the size into a constant of the graph."""
+def test_call_whose_checked_result_size_depends_on_data_falls_back(interpreted) -> None:
+    """`torch._check` turns the size into a constant of the graph; `nonzero` still runs as a fallback."""
 
     def function(x: torch.Tensor) -> torch.Tensor:
         positions = x.nonzero()
@@ -137,7 +137,7 @@ def test_analyzer_counts_each_graph_and_other_devices(interpreted) -> None:
     assert second["torch.ops.aten.add.Tensor"].eager_count == 1
 
 
-def test_logs(interpreted, sine_falls_back) -> None:
+def test_passes_and_fallbacks_are_logged(interpreted, sine_falls_back) -> None:
     for logger in (passes.logger, recipe_support.logger):
         logger.set_store_data(True)
     try:
@@ -185,7 +185,7 @@ def test_passes_have_their_prefix() -> None:
     assert all(name.startswith("pass_") for name in ALL_PASSES)
 
 
-def test_a_cache_is_written_in_place(interpreted) -> None:
+def test_index_copy_writes_a_cache_in_place(interpreted) -> None:
     def update(cache: torch.Tensor, position: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         cache.index_copy_(0, position, value)
         return cache.sum()
@@ -201,7 +201,7 @@ def test_a_cache_is_written_in_place(interpreted) -> None:
         passes.logger.set_store_data(False)
 
 
-def test_errors_of_a_program_come_through(interpreted) -> None:
+def test_error_in_a_program_reaches_the_caller(interpreted) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.shape[0] > 1 else x.view(7)
 
@@ -229,7 +229,7 @@ def test_user_operators_run_between_recipes(compiled) -> None:
     assert program(torch.ones(2, device="hpu")).tolist() == [5, 5]
 
 
-def test_attention_is_in_a_recipe_unless_it_drops(fused) -> None:
+def test_attention_without_dropout_is_in_a_recipe(fused) -> None:
     attend = torch.nn.functional.scaled_dot_product_attention
     x = torch.randn(2, 4, 8, 16, device="hpu")
     name = "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default"
@@ -243,12 +243,12 @@ def test_interpreted_recipes_are_replayed(interpreted, monkeypatch: pytest.Monke
 
     runs = []
 
-    def counting(cluster: torch.fx.GraphModule):
+    def run_and_count(cluster: torch.fx.GraphModule):
         run = by_calls(cluster)
         return lambda inputs: runs.append(1) or run(inputs)
 
     by_calls = module.run_one_by_one
-    monkeypatch.setattr(module, "run_one_by_one", counting)
+    monkeypatch.setattr(module, "run_one_by_one", run_and_count)
     program = interpreted(lambda x, y: (x * y).sum())
     for i in range(4):
         assert program(torch.full((3,), float(i), device="hpu"), torch.ones(3, device="hpu")).item() == 3 * i
@@ -258,7 +258,9 @@ def test_interpreted_recipes_are_replayed(interpreted, monkeypatch: pytest.Monke
         assert program(same, same).item() == 12
 
 
-def test_what_cannot_be_captured_runs_by_calls(interpreted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recipe_that_cannot_be_captured_runs_call_by_call(
+    interpreted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Refusing:
         def begin(self, dry_run: bool, this_thread: bool) -> None:
             pass

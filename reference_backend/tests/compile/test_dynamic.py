@@ -1,4 +1,4 @@
-"""Dynamic shapes."""
+"""Test compiled functions with dynamic shapes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_sizes_change_without_a_new_compilation(compiled) -> None:
     calls = []
 
     def function(x: torch.Tensor) -> torch.Tensor:
-        calls.append(x.shape)  # runs only while Dynamo traces
+        calls.append(x.shape)
         return (x * x.shape[0] + x.sum()).relu()
 
     program = compiled(lambda x: (x * x.shape[0] + x.sum()).relu(), dynamic=True)

@@ -1,4 +1,4 @@
-"""Compile options: their values, their sources and their effects."""
+"""Test the compile options: defaults, environment variables and effects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from habana_frameworks.torch.dynamo.compile_backend import compilers, config
 from habana_frameworks.torch.dynamo.compile_backend.config import configuration_flags
 from torch import nn
 
-#: The table of the public contract: option, default, environment variable.
+#: The public contract: option, default, environment variable.
 TABLE = {
     "use_compiled_recipes": (True, "PT_HPU_COMPILE_USE_RECIPES"),
     "decomposition_mode": ("habana", "PT_HPU_COMPILE_DECOMPOSITION_MODE"),
@@ -40,7 +40,7 @@ def test_defaults() -> None:
     assert {name: getattr(config, name) for name in TABLE} == {name: row[0] for name, row in TABLE.items()}
 
 
-def test_variables(python) -> None:
+def test_environment_variables_set_options(python) -> None:
     changed = {name: not default for name, (default, _) in TABLE.items() if isinstance(default, bool)}
     changed["decomposition_mode"] = "none"
     environment = {
@@ -53,7 +53,7 @@ def test_variables(python) -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("PT_HPU_REINPLACE_ADD", "maybe"), ("PT_HPU_COMPILE_DECOMPOSITION_MODE", "some")]
 )
-def test_unknown_word_names_the_variable(name: str, value: str, python) -> None:
+def test_invalid_value_raises_and_names_the_variable(name: str, value: str, python) -> None:
     done = python("import habana_frameworks.torch.dynamo.compile_backend.config", **{name: value})
     assert "AssertionError" in done.stderr and name in done.stderr and value in done.stderr
 
@@ -74,17 +74,17 @@ def test_configuration_flags_are_the_options() -> None:
     assert isinstance(config.save_config(), bytes)
 
 
-def test_unknown_option(interpreted) -> None:
+def test_unknown_option_raises(interpreted) -> None:
     with pytest.raises(RuntimeError, match=r"unknown option 'fast' of hpu_backend. Use one of .*inference"):
         interpreted(lambda x: x + 1, fast=True)(torch.ones(2, device="hpu"))
 
 
-def test_value_of_the_wrong_kind(interpreted) -> None:
+def test_option_value_of_wrong_type_raises(interpreted) -> None:
     with pytest.raises(Exception, match="use_boxed_input='often' is not a truth value"):
         interpreted(lambda x: x + 1, use_boxed_input="often")(torch.ones(2, device="hpu"))
 
 
-def test_options_end_with_the_compilation(interpreted) -> None:
+def test_options_apply_to_one_compilation(interpreted) -> None:
     interpreted(lambda x: x + 1, reinplace_add=0)(torch.ones(2, device="hpu"))
     assert config.reinplace_add is True
 
@@ -111,7 +111,7 @@ def test_decomposition_modes(mode: str, compiled) -> None:
     )
 
 
-def test_freezing_without_inductors_changes_no_results(compiled) -> None:
+def test_freezing_option_without_inductor_freezing_keeps_results(compiled) -> None:
     layer = nn.Linear(4, 4).to("hpu").eval()
     x = torch.randn(2, 4, device="hpu")
     program = compiled(layer, use_graph_freezing=1)
@@ -121,7 +121,7 @@ def test_freezing_without_inductors_changes_no_results(compiled) -> None:
         torch.testing.assert_close(program(x), before)
 
 
-def test_freezing_says_what_it_lacks(compiled, caplog) -> None:
+def test_freezing_option_warns_if_inductor_freezing_is_off(compiled, caplog) -> None:
     layer = nn.Linear(4, 4).to("hpu").eval()
     with torch.no_grad():
         compiled(layer, use_graph_freezing=1)(torch.randn(2, 4, device="hpu"))
@@ -129,11 +129,11 @@ def test_freezing_says_what_it_lacks(compiled, caplog) -> None:
     caplog.clear()
     with torch.no_grad():
         compiled(lambda x: x * 2, use_graph_freezing=1)(torch.randn(2, 4, device="hpu"))
-    assert "freezing" not in caplog.text, "there is no parameter"
+    assert "freezing" not in caplog.text, "the function has no parameter to freeze"
 
 
 @pytest.mark.parametrize("discard", [0, 1])
-def test_parameters_are_in_the_graph_with_inductors_freezing(compiled, discard, monkeypatch) -> None:
+def test_inductor_freezing_puts_parameters_into_the_graph(compiled, discard, monkeypatch) -> None:
     counted: list[int] = []
     monkeypatch.setattr(compilers, "_check_constants", counted.append)
     layer = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)).to("hpu").eval()
@@ -146,8 +146,8 @@ def test_parameters_are_in_the_graph_with_inductors_freezing(compiled, discard, 
     assert counted == [8]  # both linear layers, and statistics, weight and bias of the norm
 
 
-def test_frozen_parameters_and_inputs_that_do_not_come_in_one_list(compiled) -> None:
-    """The part of a graph after a graph break has frozen parameters and an activation as inputs."""
+def test_frozen_parameters_with_unboxed_inputs(compiled) -> None:
+    """The graph after the graph break has frozen parameters and an activation as inputs."""
     layer = nn.Linear(4, 4).to("hpu").eval()
     x = torch.randn(2, 4, device="hpu")
     program = compiled(lambda t: layer(t).cpu().sin() + 1, use_graph_freezing=1, use_boxed_input=0)

@@ -1,27 +1,28 @@
-"""Random programs with shared memory have the same bits and the same aliasing when compiled as in eager mode.
+"""Compare values and aliasing of compiled random programs with eager mode.
 
-A failure prints the seed, and the smallest program that still fails as a script.
+A failure prints the seed and a script of the smallest program that still fails.
 """
 
 from __future__ import annotations
 
 import pytest
-from helpers.compile_programs import Author, check
+from helpers.compile_programs import Author, assert_no_difference
 
 from tests.support.nightly import NIGHTLY
 
 CHUNK = 20
-#: An interpreted program takes a tenth of a second; a fused one takes one or two C++ compilations.
+#: Numbers of seeds. An interpreted program takes a tenth of a second; a fused program, one or two C++
+#: compilations.
 INTERPRETED = 2000 if NIGHTLY else 80
 FUSED = range(100) if NIGHTLY else (36, 43)
 
 
 @pytest.mark.parametrize("first", range(0, INTERPRETED, CHUNK))
-def test_random_programs_are_interpreted_right(first: int) -> None:
+def test_random_programs_as_interpreted_recipes(first: int) -> None:
     for seed in range(first, first + CHUNK):
-        check(Author(seed).write(), "interpreted", f"seed {seed},")
+        assert_no_difference(Author(seed).write(), "interpreted", f"seed {seed},")
 
 
 @pytest.mark.parametrize("seed", FUSED)
-def test_random_programs_are_fused_right(seed: int) -> None:
-    check(Author(seed).write(), "fused", f"seed {seed},")
+def test_random_programs_as_fused_recipes(seed: int) -> None:
+    assert_no_difference(Author(seed).write(), "fused", f"seed {seed},")

@@ -1,5 +1,6 @@
-"""Gradients that depend on state which the forward pass overwrites: the backward pass uses the values of the
-forward pass.
+"""Test gradients that depend on a state tensor that the forward pass overwrites.
+
+The backward pass must use the values that the state had when the forward pass read it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,7 @@ from torch import nn
 
 
 class _Scaled(torch.autograd.Function):
-    """A function that multiplies by a number. Its gradient also changes the state of a module, if there is
-    one.
-    """
+    """`autograd.Function` that multiplies by a factor. Its backward can also write a module's state."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, factor: torch.Tensor, module: nn.Module | None) -> torch.Tensor:
@@ -34,7 +33,7 @@ class _Scaled(torch.autograd.Function):
 
 
 class Model(nn.Module):
-    """A weight times a function of a state. The forward pass writes the state."""
+    """A module that calls `program` with the product of input and weight. The program writes `state`."""
 
     def __init__(
         self, program: Callable[[Model, torch.Tensor], torch.Tensor], strides: tuple[int, int]
@@ -49,58 +48,56 @@ class Model(nn.Module):
         return self.program(self, x * self.weight)
 
 
-def update(model: Model) -> torch.Tensor:
+def write_new_state(model: Model) -> torch.Tensor:
     with torch.no_grad():
         new = 2 * model.state + 1
         model.state.copy_(new)
     return new
 
 
-def of_the_new_state(model: Model, x: torch.Tensor) -> torch.Tensor:
-    return x * update(model).reciprocal()
+def scale_by_new_state(model: Model, x: torch.Tensor) -> torch.Tensor:
+    return x * write_new_state(model).reciprocal()
 
 
-def in_a_function(model: Model, x: torch.Tensor) -> torch.Tensor:
-    return _Scaled.apply(x, update(model).reciprocal(), None)
+def scale_by_new_state_in_autograd_function(model: Model, x: torch.Tensor) -> torch.Tensor:
+    return _Scaled.apply(x, write_new_state(model).reciprocal(), None)
 
 
-def of_a_copy_of_the_old_state(model: Model, x: torch.Tensor) -> torch.Tensor:
+def scale_by_copy_of_old_state(model: Model, x: torch.Tensor) -> torch.Tensor:
     old = model.state.clone()
-    update(model)
+    write_new_state(model)
     return x * old
 
 
-def of_a_view_of_the_old_state(model: Model, x: torch.Tensor) -> torch.Tensor:
+def scale_by_view_of_old_state(model: Model, x: torch.Tensor) -> torch.Tensor:
     old = model.state[1::2, ::2].clone()
-    update(model)
+    write_new_state(model)
     return x[::2] * old
 
 
-def of_states_that_both_passes_write(model: Model, x: torch.Tensor) -> torch.Tensor:
-    return _Scaled.apply(x, update(model).reciprocal(), model)
+def scale_by_state_that_both_passes_write(model: Model, x: torch.Tensor) -> torch.Tensor:
+    return _Scaled.apply(x, write_new_state(model).reciprocal(), model)
 
 
-def of_parts_of_the_old_state(model: Model, x: torch.Tensor) -> torch.Tensor:
+def scale_by_parts_of_old_state(model: Model, x: torch.Tensor) -> torch.Tensor:
     first, last = model.state.chunk(2, dim=1)[0].double(), model.state.unbind(1)[1].double()
-    update(model)
+    write_new_state(model)
     return x[:2] * first * 2 + x[:2] * last[:2]
 
 
 PROGRAMS = [
-    of_the_new_state,
-    in_a_function,
-    of_a_copy_of_the_old_state,
-    of_a_view_of_the_old_state,
-    of_parts_of_the_old_state,
-    of_states_that_both_passes_write,
+    scale_by_new_state,
+    scale_by_new_state_in_autograd_function,
+    scale_by_copy_of_old_state,
+    scale_by_view_of_old_state,
+    scale_by_parts_of_old_state,
+    scale_by_state_that_both_passes_write,
 ]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 @pytest.mark.parametrize("strides", [(4, 1), (1, 4), (6, 1)], ids=["rows", "columns", "gaps"])
-def test_gradients_by_state_that_the_forward_pass_overwrites(
-    program: Any, strides: Any, compiled: Any
-) -> None:
+def test_gradients_that_depend_on_an_overwritten_state(program: Any, strides: Any, compiled: Any) -> None:
     eager = Model(program, strides).to("hpu")
     traced = copy.deepcopy(eager)
     run = compiled(traced)
@@ -113,10 +110,10 @@ def test_gradients_by_state_that_the_forward_pass_overwrites(
         torch.testing.assert_close(traced.state.cpu(), eager.state.cpu())
 
 
-def test_memory_that_a_backward_pass_addresses_is_not_copied(compiled: Any) -> None:
+def test_saved_as_strided_view_of_a_written_state_raises(compiled: Any) -> None:
     def program(model: Model, x: torch.Tensor) -> torch.Tensor:
         old = torch.as_strided(model.state, (4,), (2,), 5).double() + 1
-        update(model)
+        write_new_state(model)
         return x * old
 
     model = Model(program, (4, 1)).to("hpu")
@@ -124,7 +121,7 @@ def test_memory_that_a_backward_pass_addresses_is_not_copied(compiled: Any) -> N
         compiled(model)(torch.ones(4, device="hpu"))
 
 
-def test_an_operator_whose_result_has_gaps_beside_a_write() -> None:
+def test_saved_result_with_memory_gaps() -> None:
     with torch.library._scoped_library("test_saved", "FRAGMENT") as library:
         library.define("padded(Tensor x, Tensor row) -> Tensor")
 
@@ -161,10 +158,10 @@ def test_an_operator_whose_result_has_gaps_beside_a_write() -> None:
         torch.testing.assert_close(gradient_sets[1], gradient_sets[0])
 
 
-def test_copies_are_known_to_hooks_of_saved_tensors(interpreted: Any) -> None:
+def test_saved_tensor_hooks_get_the_copies(interpreted: Any) -> None:
     """AOTAutograd finds the inputs of graph hooks by name in the backward graph."""
     traced_identity = torch.fx.symbolic_trace(lambda x: x * 1)
-    model = Model(of_the_new_state, (4, 1)).to("hpu")
+    model = Model(scale_by_new_state, (4, 1)).to("hpu")
     with torch.autograd.graph.saved_tensors_hooks(traced_identity, traced_identity):
         result = interpreted(model)(torch.arange(1.0, 5.0, device="hpu"))
         gradient = torch.autograd.grad(result.sum(), model.weight)[0]

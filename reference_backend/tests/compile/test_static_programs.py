@@ -1,4 +1,4 @@
-"""Fused recipes that run without Python: results, aliasing, order and errors match the Python path."""
+"""Test static programs (fused recipes that run without Python): they act like the recipes in Python."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 class Programs(list[Any]):
-    """The created programs, with None for functions without a program."""
+    """List of the created static programs. None replaces a function that could not become one."""
 
-    def runs(self) -> list[int]:
-        """Return the number of runs of each program so far."""
+    def run_counts(self) -> list[int]:
+        """Return how often each program ran so far."""
         return [program.runs for program in self if program is not None]
 
 
 @pytest.fixture(autouse=True)
-def _first_runs_are_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disable AOTAutograd's check of a graph's first run, for which Python runs the graph."""
+def _first_runs_without_aot_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disable AOTAutograd's check of the first run, because that check runs the graph in Python."""
     import torch._functorch._aot_autograd.runtime_wrappers as wrappers
 
     if hasattr(wrappers, "_AnalyzeCustomOpInputOutputMode"):
@@ -35,7 +35,7 @@ def _first_runs_are_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Programs]:
-    """Collect the programs that compilations create from now on."""
+    """Return a list that collects the static programs of all later compilations."""
     created = Programs()
     make = static_program_builder.program_of
 
@@ -47,7 +47,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Programs]:
     yield created
 
 
-def train(model: nn.Module, function: Callable[..., Any], x: torch.Tensor) -> list[torch.Tensor]:
+def gradients_of_step(model: nn.Module, function: Callable[..., Any], x: torch.Tensor) -> list[torch.Tensor]:
     """Return the gradients of a training step."""
     for parameter in model.parameters():
         parameter.grad = None
@@ -68,16 +68,20 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_training_steps_run_as_programs(name: str, fused, programs: Programs) -> None:
+def test_training_steps_run_as_static_programs(name: str, fused, programs: Programs) -> None:
     make, sizes = MODELS[name]
     model = make().to("hpu")
     expected_model = copy.deepcopy(model)
     function = fused(model)
     for _ in range(3):
         x = torch.randn(sizes, device="hpu")
-        for a, b in zip(train(model, function, x), train(expected_model, expected_model, x), strict=True):
+        for a, b in zip(
+            gradients_of_step(model, function, x),
+            gradients_of_step(expected_model, expected_model, x),
+            strict=True,
+        ):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
-    assert programs.runs() == [3, 3]
+    assert programs.run_counts() == [3, 3]
     for a, b in zip(model.buffers(), expected_model.buffers(), strict=True):
         torch.testing.assert_close(a, b)
 
@@ -97,7 +101,7 @@ def test_results_that_are_inputs_or_share_memory(fused, programs: Programs) -> N
         assert c.data_ptr() == d.data_ptr() == e.data_ptr()
         for actual, expected_output in zip((a, b, c, d, e, f), expected, strict=True):
             torch.testing.assert_close(actual, expected_output)
-    assert sum(programs.runs()) == 2
+    assert sum(programs.run_counts()) == 2
 
 
 def test_inputs_are_written_and_may_share_memory(fused, programs: Programs) -> None:
@@ -112,11 +116,11 @@ def test_inputs_are_written_and_may_share_memory(fused, programs: Programs) -> N
     with torch.no_grad():
         torch.testing.assert_close(program(x, y), expected)
     assert x.flatten().tolist() == [i + 1.0 for i in range(16)]
-    assert set(programs.runs()) == {1}
+    assert set(programs.run_counts()) == {1}
 
 
-def test_other_layouts_of_inputs(fused, programs: Programs) -> None:
-    """A gradient may have a different memory layout than the traced one. Offsets differ between calls."""
+def test_inputs_with_other_layouts(fused, programs: Programs) -> None:
+    """The memory layout of a gradient may differ from the traced gradient. Offsets differ between calls."""
     layer = nn.Linear(4, 4).to("hpu")
     function = fused(layer)
     memory = torch.randn(40, device="hpu")
@@ -139,7 +143,7 @@ def test_work_waits_for_its_inputs(fused, programs: Programs) -> None:
             _C.enqueue_delay(0.02)
             for _ in range(10):
                 x = x * 2
-        # Work of another stream, ordered by the memory that both use.
+        # The memory that both streams access puts this work between the works of the other stream.
         z = program(x, y)
         with hpu.stream(stream):
             x.fill_(0)
@@ -147,10 +151,10 @@ def test_work_waits_for_its_inputs(fused, programs: Programs) -> None:
         torch.testing.assert_close(z, y * 1024)
         x = torch.eye(64, device="hpu")
         hpu.synchronize()
-    assert programs.runs() == [6]
+    assert programs.run_counts() == [6]
 
 
-def test_captures_refuse_programs(fused, programs: Programs) -> None:
+def test_capture_of_a_static_program_raises(fused, programs: Programs) -> None:
     program = fused(lambda x: x * 2)
     x = torch.ones(3, device="hpu")
     program(x)
@@ -158,19 +162,19 @@ def test_captures_refuse_programs(fused, programs: Programs) -> None:
     with pytest.raises(RuntimeError, match="cannot be part of an HPU Graph"), hpu.graph(graph):
         program(x)
     assert program(x).tolist() == [2, 2, 2]
-    assert programs.runs() == [2]
+    assert programs.run_counts() == [2]
 
 
-def test_operators_are_seen_by_those_who_watch(fused, programs: Programs) -> None:
+def test_profiler_and_dispatch_modes_observe_the_operators(fused, programs: Programs) -> None:
     program = fused(lambda x, y: x @ y)
     x, y = torch.randn(4, 4, device="hpu"), torch.randn(4, 4, device="hpu")
     program(x, y)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         program(x, y)
     assert "aten::mm" in {event.key for event in profile.key_averages()}
-    assert programs.runs() == [1]
+    assert programs.run_counts() == [1]
     program(x, y)
-    assert programs.runs() == [2]
+    assert programs.run_counts() == [2]
     (static_program,) = programs
     with FlopCounterMode(display=False):
         assert static_program([x, y]) is None
@@ -183,20 +187,20 @@ def test_threads_share_a_program(fused, programs: Programs) -> None:
     program(y, y)
     faults: list[str] = []
 
-    def work(seed: int) -> None:
+    def compare_with_eager(seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
         for _ in range(50):
             x = torch.randn(32, 32, generator=generator).to("hpu")
             if not torch.allclose(program(x, y), (x @ y).relu() + x, atol=1e-4):
                 faults.append(f"thread {seed}")
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
+    threads = [threading.Thread(target=compare_with_eager, args=(seed,)) for seed in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert not faults
-    assert sum(programs.runs()) == 151
+    assert sum(programs.run_counts()) == 151
 
 
 def test_errors_of_kernels(fused, programs: Programs) -> None:
@@ -210,24 +214,24 @@ def test_errors_of_kernels(fused, programs: Programs) -> None:
     assert program(x, torch.tensor([1, 1], device="hpu")).tolist() == [5, 7]
 
 
-def test_freed_memory_is_refused(fused, programs: Programs) -> None:
+def test_input_without_memory_raises(fused, programs: Programs) -> None:
     program = fused(lambda x: x * 2)
     x = torch.ones(64, device="hpu")
     program(x)
     x.untyped_storage().resize_(0)
     with pytest.raises(RuntimeError, match="give its storage memory"):
         program(x)
-    assert programs.runs() == [1]
+    assert programs.run_counts() == [1]
 
 
-def test_memory_is_given_back(fused, programs: Programs) -> None:
+def test_memory_is_freed(fused, programs: Programs) -> None:
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)).to("hpu")
     function = fused(model)
     x = torch.randn(16, 64, device="hpu")
-    train(model, function, x)
+    gradients_of_step(model, function, x)
     before = hpu.memory_allocated()
     for _ in range(3):
-        train(model, function, x)
+        gradients_of_step(model, function, x)
     assert hpu.memory_allocated() == before
 
 
@@ -235,10 +239,10 @@ def test_each_shape_has_its_program(fused, programs: Programs) -> None:
     program = fused(lambda x: x * 2 + 1, dynamic=False)
     for size in (2, 3, 4, 3):
         assert program(torch.ones(size, device="hpu")).tolist() == [3] * size
-    assert programs.runs() == [1, 2, 1]
+    assert programs.run_counts() == [1, 2, 1]
 
 
-def test_symbolic_shapes_have_none(fused, programs: Programs) -> None:
+def test_symbolic_shapes_create_no_static_program(fused, programs: Programs) -> None:
     program = fused(lambda x: x * 2 + 1, dynamic=True)
     for size in (2, 3):
         assert program(torch.ones(size, device="hpu")).tolist() == [3] * size
@@ -252,10 +256,10 @@ def test_constants_of_frozen_graphs(fused, programs: Programs) -> None:
         for _ in range(2):
             x = torch.randn(2, 4, device="hpu")
             torch.testing.assert_close(program(x), layer(x))
-    assert programs.runs() == [2]
+    assert programs.run_counts() == [2]
 
 
-def test_code_from_the_cache_on_disk_is_a_program_too(fused, programs: Programs) -> None:
+def test_code_from_the_disk_cache_becomes_a_static_program(fused, programs: Programs) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return (x @ x).sin() * 3
 
@@ -263,61 +267,71 @@ def test_code_from_the_cache_on_disk_is_a_program_too(fused, programs: Programs)
     for _ in range(2):
         torch._dynamo.reset()
         torch.testing.assert_close(fused(function)(x), function(x))
-    assert programs.runs() == [1, 1]
+    assert programs.run_counts() == [1, 1]
 
 
-def _unknown(inputs: list[Any]) -> Any:
+def _calls_torch_function(inputs: list[Any]) -> Any:
     return (torch.rand(2),)
 
 
-def _branch(inputs: list[Any]) -> Any:
+def _branches(inputs: list[Any]) -> Any:
     (x,) = inputs
     return (x if x else None,)
 
 
-def _attribute(inputs: list[Any]) -> Any:
+def _calls_method(inputs: list[Any]) -> Any:
     return (inputs[0].sin(),)
 
 
-def _name(inputs: list[Any]) -> Any:
+def _calls_print(inputs: list[Any]) -> Any:
     print(inputs)
     return (inputs[0],)
 
 
-def _view(inputs: list[Any]) -> Any:
+def _returns_view(inputs: list[Any]) -> Any:
     (x,) = inputs
     return (torch.ops.aten.view.default(x, [2]),)
 
 
-def _number_for_a_tensor(inputs: list[Any]) -> Any:
+def _passes_number_for_tensor(inputs: list[Any]) -> Any:
     (x,) = inputs
     return (torch.ops.aten.mul.Tensor(x, 2),)
 
 
-def _resize(inputs: list[Any]) -> Any:
+def _resizes_input(inputs: list[Any]) -> Any:
     (x,) = inputs
     torch.ops.aten.resize_.default(x, [4])
     return (x,)
 
 
-def _number(inputs: list[Any]) -> Any:
+def _returns_number(inputs: list[Any]) -> Any:
     return (3,)
 
 
 @pytest.mark.parametrize(
-    "function", [_unknown, _branch, _attribute, _name, _view, _resize, _number, _number_for_a_tensor]
+    "function",
+    [
+        _calls_torch_function,
+        _branches,
+        _calls_method,
+        _calls_print,
+        _returns_view,
+        _resizes_input,
+        _returns_number,
+        _passes_number_for_tensor,
+    ],
 )
-def test_functions_that_are_no_straight_line(function: Callable[..., Any]) -> None:
+def test_functions_that_cannot_be_static_programs(function: Callable[..., Any]) -> None:
     assert static_program_builder.program_of(function, [torch.ones(2, device="hpu")], False) is None
 
 
-def test_functions_that_inductor_has_not_written() -> None:
+def test_functions_with_other_parameters_cannot_be_static_programs() -> None:
     x = torch.ones(2, device="hpu")
     for function in (lambda inputs: (x,), lambda *inputs: inputs, lambda first, second: None, len):
         assert static_program_builder.program_of(function, [x], False) is None
 
 
-def test_checks_of_results() -> None:
+def test_result_of_wrong_size_raises() -> None:
     def function(inputs: list[Any]) -> Any:
         (x,) = inputs
         result = torch.ops.aten.cumsum.default(x, 0)
@@ -337,7 +351,7 @@ def test_checks_of_results() -> None:
 
 
 @pytest.mark.parametrize("other", ["cpu", "dtype", "sizes", "strides", "conj", "number"])
-def test_a_program_leaves_other_inputs_to_python(other: str) -> None:
+def test_static_program_leaves_unexpected_inputs_to_python(other: str) -> None:
     def function(inputs: list[Any]) -> Any:
         (x,) = inputs
         return (torch.ops.aten.cumsum.default(x, 0),)

@@ -14,7 +14,7 @@ STREAM = hpu.Stream()
 EVENT = hpu.Event()
 
 
-def _on_a_stream(x: torch.Tensor) -> torch.Tensor:
+def _compute_on_stream(x: torch.Tensor) -> torch.Tensor:
     STREAM.wait_stream(hpu.current_stream())
     with hpu.stream(STREAM):
         y = x * 2
@@ -22,7 +22,7 @@ def _on_a_stream(x: torch.Tensor) -> torch.Tensor:
     return y + 1
 
 
-def _on_a_new_stream(x: torch.Tensor) -> torch.Tensor:
+def _compute_on_new_stream(x: torch.Tensor) -> torch.Tensor:
     stream = hpu.Stream(priority=0)
     stream.wait_stream(hpu.default_stream())
     with hpu.stream(stream):
@@ -31,12 +31,12 @@ def _on_a_new_stream(x: torch.Tensor) -> torch.Tensor:
     return y + 1
 
 
-def _on_no_stream(x: torch.Tensor) -> torch.Tensor:
+def _compute_in_empty_stream_block(x: torch.Tensor) -> torch.Tensor:
     with hpu.stream(None):
         return x * 2
 
 
-def _with_an_event(x: torch.Tensor) -> torch.Tensor:
+def _compute_with_event(x: torch.Tensor) -> torch.Tensor:
     y = x + 1
     EVENT.record()
     STREAM.wait_event(EVENT)
@@ -47,7 +47,7 @@ def _with_an_event(x: torch.Tensor) -> torch.Tensor:
     return z
 
 
-def _with_a_new_event(x: torch.Tensor) -> torch.Tensor:
+def _compute_with_new_event(x: torch.Tensor) -> torch.Tensor:
     event = hpu.Event(enable_timing=True)
     with hpu.stream(STREAM):
         y = x + 1
@@ -59,7 +59,13 @@ def _with_a_new_event(x: torch.Tensor) -> torch.Tensor:
     return y * 2
 
 
-FUNCTIONS = [_on_a_stream, _on_a_new_stream, _on_no_stream, _with_an_event, _with_a_new_event]
+FUNCTIONS = [
+    _compute_on_stream,
+    _compute_on_new_stream,
+    _compute_in_empty_stream_block,
+    _compute_with_event,
+    _compute_with_new_event,
+]
 
 
 @pytest.mark.parametrize("executable", ["interpreted", "fused"])
@@ -73,7 +79,7 @@ def test_streams_and_events_are_part_of_one_graph(function: Function, executable
         assert hpu.current_stream() == hpu.default_stream()
 
 
-def test_the_current_stream_is_that_of_the_call(interpreted) -> None:
+def test_current_stream_in_a_graph_is_the_stream_of_the_caller(interpreted) -> None:
     program = interpreted(lambda x: (x + 1, hpu.current_stream()))
     x = torch.ones(2, device="hpu")
     assert program(x)[1] == hpu.default_stream()
@@ -82,7 +88,7 @@ def test_the_current_stream_is_that_of_the_call(interpreted) -> None:
     assert program(x)[1] == hpu.default_stream()
 
 
-def test_a_break_inside_a_block_stays_on_its_stream(interpreted) -> None:
+def test_graph_break_in_a_stream_block_keeps_the_stream(interpreted) -> None:
     stream_ids = []
 
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -101,20 +107,20 @@ def test_a_break_inside_a_block_stays_on_its_stream(interpreted) -> None:
     assert hpu.current_stream() == hpu.default_stream()
 
 
-def _with_a_context_object(x: torch.Tensor) -> torch.Tensor:
+def _compute_in_stream_context(x: torch.Tensor) -> torch.Tensor:
     with hpu.StreamContext(STREAM):
         return x * 2
 
 
-def _with_a_stream_set(x: torch.Tensor) -> torch.Tensor:
+def _compute_after_set_stream(x: torch.Tensor) -> torch.Tensor:
     hpu.set_stream(STREAM)
     y = x * 2
     hpu.set_stream(hpu.default_stream())
     return y
 
 
-@pytest.mark.parametrize("function", [_with_a_context_object, _with_a_stream_set])
-def test_what_torch_cannot_trace_breaks_the_graph(function: Function, interpreted) -> None:
+@pytest.mark.parametrize("function", [_compute_in_stream_context, _compute_after_set_stream])
+def test_untraceable_stream_calls_break_the_graph(function: Function, interpreted) -> None:
     program = interpreted(function)
     for _ in range(2):
         assert program(torch.ones(2, device="hpu")).tolist() == [2, 2]

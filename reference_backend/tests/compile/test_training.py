@@ -1,4 +1,4 @@
-"""Training loops: optimizers in graphs, dropout, and the documentation's MNIST example on random data."""
+"""Test compiled training: optimizers, dropout, and the documentation's MNIST example on random data."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_mnist_example(compiled) -> None:
 @pytest.mark.parametrize(
     "optimizer", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW], ids=lambda o: o.__name__
 )
-def test_the_optimizer_in_the_graph(optimizer, compiled) -> None:
+def test_compiled_optimizer_step(optimizer, compiled) -> None:
     ours = nn.Linear(6, 3).to("hpu")
     theirs = copy.deepcopy(ours)
     x = torch.randn(4, 6, device="hpu")
@@ -92,7 +92,7 @@ def test_checkpointed_dropout(compiled) -> None:
     x = torch.full((1000,), 2.0, device="hpu", requires_grad=True)
     y = program(x)
     y.sum().backward()
-    # Elements with mask zero have result one, so the recomputed mask must be equal.
+    # Dropped elements have the result cos(0) = 1 and the gradient 0, so this compares both masks.
     assert torch.equal(y == 1, x.grad == 0)
     assert 300 < int((y == 1).sum()) < 700
 
@@ -106,7 +106,7 @@ def test_control_flow_operators(compiled) -> None:
     assert program(-torch.ones(2, device="hpu")).tolist() == [-1, -1]
 
 
-def test_backward_of_one_graph_after_another(compiled) -> None:
+def test_backward_passes_in_reverse_order(compiled) -> None:
     program = compiled(lambda x: (x * x).sum())
     x = torch.ones(3, device="hpu", requires_grad=True)
     first, second = program(x), program(x * 2)

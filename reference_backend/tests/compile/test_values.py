@@ -115,7 +115,7 @@ def add_to_first(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x + y
 
 
-def test_one_tensor_may_be_given_twice(compiled) -> None:
+def test_same_tensor_as_both_arguments(compiled) -> None:
     function = compiled(add_to_first)
     x = torch.zeros(3, device="hpu")
     assert function(x, torch.ones(3, device="hpu")).tolist() == [2, 2, 2]
@@ -174,11 +174,11 @@ def test_a_tensor_on_the_cpu_without_dimensions_is_a_number(compiled) -> None:
 
 
 def test_tensors_move_between_devices_in_a_graph(compiled) -> None:
-    def there_and_back(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def move_to_cpu_and_back(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         host = (x + 1).cpu() * 2
         return host, host.to("hpu") + x
 
-    function = compiled(there_and_back)
+    function = compiled(move_to_cpu_and_back)
     for _ in range(2):
         host, device = function(torch.ones(3, device="hpu"))
         assert host.device.type == "cpu" and host.tolist() == [4, 4, 4]

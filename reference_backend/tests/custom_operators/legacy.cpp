@@ -1,4 +1,4 @@
-// The example of an operator by the older interface: a + scale * b.
+// Example of a custom operator that uses the older interface: a + scale * b.
 #include <torch/library.h>
 
 #include "hpu_custom_op.h"
@@ -15,8 +15,8 @@ struct ScaleParams {
 };
 
 void kernel(const at::Stack& inputs, const void* params, std::size_t, std::vector<at::Tensor>& outputs) {
-  const auto* given = static_cast<const ScaleParams*>(params);
-  at::add_out(outputs[0], inputs[0].toTensor(), inputs[1].toTensor(), given->scale);
+  const auto* scale_params = static_cast<const ScaleParams*>(params);
+  at::add_out(outputs[0], inputs[0].toTensor(), inputs[1].toTensor(), scale_params->scale);
 }
 
 const bool registered = [] {

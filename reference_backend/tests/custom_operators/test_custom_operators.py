@@ -1,4 +1,4 @@
-"""Custom C++ operators: built against the public headers, run eagerly and compiled."""
+"""Build custom C++ operators against the public headers, and run them eagerly and compiled."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from habana_frameworks.torch.utils.lib_utils import get_include_dir, get_lib_dir
 from torch.utils import cpp_extension
 
 
-def built(file: str, folder: Path) -> None:
-    """Build operators and load them."""
+def build_and_load(file: str, folder: Path) -> None:
+    """Build the operators of a C++ file and load them."""
     cpp_extension.load(
         f"operators_of_{Path(file).stem}",
         [str(Path(__file__).with_name(file))],
@@ -25,12 +25,12 @@ def built(file: str, folder: Path) -> None:
 @pytest.fixture(scope="module")
 def operators(tmp_path_factory: pytest.TempPathFactory):
     """Return the operators of topk.cpp."""
-    built("topk.cpp", tmp_path_factory.mktemp("operators"))
+    build_and_load("topk.cpp", tmp_path_factory.mktemp("operators"))
     return torch.ops.example
 
 
 def test_an_operator_by_the_older_interface(tmp_path: Path) -> None:
-    built("legacy.cpp", tmp_path)
+    build_and_load("legacy.cpp", tmp_path)
     a, b = torch.randn(3, 1), torch.randn(4)
     scaled = torch.ops.legacy.scaled_add(a.to("hpu"), b.to("hpu"), 0.5)
     assert scaled.device.type == "hpu" and torch.allclose(scaled.cpu(), a + 0.5 * b)
@@ -40,12 +40,12 @@ def test_an_operator_by_the_older_interface(tmp_path: Path) -> None:
         torch.ops.legacy.unknown(a.to("hpu"))
 
 
-def test_the_folders_exist() -> None:
+def test_include_and_library_folders_exist() -> None:
     assert (Path(get_include_dir()) / "hpu_custom_op_pt2.h").is_file()
     assert any(path.name.startswith("_C.") for path in Path(get_lib_dir()).iterdir())
 
 
-def test_an_operator_computes_what_its_guid_does(operators) -> None:
+def test_an_operator_runs_the_kernel_of_its_guid(operators) -> None:
     x = torch.randn(5, 9)
     values, indices = operators.topk(x.to("hpu").t(), 3)
     expected = torch.topk(x.t(), 3)
@@ -69,14 +69,14 @@ def test_an_error_of_the_sizes_names_the_cause(operators) -> None:
         operators.topk(torch.ones(2, device="hpu"), 3)
 
 
-def test_a_guid_without_a_kernel_is_one_sentence(operators) -> None:
+def test_a_guid_without_a_kernel_raises(operators) -> None:
     with pytest.raises(
         RuntimeError, match=r"the kernel example_nothing is not registered\. Call registerKernel"
     ):
         operators.lost(torch.ones(2, device="hpu"), 1)
 
 
-def test_a_captured_graph_cannot_hold_an_operator(operators) -> None:
+def test_a_captured_graph_cannot_contain_an_operator(operators) -> None:
     x = torch.ones(4, device="hpu")
     with pytest.raises(RuntimeError), torch.hpu.graph(torch.hpu.HPUGraph()):
         operators.topk(x + 1, 2)

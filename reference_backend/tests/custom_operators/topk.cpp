@@ -1,4 +1,4 @@
-// The example of an operator of a program's own: the k largest elements, largest first, and where they were.
+// Example of a custom operator: the k largest elements in descending order, and their indices.
 #include <torch/library.h>
 
 #include "hpu_custom_op_pt2.h"
@@ -27,8 +27,8 @@ std::shared_ptr<void> fill_params(const at::Stack& inputs, std::size_t& size) {
 
 void kernel(const at::Stack& inputs, const void* params, std::size_t size, std::vector<at::Tensor>& outputs) {
   TORCH_CHECK(size == sizeof(TopkParams));
-  const auto* given = static_cast<const TopkParams*>(params);
-  at::topk_out(outputs[0], outputs[1], inputs[0].toTensor(), given->count, -1, given->largest);
+  const auto* topk_params = static_cast<const TopkParams*>(params);
+  at::topk_out(outputs[0], outputs[1], inputs[0].toTensor(), topk_params->count, -1, topk_params->largest);
 }
 
 const bool registered = [] {

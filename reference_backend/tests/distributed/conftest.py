@@ -7,18 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers.ranks import Ended, run_ranks
+from helpers.ranks import FinishedRank, run_ranks
 
 
 @pytest.fixture
-def on_ranks(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., list[Ended]]:
-    """Return a function that runs a function of the test module on several ranks, and asserts that all
-    succeed.
+def on_ranks(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., list[FinishedRank]]:
+    """Return a function that runs a function of the test module on several ranks, and asserts their success.
 
-    ``fails``: ranks that may end in any way. ``limit``: seconds after which the ranks are killed.
+    ``fails``: ranks that may exit with any code. ``limit``: seconds after which the ranks are killed.
     """
 
-    def run(function, size=2, *, limit=90, timeout=60, fails=(), **environment):
+    def run_and_assert_success(function, size=2, *, limit=90, timeout=60, fails=(), **environment):
         meeting = tmp_path / f"meeting-{time.monotonic_ns()}"
         ended = run_ranks(
             request.path,
@@ -34,4 +33,4 @@ def on_ranks(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., li
                 assert process.code == 0, f"rank {rank}:\n{process.text[-3000:]}"
         return ended
 
-    return run
+    return run_and_assert_success

@@ -1,6 +1,4 @@
-"""Ranks that share the maximum magnitudes of fp8: their scales follow the largest magnitude, in a group or
-over all ranks.
-"""
+"""Test that ranks share fp8 maximum magnitudes: scales follow the largest one of a group or of all ranks."""
 
 from __future__ import annotations
 
@@ -11,7 +9,9 @@ from habana_frameworks.torch.hpex.experimental import transformer_engine as te
 from habana_frameworks.torch.hpex.experimental.transformer_engine.recipe import DelayedScaling
 
 
-def scales(rank: int, recipe: DelayedScaling, group: dist.ProcessGroup | None = None) -> list[float]:
+def scales_after_steps(
+    rank: int, recipe: DelayedScaling, group: dist.ProcessGroup | None = None
+) -> list[float]:
     """Return the scales of the input and of the output gradient after a step on rank-dependent numbers."""
     torch.manual_seed(1)
     module = te.Linear(8, 4)
@@ -22,17 +22,17 @@ def scales(rank: int, recipe: DelayedScaling, group: dist.ProcessGroup | None = 
     return [module.fp8_meta[name].scale[0].item() for name in ("scaling_fwd", "scaling_bwd")]
 
 
-def agree(rank: int, size: int) -> None:
+def check_scales(rank: int, size: int) -> None:
     largest = te.fp8.get_fp8_max(DelayedScaling())
     of_gradients = te.fp8.get_fp8_max(DelayedScaling(), fprop_tensor=False)
-    shared = scales(rank, DelayedScaling(reduce_amax=True))
+    shared = scales_after_steps(rank, DelayedScaling(reduce_amax=True))
     assert shared == pytest.approx([largest / size, of_gradients / size])
-    own = scales(rank, DelayedScaling(reduce_amax=False))
+    own = scales_after_steps(rank, DelayedScaling(reduce_amax=False))
     assert own == pytest.approx([largest / (rank + 1), of_gradients / (rank + 1)])
     groups = [dist.new_group([member]) for member in range(size)]
-    alone = scales(rank, DelayedScaling(reduce_amax=True), groups[rank])
+    alone = scales_after_steps(rank, DelayedScaling(reduce_amax=True), groups[rank])
     assert alone == pytest.approx(own)
 
 
-def test_ranks_agree_on_magnitudes(on_ranks) -> None:
-    on_ranks(agree)
+def test_ranks_share_magnitudes(on_ranks) -> None:
+    on_ranks(check_scales)

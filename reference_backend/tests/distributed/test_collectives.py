@@ -19,7 +19,7 @@ DTYPES = (
     torch.float64,
     torch.bool,
 )
-CARRIED = (*DTYPES, torch.float8_e4m3fn, torch.float8_e5m2)
+MOVED_DTYPES = (*DTYPES, torch.float8_e4m3fn, torch.float8_e5m2)
 SHAPES = ((5,), (0,), (2, 3), (), (1025,))
 REDUCTIONS = {
     dist.ReduceOp.SUM: lambda parts: parts.sum(0),
@@ -29,93 +29,95 @@ REDUCTIONS = {
 }
 
 
-def numbers(shape, dtype, rank):
-    """Return small whole numbers of a rank, exact in every dtype."""
+def rank_numbers(shape, dtype, rank):
+    """Return small whole numbers that depend on the rank. Every dtype represents them exactly."""
     values = torch.randint(
         0, 2 if dtype == torch.bool else 4, shape, generator=torch.Generator().manual_seed(rank)
     )
-    return values.to(torch.float32).to(dtype) if dtype in CARRIED[9:] else values.to(dtype)
+    return values.to(torch.float32).to(dtype) if dtype in MOVED_DTYPES[9:] else values.to(dtype)
 
 
 def expected_result(operation, shape, dtype, size):
-    parts = torch.stack([numbers(shape, dtype, rank).double() for rank in range(size)])
+    parts = torch.stack([rank_numbers(shape, dtype, rank).double() for rank in range(size)])
     result = REDUCTIONS[operation](parts)
     return (result != 0) if dtype == torch.bool else result.to(dtype)
 
 
-def assert_same(actual, correct):
+def assert_equal_on_device(actual, correct):
     assert actual.device.type == "hpu"
     actual = actual.cpu()
     assert actual.dtype == correct.dtype
-    if correct.dtype in CARRIED[9:]:
+    if correct.dtype in MOVED_DTYPES[9:]:
         actual, correct = actual.view(torch.uint8), correct.view(torch.uint8)
     assert torch.equal(actual, correct), (actual, correct)
 
 
-def reductions(rank, size):
+def check_reductions(rank, size):
     for dtype, shape, operation in itertools.product(DTYPES, SHAPES, REDUCTIONS):
         correct = expected_result(operation, shape, dtype, size)
-        mine = numbers(shape, dtype, rank)
+        mine = rank_numbers(shape, dtype, rank)
         tensor = mine.to("hpu")
         dist.all_reduce(tensor, operation)
-        assert_same(tensor, correct)
+        assert_equal_on_device(tensor, correct)
         tensor = mine.to("hpu")
         dist.reduce(tensor, size - 1, operation)
-        assert_same(tensor, correct if rank == size - 1 else mine)
+        assert_equal_on_device(tensor, correct if rank == size - 1 else mine)
         if not shape:
             continue
-        wide = numbers((shape[0] * size, *shape[1:]), dtype, rank).to("hpu")
+        wide = rank_numbers((shape[0] * size, *shape[1:]), dtype, rank).to("hpu")
         out = torch.empty(shape, dtype=dtype, device="hpu")
         whole = expected_result(operation, wide.shape, dtype, size)
         dist.reduce_scatter_tensor(out, wide, operation)
-        assert_same(out, whole[rank * shape[0] : (rank + 1) * shape[0]])
+        assert_equal_on_device(out, whole[rank * shape[0] : (rank + 1) * shape[0]])
         dist.reduce_scatter(out.zero_(), list(wide.chunk(size)) if shape[0] else [wide] * size, operation)
-        assert_same(out, whole[rank * shape[0] : (rank + 1) * shape[0]])
+        assert_equal_on_device(out, whole[rank * shape[0] : (rank + 1) * shape[0]])
 
 
-def movements(rank, size):
-    for dtype, shape in itertools.product(CARRIED, SHAPES):
-        mine = numbers(shape, dtype, rank)
-        every = [numbers(shape, dtype, peer) for peer in range(size)]
+def check_data_movement(rank, size):
+    for dtype, shape in itertools.product(MOVED_DTYPES, SHAPES):
+        mine = rank_numbers(shape, dtype, rank)
+        every = [rank_numbers(shape, dtype, peer) for peer in range(size)]
         tensor = mine.to("hpu")
         dist.broadcast(tensor, 1)
-        assert_same(tensor, every[1])
+        assert_equal_on_device(tensor, every[1])
         lists = [torch.empty(shape, dtype=dtype, device="hpu") for _ in range(size)]
         dist.all_gather(lists, mine.to("hpu"))
         for actual, correct in zip(lists, every, strict=True):
-            assert_same(actual, correct)
+            assert_equal_on_device(actual, correct)
         lists = [torch.empty(shape, dtype=dtype, device="hpu") for _ in range(size)] if rank == 1 else None
         dist.gather(mine.to("hpu"), lists, 1)
         for actual, correct in zip(lists or [], every, strict=False):
-            assert_same(actual, correct)
+            assert_equal_on_device(actual, correct)
         scattered = [numbers_of_rank.to("hpu") for numbers_of_rank in every] if rank == 0 else None
         tensor = torch.empty(shape, dtype=dtype, device="hpu")
         dist.scatter(tensor, scattered, 0)
-        assert_same(tensor, every[rank])
+        assert_equal_on_device(tensor, every[rank])
         tensor = mine.to("hpu")
         if rank == 0:
             dist.send(tensor, 1, tag=3)
         elif rank == 1:
             dist.recv(tensor, 0, tag=3)
-            assert_same(tensor, every[0])
+            assert_equal_on_device(tensor, every[0])
         outputs = [torch.empty(shape, dtype=dtype, device="hpu") for _ in range(size)]
         dist.all_to_all(outputs, [mine.to("hpu") for _ in range(size)])
         for actual, correct in zip(outputs, every, strict=True):
-            assert_same(actual, correct)
+            assert_equal_on_device(actual, correct)
         if not shape:
             continue
         wide = torch.empty((shape[0] * size, *shape[1:]), dtype=dtype, device="hpu")
         dist.all_gather_into_tensor(wide, mine.to("hpu"))
-        bits = (lambda t: t.view(torch.uint8)) if dtype in CARRIED[9:] else (lambda t: t)
-        assert_same(wide, torch.cat([bits(numbers_of_rank) for numbers_of_rank in every]).view(dtype))
+        bits = (lambda t: t.view(torch.uint8)) if dtype in MOVED_DTYPES[9:] else (lambda t: t)
+        assert_equal_on_device(
+            wide, torch.cat([bits(numbers_of_rank) for numbers_of_rank in every]).view(dtype)
+        )
         swapped = torch.empty_like(wide)
         dist.all_to_all_single(swapped, wide)
-        first = wide.cpu().view(torch.uint8) if dtype in CARRIED[9:] else wide.cpu()
+        first = wide.cpu().view(torch.uint8) if dtype in MOVED_DTYPES[9:] else wide.cpu()
         piece = first[rank * shape[0] : (rank + 1) * shape[0]]
-        assert_same(swapped, torch.cat([piece] * size).view(dtype))
+        assert_equal_on_device(swapped, torch.cat([piece] * size).view(dtype))
 
 
-def uneven(rank, size):
+def check_uneven_all_to_all(rank, size):
     splits = [rank + 1] * size
     mine = torch.arange(float((rank + 1) * size), device="hpu")
     out = torch.empty(sum(range(1, size + 1)), device="hpu")
@@ -124,10 +126,10 @@ def uneven(rank, size):
         torch.arange(float((peer + 1) * size))[rank * (peer + 1) : (rank + 1) * (peer + 1)]
         for peer in range(size)
     ]
-    assert_same(out, torch.cat(correct))
+    assert_equal_on_device(out, torch.cat(correct))
 
 
-def objects(rank, size):
+def check_object_collectives(rank, size):
     gathered = [None] * size
     dist.all_gather_object(gathered, {"rank": rank})
     assert gathered == [{"rank": peer} for peer in range(size)]
@@ -137,7 +139,7 @@ def objects(rank, size):
     dist.barrier()
 
 
-def batches(rank, size):
+def check_batched_calls(rank, size):
     previous, right = (rank - 1) % size, (rank + 1) % size
     received = torch.empty(3, device="hpu")
     works = dist.batch_isend_irecv(
@@ -148,22 +150,31 @@ def batches(rank, size):
     )
     for work in works:
         work.wait()
-    assert_same(received, torch.full((3,), float(previous)))
+    assert_equal_on_device(received, torch.full((3,), float(previous)))
     tensors = [torch.full((n,), rank + 1.0, device="hpu") for n in (1, 4, 0)]
     with dist._coalescing_manager(device=torch.device("hpu"), async_ops=True) as manager:
         for tensor in tensors:
             dist.all_reduce(tensor)
     manager.wait()
     for tensor in tensors:
-        assert_same(tensor, torch.full(tensor.shape, size * (size + 1) / 2))
+        assert_equal_on_device(tensor, torch.full(tensor.shape, size * (size + 1) / 2))
     # Both directions at once without a batch: messages to and from a peer do not wait for each other.
     sent = dist.isend(torch.full((2,), rank + 5.0, device="hpu"), right)
     dist.recv(received[:2], previous)
     sent.wait()
-    assert_same(received[:2], torch.full((2,), previous + 5.0))
+    assert_equal_on_device(received[:2], torch.full((2,), previous + 5.0))
 
 
 @pytest.mark.parametrize("size", [2, 3])
-@pytest.mark.parametrize("program", [reductions, movements, uneven, objects, batches])
+@pytest.mark.parametrize(
+    "program",
+    [
+        check_reductions,
+        check_data_movement,
+        check_uneven_all_to_all,
+        check_object_collectives,
+        check_batched_calls,
+    ],
+)
 def test_collectives(on_ranks, program, size):
     on_ranks(program, size)

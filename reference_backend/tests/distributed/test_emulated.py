@@ -86,7 +86,7 @@ except ValueError as error:
 """
 
 
-def test_a_part_of_a_program_has_no_peers(output_of) -> None:
+def test_emulation_of_a_part_of_a_program(output_of) -> None:
     assert output_of(PART, timeout=120).splitlines() == [
         "0 3", "[1.0, 1.0]", "2 3", "[1.0, 1.0]", "ValueError True",
         "a job of 3 ranks has no rank 3. Use 0 to 2.",
@@ -99,7 +99,7 @@ def test_arguments_may_be_positional(output_of) -> None:
     assert output_of(code, PT_HPU_EMULATE_DISTRIBUTED="1", timeout=120) == "5 8"
 
 
-def test_a_backend_that_would_wait_is_an_error(run_python) -> None:
+def test_group_with_gloo_raises_under_emulation(run_python) -> None:
     code = PROGRAM.split("rank, size")[0].replace('"hccl"', '"cpu:gloo,hpu:hccl"')
     done = run_python(code, PT_HPU_EMULATE_DISTRIBUTED="1", timeout=120)
     assert "ValueError: PT_HPU_EMULATE_DISTRIBUTED emulates the peers of hccl" in done.stderr

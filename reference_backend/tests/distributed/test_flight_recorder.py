@@ -1,4 +1,4 @@
-"""The flight recorder: the collectives that each rank issued. Torch's analysis tool reads the dumps."""
+"""Test the flight recorder: it records each rank's collectives, and torch's tool reads its dumps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch.distributed as dist
 from habana_frameworks.torch.distributed.hccl import flight_recorder
 
 
-def issue(rank: int) -> None:
+def issue_collectives(rank: int) -> None:
     x = torch.ones(4, 3, device="hpu")
     dist.all_reduce(x)
     gathered = torch.empty(8, 3, device="hpu")
@@ -29,8 +29,8 @@ def issue(rank: int) -> None:
     torch.hpu.synchronize()
 
 
-def has_entries(rank: int, size: int) -> None:
-    issue(rank)
+def check_entries(rank: int, size: int) -> None:
+    issue_collectives(rank)
     record = flight_recorder.record()
     entries = record["entries"]
     message = "hccl:send 0->1" if rank == 0 else "hccl:recv 1<-0"
@@ -47,7 +47,7 @@ def has_entries(rank: int, size: int) -> None:
     assert entries[0]["input_dtypes"] == ["Float"]
     assert [entry["collective_seq_id"] for entry in entries] == [1, 2, 2, 3]
     assert [entry["is_p2p"] for entry in entries] == [False, False, True, False]
-    assert "issue" in [frame["name"] for frame in entries[0]["frames"]]
+    assert "issue_collectives" in [frame["name"] for frame in entries[0]["frames"]]
     for entry in entries:
         assert (
             entry["time_created_ns"]
@@ -60,12 +60,12 @@ def has_entries(rank: int, size: int) -> None:
     assert entries[0]["process_group"][0] == group["name"]
 
 
-def test_each_rank_has_what_it_issued(on_ranks: Any) -> None:
-    on_ranks(has_entries)
+def test_each_rank_records_its_collectives(on_ranks: Any) -> None:
+    on_ranks(check_entries)
 
 
-def dumps(rank: int, size: int) -> None:
-    issue(rank)
+def dump_record(rank: int, size: int) -> None:
+    issue_collectives(rank)
     folder = os.environ["FOLDER"]
     assert flight_recorder.dump(f"{folder}/trace_") == Path(f"{folder}/trace_{rank}")
 
@@ -73,20 +73,20 @@ def dumps(rank: int, size: int) -> None:
 def test_torch_reads_the_dumps(on_ranks: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from torch.distributed.flight_recorder import fr_trace
 
-    on_ranks(dumps, FOLDER=str(tmp_path))
+    on_ranks(dump_record, FOLDER=str(tmp_path))
     out = tmp_path / "out" / "db.pickle"
     out.parent.mkdir()
     try:
         fr_trace.main([str(tmp_path), "--prefix", "trace_", "-o", str(out)])
     finally:
-        gc.enable()  # torch's reader turns it off
+        gc.enable()  # fr_trace disables garbage collection
     _, database = pickle.loads(out.read_bytes())
     assert [(collective.pass_check, collective.missing_ranks) for collective in database.collectives] == [
         (True, None)
     ] * 4
 
 
-def diverges(rank: int, size: int) -> None:
+def let_rank_1_miss_a_collective(rank: int, size: int) -> None:
     group = dist.new_group(timeout=timedelta(seconds=2))
     x = torch.ones(4, device="hpu")
     dist.all_reduce(x, group=group)
@@ -99,14 +99,14 @@ def diverges(rank: int, size: int) -> None:
         time.sleep(4)
     end = time.monotonic() + 10
     while rank == 0 and not Path(os.environ["TORCH_FR_DUMP_TEMP_FILE"] + "0").exists():
-        assert time.monotonic() < end, "no dump"
+        assert time.monotonic() < end, "the flight recorder wrote no dump within 10 s"
         time.sleep(0.1)
 
 
 @pytest.mark.parametrize("meets", ["0", "1"])
 def test_a_collective_that_one_rank_misses_is_dumped(on_ranks: Any, tmp_path: Path, meets: str) -> None:
     variables = {"TORCH_FR_DUMP_TEMP_FILE": str(tmp_path / "trace_"), "PT_HPU_USE_PT_STORE_SYNC": meets}
-    on_ranks(diverges, TORCH_FR_DUMP_ON_TIMEOUT="1", **variables)
+    on_ranks(let_rank_1_miss_a_collective, TORCH_FR_DUMP_ON_TIMEOUT="1", **variables)
     entries = pickle.loads((tmp_path / "trace_0").read_bytes())["entries"]
     assert [entry["state"] for entry in entries] == ["completed", "started"]
     assert not (tmp_path / "trace_1").exists()
@@ -139,12 +139,12 @@ except RuntimeError as error:
     assert "no process group exists" in output_of(code)
 
 
-def test_collectives_run_under_detailed_checks(on_ranks: Any) -> None:
-    on_ranks(issue_alone, TORCH_DISTRIBUTED_DEBUG="DETAIL")
+def test_collectives_under_detailed_checks(on_ranks: Any) -> None:
+    on_ranks(check_mismatch_is_detected, TORCH_DISTRIBUTED_DEBUG="DETAIL")
 
 
-def issue_alone(rank: int, size: int) -> None:
-    issue(rank)
+def check_mismatch_is_detected(rank: int, size: int) -> None:
+    issue_collectives(rank)
     if rank == 0:
         with pytest.raises(RuntimeError, match="mismatch"):
             dist.all_reduce(torch.ones(3, device="hpu"))

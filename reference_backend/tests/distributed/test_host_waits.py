@@ -7,11 +7,11 @@ import time
 import pytest
 
 
-def late() -> tuple[bool, bool]:
-    """All-reduce with a last rank that comes late.
+def all_reduce_with_late_rank() -> tuple[bool, bool]:
+    """Call all-reduce while the last rank is late.
 
     Returns:
-        Whether it had come, and whether the work had run, when the call returned.
+        Whether the last rank had arrived, and whether the work had run, when the call returned.
     """
     import torch
     import torch.distributed as dist
@@ -31,31 +31,31 @@ def late() -> tuple[bool, bool]:
     return state
 
 
-def goes_on(rank, size):
-    came, done = late()
+def check_host_does_not_wait(rank, size):
+    came, done = all_reduce_with_late_rank()
     assert rank != 0 or (not came and not done)
 
 
-def waits_for_the_end(rank, size):
-    came, done = late()
+def check_host_waits(rank, size):
+    came, done = all_reduce_with_late_rank()
     assert came and done
 
 
 @pytest.mark.parametrize(
     ("function", "variables"),
     [
-        (goes_on, {}),
-        (waits_for_the_end, {"PT_HPU_DISABLE_ASYNC_COLLECTIVE": "1"}),
-        (waits_for_the_end, {"PT_HPU_EAGER_COLLECTIVE_PIPELINE_ENABLE": "0"}),
-        (waits_for_the_end, {"PT_HPU_USE_NW_STREAM_SYNC": "1"}),
-        (waits_for_the_end, {"PT_HPU_USE_PT_STORE_SYNC": "1"}),
+        (check_host_does_not_wait, {}),
+        (check_host_waits, {"PT_HPU_DISABLE_ASYNC_COLLECTIVE": "1"}),
+        (check_host_waits, {"PT_HPU_EAGER_COLLECTIVE_PIPELINE_ENABLE": "0"}),
+        (check_host_waits, {"PT_HPU_USE_NW_STREAM_SYNC": "1"}),
+        (check_host_waits, {"PT_HPU_USE_PT_STORE_SYNC": "1"}),
     ],
 )
-def test_the_host_waits(on_ranks, function, variables) -> None:
+def test_whether_the_host_waits(on_ranks, function, variables) -> None:
     on_ranks(function, 3, **variables)
 
 
-def everything(rank, size):
+def run_collectives_and_messages(rank, size):
     import torch
     import torch.distributed as dist
 
@@ -65,7 +65,8 @@ def everything(rank, size):
             dist.all_reduce(part)
     peer = 1 - rank
     received = torch.zeros(2, device="hpu")
-    sends = [dist.isend(torch.full((2,), float(rank), device="hpu"), peer)]  # both send first
+    # Both ranks send before they receive.
+    sends = [dist.isend(torch.full((2,), float(rank), device="hpu"), peer)]
     dist.recv(received, peer)
     for work in sends:
         work.wait()
@@ -79,11 +80,11 @@ def everything(rank, size):
     assert whole.tolist() == [1.0] * 8
 
 
-def test_all_waits_together_stop_nothing(on_ranks) -> None:
-    on_ranks(everything, 2, PT_HPU_USE_PT_STORE_SYNC="1", PT_HPU_USE_NW_STREAM_SYNC="1")
+def test_all_waiting_flags_together_do_not_deadlock(on_ranks) -> None:
+    on_ranks(run_collectives_and_messages, 2, PT_HPU_USE_PT_STORE_SYNC="1", PT_HPU_USE_NW_STREAM_SYNC="1")
 
 
-def some_exchange_messages(rank, size):
+def exchange_messages_of_two_ranks(rank, size):
     import torch
     import torch.distributed as dist
 
@@ -95,7 +96,7 @@ def some_exchange_messages(rank, size):
             work.wait()
         assert received.tolist() == [1.0 - rank] * 2
         (work,) = dist.batch_isend_irecv([dist.P2POp(dist.isend, sent, 1 - rank)])
-        dist.recv(received, 1 - rank)  # both send in a batch first
+        dist.recv(received, 1 - rank)  # both ranks send in a batch before they receive
         work.wait()
     whole = torch.ones(2, device="hpu")
     for _ in range(3):
@@ -104,11 +105,11 @@ def some_exchange_messages(rank, size):
 
 
 @pytest.mark.parametrize("flag", ["PT_HPU_USE_PT_STORE_SYNC", "PT_HPU_DISABLE_ASYNC_COLLECTIVE"])
-def test_messages_of_some_ranks_hold_no_one_up(on_ranks, flag) -> None:
-    on_ranks(some_exchange_messages, 3, **{flag: "1"})
+def test_messages_of_two_ranks_do_not_block_the_third(on_ranks, flag) -> None:
+    on_ranks(exchange_messages_of_two_ranks, 3, **{flag: "1"})
 
 
-def one_is_missing(rank, size):
+def check_error_names_missing_rank(rank, size):
     import datetime
 
     import torch
@@ -123,8 +124,8 @@ def one_is_missing(rank, size):
         time.sleep(6)
 
 
-def test_a_rank_that_does_not_come_is_named(on_ranks) -> None:
-    on_ranks(one_is_missing, 2, PT_HPU_USE_PT_STORE_SYNC="1", fails=(1,))
+def test_error_names_the_missing_rank(on_ranks) -> None:
+    on_ranks(check_error_names_missing_rank, 2, PT_HPU_USE_PT_STORE_SYNC="1", fails=(1,))
 
 
 ALONE = """
@@ -142,5 +143,5 @@ with distributed_emulation.emulate_distributed(3, 0):
 """
 
 
-def test_a_rank_without_peers_meets_no_one(output_of) -> None:
+def test_rank_without_peers_does_not_wait(output_of) -> None:
     assert output_of(ALONE, PT_HPU_USE_PT_STORE_SYNC="1", timeout=60) == "[1.0, 1.0]"

@@ -20,14 +20,14 @@ def environment(monkeypatch):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
 
-    def given(**variables):
+    def set_variables(**variables):
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
 
-    return given
+    return set_variables
 
 
-def test_no_job(environment):
+def test_without_variables(environment):
     assert initialize_distributed_hpu() == (1, -1, -1)
     assert not any(name in os.environ for name in NAMES)
 
@@ -57,18 +57,18 @@ def test_too_few_modules(environment):
         initialize_distributed_hpu()
 
 
-def test_no_number(environment):
+def test_world_size_must_be_an_integer(environment):
     environment(WORLD_SIZE="two")
     with pytest.raises(ValueError, match="WORLD_SIZE='two' is not an integer"):
         initialize_distributed_hpu()
 
 
-def test_the_backend_is_known():
+def test_hccl_is_the_backend_of_hpu():
     assert dist.get_default_backend_for_device("hpu") == "hccl"
     assert dist.is_backend_available("hccl")
 
 
-def meshes(rank, size):
+def check_device_mesh(rank, size):
     assert dist.get_backend() == "hccl"
     mesh = init_device_mesh("hpu", (size,))
     x = torch.full((2,), rank + 1.0, device="hpu")
@@ -77,7 +77,7 @@ def meshes(rank, size):
     assert os.environ["HLS_MODULE_ID"] == str(rank) and torch.hpu.current_device() == 0
 
 
-def functional(rank, size):
+def check_functional_collectives(rank, size):
     from torch.distributed import _functional_collectives as functional
 
     x = torch.full((2, 3), rank + 1.0, device="hpu")
@@ -95,8 +95,8 @@ def functional(rank, size):
 
 
 def test_meshes(on_ranks):
-    on_ranks(meshes)
+    on_ranks(check_device_mesh)
 
 
 def test_functional_collectives(on_ranks):
-    on_ranks(functional)
+    on_ranks(check_functional_collectives)

@@ -17,10 +17,8 @@ import torch.distributed as dist
 from habana_frameworks.torch import _C
 
 
-def in_a_lazy_graph(rank, size):
-    """Check that recorded work runs before a collective is issued, and that later work uses the collective's
-    result.
-    """
+def check_lazy_graph(rank, size):
+    """Check that a collective sees all recorded work, and that later work uses the collective's result."""
     _C.lazy_start(1, 5)
     x = torch.full((4,), rank + 1.0, device="hpu")
     y = x * 2
@@ -45,7 +43,7 @@ def in_a_lazy_graph(rank, size):
 
 
 def test_lazy_graphs(on_ranks):
-    on_ranks(in_a_lazy_graph)
+    on_ranks(check_lazy_graph)
 
 
 LAZY_WRAPPERS = {
@@ -56,7 +54,7 @@ LAZY_WRAPPERS = {
 }
 
 
-def lazy_training(rank, size):
+def train_in_lazy_mode(rank, size):
     """Compare AdamW steps, one of which only accumulates gradients, with one CPU process on whole batches."""
     _C.lazy_start(1, 5)
     for options in LAZY_WRAPPERS.values():
@@ -83,10 +81,10 @@ def lazy_training(rank, size):
 
 
 def test_data_parallel_training_in_lazy_mode(on_ranks):
-    on_ranks(lazy_training)
+    on_ranks(train_in_lazy_mode)
 
 
-def while_capturing(rank, size):
+def check_capture_rejects_collectives(rank, size):
     x = torch.ones(3, device="hpu")
     graph = torch.hpu.HPUGraph()
     with (
@@ -99,11 +97,11 @@ def while_capturing(rank, size):
     assert y.cpu().tolist() == [size] * 3
 
 
-def test_captured_graphs_do_not_lose_collectives_silently(on_ranks):
-    on_ranks(while_capturing)
+def test_capture_rejects_collectives_by_default(on_ranks):
+    on_ranks(check_capture_rejects_collectives)
 
 
-def between_graphs(rank, size):
+def replay_graphs_around_collectives(rank, size):
     """Run captured graphs before and after a collective."""
     x = torch.zeros(3, device="hpu")
     before, after = torch.hpu.HPUGraph(), torch.hpu.HPUGraph()
@@ -120,13 +118,11 @@ def between_graphs(rank, size):
 
 
 def test_collectives_between_captured_graphs(on_ranks):
-    on_ranks(between_graphs)
+    on_ranks(replay_graphs_around_collectives)
 
 
-def inside_of_graphs(rank, size):
-    """Capture a graph with three collectives, with tensors that are created before one and used after the
-    next.
-    """
+def capture_collectives(rank, size):
+    """Capture a graph with three collectives. Some tensors live across a collective."""
     x = torch.full((4,), float(rank), device="hpu")
     graph = torch.hpu.HPUGraph()
     with torch.hpu.graph(graph):
@@ -153,21 +149,21 @@ def inside_of_graphs(rank, size):
         torch.hpu.graph(dry, dry_run=True),
     ):
         dist.all_reduce(x)
-    dist.all_reduce(x)  # the graph has no effect afterwards
+    dist.all_reduce(x)  # the failed capture does not affect later collectives
 
 
-def test_collectives_inside_of_captured_graphs(on_ranks):
-    on_ranks(inside_of_graphs, PT_HPU_ENABLE_LAZY_COLLECTIVES="1")
+def test_collectives_in_captured_graphs(on_ranks):
+    on_ranks(capture_collectives, PT_HPU_ENABLE_LAZY_COLLECTIVES="1")
 
 
-def inside_of_graphs_of_two_threads(rank, size):
+def capture_collectives_in_two_threads(rank, size):
     """Check that each collective belongs to the graph that its thread captures, in any order of begin and
     end.
     """
     turns = [threading.Event() for _ in range(3)]
     results, errors = {}, []
 
-    def work(number, wait_for, then):
+    def capture_in_thread(number, wait_for, then):
         try:
             x, graph = torch.full((4,), float(number), device="hpu"), torch.hpu.HPUGraph()
             with torch.hpu.stream(torch.hpu.Stream()):
@@ -185,14 +181,14 @@ def inside_of_graphs_of_two_threads(rank, size):
                 turns[2].set()
                 x.fill_(10.0 * number)
                 graph.replay()
-                results[number] = (z.tolist(), len(graph._behind))
+                results[number] = (z.tolist(), len(graph._parts_after_collectives))
         except BaseException as error:
             errors.append(error)
             raise
 
     threads = [
-        threading.Thread(target=work, args=(1, None, 0)),
-        threading.Thread(target=work, args=(2, 0, 1)),
+        threading.Thread(target=capture_in_thread, args=(1, None, 0)),
+        threading.Thread(target=capture_in_thread, args=(2, 0, 1)),
     ]
     for thread in threads:
         thread.start()
@@ -202,12 +198,12 @@ def inside_of_graphs_of_two_threads(rank, size):
     assert results == {number: ([size * 20.0 * number + number] * 4, 1) for number in (1, 2)}
 
 
-def test_collectives_inside_of_graphs_of_two_threads(on_ranks):
-    on_ranks(inside_of_graphs_of_two_threads, size=1, PT_HPU_ENABLE_LAZY_COLLECTIVES="1")
+def test_collectives_in_graphs_of_two_threads(on_ranks):
+    on_ranks(capture_collectives_in_two_threads, size=1, PT_HPU_ENABLE_LAZY_COLLECTIVES="1")
 
 
 class Split(torch.nn.Module):
-    """Two linear modules, split over ranks by columns and by rows, followed by a sum."""
+    """Two matrix products that are split over the ranks, with an all-reduce of the partial results."""
 
     def __init__(self, rank, size):
         super().__init__()
@@ -223,8 +219,8 @@ class Split(torch.nn.Module):
         return partial + 1
 
 
-def wrapped_inference(rank, size):
-    """Turn a module with a collective into one graph per kind of input."""
+def run_wrapped_module(rank, size):
+    """Run a module with a collective under `wrap_in_hpu_graph`, with inputs of two shapes."""
     module = Split(rank, size).eval()
     up, down = module.whole
     module = torch.hpu.wrap_in_hpu_graph(module.to("hpu"))
@@ -236,10 +232,10 @@ def wrapped_inference(rank, size):
 
 
 def test_modules_with_collectives_in_hpu_graphs(on_ranks):
-    on_ranks(wrapped_inference, PT_HPU_ENABLE_LAZY_COLLECTIVES="1")
+    on_ranks(run_wrapped_module, PT_HPU_ENABLE_LAZY_COLLECTIVES="1")
 
 
-def graphed_ddp(rank, size):
+def train_graphed_module_under_ddp(rank, size):
     """Compare graphed forward and backward passes under DDP with one process on the whole batch."""
     torch.manual_seed(0)
     reference_net = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 2))
@@ -262,7 +258,7 @@ def graphed_ddp(rank, size):
 
 
 def test_graphed_modules_under_ddp(on_ranks):
-    on_ranks(graphed_ddp)
+    on_ranks(train_graphed_module_under_ddp)
 
 
 TENANT = """
@@ -289,7 +285,7 @@ def free_port():
         return str(probe.getsockname()[1])
 
 
-def test_two_jobs_side_by_side_have_modules_of_their_own():
+def test_two_jobs_use_different_modules():
     jobs = []
     for number, modules in (("10", "0,1"), ("20", "5,6")):
         port = free_port()
@@ -305,8 +301,8 @@ def test_two_jobs_side_by_side_have_modules_of_their_own():
     assert [float(fields[1]) for fields in job_outputs] == [21.0, 21.0, 41.0, 41.0]
 
 
-def ends_while_waiting(rank, size):
-    """Exit with a pending collective that the other ranks never join."""
+def exit_with_pending_collective(rank, size):
+    """Exit rank 0 with a pending collective that the other ranks never join."""
     if rank == 0:
         dist.all_reduce(torch.ones(3, device="hpu"), async_op=True)
         print("leaving", flush=True)
@@ -314,39 +310,40 @@ def ends_while_waiting(rank, size):
     time.sleep(3)
 
 
-def test_a_process_ends_with_a_transfer_on_its_way(on_ranks):
+def test_process_exits_with_a_pending_collective(on_ranks):
     start = time.monotonic()
-    first, _ = on_ranks(ends_while_waiting, fails=(0, 1), limit=60)
+    first, _ = on_ranks(exit_with_pending_collective, fails=(0, 1), limit=60)
     assert "leaving" in first.text and first.code == 0, first.text
     assert time.monotonic() - start < 40
 
 
-def default_device(rank, size):
+def check_default_device(rank, size):
     from torch.distributed.distributed_c10d import _get_pg_default_device
 
     assert _get_pg_default_device() == torch.device("hpu")
 
 
-def test_objects_go_by_way_of_the_device(on_ranks):
-    on_ranks(default_device)
+def test_default_device_of_object_collectives(on_ranks):
+    on_ranks(check_default_device)
 
 
-def shared_groups(rank, size):
-    def total(group):
+def check_shared_communicators(rank, size):
+    def all_reduced_value(group):
         tensor = torch.full((3,), float(rank + 1), device="hpu")
         dist.all_reduce(tensor, group=group)
         return tensor.cpu()[0].item()
 
     everybody = list(range(size))
     groups = [dist.new_group(everybody) for _ in range(3)]
-    groups.append(dist.new_group(everybody, timeout=datetime.timedelta(seconds=7)))  # never shared
-    assert [total(group) for group in groups] == [3.0] * 4
+    # A different timeout prevents sharing.
+    groups.append(dist.new_group(everybody, timeout=datetime.timedelta(seconds=7)))
+    assert [all_reduced_value(group) for group in groups] == [3.0] * 4
     backends = {group._get_backend(torch.device("hpu")) for group in groups}
     assert len(backends) == (2 if os.environ["PT_ENABLE_COMM_GROUP_CACHE"] == "1" else 4)
     dist.destroy_process_group(groups[0])
-    assert [total(group) for group in groups[1:]] == [3.0] * 3
+    assert [all_reduced_value(group) for group in groups[1:]] == [3.0] * 3
 
 
 @pytest.mark.parametrize("cached", ["0", "1"])
-def test_groups_of_the_same_ranks_share_a_communicator_where_asked(on_ranks, cached):
-    on_ranks(shared_groups, PT_ENABLE_COMM_GROUP_CACHE=cached)
+def test_groups_of_the_same_ranks_share_a_communicator_if_enabled(on_ranks, cached):
+    on_ranks(check_shared_communicators, PT_ENABLE_COMM_GROUP_CACHE=cached)

@@ -1,4 +1,4 @@
-"""``c10d::check_for_nan``, and the doctor on the images, which use it as their health check."""
+"""Test ``c10d::check_for_nan``, and `conformance doctor`, the health check of the Docker images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAN = float("nan")
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e5m2])
 @pytest.mark.parametrize("values", [[1.0, NAN], [NAN]])
-def test_nan_is_found(dtype, values):
+def test_nan_raises(dtype, values):
     tensor = torch.tensor(values, dtype=dtype).to("hpu")
     with pytest.raises(RuntimeError, match="NaN found in input tensor"):
         torch.ops.c10d.check_for_nan(tensor)
@@ -23,11 +23,11 @@ def test_nan_is_found(dtype, values):
 @pytest.mark.parametrize(
     "tensor", [torch.ones(3), torch.tensor([torch.inf]), torch.empty(0), torch.arange(3)]
 )
-def test_what_is_no_nan_passes(tensor):
+def test_tensor_without_nan_passes(tensor):
     assert torch.ops.c10d.check_for_nan(tensor.to("hpu")) is None
 
 
-def test_the_doctor_finds_nothing_lacking():
+def test_doctor_passes_on_the_reference_device():
     command = [sys.executable, "-m", "conformance", "doctor", "--target", "hpu-reference"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

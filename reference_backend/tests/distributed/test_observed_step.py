@@ -1,6 +1,4 @@
-"""A compiled training step of two ranks under all profiling and logging tools. Torch's tools read
-all files.
-"""
+"""Run a compiled training step of two ranks under all profilers. Torch's tools must read all files."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from helpers import perfetto
 from torch.profiler import ProfilerActivity, profile, tensorboard_trace_handler
 
 
-def train(rank: int, size: int) -> None:
+def train_under_profilers(rank: int, size: int) -> None:
     folder = Path(os.environ["FOLDER"])
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True).to("hpu")
@@ -61,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def observed(on_ranks: Any, folder: Path) -> Path:
     """Return the files of a step. The first test that uses the fixture creates them."""
     if not (folder / "flight").exists():
-        on_ranks(train, FOLDER=str(folder), limit=180)
+        on_ranks(train_under_profilers, FOLDER=str(folder), limit=180)
     return folder
 
 
@@ -79,7 +77,7 @@ def test_the_trace_has_recipes_kernels_collectives_and_streams(observed: Path) -
         assert all(event["dur"] >= 0 for event in events if event["ph"] == "X")
 
 
-def test_torchs_viewer_of_memory_reads_the_snapshots(observed: Path) -> None:
+def test_torch_memory_viewer_reads_the_snapshots(observed: Path) -> None:
     import torch.cuda._memory_viz as viewer
 
     snapshot = pickle.loads((observed / "memory1.pickle").read_bytes())
@@ -89,13 +87,13 @@ def test_torchs_viewer_of_memory_reads_the_snapshots(observed: Path) -> None:
     assert viewer.memory(snapshot, format_flamegraph=str)
 
 
-def test_torchs_analysis_reads_the_flight_records(observed: Path) -> None:
+def test_torch_flight_recorder_tool_reads_the_records(observed: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", str(observed / "flight")]
     done = subprocess.run([*command, "--prefix", "trace_"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_plug_in_of_tensorboard_reads_the_traces(observed: Path, tmp_path: Path) -> None:
+def test_tensorboard_plugin_reads_the_traces(observed: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch_tb_profiler", reason="torch-tb-profiler is not installed.")
     program = tmp_path / "load.py"
     program.write_text(
@@ -113,15 +111,16 @@ def test_the_plug_in_of_tensorboard_reads_the_traces(observed: Path, tmp_path: P
     assert sorted(line.split()[0] for line in done.stdout.splitlines()) == ["rank0", "rank1"]
 
 
-@pytest.mark.skipif(perfetto.missing() is not None, reason=f"{perfetto.missing()} is not installed.")
+@pytest.mark.skipif(perfetto.missing_program() is not None, reason=f"{perfetto.missing_program()} is missing")
 def test_perfetto_reads_the_traces(observed: Path, tmp_path: Path) -> None:
     for path in sorted((observed / "tensorboard").iterdir()):
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         unpacked_file = tmp_path / path.name.removesuffix(".gz")
         unpacked_file.write_bytes(data)
         events = [event for event in json.loads(data)["traceEvents"] if event["ph"] == "X"]
-        slice_counts = perfetto.slices(unpacked_file)
-        # On any device torch rounds the ends of Python frames, so some seem to overlap by a nanosecond.
+        slice_counts = perfetto.count_slices(unpacked_file)
+        # Torch rounds the ends of Python frames on any device, so some frames seem to overlap by a
+        # nanosecond.
         rounded = "error: slice_drop_overlapping_complete_event"
         assert not [name for name in slice_counts if name.startswith("error") and name != rounded], (
             slice_counts

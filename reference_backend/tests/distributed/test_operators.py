@@ -1,6 +1,4 @@
-"""The operators of torch.ops.hccl on two ranks give the results of torch.distributed, in a group and over all
-ranks.
-"""
+"""Test the operators of ``torch.ops.hccl`` on two ranks, in a new group and in the default group."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ hccl = torch.ops.hccl
 SUM, MAX = int(dist.ReduceOp.SUM), int(dist.ReduceOp.MAX)
 
 
-def collectives(rank: int, size: int) -> None:
+def check_operators(rank: int, size: int) -> None:
     default_group = operators.comm_id()
     pair = dist.new_group([1, 0])
     assert (default_group, operators.comm_id(pair)) == (0, 1)
@@ -51,44 +49,42 @@ def collectives(rank: int, size: int) -> None:
     except RuntimeError as error:
         assert "hccl group 9 does not exist" in str(error)
     else:
-        raise AssertionError("a group that is not there was found")
+        raise AssertionError("a call with the unknown hccl group 9 did not raise")
 
 
-def test_they_do_what_torch_distributed_does(on_ranks) -> None:
-    on_ranks(collectives)
+def test_operators_match_torch_distributed(on_ranks) -> None:
+    on_ranks(check_operators)
 
 
-def test_with_the_switch_of_lazy_collectives_on(on_ranks) -> None:
-    on_ranks(collectives, PT_HPU_ENABLE_LAZY_COLLECTIVES="1")
+def test_operators_with_lazy_collectives_enabled(on_ranks) -> None:
+    on_ranks(check_operators, PT_HPU_ENABLE_LAZY_COLLECTIVES="1")
 
 
-def test_without_values_they_return_what_they_write() -> None:
+def test_meta_operators_return_the_written_tensor() -> None:
     source, into = torch.ones(2, device="meta"), torch.ones(4, device="meta")
     assert hccl.allgather_out(source, 0, into) is into
     assert hccl.allreduce_(source, SUM, 0) is source
 
 
-def test_numbers_are_of_groups_that_are_there() -> None:
+def test_unknown_group_number_raises() -> None:
     with pytest.raises(RuntimeError, match="comm_id"):
         hccl.broadcast_(torch.ones(1, device="hpu"), 0, 12)
 
 
-def checked(rank: int, size: int) -> None:
-    """Run torch's checks of each operator in the same order on both ranks, because each check runs the
-    operator.
-    """
+def run_opcheck(rank: int, size: int) -> None:
+    """Run `opcheck` on each operator, in the same order on both ranks, because each check communicates."""
 
-    def x(count: int = 4) -> torch.Tensor:
+    def rank_tensor(count: int = 4) -> torch.Tensor:
         return torch.arange(float(count), device="hpu") + rank
 
     samples = {
-        "allreduce_": (x(), SUM, 0),
-        "broadcast_": (x(), 1, 0),
-        "reduce_": (x(), 0, MAX, 0),
-        "allgather_out": (x(2), 0, x()),
-        "reduce_scatter_out": (x(), SUM, 0, x(2)),
-        "alltoall_out": (x(), 0, [], [], x()),
-        **({"send_": (x(), 1, 3, 0)} if rank == 0 else {"recv_": (x(), 0, 3, 0)}),
+        "allreduce_": (rank_tensor(), SUM, 0),
+        "broadcast_": (rank_tensor(), 1, 0),
+        "reduce_": (rank_tensor(), 0, MAX, 0),
+        "allgather_out": (rank_tensor(2), 0, rank_tensor()),
+        "reduce_scatter_out": (rank_tensor(), SUM, 0, rank_tensor(2)),
+        "alltoall_out": (rank_tensor(), 0, [], [], rank_tensor()),
+        **({"send_": (rank_tensor(), 1, 3, 0)} if rank == 0 else {"recv_": (rank_tensor(), 0, 3, 0)}),
     }
     for name, arguments in samples.items():
         operator = getattr(hccl, name).default
@@ -102,5 +98,5 @@ def checked(rank: int, size: int) -> None:
             torch.library.opcheck(operator, arguments, test_utils="test_aot_dispatch_dynamic")
 
 
-def test_torchs_checks_pass(on_ranks) -> None:
-    on_ranks(checked)
+def test_opcheck_passes(on_ranks) -> None:
+    on_ranks(run_opcheck)

@@ -1,4 +1,4 @@
-"""Collectives are ordered on the stream: the host does not wait, and their memory is not reused early."""
+"""Test the stream order of collectives: the host does not wait, and no memory is reused too early."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import torch.distributed as dist
 C, hpu = ht._C, ht.hpu
 
 
-def known(call):
-    """Run a call until the engine has cached its output metadata. An uncached call makes the host wait.
+def warm_up(call):
+    """Run a call until the engine has cached the output metadata of all its operators.
 
-    A call behind a closed gate learns only its first uncached operator, and runs the rest immediately.
+    An uncached operator makes the host wait. Behind a closed gate, each run of the call adds only its first
+    uncached operator to the cache, so the call runs several times.
     """
     before = -1
     while before != C.engine_counters()["learned"]:
@@ -29,10 +30,10 @@ def known(call):
         opener.join()
 
 
-def host_goes_on(rank, size):
+def check_host_does_not_wait(rank, size):
     x = torch.ones(4, device="hpu")
     dist.all_reduce(x)
-    known(lambda: x.fill_(rank + 1.0) * 2)
+    warm_up(lambda: x.fill_(rank + 1.0) * 2)
     gate = C.Gate()
     gate.enqueue()  # rank 0's stream is blocked, and so is the collective on all ranks
     if rank != 0:
@@ -52,11 +53,11 @@ def host_goes_on(rank, size):
     assert work.is_completed() and work.is_success()
 
 
-def value_at_issue(rank, size):
+def check_value_at_issue(rank, size):
     """Check that a collective sends the values of the stream at the time of issue, also on a side stream."""
     side = hpu.Stream()
     x = torch.zeros(1000, device="hpu")
-    known(lambda: x.add_(rank + 1).add_(-rank - 1))
+    warm_up(lambda: x.add_(rank + 1).add_(-rank - 1))
     with hpu.stream(side):
         gate = C.Gate()
         gate.enqueue()
@@ -67,7 +68,7 @@ def value_at_issue(rank, size):
     assert torch.equal((x + 0).cpu(), torch.full((1000,), size * (size + 1) / 2))
 
 
-def memory_is_kept(rank, size):
+def check_memory_is_kept(rank, size):
     for _ in range(20):
         x = torch.full((50_000,), rank + 1.0, device="hpu")
         out = torch.empty(50_000 * size, device="hpu")
@@ -80,14 +81,14 @@ def memory_is_kept(rank, size):
         del other_tensors, work, out
 
 
-def futures(rank, size):
+def check_future(rank, size):
     x = torch.full((8,), rank + 1.0, device="hpu")
     future = dist.all_reduce(x, async_op=True).get_future()
     doubled = future.then(lambda done: done.value()[0] * 2)
     assert torch.equal(doubled.wait().cpu(), torch.full((8,), size * (size + 1.0)))
 
 
-def barriers(rank, size):
+def check_barrier_blocks_the_host(rank, size):
     """Check that a barrier blocks the host: no rank continues before the last one arrives."""
     store = dist.distributed_c10d._get_default_store()
     if rank == size - 1:
@@ -97,7 +98,7 @@ def barriers(rank, size):
     assert store.check(["last"])
 
 
-def subgroups(rank, size):
+def check_subgroups(rank, size):
     pair = dist.new_group([0, size - 1])
     alone = [dist.new_group([member]) for member in range(size)]
     x = torch.full((3,), rank + 1.0, device="hpu")
@@ -110,7 +111,7 @@ def subgroups(rank, size):
     dist.barrier()
 
 
-def again(rank, size):
+def recreate_group(rank, size):
     """Check that a group can be destroyed and created again."""
     store = dist.distributed_c10d._get_default_store()
     for turn in range(5):
@@ -121,29 +122,29 @@ def again(rank, size):
         assert x.sum().item() == 2.0 * size
 
 
-def test_the_host_goes_on(on_ranks):
-    on_ranks(host_goes_on)
+def test_host_does_not_wait(on_ranks):
+    on_ranks(check_host_does_not_wait)
 
 
-def test_the_value_of_the_issue(on_ranks):
-    on_ranks(value_at_issue)
+def test_collective_sends_the_values_at_issue(on_ranks):
+    on_ranks(check_value_at_issue)
 
 
 def test_memory_is_kept(on_ranks):
-    on_ranks(memory_is_kept)
+    on_ranks(check_memory_is_kept)
 
 
 def test_futures(on_ranks):
-    on_ranks(futures)
+    on_ranks(check_future)
 
 
 def test_barriers(on_ranks):
-    on_ranks(barriers, 3)
+    on_ranks(check_barrier_blocks_the_host, 3)
 
 
 def test_subgroups(on_ranks):
-    on_ranks(subgroups, 3)
+    on_ranks(check_subgroups, 3)
 
 
-def test_made_again(on_ranks):
-    on_ranks(again)
+def test_group_can_be_recreated(on_ranks):
+    on_ranks(recreate_group)

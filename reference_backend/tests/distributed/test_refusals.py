@@ -1,4 +1,4 @@
-"""Refusals of hccl with the messages of its contract, and collectives that cannot finish."""
+"""Test the errors of hccl: rejected arguments, and collectives that cannot finish."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 
-def arguments(rank, size):
+def check_rejected_arguments(rank, size):
     x = torch.ones(4, device="hpu")
     refused = [
         (TypeError, "data type is not supported for HCCL", lambda: dist.all_reduce(x.to(torch.int16))),
@@ -51,30 +51,30 @@ def arguments(rank, size):
     dist.all_reduce(x)  # the group still works
 
 
-def soon(make):
+def options_with_short_timeout(make_options):
     """Return options of a collective with a timeout of two seconds."""
-    options = make()
+    options = make_options()
     options.timeout = datetime.timedelta(seconds=2)
     return options
 
 
-def late(rank, size):
-    """Check that the error names a missing rank."""
+def check_missing_rank(rank, size):
+    """Check that the error of rank 0 names the missing rank 1."""
     x = torch.ones(4, device="hpu")
     dist.all_reduce(x)
     x.cpu()
     if rank == 1:
         time.sleep(12)
         os._exit(0)
-    dist.group.WORLD.allreduce([x], soon(dist.AllreduceOptions)).wait()
+    dist.group.WORLD.allreduce([x], options_with_short_timeout(dist.AllreduceOptions)).wait()
     message = r"ALLREDUCE \(number 2 of .*, rank 0 of 2, timeout 2000 ms\) failed: no sign of rank 1"
     with pytest.raises(dist.DistBackendError, match=message):
         x.cpu()
     os._exit(0)
 
 
-def elsewhere(rank, size):
-    """Check that the error names a rank and its different collective."""
+def check_different_collective(rank, size):
+    """Check that the error names the rank that calls a different collective, and that collective."""
     x = torch.ones(4, device="hpu")
     dist.all_reduce(x)
     x.cpu()
@@ -83,16 +83,16 @@ def elsewhere(rank, size):
         dist.DistBackendError, match=rf"number 2 of .* rank {1 - rank} is at {called_operation}"
     ):
         if rank == 1:
-            options = soon(dist.BroadcastOptions)
+            options = options_with_short_timeout(dist.BroadcastOptions)
             options.rootRank = 0
             dist.group.WORLD.broadcast([x], options).wait()
         else:
-            dist.group.WORLD.allreduce([x], soon(dist.AllreduceOptions)).wait()
+            dist.group.WORLD.allreduce([x], options_with_short_timeout(dist.AllreduceOptions)).wait()
         x.cpu()
     os._exit(0)
 
 
-def waits_in_the_store(rank, size):
+def wait_in_the_store(rank, size):
     """Wait in the group's store for a value that another rank writes after a slow collective."""
     meeting = dist.distributed_c10d._get_default_store()
     if rank == 0:
@@ -109,7 +109,7 @@ def waits_in_the_store(rank, size):
     start = time.monotonic()
     if rank == 0:
         works = [dist.all_reduce(x, async_op=True) for _ in range(2)]
-        store.get("go")  # this client of the store is busy until then
+        store.get("go")  # the store client of this rank is busy until rank 1 sets the value
     else:
         time.sleep(2.5)  # longer than the delay of a missing-rank report
         works = [dist.all_reduce(x, async_op=True) for _ in range(2)]
@@ -123,7 +123,7 @@ def waits_in_the_store(rank, size):
     assert time.monotonic() - start < 20
 
 
-def dies(rank, size):
+def check_dead_rank(rank, size):
     """Check that the remaining ranks end with a clear error, long before the timeout."""
     x = torch.ones(4, device="hpu")
     dist.all_reduce(x)
@@ -139,23 +139,23 @@ def dies(rank, size):
     os._exit(0)
 
 
-def test_arguments(on_ranks):
-    on_ranks(arguments)
+def test_rejected_arguments(on_ranks):
+    on_ranks(check_rejected_arguments)
 
 
-def test_a_rank_that_does_not_come_is_named(on_ranks):
-    on_ranks(late)
+def test_error_names_the_missing_rank(on_ranks):
+    on_ranks(check_missing_rank)
 
 
-def test_a_rank_at_another_collective(on_ranks):
-    on_ranks(elsewhere)
+def test_error_names_the_different_collective(on_ranks):
+    on_ranks(check_different_collective)
 
 
-def test_a_slow_collective_beside_a_wait_in_the_store(on_ranks):
-    on_ranks(waits_in_the_store)
+def test_slow_collective_while_a_rank_waits_in_the_store(on_ranks):
+    on_ranks(wait_in_the_store)
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_a_rank_that_dies(on_ranks, size):
-    ended = on_ranks(dies, size, fails=(1,))
+def test_dead_rank_raises_on_the_other_ranks(on_ranks, size):
+    ended = on_ranks(check_dead_rank, size, fails=(1,))
     assert ended[1].code == 7

@@ -1,4 +1,4 @@
-"""All-reduce in the shared memory of ranks on one machine: values, and the behaviour when a rank fails."""
+"""Test all-reduce in shared memory of ranks on one machine: its values, and its errors when a rank fails."""
 
 from __future__ import annotations
 
@@ -20,28 +20,26 @@ C = ht._C
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 WHOLE = (torch.uint8, torch.int8, torch.int32, torch.int64)
 OPERATIONS = (dist.ReduceOp.SUM, dist.ReduceOp.PRODUCT, dist.ReduceOp.MIN, dist.ReduceOp.MAX)
-#: Element counts: none, one, an odd count, the largest small size of one dtype that is not small for others,
-#: and several chunks.
+#: Element counts: none, one, odd counts, a count that is a small call in some dtypes and a large call in
+#: wider ones, and several chunks.
 COUNTS = (0, 1, 7, 1025, 262_144, 262_145, 900_001)
 
 
-def shared(group=None):
+def uses_shared_memory(group=None):
     backend = (group or dist.group.WORLD)._get_backend(torch.device("hpu"))
     return C.shares_memory(backend)
 
 
-def part(count, dtype, rank):
-    """Return numbers of a rank whose sum depends on the order of the additions."""
+def rank_values(count, dtype, rank):
+    """Return the values of a rank. Their sum over the ranks depends on the order of the additions."""
     generator = torch.Generator().manual_seed(1000 * rank + count)
     if dtype in WHOLE:
         return torch.randint(0, 120, (count,), generator=generator).to(dtype)
     return (torch.randn(count, generator=generator) * 3).to(dtype)
 
 
-def in_rank_order(count, dtype, operation, size):
-    """Return the result by the documented rule: added in rank order, 16-bit floats in float32,
-    rounded once.
-    """
+def reduced_in_rank_order(count, dtype, operation, size):
+    """Return the documented result: reduced in rank order, with 16-bit floats in float32 and rounded once."""
     combine = {
         dist.ReduceOp.SUM: torch.add,
         dist.ReduceOp.PRODUCT: torch.mul,
@@ -49,29 +47,29 @@ def in_rank_order(count, dtype, operation, size):
         dist.ReduceOp.MAX: torch.maximum,
     }[operation]
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-    result = part(count, dtype, 0).to(wide)
+    result = rank_values(count, dtype, 0).to(wide)
     for rank in range(1, size):
-        result = combine(result, part(count, dtype, rank).to(wide))
+        result = combine(result, rank_values(count, dtype, rank).to(wide))
     return result.to(dtype)
 
 
-def values(rank, size):
+def check_values(rank, size):
     """Check the result bit for bit on every rank, for calls on the stream and in the queue."""
-    assert shared()
+    assert uses_shared_memory()
     for dtype, count, operation in itertools.product((*FLOATS, *WHOLE), COUNTS, OPERATIONS):
-        tensor = part(count, dtype, rank).to("hpu")
+        tensor = rank_values(count, dtype, rank).to("hpu")
         dist.all_reduce(tensor, operation)
-        assert torch.equal(tensor.cpu(), in_rank_order(count, dtype, operation, size)), (
+        assert torch.equal(tensor.cpu(), reduced_in_rank_order(count, dtype, operation, size)), (
             dtype,
             count,
             operation,
         )
 
 
-def beside_gloo(rank, size):
+def compare_with_gloo(rank, size):
     gloo = dist.new_group(backend="gloo")
     for dtype, count in itertools.product(FLOATS, COUNTS):
-        host = part(count, dtype, rank)
+        host = rank_values(count, dtype, rank)
         tensor = host.to("hpu")
         dist.all_reduce(host, group=gloo)
         dist.all_reduce(tensor)
@@ -80,7 +78,7 @@ def beside_gloo(rank, size):
         torch.testing.assert_close(tensor.cpu(), host, **tolerance)
 
 
-def specials(rank, size):
+def check_special_values(rank, size):
     """Check NaNs of any rank, parts of a larger tensor, and a scalar."""
     for bad, operation in itertools.product(range(size), OPERATIONS):
         tensor = torch.full((3,), float("nan") if rank == bad else 1.0, device="hpu")
@@ -96,10 +94,10 @@ def specials(rank, size):
     assert scalar.item() is True
 
 
-def many_at_once(rank, size):
+def run_many_pending_calls(rank, size):
     """Run several groups and sizes with many pending calls, and wait for them in a different order."""
     groups = [dist.group.WORLD, dist.new_group(list(range(size))), dist.new_group([0, size - 1])]
-    assert shared(groups[1])
+    assert uses_shared_memory(groups[1])
     works = []
     for number in range(60):
         for index, group in enumerate(groups):
@@ -114,9 +112,9 @@ def many_at_once(rank, size):
         assert (tensor == expected).all().item()
 
 
-def other_order(rank, size):
-    """Use two groups in opposite orders, and a collective that others join only after a message of
-    the host.
+def use_groups_in_opposite_orders(rank, size):
+    """Use two groups in opposite orders. Then let rank 0 call all-reduce before a barrier of the hosts, and
+    the other ranks after the barrier.
     """
     first_group, two = dist.new_group(list(range(size))), dist.new_group(list(range(size)))
     gloo = dist.new_group(backend="gloo")
@@ -141,19 +139,19 @@ def other_order(rank, size):
     assert tensor.tolist() == [size] * 4
 
 
-def from_threads(rank, size):
+def reduce_in_threads(rank, size):
     """Use one group and one stream per thread. On a single stream all ranks would need the same order."""
     groups = [dist.new_group(list(range(size))) for _ in range(4)]
     checks = []
 
-    def reduce(group, value):
+    def reduce_in_thread(group, value):
         with torch.hpu.stream(torch.hpu.Stream()):
             for count in (3, 1000, 600_000) * 10:
                 tensor = torch.full((count,), value, device="hpu")
                 dist.all_reduce(tensor, group=group)
                 checks.append((tensor == value * size).all().item())
 
-    threads = [threading.Thread(target=reduce, args=(g, i + 1.0)) for i, g in enumerate(groups)]
+    threads = [threading.Thread(target=reduce_in_thread, args=(g, i + 1.0)) for i, g in enumerate(groups)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -161,8 +159,8 @@ def from_threads(rank, size):
     assert checks == [True] * 120
 
 
-def late_ranks(rank, size):
-    """Let ranks arrive long after the first one, whose host continues meanwhile."""
+def check_late_ranks(rank, size):
+    """Let one rank arrive late at each collective, and check that the hosts of the other ranks continue."""
     for turn, count in enumerate((4, 500_000, 4, 500_000)):
         tensor = torch.full((count,), 1.0, device="hpu")
         if turn % size == rank:
@@ -175,26 +173,26 @@ def late_ranks(rank, size):
         assert later[-1].item() == 2 * size
 
 
-def stays_with_gloo(rank, size):
-    assert not shared() and not shared(dist.new_group(list(range(size))))
+def check_shared_memory_is_unused(rank, size):
+    assert not uses_shared_memory() and not uses_shared_memory(dist.new_group(list(range(size))))
     for count in (4, 1_000_000):
         tensor = torch.full((count,), rank + 1.0, device="hpu")
         dist.all_reduce(tensor)
         assert tensor[-1].item() == size * (size + 1) / 2
 
 
-def unlike_ranks(rank, size):
+def disable_on_one_rank(rank, size):
     """Disable the shared memory on one rank, so that no rank uses it."""
     os.environ["HPU_REFERENCE_SHARED_REDUCE"] = "0" if rank == size - 1 else "1"
     group = dist.new_group(list(range(size)))
-    assert shared() and not shared(group)
+    assert uses_shared_memory() and not uses_shared_memory(group)
     for count in (4, 1_000_000):
         tensor = torch.full((count,), rank + 1.0, device="hpu")
         dist.all_reduce(tensor, group=group)
         assert tensor[-1].item() == size * (size + 1) / 2
 
 
-def alone(rank, size):
+def reduce_in_group_of_one_rank(rank, size):
     group = [dist.new_group([member]) for member in range(size)][rank]
     for count in (0, 4, 1_000_000):
         tensor = torch.full((count,), 3.0, device="hpu")
@@ -202,7 +200,7 @@ def alone(rank, size):
         assert (tensor == 3).all().item()
 
 
-def unlike_calls(rank, size):
+def check_different_tensors(rank, size):
     """Check that ranks with different tensors get an immediate error, and that the group still works."""
     for mine, theirs in (
         (torch.ones(4), torch.ones(5)),
@@ -221,11 +219,11 @@ def unlike_calls(rank, size):
         assert tensor.tolist() == [size] * 3
 
 
-def names_in_shared_memory():
+def shared_memory_file_names():
     return {path.name for path in Path("/dev/shm").iterdir()}
 
 
-def killed(rank, size):
+def kill_one_rank(rank, size):
     """Kill a rank during its collectives. The remaining ranks end long before the timeout."""
     count = int(os.environ["TEST_COUNT"])
     tensor = torch.ones(count, device="hpu")
@@ -245,8 +243,8 @@ def killed(rank, size):
     os._exit(0)
 
 
-def stopped(rank, size):
-    """Check that a rank that hangs costs only its timeout."""
+def check_hanging_rank(rank, size):
+    """Check that a hanging rank costs only the timeout of the collective."""
     tensor = torch.ones(int(os.environ["TEST_COUNT"]), device="hpu")
     dist.all_reduce(tensor)
     tensor.cpu()
@@ -263,14 +261,14 @@ def stopped(rank, size):
     os._exit(0)
 
 
-def stops(rank, size):
+def hang_one_rank(rank, size):
     if rank == 1:
         dist.distributed_c10d._get_default_store().set("pid", str(os.getpid()))
-    stopped(rank, size)
+    check_hanging_rank(rank, size)
 
 
-def aborted(rank, size):
-    """Abort a waiting collective from another thread."""
+def abort_pending_collective(rank, size):
+    """Abort the waiting collective of rank 0. Check the errors on rank 0 and on the other ranks."""
     tensor = torch.ones(int(os.environ["TEST_COUNT"]), device="hpu")
     store = dist.distributed_c10d._get_default_store()
     if rank == 0:
@@ -286,14 +284,14 @@ def aborted(rank, size):
         store.set("aborted", "yes")
     else:
         store.get("aborted")
-        with pytest.raises(dist.DistBackendError, match="rank 0 has given up"):
+        with pytest.raises(dist.DistBackendError, match="rank 0 has aborted a collective"):
             dist.all_reduce(tensor)
             tensor.cpu()
     os._exit(0)
 
 
-def leaves(rank, size):
-    """Check that the error names a rank whose group is gone while its process lives on."""
+def check_rank_that_left(rank, size):
+    """Check that the error names a rank that destroyed its group while its process lives on."""
     group = dist.new_group(list(range(size)))
     tensor = torch.ones(4, device="hpu")
     dist.all_reduce(tensor, group=group)
@@ -310,9 +308,9 @@ def leaves(rank, size):
     os._exit(0)
 
 
-def forks(rank, size):
-    """Check that a child of a rank does not have the shared memory, and that its exit is not mistaken for the
-    rank's.
+def check_fork_of_a_rank(rank, size):
+    """Check that a fork of a rank does not map the shared memory, and that the fork's exit is not taken for
+    the exit of the rank.
     """
     tensor = torch.ones(4, device="hpu")
     dist.all_reduce(tensor)
@@ -328,16 +326,16 @@ def forks(rank, size):
     assert tensor.tolist() == [size**2] * 4
 
 
-def memory_of_groups(rank, size):
+def check_groups_free_memory(rank, size):
     """Check that groups free their shared memory."""
 
-    def views():
+    def mapping_count():
         return Path("/proc/self/maps").read_text().count("hpu-ranks")
 
     tensor = torch.ones(1_000_000, device="hpu")
     dist.all_reduce(tensor)
     tensor.cpu()
-    before = views(), len(list(Path("/proc/self/fd").iterdir()))
+    before = mapping_count(), len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(5):
         group = dist.new_group(list(range(size)))
         dist.all_reduce(tensor, group=group)
@@ -345,88 +343,91 @@ def memory_of_groups(rank, size):
         dist.destroy_process_group(group)
         del group
     tensor.cpu()
-    assert views() == before[0] >= 1
+    assert mapping_count() == before[0] >= 1
     dist.barrier()
 
 
 #: Three ranks have a first, a middle and a last rank. Other world sizes use the same code path.
-SIZES = [3, *(pytest.param(size, marks=pytest.mark.nightly("as with three ranks")) for size in (2, 4))]
+SIZES = [
+    3,
+    *(pytest.param(size, marks=pytest.mark.nightly("same code path as three ranks")) for size in (2, 4)),
+]
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_values_in_the_order_of_ranks(on_ranks, size):
-    on_ranks(values, size)
+def test_values_are_reduced_in_rank_order(on_ranks, size):
+    on_ranks(check_values, size)
 
 
 @pytest.mark.parametrize("size", SIZES[:2])
-def test_beside_gloo(on_ranks, size):
-    on_ranks(beside_gloo, size)
+def test_results_match_gloo(on_ranks, size):
+    on_ranks(compare_with_gloo, size)
 
 
 def test_special_values_and_views(on_ranks):
-    on_ranks(specials, 3)
+    on_ranks(check_special_values, 3)
 
 
 @pytest.mark.parametrize("size", SIZES[:2])
-def test_many_at_once(on_ranks, size):
-    on_ranks(many_at_once, size)
+def test_many_pending_calls(on_ranks, size):
+    on_ranks(run_many_pending_calls, size)
 
 
 def test_groups_in_opposite_orders(on_ranks):
-    on_ranks(other_order)
+    on_ranks(use_groups_in_opposite_orders)
 
 
 def test_threads(on_ranks):
-    on_ranks(from_threads)
+    on_ranks(reduce_in_threads)
 
 
 @pytest.mark.parametrize("order", ["memory", "events"])
-def test_ranks_that_come_late(on_ranks, order):
-    on_ranks(late_ranks, 3, HPU_REFERENCE_STREAM_ORDER=order)
+def test_late_ranks(on_ranks, order):
+    on_ranks(check_late_ranks, 3, HPU_REFERENCE_STREAM_ORDER=order)
 
 
-def test_switched_off(on_ranks):
-    on_ranks(stays_with_gloo, HPU_REFERENCE_SHARED_REDUCE="0")
+def test_disabled_by_a_variable(on_ranks):
+    on_ranks(check_shared_memory_is_unused, HPU_REFERENCE_SHARED_REDUCE="0")
 
 
-def test_switched_off_on_one_rank(on_ranks):
-    on_ranks(unlike_ranks, 3)
+def test_disabled_on_one_rank(on_ranks):
+    on_ranks(disable_on_one_rank, 3)
 
 
 def test_a_group_of_one_rank(on_ranks):
-    on_ranks(alone)
+    on_ranks(reduce_in_group_of_one_rank)
 
 
-def test_calls_that_differ(on_ranks):
-    on_ranks(unlike_calls)
+def test_calls_with_different_tensors_raise(on_ranks):
+    on_ranks(check_different_tensors)
 
 
 @pytest.mark.parametrize("count", [4, 4_000_000])
 def test_a_rank_that_is_killed(on_ranks, count):
-    before = names_in_shared_memory()
-    ended = on_ranks(killed, 3, fails=(1,), TEST_COUNT=str(count))
+    before = shared_memory_file_names()
+    ended = on_ranks(kill_one_rank, 3, fails=(1,), TEST_COUNT=str(count))
     assert ended[1].code == -signal.SIGKILL
-    assert names_in_shared_memory() <= before
+    assert shared_memory_file_names() <= before
 
 
 @pytest.mark.parametrize("count", [4, 1_000_000])
-def test_a_rank_that_stands_still(on_ranks, count):
-    ended = on_ranks(stops, fails=(1,), TEST_COUNT=str(count))
+def test_a_rank_that_hangs(on_ranks, count):
+    ended = on_ranks(hang_one_rank, fails=(1,), TEST_COUNT=str(count))
     assert ended[1].code == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("count", [4, 1_000_000])
 def test_an_abort_while_waiting(on_ranks, count):
-    on_ranks(aborted, TEST_COUNT=str(count))
+    on_ranks(abort_pending_collective, TEST_COUNT=str(count))
 
 
 def test_a_rank_that_leaves(on_ranks):
-    on_ranks(leaves)
+    on_ranks(check_rank_that_left)
 
 
-def test_a_forked_child(on_ranks):
-    on_ranks(forks)
+def test_a_fork_of_a_rank(on_ranks):
+    on_ranks(check_fork_of_a_rank)
 
 
-def test_groups_return_their_memory(on_ranks):
-    on_ranks(memory_of_groups)
+def test_groups_free_their_memory(on_ranks):
+    on_ranks(check_groups_free_memory)

@@ -1,4 +1,4 @@
-"""Fixture: each test must leave an idle engine."""
+"""Fixture that asserts after each test that the engine is idle."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _after_each_test(engine_idle: None) -> None:
-    """See `engine_idle`."""
+    """Request `engine_idle` for each test."""

@@ -1,4 +1,4 @@
-"""Errors of deferred work: raised at the next synchronisation, once, with the operator's name."""
+"""Test errors of deferred work: the next synchronisation raises them once, with the operator's name."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ SURFACES = {
 
 @pytest.mark.parametrize("settled", [False, True])
 @pytest.mark.parametrize("surface", SURFACES)
-def test_surfaces_once(source, gate, stream, surface, settled):
+def test_each_synchronisation_raises_the_error_once(source, gate, stream, surface, settled):
     result = _queue_failing_call(source, gate)
     event = hpu.Event()
     event.record(stream)
-    while settled and not event.query():  # the queue is empty by then
+    while settled and not event.query():  # wait until the queue is empty
         pass
     with pytest.raises(IndexError, match=r"index out of range(.|\n)*aten::index_select"):
         SURFACES[surface](result, event, stream)
@@ -116,7 +116,7 @@ def test_query_does_not_throw_and_does_not_lose_the_error(source, gate, stream):
         stream.synchronize()
 
 
-def test_inline_errors_come_at_the_call():
+def test_inline_errors_are_raised_by_the_call():
     with pytest.raises(IndexError):
         torch.arange(4.0, device="hpu").index_select(0, torch.tensor([9], device="hpu"))
     hpu.synchronize()
@@ -139,7 +139,7 @@ print('usable', (x + 1).tolist())
 
 
 @pytest.mark.parametrize("record", ["0", "1"])
-def test_names_the_line(run_python, tmp_path, record):
+def test_error_names_the_source_line(run_python, tmp_path, record):
     script = tmp_path / "program.py"
     script.write_text(LINES)
     done = run_python(f"import runpy; runpy.run_path({str(script)!r})", HPU_REFERENCE_RECORD_LINES=record)
@@ -149,7 +149,7 @@ def test_names_the_line(run_python, tmp_path, record):
     assert "usable [1.0, 2.0, 3.0, 4.0]" in done.stdout
 
 
-def test_sync_mode_tells_at_the_call(run_python):
+def test_synchronous_mode_raises_at_the_call(run_python):
     done = run_python(LINES, PT_HPU_EAGER_PIPELINE_ENABLE="0")
     assert done.returncode == 1
     assert "line 8" in done.stderr
@@ -198,7 +198,7 @@ def test_errors_of_replays(source, gate, stream):
     assert result.tolist() == [1.0, 4.0]
 
 
-def test_what_refuses_some_numbers_is_learned_for_each(gate, warm):
+def test_calls_that_validate_a_number_are_cached_per_number(gate, warm):
     x = torch.ones(3, 4, device="hpu")
     valid_calls = [
         lambda: x.renorm(2, 0, 1.0),

@@ -1,4 +1,4 @@
-"""Process exit with full queues: each process must exit in time with the right exit code."""
+"""Test process exit and fork with full queues: each process exits in time with the right exit code."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_exit_of_a_thread_with_full_queues(run_python, blocker):
     assert done.returncode == 0, done.stderr
 
 
-def test_exit_with_errors_that_nobody_asked_for(run_python):
+def test_exit_with_unread_errors(run_python):
     code = START + (
         "i = torch.tensor([99], device='hpu'); j = torch.tensor([0], device='hpu')\n"
         "C.set_queue_all(0); x.index_select(0, j); x.index_select(0, i)\n"
@@ -112,7 +112,7 @@ def test_fork_with_full_queues(output_of, use):
     assert output_of(code, timeout=TIMEOUT) == "5 8192.0 0"
 
 
-def test_forked_child_ends_the_ordinary_way(output_of):
+def test_forked_child_exits_normally(output_of):
     """The child runs all destructors of the parent's tensors, events, gates and queued work."""
     code = (
         START + "fill('gate')\n" + FORK.replace("USE", "kept.clear(); x + 1").replace("os.EXIT", "sys.exit")
@@ -181,7 +181,7 @@ def test_fork_while_recording(output_of):
 @pytest.mark.parametrize("use", ["graph.end()", "graph.replay()", "x + 1"])
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_fork_while_capturing(output_of, dry_run, use):
-    """The child has the capture, and not the memory whose contents a dry run restores."""
+    """The child inherits the capture, but not the memory whose contents a dry run restores."""
     code = START + (
         f"graph = C.Graph(); graph.begin({dry_run})\n"
         "x.add_(1); pinned.copy_(x, non_blocking=True)\n"
@@ -201,7 +201,9 @@ def test_fork_while_capturing(output_of, dry_run, use):
         "graph.replay(); hpu.synchronize()\n"
         "print(x[0, 0].item(), pinned[0, 0].item())\n"
     )
-    status = 4 if use == "graph.replay()" else 5  # "Capture in progress"
+    status = (
+        4 if use == "graph.replay()" else 5
+    )  # the error is "Capture in progress", which does not mention the fork
     expected = "1.0 2.0 2.0" if dry_run else "2.0 3.0 3.0"
     assert output_of(code, timeout=TIMEOUT) == f"{status} {expected}"
 
@@ -274,9 +276,10 @@ x = torch.ones(64, device="hpu")
     ],
     ids=["replays", "lazy"],
 )
-def test_reading_results_keeps_no_finished_work(output_of, program, count):
-    """The program never synchronises. Retained work took 1.8 KB for each replay and 28 KB for each
-    lazy step.
+def test_reading_results_releases_finished_work(output_of, program, count):
+    """The program reads results and never synchronises.
+
+    Retained work would take 1.8 KB for each replay and 28 KB for each lazy step.
     """
     start = "import os, torch, habana_frameworks.torch as ht\nC = ht._C\n"
     assert int(output_of(start + GROWTH + program + f"growth(step, {count})")) < 4

@@ -1,4 +1,4 @@
-"""HPU_REFERENCE_STREAM_ORDER=events: the check that reports missing waits between streams."""
+"""Test the check of ``HPU_REFERENCE_STREAM_ORDER=events``, which reports missing waits between streams."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def reports():
 def reported(output_of):
     """Return a function that runs code with the check enabled and returns the printed reports."""
 
-    def run(code, **environment):
+    def run_and_return_reports(code, **environment):
         code = START + code + "\nhpu.synchronize()\nreports()\n"
         return output_of(code, HPU_REFERENCE_STREAM_ORDER="events", **environment).splitlines()
 
-    return run
+    return run_and_return_reports
 
 
 PRODUCE = """
@@ -66,23 +66,23 @@ def test_a_missing_wait_is_named(reported):
 
 
 @pytest.mark.parametrize("queued", [False, True])
-def test_it_does_not_matter_what_runs_first(reported, queued):
+def test_report_does_not_depend_on_timing(reported, queued):
     """The report is the same whether or not the first operator has finished."""
     delay = "with hpu.stream(side): C.enqueue_delay(0.1)\n" if queued else ""
     between = "" if queued else "import time; time.sleep(0.2)\n"
     assert len(reported(delay + PRODUCE + between + CONSUME)) == 1
 
 
-def test_an_event_from_before_the_work_orders_nothing(reported):
+def test_an_event_from_before_the_work_does_not_order_it(reported):
     code = "event = side.record_event()\n" + PRODUCE + "hpu.current_stream().wait_event(event)\n" + CONSUME
     assert len(reported(code)) == 1
 
 
-def test_a_wait_in_the_wrong_direction_orders_nothing(reported):
+def test_a_wait_in_the_wrong_direction_does_not_order_the_work(reported):
     assert len(reported(PRODUCE + "side.wait_stream(hpu.current_stream())\n" + CONSUME)) == 1
 
 
-def test_a_write_over_what_another_stream_reads(reported):
+def test_a_write_to_memory_that_another_stream_reads(reported):
     (report,) = reported(PRODUCE + "x.fill_(3)")
     assert report.startswith(
         "aten::fill_.Scalar on the default stream writes memory that aten::mul.Tensor on SIDE reads"
@@ -104,12 +104,12 @@ del y
 kept = [torch.ones(1000, device='hpu') for _ in range(4)]
 """
     (report,) = reported(code.format(record=""))
-    assert "freed without record_stream(SIDE), and another one has its memory" in report
+    assert "freed without record_stream(SIDE), and another tensor has its memory" in report
     assert reported(code.format(record="y.record_stream(side)")) == []
     assert reported(code.format(record="hpu.current_stream().wait_stream(side)")) == []
 
 
-def test_a_replay_is_work_like_any_other(reported):
+def test_replays_are_checked(reported):
     code = """
 graph = hpu.HPUGraph()
 with hpu.graph(graph):
@@ -126,14 +126,14 @@ read = y + 1
     assert reported(code.format(wait="hpu.current_stream().wait_stream(side)")) == []
 
 
-def test_it_warns_once_for_each_pair(run_python):
+def test_check_warns_once_for_each_pair_of_operators(run_python):
     code = START.replace("warnings.simplefilter('ignore')", "") + (PRODUCE + CONSUME) * 3
     done = run_python(code, HPU_REFERENCE_STREAM_ORDER="events")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("missing wait between streams: aten::add.Tensor") == 1
 
 
-def test_an_ordinary_program_has_none(reported):
+def test_ordinary_training_has_no_report(reported):
     code = """
 model = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.Dropout(), torch.nn.Linear(30, 5)).to('hpu')
 optimizer = torch.optim.Adam(model.parameters())
@@ -152,7 +152,7 @@ def test_nothing_is_checked_by_default(output_of):
     assert output_of(START + PRODUCE + CONSUME + "\nprint(C.take_order_reports())") == "[]"
 
 
-def test_memory_of_blocks_that_were_joined(reported):
+def test_memory_of_joined_blocks(reported):
     """The check follows the memory and not the pool's block object, which may be reused for other memory."""
     code = """
 first, y, guard = (torch.ones(25600, device='hpu') for _ in range(3))
@@ -164,7 +164,7 @@ del first, y
 {use}
 """
     (report,) = reported(code.format(use="kept = torch.ones(51200, device='hpu')"))
-    assert "freed without record_stream(SIDE), and another one has its memory" in report
+    assert "freed without record_stream(SIDE), and another tensor has its memory" in report
     # The first split after the two blocks were joined reuses a block object.
     elsewhere = "kept = [torch.empty(n * 20000, device='hpu').fill_(1) for n in range(5, 9)]"
     assert reported(code.format(use=elsewhere)) == []
@@ -190,10 +190,11 @@ hpu.synchronize(); C.take_order_reports()
 @pytest.mark.parametrize(
     "code",
     [
-        # `between` is freed before its graph is launched. Another stream gets its memory after the launch.
+        # `between` is freed before its graph is launched. Another stream receives the memory of
+        # `between` after the launch.
         "kept = step(); ran(); more = x * 7; ran()\n"
         "with hpu.stream(third): others = [x + i for i in range(20)]; ran()\n",
-        # The same for memory of another stream, which precedes the graph.
+        # `z` is freed before the graph. Its memory belongs to another stream than the graph.
         "z = x + 3; ran(); side.wait_stream(hpu.current_stream())\n"
         "with hpu.stream(side): kept = z * 2; del z; ran()\n"
         "others = [x + i for i in range(20)]; ran()\n",
@@ -209,8 +210,8 @@ def test_lazy_graphs_are_checked(reported):
     assert "and nothing orders them: the default stream has to wait for SIDE" in report
 
 
-def test_its_warning_is_not_the_operators_own(reported):
-    """The host runs an operator that warns each time, so that it warns each time."""
+def test_warning_of_the_check_does_not_prevent_deferral(reported):
+    """The engine never defers an operator that warns. A warning of the check must not count as one."""
     code = """
 C.set_queue_all(0)
 with hpu.stream(side):

@@ -1,4 +1,4 @@
-"""Operators of torch's database give bit-identical results when queued and when run inline."""
+"""Test that operators of torch's database give the same bits when they are queued and when run inline."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ OPERATORS = [info for info in op_db if info.name in NAMES and not info.variant_t
 SAMPLES = 6
 
 
-def _to(device, value):
-    """Return the sample's tensors on the device, with their views."""
+def _move_sample(device, value):
+    """Return the sample with its tensors on the device. Views of one storage stay views of one storage."""
     copied_bases = {}
 
     def move(tensor):
@@ -141,13 +141,13 @@ def _to(device, value):
     return pytree.tree_map(move, value)
 
 
-def _samples(info, dtype):
+def _sample_inputs(info, dtype):
     torch.manual_seed(3)
     samples = info.sample_inputs("cpu", dtype, requires_grad=False)
     return [sample for _, sample in zip(range(SAMPLES), samples, strict=False)]
 
 
-def _describe(value):
+def _observable_properties(value):
     """Return the properties of a result that a caller can observe."""
     leaves, spec = pytree.tree_flatten(value)
     result = [str(spec)]
@@ -168,9 +168,9 @@ def _describe(value):
     return result
 
 
-def _run(function, sample):
+def _observe_call(function, sample):
     torch.manual_seed(11)
-    arguments = _to("hpu", (sample.input, sample.args, sample.kwargs))
+    arguments = _move_sample("hpu", (sample.input, sample.args, sample.kwargs))
     try:
         result = function(arguments[0], *arguments[1], **arguments[2])
     except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError) as error:
@@ -181,20 +181,20 @@ def _run(function, sample):
         for leaf in pytree.tree_leaves(result)
         if isinstance(leaf, torch.Tensor) and isinstance(arguments[0], torch.Tensor)
     ]
-    return _describe((result, arguments)), shares
+    return _observable_properties((result, arguments)), shares
 
 
 def _out_variant(info):
-    def run(*arguments, **named):
+    def call_with_out(*arguments, **named):
         expected = info.op(*arguments, **named)
         out = pytree.tree_map(lambda tensor: torch.full_like(tensor, 1), expected)
         info.op(*arguments, **named, out=out)
         return out
 
-    return run
+    return call_with_out
 
 
-def _functions(info):
+def _call_forms(info):
     yield "plain", info.op
     if info.inplace_variant is not None:
         yield "in place", info.inplace_variant
@@ -204,16 +204,16 @@ def _functions(info):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("info", OPERATORS, ids=lambda info: info.name)
-def test_queued_is_inline(info):
+def test_queued_calls_match_inline_calls(info):
     dtype = torch.float32 if torch.float32 in info.supported_dtypes("cpu") else torch.int64
     checked = 0
-    for seed, sample in enumerate(_samples(info, dtype)):
-        for kind, function in _functions(info):
+    for seed, sample in enumerate(_sample_inputs(info, dtype)):
+        for kind, function in _call_forms(info):
             C.set_queue_all(-1)
-            expected = _run(function, sample)
+            expected = _observe_call(function, sample)
             C.set_queue_all(20, seed)
             for turn in range(2):
-                actual = _run(function, sample)
+                actual = _observe_call(function, sample)
                 assert actual == expected, (kind, turn, sample)
             checked += 1
     C.set_queue_all(-1)
@@ -255,8 +255,8 @@ def test_sizes_that_depend_on_data(name):
             assert torch.equal(actual.cpu(), expected), seed
 
 
-def test_the_small_set_is_queued():
-    """Without queued operators the tests above would test nothing."""
+def test_operators_are_queued():
+    """If operators were not queued, the tests above would compare inline calls with inline calls."""
     x = torch.rand(4, 4, device="hpu")
     C.set_queue_all(0)
     before = C.engine_counters()

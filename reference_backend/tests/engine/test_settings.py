@@ -1,4 +1,4 @@
-"""Queued and recorded work uses the settings at its issue, whatever the program sets later."""
+"""Test that queued work uses the settings of the time of its issue, not later settings."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_change_waits_for_queued_work(settings_restored, warm, change):
     assert x.tolist() == [2.0] * 10
 
 
-def test_an_error_of_the_work_is_not_the_setters(settings_restored, warm):
+def test_setter_does_not_raise_errors_of_queued_work(settings_restored, warm):
     x, index = torch.ones(10, device="hpu"), torch.tensor([3], device="hpu")
     bad = torch.tensor([99], device="hpu")
     warm(lambda: x.index_select(0, index))

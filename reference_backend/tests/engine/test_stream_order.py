@@ -1,4 +1,4 @@
-"""Streams are ordered by the memory that their work uses, without explicit waits (contract, 1.4)."""
+"""Test that accessed memory orders the work of streams, without explicit waits (contract, 1.4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def side(warm):
     return hpu.Stream()
 
 
-def _full(value):
+def _filled_tensor(value):
     return torch.full((SIZE,), float(value), device="hpu")
 
 
@@ -33,7 +33,7 @@ def _start_behind_gate(stream, gate, work):
 
 
 def test_read_after_write(side, gate):
-    source = _full(3)
+    source = _filled_tensor(3)
     closed, doubled = _start_behind_gate(side, gate, lambda: source * 2)
     read = doubled + 1
     closed.open()
@@ -41,7 +41,7 @@ def test_read_after_write(side, gate):
 
 
 def test_write_after_read(side, gate):
-    source = _full(3)
+    source = _filled_tensor(3)
     closed, doubled = _start_behind_gate(side, gate, lambda: source * 2)
     source.fill_(-1)
     closed.open()
@@ -50,7 +50,7 @@ def test_write_after_read(side, gate):
 
 
 def test_write_after_write(side, gate):
-    target, source = _full(0), _full(5)
+    target, source = _filled_tensor(0), _filled_tensor(5)
     closed, _ = _start_behind_gate(side, gate, lambda: target.copy_(source))
     target.fill_(8)
     closed.open()
@@ -59,7 +59,7 @@ def test_write_after_write(side, gate):
 
 
 def test_readers_do_not_wait_for_each_other(side, gate):
-    source = _full(3)
+    source = _filled_tensor(3)
     closed, doubled = _start_behind_gate(side, gate, lambda: source * 2)
     assert (source + 1).eq(4).all()  # returns to the host while the gate is closed
     closed.open()
@@ -67,9 +67,9 @@ def test_readers_do_not_wait_for_each_other(side, gate):
     assert doubled.eq(6).all()
 
 
-def test_views_are_their_memory(side, gate):
+def test_views_are_ordered_by_their_storage(side, gate):
     whole = torch.zeros(2 * SIZE, device="hpu")
-    source = _full(5)
+    source = _filled_tensor(5)
     closed, _ = _start_behind_gate(side, gate, lambda: whole[:SIZE].copy_(source))
     read = whole.view(2, SIZE)[0] + 1
     closed.open()
@@ -77,10 +77,10 @@ def test_views_are_their_memory(side, gate):
 
 
 @pytest.mark.parametrize("read", ["item", "cpu", "nonzero", "new operator", "pinned", "resize"])
-def test_the_host_waits_for_what_it_reads(side, read):
+def test_the_host_waits_for_the_memory_that_it_reads(side, read):
     with hpu.stream(side):
         C.enqueue_delay(0.05)
-        doubled = _full(1) * 2
+        doubled = _filled_tensor(1) * 2
     if read == "item":
         assert doubled.sum().item() == 2 * SIZE
     elif read == "cpu":
@@ -100,7 +100,7 @@ def test_the_host_waits_for_what_it_reads(side, read):
 
 
 def test_a_copy_from_the_host_waits_for_readers(side, gate):
-    source = _full(3)
+    source = _filled_tensor(3)
     host = torch.full((SIZE,), 9.0).pin_memory()
     closed, doubled = _start_behind_gate(side, gate, lambda: source * 2)
     source.copy_(host, non_blocking=True)
@@ -110,21 +110,21 @@ def test_a_copy_from_the_host_waits_for_readers(side, gate):
 
 
 def test_freed_memory_stays_until_its_readers_have_run(side, gate):
-    source = [_full(3)]
+    source = [_filled_tensor(3)]
     closed, doubled = _start_behind_gate(side, gate, lambda: source[0] * 2)
     source.clear()
     with hpu.stream(hpu.Stream()):
-        new_tensors = [_full(-1) for _ in range(8)]
-    new_tensors += [_full(-1) for _ in range(8)]
+        new_tensors = [_filled_tensor(-1) for _ in range(8)]
+    new_tensors += [_filled_tensor(-1) for _ in range(8)]
     closed.open()
     side.synchronize()
     assert doubled.eq(6).all() and all(tensor.eq(-1).all() for tensor in new_tensors)
 
 
-def test_freed_memory_comes_back(side, gate):
+def test_freed_memory_is_returned(side, gate):
     hpu.synchronize()
     before = hpu.memory_allocated()
-    source = [_full(3)]
+    source = [_filled_tensor(3)]
     closed, doubled = _start_behind_gate(side, gate, lambda: source[0] * 2)
     source.clear()
     closed.open()
@@ -135,7 +135,7 @@ def test_freed_memory_comes_back(side, gate):
 
 def test_a_chain_over_three_streams(side, gate):
     streams = [side, hpu.Stream(), hpu.Stream()]
-    value = _full(1)
+    value = _filled_tensor(1)
     closed, value = _start_behind_gate(side, gate, lambda: value + 1)
     for turn in range(9):
         with hpu.stream(streams[turn % 3]):
@@ -145,7 +145,7 @@ def test_a_chain_over_three_streams(side, gate):
 
 
 def test_a_replay_reads_what_another_stream_writes(side, gate):
-    x = _full(0)
+    x = _filled_tensor(0)
     graph = hpu.HPUGraph()
     with hpu.graph(graph):
         y = x * 2
@@ -156,7 +156,7 @@ def test_a_replay_reads_what_another_stream_writes(side, gate):
 
 
 def test_a_replay_on_another_stream_writes_what_is_read_here(side, gate):
-    x = _full(0)
+    x = _filled_tensor(0)
     graph = hpu.HPUGraph()
     with hpu.graph(graph):
         y = x * 2
@@ -172,7 +172,7 @@ def test_a_compiled_function_reads_what_another_stream_writes(side, executable):
     function = torch.compile(
         lambda a: a * 2.0 + 1.0, backend="hpu_backend", options={"executable": executable}
     )
-    x = _full(1)
+    x = _filled_tensor(1)
     for _ in range(2):
         function(x)
     with hpu.stream(side):
@@ -196,7 +196,7 @@ def test_a_gradient_that_a_side_stream_reduces(side):
 def test_an_error_is_thrown_by_the_reader_of_its_values(side, warm, late):
     """The error is raised once, whether or not the failed work has already run."""
     index, bad = torch.tensor([3], device="hpu"), torch.tensor([SIZE], device="hpu")
-    source, target = _full(1), torch.zeros(1, device="hpu")
+    source, target = _filled_tensor(1), torch.zeros(1, device="hpu")
     warm(lambda: torch.index_select(source, 0, index, out=target))
     with hpu.stream(side):
         C.enqueue_delay(0.05)
@@ -204,7 +204,7 @@ def test_an_error_is_thrown_by_the_reader_of_its_values(side, warm, late):
     if late:
         while not side.query():
             pass
-    assert source.cpu().eq(1).all()  # not the values of the failed work
+    assert source.cpu().eq(1).all()  # the failed work did not write this tensor
     with pytest.raises(IndexError, match="out of range"):
         target.cpu()
     target.cpu()
@@ -239,15 +239,15 @@ for function in (produced, freed):
 
 
 @pytest.mark.parametrize("order", [None, "memory", "events"])
-def test_the_order_is_chosen_by_the_environment(output_of, order):
-    """With CUDA's rules a program without a wait computes wrong values."""
+def test_a_variable_selects_the_order(output_of, order):
+    """With ``events``, the rule of CUDA, a program without a wait computes wrong values."""
     environment = {} if order is None else {"HPU_REFERENCE_STREAM_ORDER": order}
     lines = output_of("import torch, habana_frameworks.torch as ht\n" + PROGRAM, **environment).splitlines()
     right = order != "events"
     assert lines == [f"produced {right}", f"freed {right}"]
 
 
-def test_an_unknown_order_is_refused(run_python):
+def test_an_unknown_order_raises(run_python):
     done = run_python(
         "import torch, habana_frameworks.torch as ht\n" + PROGRAM, HPU_REFERENCE_STREAM_ORDER="time"
     )

@@ -1,4 +1,4 @@
-"""Many threads, streams and operators: values match the CPU, and all memory is freed."""
+"""Test many threads, streams and operators: values match the CPU, and all memory is freed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Value:
 
 
 class _Worker:
-    """A random program of one thread on several streams, which also runs immediately on the CPU."""
+    """A random program of one thread on several streams. Each step also runs on the CPU."""
 
     def __init__(self, seed, streams, steps):
         self.rng = random.Random(seed)
@@ -38,41 +38,41 @@ class _Worker:
         self.used = []
         self.checked = 0
 
-    def run(self):
+    def run_steps(self):
         try:
             for _ in range(self.steps):
                 while len(self.values) < 4:
                     host = torch.rand(8, self.rng.choice((8, 8, 8, 300)), generator=self.generator)
                     self.values.append(_Value(host.to("hpu"), host.clone()))
                 hpu.set_stream(self.rng.choice(self.streams))
-                self.step()
+                self.run_random_step()
                 for value in self.used:
                     value.event = hpu.current_stream().record_event()
                 self.used.clear()
                 if len(self.values) > 24:
                     del self.values[0]
             for value in self.values:
-                self.check(value)
+                self.compare_with_cpu(value)
         except BaseException as error:
             self.error = error
 
-    def use(self, value):
-        """Make the current stream wait for the last use of the value."""
+    def wait_and_use(self, value):
+        """Make the current stream wait for the last use of the value, and return both of its tensors."""
         hpu.current_stream().wait_event(value.event)
         value.device.record_stream(hpu.current_stream())
         self.used.append(value)
         return value.device, value.cpu
 
-    def check(self, value):
-        device, cpu = self.use(value)
+    def compare_with_cpu(self, value):
+        device, cpu = self.wait_and_use(value)
         actual = device.cpu()
         assert torch.equal(actual, cpu), (actual - cpu).abs().max()
         self.checked += 1
 
-    def add(self, device, cpu):
+    def add_value(self, device, cpu):
         self.values.append(_Value(device, cpu))
 
-    def step(self):
+    def run_random_step(self):
         rng = self.rng
         value = rng.choice(self.values)
         choice = rng.random()
@@ -83,19 +83,19 @@ class _Worker:
             value.event.synchronize()
             assert value.event.query()
             return
-        device, cpu = self.use(value)
+        device, cpu = self.wait_and_use(value)
         if choice < 0.15:
-            self.add(device * 1.5, cpu * 1.5)
+            self.add_value(device * 1.5, cpu * 1.5)
         elif choice < 0.25:
-            self.add(device.sin() + 1, cpu.sin() + 1)
+            self.add_value(device.sin() + 1, cpu.sin() + 1)
         elif choice < 0.4:
-            more_device, more_cpu = self.use(rng.choice(self.values))
+            more_device, more_cpu = self.wait_and_use(rng.choice(self.values))
             if more_cpu.shape == cpu.shape:
-                self.add(device - more_device, cpu - more_cpu)
+                self.add_value(device - more_device, cpu - more_cpu)
             else:
-                self.add(device[:, :8] @ more_device, cpu[:, :8] @ more_cpu)
+                self.add_value(device[:, :8] @ more_device, cpu[:, :8] @ more_cpu)
         elif choice < 0.5:
-            self.add(device.t()[:8].flip(0), cpu.t()[:8].flip(0))
+            self.add_value(device.t()[:8].flip(0), cpu.t()[:8].flip(0))
         elif choice < 0.65:
             number = rng.random()
             device[2:4].mul_(number)
@@ -105,11 +105,11 @@ class _Worker:
             device.copy_(host.pin_memory(), non_blocking=True)
             cpu.copy_(host)
         else:
-            self.check(value)
+            self.compare_with_cpu(value)
 
 
-def _run_all(workers):
-    threads = [threading.Thread(target=worker.run, daemon=True) for worker in workers]
+def _run_workers_in_threads(workers):
+    threads = [threading.Thread(target=worker.run_steps, daemon=True) for worker in workers]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -126,7 +126,9 @@ def _run_all(workers):
 def test_threads_with_streams_of_their_own(seed, delay):
     C.set_queue_all(delay, seed)
     before = C.engine_counters()
-    _run_all([_Worker(100 * seed + i, [hpu.Stream() for _ in range(3)], 300) for i in range(4)])
+    _run_workers_in_threads(
+        [_Worker(100 * seed + i, [hpu.Stream() for _ in range(3)], 300) for i in range(4)]
+    )
     hpu.synchronize()
     after = C.engine_counters()
     assert after["pending"] == 0
@@ -137,12 +139,12 @@ def test_threads_with_streams_of_their_own(seed, delay):
 def test_threads_that_share_streams(seed):
     C.set_queue_all(30, seed)
     streams = [hpu.default_stream(), *(hpu.Stream() for _ in range(2))]
-    _run_all([_Worker(100 * seed + i, streams, 200) for i in range(6)])
+    _run_workers_in_threads([_Worker(100 * seed + i, streams, 200) for i in range(6)])
 
 
 def test_more_streams_than_queues():
     C.set_queue_all(20, 5)
-    _run_all([_Worker(i, [hpu.Stream() for _ in range(20)], 300) for i in range(3)])
+    _run_workers_in_threads([_Worker(i, [hpu.Stream() for _ in range(20)], 300) for i in range(3)])
 
 
 def test_storm_of_allocations():
@@ -152,7 +154,7 @@ def test_storm_of_allocations():
     C.set_queue_all(5, 1)
     errors = []
 
-    def storm(seed):
+    def allocate_and_check(seed):
         rng = random.Random(seed)
         hpu.set_stream(hpu.Stream())
         live_tensors = []
@@ -170,7 +172,7 @@ def test_storm_of_allocations():
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=storm, args=(seed,)) for seed in range(5)]
+    threads = [threading.Thread(target=allocate_and_check, args=(seed,)) for seed in range(5)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -191,7 +193,7 @@ def test_events_between_many_threads():
     events = [None] * (count * 60)
     ready = [threading.Event() for _ in events]
 
-    def work(index):
+    def add_in_turn(index):
         hpu.set_stream(streams[index])
         for turn in range(index, len(events), count):
             if turn:
@@ -201,7 +203,7 @@ def test_events_between_many_threads():
             events[turn] = streams[index].record_event()
             ready[turn].set()
 
-    threads = [threading.Thread(target=work, args=(index,)) for index in range(count)]
+    threads = [threading.Thread(target=add_in_turn, args=(index,)) for index in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -217,23 +219,23 @@ def test_events_between_many_threads():
 def test_switching_the_pipeline_while_work_is_queued(threads):
     stop = threading.Event()
 
-    def switch():
+    def switch_settings():
         turn = 0
         while not stop.is_set():
             C.set_pipeline(turn % 2 == 0)
             C.set_queue_all(turn % 3 * 10 - 1, turn)
             turn += 1
 
-    switching = threading.Thread(target=switch)
+    switching = threading.Thread(target=switch_settings)
     switching.start()
     try:
-        _run_all([_Worker(i, [hpu.Stream() for _ in range(2)], 150) for i in range(threads)])
+        _run_workers_in_threads([_Worker(i, [hpu.Stream() for _ in range(2)], 150) for i in range(threads)])
     finally:
         stop.set()
         switching.join()
 
 
-def test_matmuls_behind_the_host_have_the_bits_of_inline():
+def test_deferred_matmuls_have_the_bits_of_inline_matmuls():
     """Deferred work uses the same number of threads, and therefore the same rounding, as the host."""
     x = torch.rand(700, 700, device="hpu")
     small = torch.full((1000,), 1e-39, device="hpu")

@@ -1,4 +1,4 @@
-"""See `fuzz.search`."""
+"""Run random programs on the device: the command line of `fuzz.search`."""
 
 from .search import main
 

@@ -1,9 +1,9 @@
-"""Random programs: their form, their generation from a seed, and their execution on a device.
+"""Define random programs, make them from a seed, and run them on a device.
 
-A program is a list of steps for each of its threads. A step has a kind and some numbers, from which it takes
-its operands *modulo* the number of available ones. A program therefore stays valid if steps are removed.
-Threads own their tensors and share some read-only tensors, so the CPU, which runs the threads one after the
-other, gives the only right result.
+A program is a list of steps for each of its threads. A step has a kind and some numbers. A number selects an
+operand *modulo* the number of available tensors. A program therefore stays valid if steps are removed. Each
+thread writes only its own tensors, so the order of threads does not change the result. The CPU, which runs
+the threads one after the other, gives the reference values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
-#: Sizes of new tensors: small ones run inline, large ones are worth a queue.
+#: Shapes of new tensors. Operators on small tensors run inline; operators on large tensors are queued.
 SHAPES = ((4, 6), (24,), (2, 3, 4), (130, 70), (1500, 1500))
 MOST_TENSORS = 8
 
@@ -45,11 +45,11 @@ class Program:
 
 
 def make_program(seed: int) -> Program:
-    """Make the program of that seed: 1 to 3 threads of 5 to 40 steps."""
+    """Make the program of a seed: 1 to 3 threads of 5 to 40 steps."""
     rng = random.Random(seed)
     kinds = rng.sample(
         sorted(WEIGHTS), k=rng.randint(6, len(WEIGHTS))
-    )  # few kinds of steps: longer sequences of each kind
+    )  # fewer kinds of steps give longer sequences of each kind
     kinds = sorted({*kinds, "new", "binary"})
     weights = [WEIGHTS[kind] for kind in kinds]
     threads = []
@@ -59,7 +59,7 @@ def make_program(seed: int) -> Program:
     return Program(seed, tuple(threads))
 
 
-def run(program: Program, device: str) -> list[list[torch.Tensor]]:
+def run_program(program: Program, device: str) -> list[list[torch.Tensor]]:
     """Run the program.
 
     Args:
@@ -67,16 +67,16 @@ def run(program: Program, device: str) -> list[list[torch.Tensor]]:
         device: "cpu" (threads run one after the other) or "hpu" (they run at once).
 
     Returns:
-        For each thread the values that it read on its way and those of its tensors at the end, on the CPU.
+        For each thread, CPU copies of the values that its steps read, then of its tensors at the end.
 
     Raises:
         Exception: the first error of a thread.
     """
-    shared = [_values(1000 + i, shape).to(device) for i, shape in enumerate(SHAPES)]
+    shared = [_random_tensor(1000 + i, shape).to(device) for i, shape in enumerate(SHAPES)]
     machines = [Machine(device, shared, alone=len(program.threads) == 1) for _ in program.threads]
     errors: list[BaseException] = []
 
-    def work(machine: Machine, steps: tuple[Step, ...]) -> None:
+    def run_thread(machine: Machine, steps: tuple[Step, ...]) -> None:
         try:
             machine.run(steps)
         except BaseException as error:
@@ -87,7 +87,8 @@ def run(program: Program, device: str) -> list[list[torch.Tensor]]:
             machine.run(steps)
     else:
         threads = [
-            threading.Thread(target=work, args=pair) for pair in zip(machines, program.threads, strict=True)
+            threading.Thread(target=run_thread, args=pair)
+            for pair in zip(machines, program.threads, strict=True)
         ]
         for thread in threads:
             thread.start()
@@ -98,8 +99,8 @@ def run(program: Program, device: str) -> list[list[torch.Tensor]]:
     return [machine.results() for machine in machines]
 
 
-def _values(number: int, shape: tuple[int, ...]) -> torch.Tensor:
-    return torch.rand(shape, generator=torch.Generator().manual_seed(number)) - 0.5
+def _random_tensor(seed: int, shape: tuple[int, ...]) -> torch.Tensor:
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)) - 0.5
 
 
 def _chain(value: torch.Tensor) -> torch.Tensor:
@@ -122,8 +123,8 @@ _compiled: dict[tuple[int, str], Callable[[torch.Tensor], torch.Tensor]] = {}
 _compiling = threading.Lock()
 
 
-def compiled(number: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return one of `FUNCTIONS`, compiled as an interpreted or a fused recipe; compiled once per process."""
+def compiled_function(number: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return one of `FUNCTIONS`, compiled as an interpreted or fused recipe, once per process."""
     key = (number % len(FUNCTIONS), ("interpreted", "fused")[number // len(FUNCTIONS) % 2])
     with _compiling:
         if key not in _compiled:
@@ -134,7 +135,7 @@ def compiled(number: int) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 class Machine:
-    """The tensors of one thread, and what each kind of step does with them."""
+    """The tensors of one thread, with one method for each kind of step."""
 
     def __init__(self, device: str, shared: list[torch.Tensor], alone: bool) -> None:
         self.device = device
@@ -155,28 +156,28 @@ class Machine:
         """Run the steps, with streams and delays on the device only."""
         for step in steps:
             if not self.tensors:
-                self.add(_values(7, SHAPES[0]).to(self.device))
+                self.add(_random_tensor(7, SHAPES[0]).to(self.device))
             getattr(self, step.kind)(*step.numbers)
         if self.on_device:
             self.hpu.synchronize()
             self.hpu.set_stream(self.streams[0])
 
     def results(self) -> list[torch.Tensor]:
-        """Return what was read, and all values now."""
+        """Return CPU copies of the values that steps read, and of all tensors now."""
         return [*self.read, *(host.clone() for host in self.hosts), *(value.cpu() for value in self.tensors)]
 
     def add(self, value: torch.Tensor) -> None:
-        """Own the tensor, and drop the oldest one if there are too many."""
+        """Add a tensor to the thread's own tensors. If there are more than MOST_TENSORS, drop the oldest."""
         self.tensors.append(value)
         if len(self.tensors) > MOST_TENSORS:
             del self.tensors[0]
 
-    def one(self, number: int) -> torch.Tensor:
+    def own_tensor(self, number: int) -> torch.Tensor:
         """Return one of the thread's own tensors."""
         return self.tensors[number % len(self.tensors)]
 
-    def like(self, value: torch.Tensor, number: int) -> torch.Tensor:
-        """Return a tensor to read with the shape of `value`: an own one, a shared one, or `value` itself."""
+    def tensor_like(self, value: torch.Tensor, number: int) -> torch.Tensor:
+        """Return a tensor with the shape of `value`: one of the thread, a shared one, or `value` itself."""
         fitting = [candidate for candidate in (*self.tensors, *self.shared) if candidate.shape == value.shape]
         return fitting[number % len(fitting)] if fitting else value
 
@@ -188,26 +189,26 @@ class Machine:
         if way % 3 == 0:
             self.add(torch.full(size, number / 1000, device=self.device))
         elif way % 3 == 1:
-            self.add(torch.empty(size, device=self.device).copy_(_values(number, size)))
+            self.add(torch.empty(size, device=self.device).copy_(_random_tensor(number, size)))
         else:
-            self.add(_values(number, size).to(self.device))
+            self.add(_random_tensor(number, size).to(self.device))
 
     def binary(self, first: int, second: int, kind: int, _: int) -> None:
         """Compute a new tensor from two tensors."""
-        a = self.one(first)
-        b = self.like(a, second)
+        a = self.own_tensor(first)
+        b = self.tensor_like(a, second)
         operators = (torch.add, torch.sub, lambda x, y: x * y * 0.5, torch.maximum, lambda x, y: (x > y) * x)
         self.add(operators[kind % len(operators)](a, b))
 
     def unary(self, first: int, kind: int, number: int, _: int) -> None:
         """Compute a new tensor from one tensor."""
         operators = (torch.tanh, torch.neg, lambda x: x * (number / 1000), torch.clone, lambda x: x + 0.25)
-        self.add(operators[kind % len(operators)](self.one(first)))
+        self.add(operators[kind % len(operators)](self.own_tensor(first)))
 
     def in_place(self, first: int, second: int, kind: int, number: int) -> None:
         """Write into a tensor, and so into all its views."""
-        a = self.one(first)
-        b = self.like(a, second)
+        a = self.own_tensor(first)
+        b = self.tensor_like(a, second)
         if kind % 5 == 0:
             a.mul_(0.5)
         elif kind % 5 == 1:
@@ -221,12 +222,12 @@ class Machine:
 
     def reduce(self, first: int, kind: int, _: int, __: int) -> None:
         """Reduce a tensor to fewer dimensions."""
-        a = self.one(first)
+        a = self.own_tensor(first)
         self.add((a.amax(0, keepdim=True), a.mean(-1, keepdim=True), a.amin().reshape(1))[kind % 3])
 
     def product(self, first: int, _: int, __: int, ___: int) -> None:
         """Multiply a matrix by its transpose."""
-        a = self.one(first)
+        a = self.own_tensor(first)
         a = a.reshape(a.shape[0], -1) if a.dim() > 1 else a.reshape(1, -1)
         if a.shape[0] <= 200:
             self.add(a @ a.t() / a.shape[1])
@@ -235,7 +236,7 @@ class Machine:
 
     def view(self, first: int, kind: int, _: int, __: int) -> None:
         """Add a view of a tensor."""
-        a = self.one(first)
+        a = self.own_tensor(first)
         if a.dim() == 0 or a.shape[0] < 2:
             self.add(a.unsqueeze(0))
         else:
@@ -247,7 +248,7 @@ class Machine:
 
     def grow(self, first: int, _: int, __: int, ___: int) -> None:
         """Give a tensor's storage more memory, which keeps its contents."""
-        storage = self.one(first).untyped_storage()
+        storage = self.own_tensor(first).untyped_storage()
         if storage.nbytes() < 1 << 20:
             storage.resize_(2 * storage.nbytes() + 64)
 
@@ -259,7 +260,7 @@ class Machine:
                 torch.empty(limit + share, dtype=torch.uint8, device=self.device)
             except torch.OutOfMemoryError:
                 return
-            raise AssertionError("memory beyond the limit was given")
+            raise AssertionError("an allocation above the memory limit did not fail")
 
     def fill_up(self, share: int, _: int, __: int, ___: int) -> None:
         """Allocate most of the memory briefly, so that freed memory must be reused."""
@@ -276,7 +277,7 @@ class Machine:
 
     def look(self, first: int, kind: int, _: int, __: int) -> None:
         """Read values on the host."""
-        a = self.one(first)
+        a = self.own_tensor(first)
         if kind % 3 == 0:
             self.read.append(a.cpu().clone())  # the CPU would return the tensor itself
         elif kind % 3 == 1:
@@ -286,13 +287,13 @@ class Machine:
 
     def pinned_in(self, first: int, number: int, _: int, __: int) -> None:
         """Copy from pinned memory, after the queued work."""
-        a = self.one(first)
-        host = _values(number, tuple(a.shape))
+        a = self.own_tensor(first)
+        host = _random_tensor(number, tuple(a.shape))
         a.copy_(host.pin_memory() if self.on_device else host, non_blocking=True)
 
     def pinned_out(self, first: int, _: int, __: int, ___: int) -> None:
         """Copy to pinned memory, which is read at the end."""
-        a = self.one(first)
+        a = self.own_tensor(first)
         host = torch.empty(a.shape)
         self.hosts.append(host.pin_memory() if self.on_device else host)
         self.hosts[-1].copy_(a, non_blocking=True)
@@ -300,7 +301,7 @@ class Machine:
     # Streams
 
     def stream(self, number: int, _: int, __: int, ___: int) -> None:
-        """Continue on another stream. The memory orders the two streams."""
+        """Continue on another stream. The memory that both streams access orders their work."""
         if self.on_device:
             self.hpu.set_stream(self.streams[number % len(self.streams)])
 
@@ -325,25 +326,25 @@ class Machine:
     # Graphs
 
     def replay(self, first: int, second: int, times: int, way: int) -> None:
-        """Capture work on a tensor and replay it. Without a capture, run it equally often."""
-        a = self.one(first)
-        b = self.like(a, second)
+        """Capture work on a tensor in a graph and replay it. On the CPU, run the work as often."""
+        a = self.own_tensor(first)
+        b = self.tensor_like(a, second)
         static_results = []
 
-        def work() -> None:
+        def compute_and_write() -> None:
             static_results[:] = [torch.tanh(a) + b]
             a.mul_(0.5).add_(static_results[0], alpha=0.25)
 
         if not self.on_device:
             for _ in range(times % 3 + 1):
-                work()
+                compute_and_write()
         else:
             graph = self.hpu.HPUGraph()
             stream = self.streams[way % len(self.streams)]
             with self.hpu.stream(self.hpu.Stream()):
                 self.hpu.current_stream().wait_stream(stream)
                 graph.capture_begin()
-                work()
+                compute_and_write()
                 graph.capture_end()
             for _ in range(times % 3):
                 graph.replay(asynchronous=way % 2 == 0)
@@ -351,10 +352,10 @@ class Machine:
 
     def call(self, first: int, number: int, _: int, __: int) -> None:
         """Call a compiled function."""
-        a = self.one(first)
+        a = self.own_tensor(first)
         if tuple(a.shape) not in SHAPES or not a.is_contiguous():
-            return  # each form is compiled separately
-        function = compiled(number) if self.on_device else FUNCTIONS[number % len(FUNCTIONS)]
+            return  # each shape and layout would be compiled separately
+        function = compiled_function(number) if self.on_device else FUNCTIONS[number % len(FUNCTIONS)]
         with torch.no_grad():
             result = function(a)
         if result is not a:
@@ -362,7 +363,7 @@ class Machine:
 
     def backward(self, first: int, _: int, __: int, ___: int) -> None:
         """Compute a gradient, on autograd's own thread."""
-        weight = self.one(first).detach().clone().requires_grad_()
+        weight = self.own_tensor(first).detach().clone().requires_grad_()
         (torch.tanh(weight) * 0.5).sum().backward()
         assert weight.grad is not None
         self.add(weight.grad)

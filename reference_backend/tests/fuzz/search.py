@@ -18,15 +18,15 @@ from pathlib import Path
 
 from .program import Program, Step, make_program
 
-#: Environment of each mode. The order by events is not a mode, because the programs rely on the order by
-#: memory.
+#: Environment variables of each mode. No mode orders streams by events alone, because the programs rely on
+#: the order by accessed memory.
 MODES: dict[str, dict[str, str]] = {
     "eager": {},
     "queued": {"HPU_REFERENCE_QUEUE_ALL": "100,1"},
     "poisoned": {"HPU_REFERENCE_POISON": "1", "HPU_REFERENCE_QUEUE_ALL": "20,1"},
     "lazy": {"FUZZ_LAZY": "1"},
     "lazy-random": {"FUZZ_LAZY": "3"},
-    # From the fourth run on the recordings follow known graphs with prepared kernels.
+    # From the fourth run on, a recording follows a known graph and uses prepared kernels.
     "lazy-again": {"FUZZ_LAZY": "1", "FUZZ_RUNS": "6", "HPU_REFERENCE_COMPILE": "interpreted"},
 }
 #: Seconds after which an unfinished program is treated as hanging.
@@ -43,7 +43,7 @@ class Failure:
 
 
 class Runner:
-    """A process that runs programs. Each failure starts a new process."""
+    """A worker process that runs programs. After each failure, a new process replaces it."""
 
     def __init__(self, mode: str) -> None:
         path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -61,7 +61,7 @@ class Runner:
     def __exit__(self, *details: object) -> None:
         self._end()
 
-    def failure(self, program: Program) -> str:
+    def failure_reason(self, program: Program) -> str:
         """Run the program. Return the reason of its failure, or the empty string."""
         process = self._process or self._start()
         assert process.stdin is not None and process.stdout is not None
@@ -77,7 +77,7 @@ class Runner:
         self._end()
         if line:
             return json.loads(line)
-        return f"the process ended with {process.returncode} (it stops itself after {PATIENCE} s)"
+        return f"the process ended with {process.returncode} (a hanging program stops after {PATIENCE} s)"
 
     def _start(self) -> subprocess.Popen[str]:
         command = [sys.executable, "-W", "ignore", "-m", "fuzz.worker", str(PATIENCE)]
@@ -94,13 +94,13 @@ class Runner:
             self._process = None
 
 
-def search(mode: str, seed: int, seconds: float) -> Iterator[Failure]:
-    """Run the programs of the seeds from `seed` on for the given time, and yield the failing ones."""
+def failing_programs(mode: str, seed: int, seconds: float) -> Iterator[Failure]:
+    """Run the programs of `seed`, `seed` + 1, … for the given time, and yield each failure."""
     end = time.monotonic() + seconds
     with Runner(mode) as runner:
         while time.monotonic() < end:
             program = make_program(seed)
-            if reason := runner.failure(program):
+            if reason := runner.failure_reason(program):
                 yield Failure(program, reason)
             seed += 1
 
@@ -108,13 +108,13 @@ def search(mode: str, seed: int, seconds: float) -> Iterator[Failure]:
 def shrink(runner: Runner, program: Program, seconds: float = 60) -> Program:
     """Remove steps from a failing program while it still fails, for the given time.
 
-    A candidate fails if one of three runs fails, so steps whose effect is random are kept longer.
+    A candidate program fails if one of three runs fails. Most steps that fail only at random are thus kept.
     """
     end = time.monotonic() + seconds
 
     def fails(threads: Sequence[Sequence[Step]]) -> bool:
         candidate = Program(program.seed, tuple(tuple(steps) for steps in threads))
-        return any(runner.failure(candidate) for _ in range(3))
+        return any(runner.failure_reason(candidate) for _ in range(3))
 
     threads = [list(steps) for steps in program.threads]
     for number in range(len(threads)):
@@ -133,23 +133,25 @@ def shrink(runner: Runner, program: Program, seconds: float = 60) -> Program:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; see the module's docstring."""
+    """Run the command line. Return 1 if a program failed, otherwise 0."""
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
     parser.add_argument("--mode", choices=sorted(MODES), default="eager")
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=1, help="the first one")
+    parser.add_argument("--seed", type=int, default=1, help="first seed")
     parser.add_argument("--only", type=int, help="run this seed alone")
     options = parser.parse_args(arguments)
     failed = False
     if options.only is not None:
         with Runner(options.mode) as runner:
-            reason = runner.failure(make_program(options.only))
+            reason = runner.failure_reason(make_program(options.only))
         print(make_program(options.only).text(), reason or "fine", sep="\n")
         return 1 if reason else 0
-    for failure in search(options.mode, options.seed, options.seconds):
+    for failure in failing_programs(options.mode, options.seed, options.seconds):
         failed = True
         print(f"{options.mode}: seed {failure.program.seed}: {failure.reason}", flush=True)
         with Runner(options.mode) as runner:
             short = shrink(runner, failure.program)
-            print(f"{short.text()}\n{runner.failure(short) or 'this time it did not fail'}", flush=True)
+            print(
+                f"{short.text()}\n{runner.failure_reason(short) or 'this time it did not fail'}", flush=True
+            )
     return 1 if failed else 0

@@ -1,6 +1,6 @@
-"""Random programs for twelve seconds, and for an hour with CONFORMANCE_NIGHTLY=1.
+"""Test the device with random programs: for twelve seconds, or for an hour with CONFORMANCE_NIGHTLY=1.
 
-`python -m fuzz` searches manually.
+`python -m fuzz` searches by hand.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import pytest
 from tests.support.nightly import NIGHTLY
 
 from .program import Program, Step, make_program
-from .search import MODES, Failure, Runner, search, shrink
+from .search import MODES, Failure, Runner, failing_programs, shrink
 
-#: Seconds of each mode.
+#: Seconds for each mode.
 SECONDS = (3600 if NIGHTLY else 12) / len(MODES)
 
 
-def _text(mode: str, failure: Failure) -> str:
+def _failure_message(mode: str, failure: Failure) -> str:
     with Runner(mode) as runner:
         short = shrink(runner, failure.program)
     command = f"python -m fuzz --mode {mode} --only {failure.program.seed}"
@@ -29,11 +29,11 @@ def _text(mode: str, failure: Failure) -> str:
 @pytest.mark.parametrize("mode", MODES)
 def test_random_programs(mode):
     first = int(time.time()) if NIGHTLY else 1
-    for failure in search(mode, first, SECONDS):
-        pytest.fail(_text(mode, failure))
+    for failure in failing_programs(mode, first, SECONDS):
+        pytest.fail(_failure_message(mode, failure))
 
 
-def test_a_seed_is_a_program():
+def test_equal_seeds_give_equal_programs():
     assert make_program(17) == make_program(17)
     assert make_program(17) != make_program(18)
     assert any(len(make_program(seed).threads) > 1 for seed in range(20))
@@ -41,8 +41,9 @@ def test_a_seed_is_a_program():
 
 @pytest.fixture
 def broken(monkeypatch, tmp_path):
-    """Return a device whose unary operators are wrong after a view was created, and that crashes at one
-    number.
+    """Inject two faults into the workers: wrong values and a crash.
+
+    Unary operators add 1 after a view was created. A step `look` whose last number is 999 aborts the process.
     """
     (tmp_path / "sitecustomize.py").write_text(BROKEN)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
@@ -76,14 +77,14 @@ sys.meta_path.insert(0, Finder())
 """
 
 
-def _steps(*kinds: str) -> Program:
+def _one_thread_program(*kinds: str) -> Program:
     return Program(5, (tuple(Step(kind, (3, 1, 4, 1)) for kind in kinds),))
 
 
 def test_a_wrong_value_is_detected_and_shrunk(broken):
-    long = _steps("new", "binary", "view", "look", "unary", "stream")
+    long = _one_thread_program("new", "binary", "view", "look", "unary", "stream")
     with Runner("eager") as runner:
-        assert "off by 1" in runner.failure(long)
+        assert "off by 1" in runner.failure_reason(long)
         short = shrink(runner, long)
         assert {step.kind for step in short.threads[0]} == {"view", "unary"}
         assert short.text().splitlines()[0] == "seed 5"
@@ -92,5 +93,5 @@ def test_a_wrong_value_is_detected_and_shrunk(broken):
 def test_a_crash_is_a_failure_and_the_next_program_runs(broken):
     dead = Program(5, ((Step("look", (0, 0, 0, 999)),),))
     with Runner("eager") as runner:
-        assert "the process ended with -6" in runner.failure(dead)
-        assert runner.failure(_steps("new", "unary")) == ""
+        assert "the process ended with -6" in runner.failure_reason(dead)
+        assert runner.failure_reason(_one_thread_program("new", "unary")) == ""

@@ -1,8 +1,8 @@
-"""The worker process that runs programs: each line of its input is a program, each line of its output a
-reply.
+"""Compare random programs on the device with the CPU, in a worker process.
 
-The reply is "fine", or the reason of the failure, as JSON. A program that hangs ends the process, which
-prints the stacks of its threads to standard error.
+Each input line is a program as JSON. Each output line is the reply for one program: the word "fine", or the
+reason of the failure as a JSON string. If a program hangs, the process prints the stacks of its threads to
+standard error and exits.
 """
 
 from __future__ import annotations
@@ -14,27 +14,28 @@ import sys
 
 import torch
 
-from .program import Program, Step, run
+from .program import Program, Step, run_program
 
 
 def difference(program: Program) -> str:
-    """Run the program on the CPU and FUZZ_RUNS times on the device. Return the first difference, or the empty
-    string.
+    """Run the program on the CPU and FUZZ_RUNS times on the device. Return the first difference as text.
+
+    The result is the empty string if the runs agree.
     """
-    right = run(program, "cpu")
+    reference = run_program(program, "cpu")
     for number in range(int(os.environ.get("FUZZ_RUNS", "1"))):
         try:
-            actual = run(program, "hpu")
+            actual = run_program(program, "hpu")
         except Exception as error:
             return f"run {number}: {type(error).__name__}: {error}"
-        if reason := difference_between(right, actual):
+        if reason := difference_between(reference, actual):
             return f"run {number}: {reason}"
     return ""
 
 
-def difference_between(right: list[list[torch.Tensor]], actual: list[list[torch.Tensor]]) -> str:
-    """Return the first difference between the values of two runs, or the empty string."""
-    for thread, (expected, values) in enumerate(zip(right, actual, strict=True)):
+def difference_between(reference: list[list[torch.Tensor]], actual: list[list[torch.Tensor]]) -> str:
+    """Return the first difference between the values of two runs as text, or the empty string."""
+    for thread, (expected, values) in enumerate(zip(reference, actual, strict=True)):
         if len(expected) != len(values):
             return f"thread {thread} has {len(values)} values, not {len(expected)}"
         for position, (a, b) in enumerate(zip(expected, values, strict=True)):
@@ -47,11 +48,11 @@ def difference_between(right: list[list[torch.Tensor]], actual: list[list[torch.
 
 
 def main() -> None:
-    """Reply until the input ends."""
+    """Reply to each input line until the input ends."""
     import habana_frameworks.torch as ht
 
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # output of the device must not be part of a reply
+    os.dup2(2, 1)  # text that the device prints must not become part of a reply
     if mode := int(os.environ.get("FUZZ_LAZY", "0")):
         ht._C.lazy_start(mode, 1)
     torch.set_num_threads(2)

@@ -1,4 +1,4 @@
-"""ModuleCacher and GraphModel."""
+"""Test `ModuleCacher` and `GraphModel`: they capture each input shape once and train like the module."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ def model():
 
 @pytest.fixture
 def lazy(monkeypatch):
-    """Make graphs behave as in lazy mode. The capture itself is the same in all modes."""
+    """Make `ModuleCacher` act as in lazy mode. The capture itself is the same in all modes."""
     monkeypatch.setattr(cacher_module, "is_lazy", lambda: True)
 
 
-def _batch(rows):
+def _random_batch(rows):
     return torch.randn(rows, 3).to("hpu")
 
 
-def _train(model, rows, **arguments):
-    model(_batch(rows), **arguments).sum().backward()
+def _run_forward_and_backward(model, rows, **arguments):
+    model(_random_batch(rows), **arguments).sum().backward()
 
 
 def test_outside_lazy_mode_the_module_works_as_before(model):
     hpu.ModuleCacher(10)(model=model, inplace=True)
-    _train(model, 2)
-    _train(model, 2)
+    _run_forward_and_backward(model, 2)
+    _run_forward_and_backward(model, 2)
     assert model.calls == 2
 
 
 @pytest.mark.usefixtures("lazy")
-def test_each_shape_is_captured_once_and_trains_as_without(model):
+def test_each_shape_is_captured_once_and_trains_like_the_module(model):
     reference_model = copy.deepcopy(model)
     assert hpu.ModuleCacher()(model) is model
     optimizers = [torch.optim.SGD(network.parameters(), lr=0.1) for network in (model, reference_model)]
     for rows in (2, 3, 2, 2, 3, 4):
-        x = _batch(rows)
+        x = _random_batch(rows)
         for network, optimizer in zip((model, reference_model), optimizers, strict=True):
             optimizer.zero_grad()
             network(x, scale=2.0).square().sum().backward()
@@ -72,9 +72,7 @@ def test_each_shape_is_captured_once_and_trains_as_without(model):
 
 
 class Dropped(nn.Module):
-    """A module that draws random numbers in forward, and in `odd` calls has a result that no graph can
-    return.
-    """
+    """A layer followed by dropout. If `odd` is true, the result is an object that no graph can return."""
 
     def __init__(self, odd=False):
         super().__init__()
@@ -89,10 +87,10 @@ class Dropped(nn.Module):
 
 @pytest.mark.usefixtures("lazy")
 @pytest.mark.parametrize("case", ["captured", "dry run", "no graph"])
-def test_one_seed_gives_the_numbers_of_the_module_without_cache(case):
+def test_cached_module_draws_the_numbers_of_the_module(case):
     """The values and gradients are equal, for the calls that capture and the calls that replay."""
 
-    def train(cached):
+    def train_and_collect(cached):
         module = Dropped(odd=case == "no graph").to("hpu")
         if cached:
             hpu.ModuleCacher()(module, dry_run=case == "dry run")
@@ -105,10 +103,10 @@ def test_one_seed_gives_the_numbers_of_the_module_without_cache(case):
             results += [result.detach().cpu(), module.layer.weight.grad.cpu()]
         return [*results, torch.rand(3, device="hpu").cpu()]
 
-    torch.testing.assert_close(train(cached=True), train(cached=False))
+    torch.testing.assert_close(train_and_collect(cached=True), train_and_collect(cached=False))
 
 
-def test_one_seed_gives_the_numbers_of_a_function_without_graphs():
+def test_graphed_function_draws_the_numbers_of_the_function():
     def function(x):
         return nn.functional.dropout(x * 2, 0.5)
 
@@ -123,55 +121,55 @@ def test_one_seed_gives_the_numbers_of_a_function_without_graphs():
 @pytest.mark.usefixtures("lazy")
 def test_evaluation_runs_without_graphs(model):
     hpu.ModuleCacher()(model)
-    _train(model, 2)
+    _run_forward_and_backward(model, 2)
     model.eval()
-    model(_batch(2))
+    model(_random_batch(2))
     model.train()
     with torch.no_grad():
-        model(_batch(2))
+        model(_random_batch(2))
     assert model.calls == 3
-    _train(model, 2)
+    _run_forward_and_backward(model, 2)
     assert model.calls == 3
 
 
 @pytest.mark.usefixtures("lazy")
 @pytest.mark.parametrize("use_lfu", [False, True])
-def test_the_cache_drops_graphs(model, use_lfu):
+def test_full_cache_evicts_graphs(model, use_lfu):
     """Shape 2 is used most often and least recently when shape 4 needs room."""
     hpu.ModuleCacher(max_graphs=2)(model, use_lfu=use_lfu)
     for rows in (2, 2, 2, 3, 4):
-        _train(model, rows)
+        _run_forward_and_backward(model, rows)
     assert model.calls == 3
-    _train(model, 4)
+    _run_forward_and_backward(model, 4)
     assert model.calls == 3
-    _train(model, 2)
+    _run_forward_and_backward(model, 2)
     assert model.calls == (3 if use_lfu else 4)
-    _train(model, 3)
+    _run_forward_and_backward(model, 3)
     assert model.calls == (4 if use_lfu else 5)
 
 
 @pytest.mark.usefixtures("lazy")
-def test_not_in_place(model):
+def test_copy_is_cached_if_not_in_place(model):
     cached = hpu.ModuleCacher()(model, inplace=False)
     assert cached is not model
-    _train(cached, 2)
-    _train(cached, 2)
+    _run_forward_and_backward(cached, 2)
+    _run_forward_and_backward(cached, 2)
     assert (cached.calls, model.calls) == (1, 0)
-    _train(model, 2)
+    _run_forward_and_backward(model, 2)
     assert model.calls == 1
     assert model.layers[0].weight is not cached.layers[0].weight
 
 
 @pytest.mark.usefixtures("lazy")
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_copies_start_without_graphs_and_make_their_own(model, copied):
+def test_copies_capture_their_own_graphs(model, copied):
     hpu.ModuleCacher()(model)
-    _train(model, 2)
+    _run_forward_and_backward(model, 2)
     model.zero_grad()
     duplicate = copied(model)
     with torch.no_grad():
         duplicate.layers[0].weight.zero_()
-    x = _batch(2)
+    x = _random_batch(2)
     for _ in range(2):
         duplicate.zero_grad()
         duplicate(x).sum().backward()
@@ -187,13 +185,13 @@ def test_control_and_statistics(model, capsys):
     with pytest.raises(RuntimeError, match="Call it with a module first"):
         cacher.log_stats()
     cacher(model, verbose=True, log_frequency=2, have_grad_accumulation=True)
-    _train(model, 2)
+    _run_forward_and_backward(model, 2)
     model.capture_end()
-    _train(model, 3)
-    _train(model, 2)
+    _run_forward_and_backward(model, 3)
+    _run_forward_and_backward(model, 2)
     assert model.calls == 2
     cacher.capture_start()
-    _train(model, 3)
+    _run_forward_and_backward(model, 3)
     assert model.calls == 3
     model.set_iteration_count(7)
     capsys.readouterr()
@@ -210,7 +208,7 @@ def test_dry_run(model, monkeypatch, way):
         monkeypatch.setenv("PT_HPUGRAPH_ENABLE_DRY_RUN", "1")
     reference_model = copy.deepcopy(model)
     hpu.ModuleCacher()(model, dry_run=way == "argument")
-    x = _batch(2)
+    x = _random_batch(2)
     for network in (model, reference_model):
         network(x).square().sum().backward()
     for mine, theirs in zip(model.parameters(), reference_model.parameters(), strict=True):
@@ -218,21 +216,21 @@ def test_dry_run(model, monkeypatch, way):
 
 
 @pytest.mark.usefixtures("lazy")
-def test_what_cannot_be_captured_is_refused(model):
+def test_module_with_hooks_raises(model):
     model.layers[0].register_forward_hook(lambda *arguments: None)
     hpu.ModuleCacher()(model)
     with pytest.raises(AssertionError, match="Linear has hooks"):
-        _train(model, 2)
+        _run_forward_and_backward(model, 2)
 
 
 @pytest.mark.usefixtures("lazy")
-def test_inputs_with_gradients_and_the_parts_of_a_network(model):
+def test_cached_submodules_with_input_gradients(model):
     head = Counted().to("hpu").layers[2]
     reference_layers = copy.deepcopy(nn.ModuleList([model, head]))
     hpu.ModuleCacher()(model)
     hpu.ModuleCacher()(head)
     for _ in range(2):
-        x = _batch(2)
+        x = _random_batch(2)
         for first, second in ((model, head), reference_layers):
             second(first.layers[0](x).relu()).sum().backward()
     for mine, theirs in zip(head.parameters(), reference_layers[1].parameters(), strict=True):
@@ -245,7 +243,7 @@ def test_inputs_with_gradients_and_the_parts_of_a_network(model):
 def test_graph_model(model):
     reference_model = copy.deepcopy(model)
     graphed = hpu.GraphModel(model)
-    x = _batch(2)
+    x = _random_batch(2)
     for call in (lambda m: m(x, 2.0), lambda m: m(x=x, scale=2.0), lambda m: m(x, scale=2.0)):
         call(graphed).square().sum().backward()
         call(reference_model).square().sum().backward()
@@ -257,7 +255,7 @@ def test_graph_model(model):
     assert model.calls == 2
 
 
-def test_graph_model_refuses():
+def test_graph_model_rejects_unsupported_modules():
     class Variadic(nn.Module):
         def forward(self, *args):
             return args

@@ -1,4 +1,4 @@
-"""make_graphed_callables: values and gradients as without graphs, in every order of calls."""
+"""Test `make_graphed_callables`: values and gradients equal the original, in every order of calls."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def _mlp() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 8), nn.Sigmoid(), nn.LayerNorm(8), nn.Linear(8, 3)).to("hpu")
 
 
-def _graphed(module, *args, **options):
-    """Return the module and a graphed copy."""
+def _graphed_copy(module, *args, **options):
+    """Return a graphed copy of the module."""
     return hpu.make_graphed_callables(copy.deepcopy(module), args, **options)
 
 
-def _input(*shape, grad=False):
+def _random_input(*shape, grad=False):
     return torch.randn(*shape).to("hpu").requires_grad_(grad)
 
 
-def _same_gradients(mine, theirs):
+def _assert_same_gradients(mine, theirs):
     for (name, parameter), expected_parameter in zip(
         mine.named_parameters(), theirs.parameters(), strict=True
     ):
@@ -37,9 +37,9 @@ def _same_gradients(mine, theirs):
 
 def test_values_and_gradients():
     module = _mlp()
-    graphed = _graphed(module, _input(4, 5, grad=True))
+    graphed = _graphed_copy(module, _random_input(4, 5, grad=True))
     for _ in range(3):
-        x = _input(4, 5, grad=True)
+        x = _random_input(4, 5, grad=True)
         y = x.detach().clone().requires_grad_()
         mine, theirs = graphed(x), module(y)
         torch.testing.assert_close(mine, theirs)
@@ -47,7 +47,7 @@ def test_values_and_gradients():
         (mine * weight).sum().backward()
         (theirs * weight).sum().backward()
         torch.testing.assert_close(x.grad, y.grad)
-        _same_gradients(graphed, module)
+        _assert_same_gradients(graphed, module)
 
 
 def test_the_graph_runs_and_not_the_module():
@@ -58,22 +58,22 @@ def test_the_graph_runs_and_not_the_module():
             calls.append(1)
             return super().forward(x)
 
-    graphed = hpu.make_graphed_callables(Counting(3, 3).to("hpu"), (_input(2, 3),), warmups=2)
+    graphed = hpu.make_graphed_callables(Counting(3, 3).to("hpu"), (_random_input(2, 3),), warmups=2)
     assert len(calls) == 3
-    graphed(_input(2, 3)).sum().backward()
+    graphed(_random_input(2, 3)).sum().backward()
     assert len(calls) == 3
     assert graphed.weight.grad is not None
 
 
 def test_training_follows_the_optimizer():
     module = _mlp()
-    graphed = _graphed(module, _input(4, 5))
+    graphed = _graphed_copy(module, _random_input(4, 5))
     for model in (module, graphed):
         torch.manual_seed(1)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
         for _ in range(4):
             optimizer.zero_grad()
-            model(_input(4, 5)).square().sum().backward()
+            model(_random_input(4, 5)).square().sum().backward()
             optimizer.step()
     for mine, theirs in zip(graphed.parameters(), module.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs)
@@ -82,31 +82,31 @@ def test_training_follows_the_optimizer():
 @pytest.mark.parametrize("set_to_none", [True, False])
 def test_gradients_accumulate(set_to_none):
     module = _mlp()
-    graphed = _graphed(module, _input(4, 5))
+    graphed = _graphed_copy(module, _random_input(4, 5))
     for model in (module, graphed):
         torch.manual_seed(1)
         for _ in range(2):
             model.zero_grad(set_to_none=set_to_none)
             for _ in range(3):
-                model(_input(4, 5)).square().sum().backward()
-    _same_gradients(graphed, module)
+                model(_random_input(4, 5)).square().sum().backward()
+    _assert_same_gradients(graphed, module)
 
 
 def test_several_forward_passes_before_backward():
     module = _mlp()
-    graphed = _graphed(module, _input(4, 5))
-    x, y = _input(4, 5), _input(4, 5)
+    graphed = _graphed_copy(module, _random_input(4, 5))
+    x, y = _random_input(4, 5), _random_input(4, 5)
     for model in (module, graphed):
         first, second = model(x), model(y)
         (first.square().sum() + second.exp().sum()).backward()
-    _same_gradients(graphed, module)
+    _assert_same_gradients(graphed, module)
 
 
 def test_results_stay_after_the_next_call():
-    graphed = _graphed(_mlp(), _input(4, 5))
-    first = graphed(_input(4, 5))
+    graphed = _graphed_copy(_mlp(), _random_input(4, 5))
+    first = graphed(_random_input(4, 5))
     before = first.detach().clone()
-    graphed(_input(4, 5))
+    graphed(_random_input(4, 5))
     assert torch.equal(first, before)
 
 
@@ -114,8 +114,8 @@ def test_functions_and_several_results():
     def function(x, y):
         return x * y, x.detach() + 1, x
 
-    graphed = hpu.make_graphed_callables(function, (_input(3, grad=True), _input(3, grad=True)))
-    x, y = _input(3, grad=True), _input(3, grad=True)
+    graphed = hpu.make_graphed_callables(function, (_random_input(3, grad=True), _random_input(3, grad=True)))
+    x, y = _random_input(3, grad=True), _random_input(3, grad=True)
     product, more, same = graphed(x, y)
     assert torch.equal(product, x * y)
     assert torch.equal(more, x + 1)
@@ -129,19 +129,21 @@ def test_functions_and_several_results():
 def test_several_callables_at_once():
     first, second = nn.Linear(3, 4).to("hpu"), nn.Linear(4, 2).to("hpu")
     reference_layers = copy.deepcopy(first), copy.deepcopy(second)
-    graphed = hpu.make_graphed_callables((first, second), ((_input(5, 3),), (_input(5, 4, grad=True),)))
+    graphed = hpu.make_graphed_callables(
+        (first, second), ((_random_input(5, 3),), (_random_input(5, 4, grad=True),))
+    )
     assert graphed[0] is first
     assert graphed[1] is second
-    x = _input(5, 3)
+    x = _random_input(5, 3)
     graphed[1](graphed[0](x).relu()).sum().backward()
     reference_layers[1](reference_layers[0](x).relu()).sum().backward()
-    _same_gradients(first, reference_layers[0])
-    _same_gradients(second, reference_layers[1])
+    _assert_same_gradients(first, reference_layers[0])
+    _assert_same_gradients(second, reference_layers[1])
 
 
 def test_other_training_flag_runs_the_original():
     module = nn.Dropout(0.5).to("hpu")
-    hpu.make_graphed_callables(module, (_input(50, grad=True),))
+    hpu.make_graphed_callables(module, (_random_input(50, grad=True),))
     x = torch.ones(50, device="hpu", requires_grad=True)
     assert (module(x) == 0).any()
     module.eval()
@@ -152,7 +154,7 @@ def test_other_training_flag_runs_the_original():
 
 def test_dropout_differs_between_calls_and_backward_agrees_with_forward():
     module = nn.Dropout(0.5).to("hpu")
-    hpu.make_graphed_callables(module, (_input(200, grad=True),))
+    hpu.make_graphed_callables(module, (_random_input(200, grad=True),))
     masks = []
     for _ in range(3):
         x = torch.ones(200, device="hpu", requires_grad=True)
@@ -166,10 +168,10 @@ def test_dropout_differs_between_calls_and_backward_agrees_with_forward():
 
 def test_batch_norm_updates_its_statistics():
     module = nn.BatchNorm1d(3).to("hpu")
-    graphed = _graphed(module, _input(6, 3))
+    graphed = _graphed_copy(module, _random_input(6, 3))
     graphed.load_state_dict(module.state_dict())
     for _ in range(3):
-        x = _input(6, 3)
+        x = _random_input(6, 3)
         torch.testing.assert_close(graphed(x), module(x))
     torch.testing.assert_close(graphed.running_mean, module.running_mean)
     torch.testing.assert_close(graphed.num_batches_tracked, module.num_batches_tracked)
@@ -179,8 +181,8 @@ def test_gradients_of_any_layout():
     def function(x):
         return x.t() * 2
 
-    graphed = hpu.make_graphed_callables(function, (_input(3, 4, grad=True),))
-    x = _input(3, 4, grad=True)
+    graphed = hpu.make_graphed_callables(function, (_random_input(3, 4, grad=True),))
+    x = _random_input(3, 4, grad=True)
     graphed(x).sum().backward()
     assert x.grad.tolist() == [[2.0] * 4] * 3
     (graphed(x) * torch.ones(4, 3, device="hpu")).sum().backward()
@@ -189,13 +191,13 @@ def test_gradients_of_any_layout():
 
 def test_without_gradients():
     module = _mlp()
-    graphed = _graphed(module, _input(4, 5))
-    x = _input(4, 5)
+    graphed = _graphed_copy(module, _random_input(4, 5))
+    x = _random_input(4, 5)
     with torch.no_grad():
         result = graphed(x)
     assert not result.requires_grad
     torch.testing.assert_close(result, module(x).detach())
-    function = hpu.make_graphed_callables(lambda a: a + 1, (_input(3),))
+    function = hpu.make_graphed_callables(lambda a: a + 1, (_random_input(3),))
     assert torch.equal(function(torch.zeros(3, device="hpu")), torch.ones(3, device="hpu"))
 
 
@@ -203,11 +205,11 @@ def test_inputs_without_gradient():
     def function(x, y):
         return x * 2
 
-    samples = _input(3, grad=True), _input(3, grad=True)
+    samples = _random_input(3, grad=True), _random_input(3, grad=True)
     with pytest.raises(RuntimeError, match="allow_unused"):
         hpu.make_graphed_callables(function, samples)
     graphed = hpu.make_graphed_callables(function, samples, allow_unused_input=True)
-    x, y = _input(3, grad=True), _input(3, grad=True)
+    x, y = _random_input(3, grad=True), _random_input(3, grad=True)
     graphed(x, y).sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
     assert y.grad is None
@@ -216,8 +218,8 @@ def test_inputs_without_gradient():
 def test_autocast():
     module = nn.Linear(4, 4).to("hpu")
     with torch.autocast("hpu"):
-        graphed = _graphed(module, _input(2, 4))
-    x = _input(2, 4)
+        graphed = _graphed_copy(module, _random_input(2, 4))
+    x = _random_input(2, 4)
     with torch.autocast("hpu"):
         expected = module(x)
     result = graphed(x)
@@ -225,7 +227,7 @@ def test_autocast():
     torch.testing.assert_close(result, expected)
     result.float().sum().backward()
     expected.float().sum().backward()
-    _same_gradients(graphed, module)
+    _assert_same_gradients(graphed, module)
 
 
 @pytest.mark.parametrize(
@@ -233,34 +235,34 @@ def test_autocast():
 )
 def test_options(options):
     module = _mlp()
-    graphed = _graphed(module, _input(4, 5), **options)
-    x = _input(4, 5)
+    graphed = _graphed_copy(module, _random_input(4, 5), **options)
+    x = _random_input(4, 5)
     torch.testing.assert_close(graphed(x), module(x))
     graphed(x).square().sum().backward()
     module(x).square().sum().backward()
-    _same_gradients(graphed, module)
+    _assert_same_gradients(graphed, module)
 
 
-def test_what_is_refused():
+def test_unsupported_callables_raise():
     hooked = nn.Sequential(nn.Linear(2, 2)).to("hpu")
     hooked[0].register_forward_hook(lambda *arguments: None)
     with pytest.raises(AssertionError, match="Linear has hooks"):
-        hpu.make_graphed_callables(hooked, (_input(1, 2),))
+        hpu.make_graphed_callables(hooked, (_random_input(1, 2),))
     buffered = nn.Linear(2, 2).to("hpu")
-    buffered.register_buffer("extra", _input(2, grad=True))
+    buffered.register_buffer("extra", _random_input(2, grad=True))
     with pytest.raises(AssertionError, match="buffer extra requires grad"):
-        hpu.make_graphed_callables(buffered, (_input(1, 2),))
+        hpu.make_graphed_callables(buffered, (_random_input(1, 2),))
     with pytest.raises(AssertionError, match="only tensors, but contain a int"):
-        hpu.make_graphed_callables(lambda x, n: x * n, (_input(1), 2))
+        hpu.make_graphed_callables(lambda x, n: x * n, (_random_input(1), 2))
     with pytest.raises(AssertionError, match="one is on cpu"):
         hpu.make_graphed_callables(lambda x: x, (torch.ones(1),))
     with pytest.raises(AssertionError, match="2 callables and 1 tuples"):
-        hpu.make_graphed_callables((nn.Identity(), nn.Identity()), ((_input(1),),))
+        hpu.make_graphed_callables((nn.Identity(), nn.Identity()), ((_random_input(1),),))
 
 
 def test_a_graphed_module_inside_a_capture():
     module = _mlp()
-    graphed, x = _graphed(module, _input(4, 5)), _input(4, 5)
+    graphed, x = _graphed_copy(module, _random_input(4, 5)), _random_input(4, 5)
     graph = hpu.HPUGraph()
     with hpu.graph(graph), torch.no_grad():
         y = graphed(x)
@@ -270,6 +272,6 @@ def test_a_graphed_module_inside_a_capture():
 
 
 def test_other_shapes_are_errors():
-    graphed = _graphed(_mlp(), _input(4, 5))
+    graphed = _graphed_copy(_mlp(), _random_input(4, 5))
     with pytest.raises(RuntimeError, match="input 0 of this graph"):
-        graphed(_input(3, 5))
+        graphed(_random_input(3, 5))

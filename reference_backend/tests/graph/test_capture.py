@@ -1,4 +1,4 @@
-"""HPUGraph and its context manager."""
+"""Test `HPUGraph` and the context manager `hpu.graph`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 hpu = ht.hpu
 
 
-def _captured(function, dry_run=False):
+def _capture_graph(function, dry_run=False):
     graph = hpu.HPUGraph()
     with hpu.graph(graph, dry_run=dry_run):
         result = function()
@@ -20,7 +20,7 @@ def _captured(function, dry_run=False):
 
 def test_capture_executes_and_replay_follows_the_inputs():
     x = torch.arange(4.0, device="hpu")
-    graph, y = _captured(lambda: x * 2 + 1)
+    graph, y = _capture_graph(lambda: x * 2 + 1)
     assert y.tolist() == [1, 3, 5, 7]
     x.copy_(torch.full((4,), 10.0))
     assert y.tolist() == [1, 3, 5, 7]
@@ -33,7 +33,7 @@ def test_capture_executes_and_replay_follows_the_inputs():
 
 def test_in_place_work_is_repeated():
     x = torch.zeros(3, device="hpu")
-    graph, _ = _captured(lambda: x.add_(1))
+    graph, _ = _capture_graph(lambda: x.add_(1))
     assert x.tolist() == [1, 1, 1]
     for _ in range(4):
         graph.replay()
@@ -42,7 +42,7 @@ def test_in_place_work_is_repeated():
 
 def test_dry_run_executes_nothing():
     x = torch.zeros(3, device="hpu")
-    graph, y = _captured(lambda: x.add_(1) * 2, dry_run=True)
+    graph, y = _capture_graph(lambda: x.add_(1) * 2, dry_run=True)
     assert x.tolist() == [0, 0, 0]
     graph.replay()
     assert (x.tolist(), y.tolist()) == ([1, 1, 1], [2, 2, 2])
@@ -51,12 +51,12 @@ def test_dry_run_executes_nothing():
 def test_views_and_intermediate_results():
     x = torch.arange(6.0, device="hpu").reshape(2, 3)
 
-    def work():
+    def transpose_and_sum():
         t = x.t().contiguous()
         t[1:] *= 10
         return t.sum(1), t[0]
 
-    graph, (total, first) = _captured(work)
+    graph, (total, first) = _capture_graph(transpose_and_sum)
     expected = [3.0, 50.0, 70.0], [0.0, 3.0]
     assert (total.tolist(), first.tolist()) == expected
     total.zero_()
@@ -65,7 +65,7 @@ def test_views_and_intermediate_results():
     assert (total.tolist(), first.tolist()) == expected
 
 
-def test_a_training_step_is_captured_backward_and_all():
+def test_training_step_with_backward_is_captured():
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.ReLU(), torch.nn.Linear(7, 3))
     batches = [(torch.randn(4, 5), torch.randint(3, (4,))) for _ in range(5)]
@@ -85,7 +85,7 @@ def test_a_training_step_is_captured_backward_and_all():
 
     optimizer = torch.optim.SGD(device_model.parameters(), lr=0.1)
     data, target = (tensor.to("hpu") for tensor in batches[0])
-    graph, loss = _captured(lambda: step(device_model, optimizer, data, target))
+    graph, loss = _capture_graph(lambda: step(device_model, optimizer, data, target))
     losses = [loss.item()]
     for batch in batches[1:]:
         data.copy_(batch[0])
@@ -97,8 +97,8 @@ def test_a_training_step_is_captured_backward_and_all():
         torch.testing.assert_close(mine.cpu(), theirs)
 
 
-def test_random_operators_draw_anew_and_reproducibly():
-    graph, noise = _captured(lambda: torch.rand(100, device="hpu"))
+def test_replays_draw_new_reproducible_numbers():
+    graph, noise = _capture_graph(lambda: torch.rand(100, device="hpu"))
     hpu.manual_seed(3)
     runs = []
     for _ in range(3):
@@ -113,23 +113,23 @@ def test_random_operators_draw_anew_and_reproducibly():
 
 def test_replayv2_copies():
     a, b = torch.zeros(2, device="hpu"), torch.zeros(2, device="hpu")
-    graph, total = _captured(lambda: a + b)
+    graph, total = _capture_graph(lambda: a + b)
     graph.replayV2([a, b], [torch.ones(2, device="hpu"), torch.full((2,), 5.0)])
     assert (total.tolist(), a.tolist(), b.tolist()) == ([6, 6], [1, 1], [5, 5])
     with pytest.raises(ValueError, match="1 tensors cannot be copied to 2"):
         graph.replayV2([a, b], [a])
 
 
-def _marked(function, *inputs):
-    graph, outputs = _captured(lambda: function(*inputs))
+def _capture_and_mark(function, *inputs):
+    graph, outputs = _capture_graph(lambda: function(*inputs))
     graph.mark_user_inputs(inputs)
     graph.mark_user_outputs(outputs)
     return graph, outputs
 
 
-def test_replayv3_uses_the_tensors_given():
+def test_replayv3_uses_the_passed_tensors():
     a, b = torch.zeros(2, device="hpu"), torch.zeros(2, device="hpu")
-    graph, out = _marked(lambda a, b: a.add_(1) * 10 + b, a, b)
+    graph, out = _capture_and_mark(lambda a, b: a.add_(1) * 10 + b, a, b)
     assert (a.tolist(), out.tolist()) == ([1, 1], [10, 10])
     first_input, more = torch.full((2,), 4.0, device="hpu"), torch.full((2,), 7.0, device="hpu")
     results = graph.replayV3([first_input, more])
@@ -143,7 +143,7 @@ def test_replayv3_uses_the_tensors_given():
 
 def test_replay_with_inputs_makes_new_results():
     a = torch.zeros(2, device="hpu")
-    graph, out = _marked(lambda a: a * 2, a)
+    graph, out = _capture_and_mark(lambda a: a * 2, a)
     first = graph.replay_with_inputs([torch.ones(2, device="hpu")])
     second = graph.replay_with_inputs([torch.full((2,), 3.0, device="hpu")])
     assert (first[0].tolist(), second[0].tolist(), out.tolist()) == ([2, 2], [6, 6], [0, 0])
@@ -153,7 +153,7 @@ def test_replay_with_inputs_makes_new_results():
 
 def test_replayv3_without_marked_outputs():
     a = torch.zeros(2, device="hpu")
-    graph, out = _captured(lambda: a.add_(1) * 10)
+    graph, out = _capture_graph(lambda: a.add_(1) * 10)
     graph.mark_user_inputs([a])
     first_input = torch.full((2,), 4.0, device="hpu")
     graph.replayV3([first_input])
@@ -161,7 +161,7 @@ def test_replayv3_without_marked_outputs():
 
 
 def test_exchanged_tensors_must_fit():
-    graph, _ = _marked(lambda a: a * 2, torch.zeros(2, device="hpu"))
+    graph, _ = _capture_and_mark(lambda a: a * 2, torch.zeros(2, device="hpu"))
     for wrong in (
         torch.zeros(3, device="hpu"),
         torch.zeros(2, device="hpu", dtype=torch.int32),
@@ -174,14 +174,14 @@ def test_exchanged_tensors_must_fit():
 
 
 def test_exchange_needs_marks():
-    graph, _ = _captured(lambda: torch.zeros(1, device="hpu") + 1)
+    graph, _ = _capture_graph(lambda: torch.zeros(1, device="hpu") + 1)
     with pytest.raises(RuntimeError, match=r"no marked inputs\. Call mark_user_inputs"):
         graph.replayV3([])
 
 
 def test_inputs_in_other_layouts_and_at_other_offsets():
     a = torch.arange(6.0, device="hpu").reshape(2, 3)
-    graph, out = _marked(lambda a: a.sum(1), a)
+    graph, out = _capture_and_mark(lambda a: a.sum(1), a)
     block = torch.arange(24.0, device="hpu")
     for other_layout in (
         block[6:12].reshape(2, 3),
@@ -194,7 +194,7 @@ def test_inputs_in_other_layouts_and_at_other_offsets():
 
 def test_outputs_that_are_inputs():
     a, b = torch.zeros(2, 2, device="hpu"), torch.ones(2, device="hpu")
-    graph, _ = _marked(lambda a: (a, a[1], b, a + b), a)
+    graph, _ = _capture_and_mark(lambda a: (a, a[1], b, a + b), a)
     new_input = torch.full((2, 2), 5.0, device="hpu")
     same, view, fixed, new = graph.replay_with_inputs([new_input])
     assert same.data_ptr() == new_input.data_ptr()
@@ -206,11 +206,11 @@ def test_outputs_that_are_inputs():
 def test_outputs_that_share_memory():
     a = torch.arange(4.0, device="hpu")
 
-    def work(a):
+    def double_and_view(a):
         whole = a * 2
         return whole, whole[1:3], whole.view(2, 2).t()
 
-    graph, _ = _marked(work, a)
+    graph, _ = _capture_and_mark(double_and_view, a)
     whole, part, turned = graph.replay_with_inputs([torch.ones(4, device="hpu")])
     whole[1] = 9
     assert (part.tolist(), turned.tolist()) == ([9, 2], [[2, 2], [9, 2]])
@@ -218,7 +218,7 @@ def test_outputs_that_share_memory():
 
 def test_inputs_that_share_memory():
     a = torch.zeros(4, device="hpu")
-    graph, out = _marked(lambda front, back: back.add_(front) * 2, a[:2], a[2:])
+    graph, out = _capture_and_mark(lambda front, back: back.add_(front) * 2, a[:2], a[2:])
     new_input = torch.tensor([1.0, 2.0, 10.0, 20.0], device="hpu")
     graph.replayV3([new_input[:2], new_input[2:]])
     assert (out.tolist(), new_input.tolist()) == ([22, 44], [1, 2, 11, 22])
@@ -226,14 +226,14 @@ def test_inputs_that_share_memory():
 
 def test_match_indices():
     a, b, c = (torch.ones(2, device="hpu") for _ in range(3))
-    graph, _ = _marked(lambda a, b, c: a + c, a, b, c)
+    graph, _ = _capture_and_mark(lambda a, b, c: a + c, a, b, c)
     assert graph.get_user_input_match_indices() == [0, 2]
 
 
 def test_cleared_inputs():
     before = hpu.memory_allocated()
     a = torch.zeros(1 << 18, device="hpu")
-    graph, _ = _marked(lambda a: a.sum(), a)
+    graph, _ = _capture_and_mark(lambda a: a.sum(), a)
     graph.clear_inputs()
     del a
     assert hpu.memory_allocated() - before < 1 << 20
@@ -263,13 +263,13 @@ def test_capture_ends_on_its_stream():
 
 
 def test_replay_in_a_capture():
-    first, _ = _captured(lambda: torch.ones(1, device="hpu") + 1)
+    first, _ = _capture_graph(lambda: torch.ones(1, device="hpu") + 1)
     with pytest.raises(RuntimeError, match="Capture in progress"), hpu.graph(hpu.HPUGraph()):
         first.replay()
 
 
 def test_replay_of_nothing_warns_once_and_does_nothing(output_of):
-    """Programs loop over graphs of which some were never captured."""
+    """Some programs replay a list of graphs without having captured all of them."""
     code = """
 import warnings, torch, habana_frameworks.torch
 hpu = torch.hpu
@@ -292,7 +292,7 @@ print(x.item(), *(warning.message for warning in caught))
     )
 
 
-def test_an_empty_graph_is_refused_where_its_results_are_needed():
+def test_empty_graph_raises_if_its_results_are_needed():
     with pytest.raises(RuntimeError):
         hpu.HPUGraph().capture_end()
     with pytest.raises(RuntimeError, match="no marked inputs"):
@@ -304,7 +304,7 @@ def test_an_empty_graph_is_refused_where_its_results_are_needed():
 
 
 def test_reset_graph_can_be_captured_again():
-    graph, _ = _captured(lambda: torch.ones(1, device="hpu") + 1)
+    graph, _ = _capture_graph(lambda: torch.ones(1, device="hpu") + 1)
     graph.reset()
     x = torch.zeros(1, device="hpu")
     with hpu.graph(graph):
@@ -330,7 +330,7 @@ def test_reading_a_value_in_a_capture():
     assert (torch.ones(1, device="hpu") + 1).item() == 2
 
 
-def test_error_inside_comes_out_and_ends_the_capture():
+def test_error_in_a_capture_propagates_and_ends_the_capture():
     graph = hpu.HPUGraph()
     with pytest.raises(ZeroDivisionError), hpu.graph(graph):
         raise ZeroDivisionError
@@ -341,7 +341,7 @@ def test_error_inside_comes_out_and_ends_the_capture():
     assert y.item() == 2
 
 
-def test_capturing_is_told():
+def test_is_current_stream_capturing():
     assert hpu.is_current_stream_capturing() is False
     with hpu.graph(hpu.HPUGraph()):
         assert hpu.is_current_stream_capturing() is True
@@ -356,20 +356,20 @@ def test_stream_of_the_capture():
         assert hpu.current_stream() != hpu.default_stream()
 
 
-def test_capture_switches_dynamic_shapes_off():
+def test_capture_disables_dynamic_shapes():
     hpu.enable_dynamic_shape()
-    _captured(lambda: torch.ones(1, device="hpu") + 1)
+    _capture_graph(lambda: torch.ones(1, device="hpu") + 1)
     assert hpu.get_dynamic_shape_status() is False
 
 
-def test_memory_of_a_graph_is_given_back():
+def test_memory_of_a_graph_is_freed():
     before = hpu.memory_allocated()
 
-    def make():
+    def make_graph():
         x = torch.ones(1 << 16, device="hpu")
-        return _captured(lambda: (x + 1) * 2)[0]
+        return _capture_graph(lambda: (x + 1) * 2)[0]
 
-    graph = make()
+    graph = make_graph()
     graph.replay()
     del graph
     hpu.synchronize()
@@ -378,7 +378,7 @@ def test_memory_of_a_graph_is_given_back():
 
 def test_replay_from_another_thread():
     x = torch.zeros(2, device="hpu")
-    graph, y = _captured(lambda: x + 1)
+    graph, y = _capture_graph(lambda: x + 1)
     x.fill_(8)
     thread = threading.Thread(target=graph.replay)
     thread.start()
@@ -396,7 +396,7 @@ def test_graphs_are_dumped_on_request(output_of, tmp_path):
     output_of(code, cwd=tmp_path)
     assert list(tmp_path.iterdir()) == []
     output_of(code, cwd=tmp_path, PT_HPU_DUMP_IR_DOT_GRAPH="1", PT_HPU_GRAPH_DUMP_PREFIX="dots")
-    (dot,) = (tmp_path / "dots").glob("*.dot")  # Graphviz adds a picture
+    (dot,) = (tmp_path / "dots").glob("*.dot")  # Graphviz, if installed, adds an image
     assert dot.read_text().lstrip().startswith("digraph")
     output_of(code, cwd=tmp_path, GRAPH_VISUALIZATION="1")
     files = {path.suffix: path.read_text() for path in (tmp_path / ".graph_dumps").iterdir()}
@@ -421,16 +421,16 @@ def test_accelerator_graph():
 def test_a_call_that_warns_can_be_captured():
     x = torch.ones(1, device="hpu")
     with pytest.warns(UserWarning, match="degrees of freedom"):
-        graph, y = _captured(lambda: x.var() + 1)
+        graph, y = _capture_graph(lambda: x.var() + 1)
     graph.replay()
     assert torch.isnan(y).item()
 
 
-def test_a_size_that_the_call_gives_does_not_depend_on_the_data():
+def test_call_with_explicit_output_size_can_be_captured():
     x, times = torch.arange(2.0, device="hpu"), torch.tensor([2, 4], device="hpu")
-    graph, y = _captured(lambda: torch.repeat_interleave(x, times, output_size=6))
+    graph, y = _capture_graph(lambda: torch.repeat_interleave(x, times, output_size=6))
     times.copy_(torch.tensor([5, 1]))
     graph.replay()
     assert y.tolist() == [0, 0, 0, 0, 0, 1]
     with pytest.raises(RuntimeError, match="the size of its result depends on the data"):
-        _captured(lambda: torch.repeat_interleave(x, times))
+        _capture_graph(lambda: torch.repeat_interleave(x, times))

@@ -1,6 +1,4 @@
-"""Storages that are resized while a captured graph uses them: a replay follows the storage, or raises an
-error with the reason.
-"""
+"""Test replays after a storage of the graph was resized: a replay follows the storage, or raises an error."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ def x():
     return torch.ones(8, device="hpu")
 
 
-def _captured(function, **options):
+def _capture_graph(function, **options):
     """Capture a function. Return the graph and the result of the function."""
     graph = hpu.HPUGraph()
     with hpu.graph(graph, **options):
@@ -33,16 +31,16 @@ def _tensor_at(address, like):
 
 @pytest.mark.parametrize("run_before", [False, True])
 @pytest.mark.parametrize("which", ["input", "result"])
-def test_a_replay_refuses_a_storage_that_is_too_small(x, which, run_before):
+def test_replay_raises_for_a_storage_that_is_too_small(x, which, run_before):
     copied = x.clone()
-    graph, y = _captured(lambda: x * 2)
+    graph, y = _capture_graph(lambda: x * 2)
     if run_before:
         graph.replay()
     tensor = x if which == "input" else y
     address, size = tensor.data_ptr(), tensor.untyped_storage().nbytes()
     tensor.untyped_storage().resize_(0)
     block = _tensor_at(address, copied)
-    message = "a storage that the graph uses was resized to 0 bytes, of which it needs 32; give it its size"
+    message = "a storage that the graph uses was resized to 0 bytes, but the graph needs 32; resize it back"
     for _ in range(2):
         with pytest.raises(RuntimeError, match=message):
             graph.replay()
@@ -57,7 +55,7 @@ def test_a_replay_refuses_a_storage_that_is_too_small(x, which, run_before):
 @pytest.mark.parametrize("which", ["input", "result"])
 def test_a_replay_follows_a_storage_to_larger_memory(x, which, run_before):
     copied = x.clone()
-    graph, y = _captured(lambda: x * 2)
+    graph, y = _capture_graph(lambda: x * 2)
     if run_before:
         graph.replay()
     tensor = x if which == "input" else y
@@ -73,15 +71,15 @@ def test_a_replay_follows_a_storage_to_larger_memory(x, which, run_before):
     assert graph._graph.uses(x) and not graph._graph.uses(block)
 
 
-def test_memory_that_dies_in_the_capture_is_the_graphs_own(x):
-    def work():
+def test_memory_freed_in_the_capture_belongs_to_the_graph(x):
+    def free_a_temporary():
         first = x * 2
         result = first + 1
         address = first.data_ptr()
         first.untyped_storage().resize_(0)
         return first, result, address
 
-    graph, (first, result, address) = _captured(work)
+    graph, (first, result, address) = _capture_graph(free_a_temporary)
     block = _tensor_at(address, x)
     for value in (3.0, 4.0):
         x.fill_(value)
@@ -90,10 +88,10 @@ def test_memory_that_dies_in_the_capture_is_the_graphs_own(x):
     assert block.tolist() == [7.0] * 8 and first.untyped_storage().nbytes() == 0
 
 
-def test_memory_may_come_and_go_in_the_capture(x):
-    """Like a sharded parameter, the memory is freed after use and allocated again before the next use."""
+def test_memory_may_be_freed_and_allocated_in_the_capture(x):
+    """The memory is freed after use and allocated again before the next use, as for a sharded parameter."""
 
-    def work():
+    def free_and_allocate_again():
         weight = x * 2
         first = weight + 1
         size = weight.untyped_storage().nbytes()
@@ -103,7 +101,7 @@ def test_memory_may_come_and_go_in_the_capture(x):
         torch.mul(x, 3, out=weight)
         return first, between, weight, weight + 1
 
-    graph, results = _captured(work)
+    graph, results = _capture_graph(free_and_allocate_again)
     for value in (3.0, 4.0):
         x.fill_(value)
         graph.replay()
@@ -116,22 +114,22 @@ GROWN = "aten::resize_ cannot be part of an HPU graph: it moves a tensor to larg
 
 
 @pytest.mark.parametrize(("size", "message"), [(0, RESIZED), (16, RESIZED), (64, GROWN)])
-def test_values_from_before_cannot_move_in_a_capture(x, device_works, size, message):
+def test_resize_of_earlier_values_raises_in_a_capture(x, device_works, size, message):
     y = x + 1
     with pytest.raises(RuntimeError, match=message):
-        _captured(lambda: (y * 2, y.untyped_storage().resize_(size)))
+        _capture_graph(lambda: (y * 2, y.untyped_storage().resize_(size)))
 
 
 @pytest.mark.parametrize(("size", "message"), [(16, RESIZED), (64, GROWN)])
-def test_values_cannot_be_copied_in_a_capture(x, device_works, size, message):
+def test_resize_of_captured_values_raises_in_a_capture(x, device_works, size, message):
     with pytest.raises(RuntimeError, match=message):
-        _captured(lambda: (x * 2).untyped_storage().resize_(size))
+        _capture_graph(lambda: (x * 2).untyped_storage().resize_(size))
 
 
-def test_a_dry_run_gives_no_contents_back_to_memory_that_was_freed(x, device_works):
+def test_dry_run_does_not_restore_freed_memory(x, device_works):
     copied, blocks = x.clone(), []
 
-    def work():
+    def free_the_input():
         address = x.data_ptr()
         x.add_(1)
         x.untyped_storage().resize_(0)
@@ -139,7 +137,7 @@ def test_a_dry_run_gives_no_contents_back_to_memory_that_was_freed(x, device_wor
             blocks.append(_tensor_at(address, copied))
 
     with pytest.raises(RuntimeError, match="resized during hpu graph capturing"):
-        _captured(work, dry_run=True)
+        _capture_graph(free_the_input, dry_run=True)
     assert blocks[0].tolist() == [7.0] * 8
 
 
@@ -147,13 +145,13 @@ def test_a_dry_run_gives_no_contents_back_to_memory_that_was_freed(x, device_wor
 def test_host_memory_that_is_too_small(x, to_host):
     pinned = torch.ones(8, pin_memory=True)
 
-    def work():
+    def copy_pinned():
         (pinned if to_host else x).copy_(x if to_host else pinned, non_blocking=True)
 
-    graph, _ = _captured(work)
+    graph, _ = _capture_graph(copy_pinned)
     size = pinned.untyped_storage().nbytes()
     pinned.untyped_storage().resize_(0)
-    with pytest.raises(RuntimeError, match="resized to 0 bytes, of which it needs 32"):
+    with pytest.raises(RuntimeError, match="resized to 0 bytes, but the graph needs 32"):
         graph.replay()
     pinned.untyped_storage().resize_(size)
     pinned.fill_(6)

@@ -1,5 +1,6 @@
-"""A capture records its stream and the streams that join it by events. Other streams and threads keep
-running.
+"""Test which work a capture records: its own stream, and the streams that wait for an event of the capture.
+
+Other streams and threads keep running.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch
 C, hpu = ht._C, ht.hpu
 
 
-def _beside(function):
+def _run_in_thread(function):
     """Run the function on another thread while the caller waits, and return its result."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(function).result(timeout=60)
@@ -29,7 +30,7 @@ def x():
 def test_another_thread_works_and_reads_during_a_capture(x, own_stream):
     counter = torch.zeros(8, device="hpu")
 
-    def work():
+    def add_and_read():
         with hpu.stream(hpu.Stream() if own_stream else hpu.default_stream()):
             assert not hpu.is_current_stream_capturing()
             counter.add_(1)
@@ -38,7 +39,7 @@ def test_another_thread_works_and_reads_during_a_capture(x, own_stream):
     graph = hpu.HPUGraph()
     with hpu.graph(graph):
         y = x * 2
-        read = _beside(work)
+        read = _run_in_thread(add_and_read)
         z = y + 1
     assert read == [1.0] * 8
     for _ in range(2):
@@ -90,7 +91,7 @@ def test_a_stream_that_waits_for_the_capture_joins_it(x, way):
     assert counter.tolist() == [7.0] * 8
 
 
-def test_an_event_from_before_the_capture_joins_nothing(x):
+def test_an_event_from_before_the_capture_does_not_join_a_stream(x):
     side, counter = hpu.Stream(), torch.zeros(8, device="hpu")
     graph = hpu.HPUGraph()
     stream = hpu.Stream()
@@ -107,14 +108,14 @@ def test_an_event_from_before_the_capture_joins_nothing(x):
 def test_a_thread_on_the_capturing_stream_is_recorded(x):
     counter, stream = torch.zeros(8, device="hpu"), hpu.Stream()
 
-    def work():
+    def add_to_counter():
         with hpu.stream(stream):
             counter.add_(1)
 
     graph = hpu.HPUGraph()
     with hpu.graph(graph, stream=stream):
         y = x * 2
-        _beside(work)
+        _run_in_thread(add_to_counter)
     graph.replay()
     assert counter.tolist() == [2.0] * 8 and y.tolist() == [2.0] * 8
 
@@ -132,11 +133,11 @@ def test_a_backward_in_a_capture_is_recorded(x):
     assert gradient.tolist() == [5.0] * 8
 
 
-def test_two_threads_capture_at_once_over_one_weight(x):
+def test_two_threads_capture_at_once_with_one_input(x):
     barrier = threading.Barrier(2)
     results = {}
 
-    def work(number):
+    def capture_and_replay(number):
         with hpu.stream(hpu.Stream()):
             graph, mine = hpu.HPUGraph(), torch.full((8,), float(number), device="hpu")
             graph.capture_begin()
@@ -151,7 +152,7 @@ def test_two_threads_capture_at_once_over_one_weight(x):
             graph.replay()
             results[number] = y.tolist()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in (1, 2)]
+    threads = [threading.Thread(target=capture_and_replay, args=(number,)) for number in (1, 2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -162,12 +163,12 @@ def test_two_threads_capture_at_once_over_one_weight(x):
     assert results == {1: [expected + 1] * 8, 2: [expected + 1] * 8}
 
 
-def test_a_replay_goes_on_beside_a_capture(x):
+def test_a_replay_runs_during_a_capture_of_another_thread(x):
     first = hpu.HPUGraph()
     with hpu.graph(first):
         y = x + 1
 
-    def work():
+    def replay_and_read():
         with hpu.stream(hpu.Stream()):
             first.replay()
             return y.tolist()
@@ -175,23 +176,24 @@ def test_a_replay_goes_on_beside_a_capture(x):
     second = hpu.HPUGraph()
     with hpu.graph(second):
         z = x * 3
-        assert _beside(work) == [2.0] * 8
+        assert _run_in_thread(replay_and_read) == [2.0] * 8
     second.replay()
     assert z.tolist() == [3.0] * 8
 
 
-def test_memory_of_another_thread_is_not_the_graphs(x):
-    """Memory that another thread allocates during the capture is an input of the graph and not part of its
-    workspace.
+def test_memory_of_another_thread_is_an_input_of_the_graph(x):
+    """Memory that another thread allocates during the capture is an input of the graph.
+
+    It is not part of the graph's workspace.
     """
     tensors = {}
 
-    def work():
+    def allocate_bias():
         tensors["bias"] = torch.full((8,), 10.0, device="hpu")
 
     graph = hpu.HPUGraph()
     with hpu.graph(graph):
-        _beside(work)
+        _run_in_thread(allocate_bias)
         y = x + tensors["bias"]
     graph.replay()
     assert y.tolist() == [11.0] * 8
@@ -201,21 +203,21 @@ def test_memory_of_another_thread_is_not_the_graphs(x):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_first_compiled_calls_beside_a_busy_thread(x, threads):
-    """A capture by torch.compile belongs to one thread, whatever other threads do on the same stream."""
+def test_first_compiled_calls_during_work_of_another_thread(x, threads):
+    """A capture by `torch.compile` belongs to one thread. Other threads may use the same stream."""
     counter, stop, done = torch.zeros(4, device="hpu"), threading.Event(), [0]
 
-    def busy():
+    def add_and_read_repeatedly():
         while not stop.is_set():
             counter.add_(1)
             done[0] += 1
             counter.cpu()
 
-    busy_thread = threading.Thread(target=busy)
+    busy_thread = threading.Thread(target=add_and_read_repeatedly)
     busy_thread.start()
     barrier = threading.Barrier(threads)
 
-    def compiled(number):
+    def compile_and_call(number):
         def function(value):
             for _ in range(100):
                 value = torch.relu(value) * 1.001 + number
@@ -231,7 +233,7 @@ def test_first_compiled_calls_beside_a_busy_thread(x, threads):
 
     try:
         with ThreadPoolExecutor(threads) as pool:
-            runs = list(pool.map(compiled, range(1, threads + 1)))
+            runs = list(pool.map(compile_and_call, range(1, threads + 1)))
     finally:
         stop.set()
         busy_thread.join(60)
@@ -243,7 +245,7 @@ def test_first_compiled_calls_beside_a_busy_thread(x, threads):
     assert counter[0].item() == done[0]
 
 
-#: Threads that share the recorder and the GIL. Each must make progress.
+#: Script with two threads that compete for the recorder's lock and the GIL. Each thread must make progress.
 PROGRESS = """
 import faulthandler, os, threading, time, torch, habana_frameworks.torch as ht
 C, hpu = ht._C, ht.hpu
@@ -284,7 +286,7 @@ SECOND = {
 
 @pytest.mark.parametrize("second", SECOND)
 @pytest.mark.parametrize("first", ["capture", "lazy"])
-def test_recorders_and_the_interpreter_take_no_turns_that_deadlock(output_of, first, second):
+def test_recorder_lock_and_gil_do_not_deadlock(output_of, first, second):
     code = PROGRESS.replace("{first}", CAPTURE if first == "capture" else "y = x + 1")
     code = code.replace("{second}", SECOND[second])
     if first == "lazy":
@@ -298,7 +300,7 @@ def test_a_stream_of_one_capture_cannot_join_another(x):
     for stream, graph in zip((first, second), graphs, strict=True):
         with hpu.stream(stream):
             graph.capture_begin()
-    with pytest.raises(RuntimeError, match="cannot wait for an event of another one"):
+    with pytest.raises(RuntimeError, match="cannot wait for an event of another capture"):
         second.wait_stream(first)
     for stream, graph, factor in zip((first, second), graphs, (2, 3), strict=True):
         with hpu.stream(stream):
@@ -309,7 +311,7 @@ def test_a_stream_of_one_capture_cannot_join_another(x):
 
 
 def test_memory_from_before_a_stream_joined_is_input(x, warm):
-    """The memory is allocated immediately, or after other work of its stream."""
+    """The memory is allocated immediately (first pass), or after other work of its stream (second pass)."""
     side = hpu.Stream()
     warm(lambda: x + 5)
     for queued in (False, True):
@@ -370,12 +372,12 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_what_another_thread_has_recorded_runs_before_it_is_used(output_of, use):
+def test_work_that_another_thread_recorded_runs_before_its_use(output_of, use):
     assert output_of(LAZY_BESIDE.replace("{use}", USES[use]), timeout=150) == "True"
 
 
-#: One thread recaptures a graph in a loop, with calls that the passes remove. The other thread inspects the
-#: graph.
+#: Script in which one thread captures a graph again and again, and the other thread inspects the graph. The
+#: passes remove some calls of the graph.
 ASK = """
 import faulthandler, sys, threading, time, torch, habana_frameworks.torch as ht
 faulthandler.enable()
@@ -414,5 +416,5 @@ print(sizes <= {0, 60, 90}, operators <= {'aten::relu', 'aten::add.Tensor', 'ate
 """
 
 
-def test_a_graph_may_be_asked_while_another_thread_makes_it(output_of):
+def test_a_graph_can_be_inspected_while_another_thread_captures_it(output_of):
     assert output_of(ASK, timeout=120) == "True True True"

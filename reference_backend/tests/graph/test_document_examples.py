@@ -1,7 +1,7 @@
-"""The examples of the public documents on HPU graphs (Lightning's "Accelerator: HPU Training").
+"""Run the examples of Lightning's page "Accelerator: HPU Training", which use HPU graphs.
 
-The examples are unchanged. Omitted parts (sizes, the network, data) are added, and a few lines replace
-Lightning, for which the examples are written.
+The code of the examples is unchanged. This file adds the parts that the page omits (sizes, network, data),
+and replaces the few parts of Lightning that the examples use.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def fit(module, batches, epochs=2):
             module.training_step(batch, batch_idx)
 
 
-def _batches(count=4, sizes=(BATCH,)):
+def _random_batches(count=4, sizes=(BATCH,)):
     torch.manual_seed(1)
     rows = [sizes[number % len(sizes)] for number in range(count)]
     return [(torch.randn(n, 6).to("hpu"), torch.randint(5, (n,)).to("hpu")) for n in rows]
 
 
-def _same_parameters(mine, theirs):
+def _assert_same_parameters(mine, theirs):
     for parameter, expected_parameter in zip(mine.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(parameter, expected_parameter)
 
@@ -115,7 +115,7 @@ def test_capture_and_replay_training():
     model = HPUGraphsModel().to("hpu")
     reference_net = NetHPUGraphs().to("hpu")
     reference_net.load_state_dict(model.net.state_dict())
-    batches = _batches()
+    batches = _random_batches()
     fitted_batches = [(model.static_input.clone(), model.static_target.clone()), *batches[1:], *batches]
     fit(model, batches)
     optimizer, losses = torch.optim.SGD(reference_net.parameters(), lr=0.1), []
@@ -126,14 +126,14 @@ def test_capture_and_replay_training():
         optimizer.step()
         losses.append(loss.item())
     assert model.logged == pytest.approx(losses[1:], rel=1e-5)
-    _same_parameters(model, reference_net)
+    _assert_same_parameters(model, reference_net)
 
 
 def test_capture_and_replay_training_with_begin_and_end():
     """The alternative that the comment in the example names."""
     torch.manual_seed(0)
     model = NetHPUGraphs().to("hpu")
-    (data, target), *rest = _batches()
+    (data, target), *rest = _random_batches()
     g = htcore.hpu.HPUGraph()
     g.capture_begin()
     loss = F.cross_entropy(model(data), target)
@@ -168,10 +168,10 @@ def test_make_graphed_callables():
     model = HPUGraphsModel().to(torch.device("hpu"))
     x = torch.randn(BATCH, 6, device="hpu")
     model = htcore.hpu.make_graphed_callables(model, (x,))
-    fit(model, _batches())
-    fit(reference_model, _batches())
+    fit(model, _random_batches())
+    fit(reference_model, _random_batches())
     assert model.logged == pytest.approx(reference_model.logged, rel=1e-5)
-    _same_parameters(model, reference_model)
+    _assert_same_parameters(model, reference_model)
 
 
 @pytest.mark.usefixtures("lazy")
@@ -198,10 +198,10 @@ def test_module_cacher_with_changing_shapes():
     # model is given an input to ModuleCacher.
     model = HPUGraphsModel().to("hpu")
     htcore.hpu.ModuleCacher(max_graphs)(model=model, inplace=True)
-    fit(model, _batches(6, sizes=(4, 3, 4, 2)))
-    fit(reference_model, _batches(6, sizes=(4, 3, 4, 2)))
+    fit(model, _random_batches(6, sizes=(4, 3, 4, 2)))
+    fit(reference_model, _random_batches(6, sizes=(4, 3, 4, 2)))
     assert model.logged == pytest.approx(reference_model.logged, rel=1e-5)
-    _same_parameters(model, reference_model)
+    _assert_same_parameters(model, reference_model)
     assert model.forward.hits > 0
     assert model.forward.evictions > 0
 
@@ -238,7 +238,7 @@ def test_capture_and_replay_inference():
 
     model = HPUGraphsModel().to("hpu").eval()
     with torch.no_grad():
-        for batch_idx, batch in enumerate(_batches()):
+        for batch_idx, batch in enumerate(_random_batches()):
             model.test_step(batch, batch_idx)
             if batch_idx:
                 expected = F.cross_entropy(model(batch[0]), batch[1]).item()
@@ -252,7 +252,7 @@ def test_wrap_in_hpu_graph():
     model.load_state_dict(reference_net.state_dict())
     model = htcore.hpu.wrap_in_hpu_graph(model, asynchronous=False, disable_tensor_cache=True)
     with torch.no_grad():
-        for data, _ in _batches():
+        for data, _ in _random_batches():
             torch.testing.assert_close(model(data), reference_net(data))
 
 
@@ -298,9 +298,9 @@ def test_dynamic_control_flow():
     models = [HPUGraphsModel(cached).to("hpu") for cached in (True, False)]
     for model in models:
         random.seed(3)
-        fit(model, _batches(6))
+        fit(model, _random_batches(6))
     assert models[0].logged == pytest.approx(models[1].logged, rel=1e-5)
-    _same_parameters(*models)
+    _assert_same_parameters(*models)
     assert models[0].module1.forward.hits == 11
     assert all(module.forward.hits > 0 for module in (models[0].module2, models[0].module3))
 
@@ -338,7 +338,7 @@ def test_dynamic_ops():
 
             # Resume training with HPU graph module
             tmp = self.module2(tmp)
-            # The example's targets belong to its own network; any loss of what is left will do.
+            # The targets of the example do not fit here, so the loss uses only the selected values.
             loss = tmp.square().mean()
             loss.backward()
             optimizer.step()
@@ -347,7 +347,7 @@ def test_dynamic_ops():
 
     models = [HPUGraphsModel(cached).to("hpu") for cached in (True, False)]
     for model in models:
-        fit(model, _batches(4))
+        fit(model, _random_batches(4))
     assert models[0].logged == pytest.approx(models[1].logged, rel=1e-5)
-    _same_parameters(*models)
+    _assert_same_parameters(*models)
     assert models[0].module1.forward.hits == 7

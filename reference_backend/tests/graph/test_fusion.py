@@ -1,4 +1,4 @@
-"""Fusion: the FX function of a description and the compiled code give the results of the separate calls."""
+"""Test that the fused function of a recorded graph, and its compiled code, give the results of its calls."""
 
 from __future__ import annotations
 
@@ -8,18 +8,25 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers.fusion_programs import Program, assert_same, fusion, record, run_artifact, run_built
+from helpers.fusion_programs import (
+    Program,
+    assert_same_memory,
+    load_fusion_module,
+    record,
+    run_artifact,
+    run_built,
+)
 
 from tests.support.nightly import every_nth
 
-NotFusable = fusion("description").NotFusable
+NotFusable = load_fusion_module("description").NotFusable
 
 
-def floats(*sizes: int) -> torch.Tensor:
+def small_whole_floats(*sizes: int) -> torch.Tensor:
     return torch.randint(-4, 5, sizes, generator=torch.Generator().manual_seed(sum(sizes))).float()
 
 
-def tensor(
+def tensor_ref(
     buffer: int, sizes: Any, strides: Any, offset: int = 0, dtype: Any = torch.float32
 ) -> tuple[Any, ...]:
     return ("tensor", buffer, dtype, tuple(sizes), tuple(strides), offset, False, False)
@@ -147,53 +154,73 @@ def no_sizes(x: torch.Tensor) -> Any:
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], bool]] = {
-    # name: (program, inputs, whether results are exact when built)
-    "pointwise": (pointwise, (floats(5, 6), floats(6)), True),
-    "linear": (linear, (floats(5, 6), floats(7, 6), floats(7)), True),
-    "parameter_update": (parameter_update, (floats(4, 3), floats(4, 3), floats(4, 3)), True),
-    "step_of_sgd": (step_of_sgd, (floats(7, 6), floats(5, 6), floats(5, 7)), True),
-    "half_alpha": (
-        lambda x, y: x.add(y, alpha=0.3),
-        (floats(9).bfloat16() / 3, floats(9).bfloat16() / 3),
+    # name: (program, inputs, whether the built function gives exact results)
+    "pointwise": (pointwise, (small_whole_floats(5, 6), small_whole_floats(6)), True),
+    "linear": (linear, (small_whole_floats(5, 6), small_whole_floats(7, 6), small_whole_floats(7)), True),
+    "parameter_update": (
+        parameter_update,
+        (small_whole_floats(4, 3), small_whole_floats(4, 3), small_whole_floats(4, 3)),
         True,
     ),
-    "foreach_update": (foreach_update, (floats(4, 3), floats(3, 4).t(), floats(4, 3)), True),
-    "slice_output": (slice_output, (floats(5, 6),), True),
-    "transposed_result": (transposed_result, (floats(5, 6),), True),
-    "two_views": (two_views, (floats(4, 4),), True),
-    "reductions": (reductions, (floats(5, 6),), True),
-    "written_twice": (written_twice, (floats(5, 6),), True),
-    "written_in_parts": (written_in_parts, (floats(5, 6),), True),
-    "temporary_in_place": (temporary_in_place, (floats(5, 6),), True),
-    "part_of_input": (part_of_input, (floats(5, 6),), True),
-    "softmax_and_norm": (softmax_and_norm, (floats(5, 6), floats(6)), False),
-    "called_by_name": (called_by_name, (floats(4, 4),), False),
-    "embedding": (embedding, (floats(4, 6), torch.tensor([3, 0, 3])), True),
-    "convolution": (convolution, (floats(2, 3, 8, 8), floats(4, 3, 3, 3), floats(4)), False),
-    "batch_norm": (batch_norm, (floats(8, 6), floats(6), floats(6), floats(6).abs()), False),
-    "casts": (casts, (floats(5, 6), torch.arange(30).view(5, 6)), True),
-    "windows": (windows, (floats(5, 4),), True),
-    "shared_inputs": (shared_inputs, (floats(5, 6),), True),
-    "no_sizes": (no_sizes, (floats(2, 2),), True),
+    "step_of_sgd": (
+        step_of_sgd,
+        (small_whole_floats(7, 6), small_whole_floats(5, 6), small_whole_floats(5, 7)),
+        True,
+    ),
+    "half_alpha": (
+        lambda x, y: x.add(y, alpha=0.3),
+        (small_whole_floats(9).bfloat16() / 3, small_whole_floats(9).bfloat16() / 3),
+        True,
+    ),
+    "foreach_update": (
+        foreach_update,
+        (small_whole_floats(4, 3), small_whole_floats(3, 4).t(), small_whole_floats(4, 3)),
+        True,
+    ),
+    "slice_output": (slice_output, (small_whole_floats(5, 6),), True),
+    "transposed_result": (transposed_result, (small_whole_floats(5, 6),), True),
+    "two_views": (two_views, (small_whole_floats(4, 4),), True),
+    "reductions": (reductions, (small_whole_floats(5, 6),), True),
+    "written_twice": (written_twice, (small_whole_floats(5, 6),), True),
+    "written_in_parts": (written_in_parts, (small_whole_floats(5, 6),), True),
+    "temporary_in_place": (temporary_in_place, (small_whole_floats(5, 6),), True),
+    "part_of_input": (part_of_input, (small_whole_floats(5, 6),), True),
+    "softmax_and_norm": (softmax_and_norm, (small_whole_floats(5, 6), small_whole_floats(6)), False),
+    "called_by_name": (called_by_name, (small_whole_floats(4, 4),), False),
+    "embedding": (embedding, (small_whole_floats(4, 6), torch.tensor([3, 0, 3])), True),
+    "convolution": (
+        convolution,
+        (small_whole_floats(2, 3, 8, 8), small_whole_floats(4, 3, 3, 3), small_whole_floats(4)),
+        False,
+    ),
+    "batch_norm": (
+        batch_norm,
+        (small_whole_floats(8, 6), small_whole_floats(6), small_whole_floats(6), small_whole_floats(6).abs()),
+        False,
+    ),
+    "casts": (casts, (small_whole_floats(5, 6), torch.arange(30).view(5, 6)), True),
+    "windows": (windows, (small_whole_floats(5, 4),), True),
+    "shared_inputs": (shared_inputs, (small_whole_floats(5, 6),), True),
+    "no_sizes": (no_sizes, (small_whole_floats(2, 2),), True),
 }
 
 
-def recorded(name: str) -> Program:
+def record_program(name: str) -> Program:
     program, inputs, _ = PROGRAMS[name]
     return record(program, *inputs)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_built_function_does_what_the_calls_do(name: str) -> None:
-    program = recorded(name)
+def test_built_function_gives_the_results_of_the_calls(name: str) -> None:
+    program = record_program(name)
     _, memory = run_built(program)
-    assert_same(program, memory, exact=PROGRAMS[name][2])
+    assert_same_memory(program, memory, exact=PROGRAMS[name][2])
 
 
 @pytest.mark.parametrize(
     "name",
     every_nth(
-        4,  # each compiles for ten seconds; programs at random are compiled in test_fusion_fuzz.py
+        4,  # each takes ten seconds to compile; test_fusion_fuzz.py compiles random programs
         [
             "temporary_in_place",
             "linear",
@@ -206,7 +233,7 @@ def test_built_function_does_what_the_calls_do(name: str) -> None:
         ],
     ),
 )
-def test_compiled_code_does_what_the_calls_do(name: str, tmp_path: Any) -> None:
-    program = recorded(name)
-    artifact = fusion("compile").fuse(program.description, tmp_path, check=True)
-    assert_same(program, run_artifact(program, artifact), exact=False)
+def test_compiled_code_gives_the_results_of_the_calls(name: str, tmp_path: Any) -> None:
+    program = record_program(name)
+    artifact = load_fusion_module("compile").fuse(program.description, tmp_path, check=True)
+    assert_same_memory(program, run_artifact(program, artifact), exact=False)

@@ -1,4 +1,4 @@
-"""Random programs: the built function leaves the same bytes as the interpretation of the description."""
+"""Compare built functions of random programs with the separate calls of the programs, byte for byte."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.fusion_programs import assert_same, fusion, record, run_artifact, run_built
+from helpers.fusion_programs import assert_same_memory, load_fusion_module, record, run_artifact, run_built
 
 from tests.support.nightly import every_nth
 
@@ -16,21 +16,19 @@ LIMIT = 8
 
 
 class Author:
-    """Writer of a random program. It runs the program while it writes it; `run` is the program, equal for
-    equal seeds.
-    """
+    """Writer of a random program. The method `run_program` is the program; equal seeds run equal calls."""
 
     def __init__(self, seed: int, length: int) -> None:
         self.seed, self.length = seed, length
 
-    def run(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
+    def run_program(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
         self.random = random.Random(self.seed)
         *self.tensors, self.ends = inputs
         for _ in range(self.length):
             step = self.random.choice(
                 (self.view, self.view, self.unary, self.binary, self.reduce, self.in_place)
             )
-            step = self.random.choice((step, step, self.partial_write, self.out, self.other))
+            step = self.random.choice((step, step, self.partial_write, self.out_call, self.product_or_index))
             step()
         intermediates = [
             candidate
@@ -39,44 +37,44 @@ class Author:
         ]
         return [candidate for candidate in intermediates if self.random.random() < 0.4]
 
-    def pick(self) -> torch.Tensor:
+    def pick_tensor(self) -> torch.Tensor:
         return self.random.choice(self.tensors)
 
-    def keep(self, *tensors: torch.Tensor) -> None:
+    def keep_small(self, *tensors: torch.Tensor) -> None:
         small = [tensor for tensor in tensors if tensor.numel() <= 400 and tensor.dim() <= 4]
         self.tensors += small
 
     def view(self) -> None:
-        x = self.pick()
+        x = self.pick_tensor()
         dims = x.dim()
         kind = self.random.randrange(8)
         if dims == 0:
-            return self.keep(x.expand(self.random.randint(1, 3), 2))
+            return self.keep_small(x.expand(self.random.randint(1, 3), 2))
         dim = self.random.randrange(dims)
         size = x.shape[dim]
         if kind == 0:
             order = list(range(dims))
             self.random.shuffle(order)
-            self.keep(x.permute(order))
+            self.keep_small(x.permute(order))
         elif kind == 1 and size > 0:
             start = self.random.randrange(size)
             step = self.random.randint(1, 2)
-            self.keep(x[(slice(None),) * dim + (slice(start, None, step),)])
+            self.keep_small(x[(slice(None),) * dim + (slice(start, None, step),)])
         elif kind == 2 and size > 0:
-            self.keep(x.select(dim, self.random.randrange(size)))
+            self.keep_small(x.select(dim, self.random.randrange(size)))
         elif kind == 3:
-            self.keep(x.unsqueeze(dim))
+            self.keep_small(x.unsqueeze(dim))
         elif kind == 4 and x.is_contiguous() and size % 2 == 0 and size > 0:
-            self.keep(x.unflatten(dim, (2, size // 2)))
+            self.keep_small(x.unflatten(dim, (2, size // 2)))
         elif kind == 5 and x.is_contiguous():
-            self.keep(x.view(-1))
+            self.keep_small(x.view(-1))
         elif kind == 6:
-            self.keep(x.unsqueeze(0).expand(2, *x.shape))
+            self.keep_small(x.unsqueeze(0).expand(2, *x.shape))
         elif kind == 7 and size >= 3:
-            self.keep(x.unfold(dim, 2, 1), x.diagonal() if dims == 2 else x)
+            self.keep_small(x.unfold(dim, 2, 1), x.diagonal() if dims == 2 else x)
 
     def unary(self) -> None:
-        x = self.pick()
+        x = self.pick_tensor()
         number = self.random.randint(-3, 3)
         choices = (
             lambda: torch.relu(x),
@@ -88,18 +86,18 @@ class Author:
             lambda: torch.where(x > number, x, 0),
             lambda: torch.zeros_like(x).add_(number),
         )
-        self.keep(self.random.choice(choices)())
+        self.keep_small(self.random.choice(choices)())
 
     def binary(self) -> None:
-        x = self.pick()
+        x = self.pick_tensor()
         operands = [tensor for tensor in self.tensors if tensor.shape == x.shape]
         operands.append(x[:1] if x.dim() else x)
         y = self.random.choice(operands)
         op = self.random.choice((torch.add, torch.sub, torch.mul, torch.maximum))
-        self.keep(op(x, y).clamp(-LIMIT, LIMIT))
+        self.keep_small(op(x, y).clamp(-LIMIT, LIMIT))
 
     def reduce(self) -> None:
-        x = self.pick()
+        x = self.pick_tensor()
         if x.dim() == 0 or x.numel() == 0:
             return
         dim = self.random.randrange(x.dim())
@@ -111,20 +109,20 @@ class Author:
                 lambda: torch.sort(x, dim=dim, stable=True),
             )
         )()
-        self.keep(*(result if isinstance(result, tuple) else (result,)))
+        self.keep_small(*(result if isinstance(result, tuple) else (result,)))
 
-    def other(self) -> None:
-        x = self.pick()
+    def product_or_index(self) -> None:
+        x = self.pick_tensor()
         if x.dim() == 2 and x.dtype.is_floating_point:
-            self.keep((x @ x.t()).clamp(-LIMIT, LIMIT), torch.cat([x, x * 1]))
+            self.keep_small((x @ x.t()).clamp(-LIMIT, LIMIT), torch.cat([x, x * 1]))
         elif x.dim() and x.shape[0]:
-            self.keep(x[self.ends % x.shape[0]], torch.stack([x, x]))
+            self.keep_small(x[self.ends % x.shape[0]], torch.stack([x, x]))
 
     def writable(self) -> torch.Tensor | None:
-        """Return a tensor whose elements do not share memory."""
-        layout = fusion("description").Layout
-        regular = fusion("view_recovery").is_regular
-        x = self.pick()
+        """Return a random tensor, or None if some of its elements share memory."""
+        layout = load_fusion_module("description").Layout
+        regular = load_fusion_module("view_recovery").is_regular
+        x = self.pick_tensor()
         return x if regular(layout(x.dtype, tuple(x.shape), tuple(x.stride()), 0)) else None
 
     def in_place(self) -> None:
@@ -142,24 +140,24 @@ class Author:
         self.random.choice(choices)()
 
     def partial_write(self) -> None:
-        x, y = self.writable(), self.pick()
+        x, y = self.writable(), self.pick_tensor()
         if x is not None and x.dim() and y.shape == x.shape[1:]:
             x[self.random.randrange(x.shape[0]) if x.shape[0] else slice(None)] = y.clone()
         elif x is not None and x.dim() and x.shape[-1] > 1:
             x[..., 1:].copy_(x[..., :-1] * 1)
             torch._foreach_neg_([x[..., 0], x[..., 1]])
 
-    def out(self) -> None:
-        x = self.pick()
+    def out_call(self) -> None:
+        x = self.pick_tensor()
         if x.dim() == 0:
             return
         y = torch.empty(2, *x.shape, dtype=x.dtype)
         torch.neg(x, out=y[0])
         torch.maximum(x, y[0], out=y[1])
-        self.keep(y, y[1])
+        self.keep_small(y, y[1])
 
 
-def inputs() -> list[torch.Tensor]:
+def make_inputs() -> list[torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     base = torch.randint(-4, 5, (6, 8), generator=generator).float()
     return [
@@ -172,27 +170,28 @@ def inputs() -> list[torch.Tensor]:
     ]
 
 
-#: Outside the nightly run 60 of the 160 programs, and one of the two that g++ compiles for ten seconds.
+#: The nightly run builds all 160 programs and compiles both programs of the next test, in ten seconds each.
+#: Other runs build 60 programs and compile one.
 @pytest.mark.parametrize("first", every_nth(3, range(0, 160, 20)))
-def test_random_programs_are_built_right(first: int) -> None:
+def test_built_functions_of_random_programs(first: int) -> None:
     built = 0
     for seed in range(first, first + 20):
-        program = record(Author(seed, 3 + seed % 12).run, *inputs())
+        program = record(Author(seed, 3 + seed % 12).run_program, *make_inputs())
         try:
             _, memory = run_built(program)
-        except fusion("description").NotFusable as error:
+        except load_fusion_module("description").NotFusable as error:
             assert "dtype" in str(error) or "share memory" in str(error), f"seed {seed}: {error}"
             continue
         built += 1
         try:
-            assert_same(program, memory)
+            assert_same_memory(program, memory)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from None
     assert built >= 16
 
 
 @pytest.mark.parametrize("seed", every_nth(2, [11, 23]))
-def test_random_programs_are_compiled_right(seed: int, tmp_path: Any) -> None:
-    program = record(Author(seed, 12).run, *inputs())
-    artifact = fusion("compile").fuse(program.description, tmp_path, check=True)
-    assert_same(program, run_artifact(program, artifact))
+def test_compiled_code_of_random_programs(seed: int, tmp_path: Any) -> None:
+    program = record(Author(seed, 12).run_program, *make_inputs())
+    artifact = load_fusion_module("compile").fuse(program.description, tmp_path, check=True)
+    assert_same_memory(program, run_artifact(program, artifact))

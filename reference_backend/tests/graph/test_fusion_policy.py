@@ -8,7 +8,7 @@ from habana_frameworks.torch.internal.fusion import policy as fusion_policy
 
 
 @pytest.mark.parametrize(("version", "runs"), [("2.6.0+cu124", 0), ("2.13.0+cpu", 32), ("2.15.0", 32)])
-def test_graphs_are_fused_where_that_was_found_right(version, runs, monkeypatch):
+def test_hot_graphs_are_fused_only_on_reliable_releases(version, runs, monkeypatch):
     monkeypatch.delenv("HPU_REFERENCE_FUSE_AFTER", raising=False)
     monkeypatch.setattr(torch, "__version__", version)
     fusion_policy._is_inductor_reliable.cache_clear()

@@ -1,4 +1,4 @@
-"""wrap_in_hpu_graph: one graph for each kind of input."""
+"""Test `wrap_in_hpu_graph`: it captures one graph per combination of shapes, layouts, numbers and modes."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ def module():
     return Counted().to("hpu").eval()
 
 
-def _expected(module, x, scale=1.0):
+def _expected_result(module, x, scale=1.0):
     return (x @ module.layer.weight.t() + module.layer.bias) * scale
 
 
-def test_first_call_captures_and_later_ones_replay(module):
+def test_first_call_captures_and_later_calls_replay(module):
     assert hpu.wrap_in_hpu_graph(module) is module
     for _ in range(3):
         x = torch.randn(4, 3).to("hpu")
         with torch.no_grad():
-            torch.testing.assert_close(module(x), _expected(module, x))
+            torch.testing.assert_close(module(x), _expected_result(module, x))
     assert module.calls == 1
     assert list(inspect.signature(module.forward).parameters) == ["x", "scale", "mode"]
 
 
-def test_weights_may_change(module):
+def test_replay_uses_changed_weights(module):
     hpu.wrap_in_hpu_graph(module)
     x = torch.randn(4, 3).to("hpu")
     module(x)
     with torch.no_grad():
         module.layer.weight.fill_(2)
-        torch.testing.assert_close(module(x), _expected(module, x))
+        torch.testing.assert_close(module(x), _expected_result(module, x))
     assert module.calls == 1
 
 
@@ -98,11 +98,11 @@ def test_results_are_new_without_tensor_cache(module, monkeypatch, way):
     inputs = [torch.full((4, 3), float(number), device="hpu") for number in range(3)]
     results = [module(x) for x in inputs]
     for x, result in zip(inputs, results, strict=True):
-        torch.testing.assert_close(result, _expected(module, x).detach())
+        torch.testing.assert_close(result, _expected_result(module, x).detach())
     assert module.calls == 1
 
 
-def test_results_have_no_history(module):
+def test_results_do_not_require_grad(module):
     hpu.wrap_in_hpu_graph(module)
     x = torch.ones(4, 3, device="hpu", requires_grad=True)
     assert [module(x).requires_grad, module(x).requires_grad] == [False, False]
@@ -177,7 +177,7 @@ def test_max_graphs(module):
     hpu.wrap_in_hpu_graph(module, max_graphs=1)
     first, second = torch.ones(1, 3, device="hpu"), torch.ones(2, 3, device="hpu")
     for x in (first, second, second, first):
-        torch.testing.assert_close(module(x).detach(), _expected(module, x).detach())
+        torch.testing.assert_close(module(x).detach(), _expected_result(module, x).detach())
     assert module.calls == 3
 
 
@@ -207,18 +207,18 @@ def test_clear_inputs(module):
     module.clear_inputs()
     assert hpu.memory_allocated() - before < (1 << 16) * 3 * 4
     x = torch.full((1 << 16, 3), 2.0, device="hpu")
-    torch.testing.assert_close(module(x), _expected(module, x).detach())
+    torch.testing.assert_close(module(x), _expected_result(module, x).detach())
     assert module.calls == 1
 
 
 @pytest.mark.parametrize("way", ["argument", "variable"])
-def test_dry_run_gives_the_same(module, monkeypatch, way):
+def test_dry_run_gives_the_same_results(module, monkeypatch, way):
     if way == "variable":
         monkeypatch.setenv("PT_HPUGRAPH_ENABLE_DRY_RUN", "1")
     hpu.wrap_in_hpu_graph(module, dry_run=True if way == "argument" else None)
     for number in (1.0, 2.0):
         x = torch.full((4, 3), number, device="hpu")
-        torch.testing.assert_close(module(x), _expected(module, x).detach())
+        torch.testing.assert_close(module(x), _expected_result(module, x).detach())
     assert module.calls == 1
 
 
@@ -226,7 +226,7 @@ def test_asynchronous(module):
     hpu.wrap_in_hpu_graph(module, asynchronous=True)
     for number in (1.0, 2.0):
         x = torch.full((4, 3), number, device="hpu")
-        torch.testing.assert_close(module(x), _expected(module, x).detach())
+        torch.testing.assert_close(module(x), _expected_result(module, x).detach())
 
 
 def test_a_wrapped_module_inside_a_capture(module):
@@ -237,7 +237,7 @@ def test_a_wrapped_module_inside_a_capture(module):
         y = module(x) + 1
     x.fill_(3)
     graph.replay()
-    torch.testing.assert_close(y, _expected(module, x).detach() + 1)
+    torch.testing.assert_close(y, _expected_result(module, x).detach() + 1)
 
 
 def test_verbose(module, capsys):

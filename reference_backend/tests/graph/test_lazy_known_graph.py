@@ -1,4 +1,4 @@
-"""A lazy recording that follows a known graph, and then leaves it."""
+"""Test lazy recordings that follow a known graph, completely or up to a call that differs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def same(a, b):
 def lazy(output_of):
     """Return a function that runs code in lazy mode and returns the printed text."""
 
-    def run(code, **environment):
+    def run_lazily(code, **environment):
         return output_of(START + code, timeout=120, HPU_REFERENCE_COMPILE="interpreted", **environment)
 
-    return run
+    return run_lazily
 
 
 TRAINING = """
@@ -54,7 +54,7 @@ print(counts[-1][0] == counts[-1][1] > 0, counts[0][0])
 """
 
 
-def test_a_training_step_is_followed_whole(lazy):
+def test_recording_follows_a_whole_training_step(lazy):
     assert lazy(TRAINING) == "True 0"
 
 
@@ -89,7 +89,7 @@ print('right')
 """
 
 
-def test_leaving_at_each_call(lazy):
+def test_recording_leaves_the_graph_at_each_call(lazy):
     assert lazy(LEAVING) == "right"
 
 
@@ -111,7 +111,7 @@ print(len(kept))
 """
 
 
-def test_a_temporary_that_stays_alive(lazy):
+def test_a_temporary_becomes_a_result(lazy):
     assert lazy(LIVENESS) == "2"
 
 
@@ -131,7 +131,7 @@ print('right')
 """
 
 
-def test_arguments_that_are_one_tensor_now(lazy):
+def test_two_arguments_become_the_same_tensor(lazy):
     assert lazy(ALIASES) == "right"
 
 
@@ -171,7 +171,7 @@ print('right')
 """
 
 
-def test_an_operator_that_raises_on_the_way(lazy):
+def test_operator_raises_in_a_followed_recording(lazy):
     assert lazy(ERRORS) == "right"
 
 
@@ -196,7 +196,7 @@ print('right')
 """
 
 
-def test_a_known_graph_is_dropped_with_what_it_relies_on(lazy):
+def test_known_graph_is_dropped_with_the_caches(lazy):
     assert lazy(FORGOTTEN) == "right"
 
 
@@ -204,13 +204,13 @@ NUMBERS = """
 x = torch.linspace(-1, 1, 16).reshape(4, 4).to('hpu').requires_grad_()
 for number in range(8):
     y = x * 2.0
-    y.grad_fn._saved_other.fill_(3)  # after the call: it keeps the number of its time
+    y.grad_fn._saved_other.fill_(3)  # a later change; the recorded call keeps the old number
     same(y.detach(), x.detach().cpu() * 2)
 print('right')
 """
 
 
-def test_a_number_is_kept_as_it_was(lazy):
+def test_recorded_call_keeps_its_number(lazy):
     assert lazy(NUMBERS) == "right"
 
 
@@ -236,5 +236,5 @@ def test_threads_that_share_the_recording(lazy):
     assert lazy(THREADS) == "[]"
 
 
-def test_lines_of_the_program_are_recorded_for_each_call(lazy):
+def test_recording_of_source_lines_disables_following(lazy):
     assert lazy("C.set_record_lines(True)\n" + FORGOTTEN.replace("> 0", "== 0")) == "right"

@@ -1,4 +1,4 @@
-"""Lazy mode in separate processes. `lazy_start` enables it in any build, for tests."""
+"""Test lazy mode in separate processes. `lazy_start` enables lazy mode in any build, for tests."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def stats():
 def lazy(output_of):
     """Return a function that runs code in lazy mode and returns the printed lines."""
 
-    def run(code, mode=1, **environment):
+    def run_lazily(code, mode=1, **environment):
         return output_of(START.replace("MODE", str(mode)) + code, timeout=120, **environment).splitlines()
 
-    return run
+    return run_lazily
 
 
 KNOWN = """
@@ -60,7 +60,7 @@ TRIGGERS = {
 }
 
 
-def test_what_launches_a_graph(lazy):
+def test_calls_that_launch_a_graph(lazy):
     code = KNOWN
     for name, trigger in TRIGGERS.items():
         code += (
@@ -84,7 +84,7 @@ KEEPS = {
 }
 
 
-def test_what_does_not_launch_a_graph(lazy):
+def test_calls_that_do_not_launch_a_graph(lazy):
     code = KNOWN
     for name, action in KEEPS.items():
         code += (
@@ -138,7 +138,7 @@ print(x.tolist())
     assert output_of(code).splitlines() == ["True 0"] * 3 + ["[4.0, 4.0, 4.0, 4.0]"]
 
 
-def test_recipes_are_found_again(lazy):
+def test_recipes_are_reused(lazy):
     lines = lazy("""
 x = torch.rand(8, 8, device='hpu')
 C.lazy_flush(True)
@@ -219,7 +219,7 @@ print(torch.rand(4, device='hpu').tolist(), file=sys.stderr)
 
 
 @pytest.mark.parametrize("mode", [1, 2, 3])
-def test_training_is_eager(lazy, output_of, mode):
+def test_training_gives_the_bits_of_eager_mode(lazy, output_of, mode):
     eager = START.replace("C.lazy_start(MODE, 5)", "LAZY = False") + TRAIN
     expected = output_of(eager, timeout=120).splitlines()
     assert len(expected) == 12
@@ -425,12 +425,12 @@ VARIANTS = {"flushed": (1, "C.lazy_flush(False)"), "not flushed": (1, "pass"), "
 
 @pytest.fixture(scope="module")
 def outputs(output_of):
-    """Return a function that gives the printed output of the programs in a variant, all run in one
-    process.
+    """Return a function that runs all programs in one process, lazily or in eager mode, and returns their
+    output by program.
     """
     outputs_by_variant = {}
 
-    def run(variant):
+    def run_variant(variant):
         if variant not in outputs_by_variant:
             mode, flush = VARIANTS.get(variant, (0, "pass"))
             start = START.replace("C.lazy_start(MODE, 5)", f"C.lazy_start({mode}, 5)" if mode else "")
@@ -440,19 +440,19 @@ def outputs(output_of):
             outputs_by_variant[variant] = {name: lines.splitlines() for name, lines in parts}
         return outputs_by_variant[variant]
 
-    return run
+    return run_variant
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_are_eager(outputs, name, variant):
+def test_programs_print_the_same_as_in_eager_mode(outputs, name, variant):
     expected = outputs("eager")[name]
     assert expected
     assert outputs(variant)[name] == expected
 
 
 @pytest.mark.parametrize("made", ["torch.empty(8, device='hpu')", "torch.ones(8, device='hpu')"])
-def test_a_blocking_copy_stays_behind_a_queued_one(lazy, made):
+def test_a_blocking_copy_runs_after_a_queued_copy(lazy, made):
     lines = lazy(f"""
 import threading
 x = {made}
@@ -462,7 +462,7 @@ gate.enqueue()
 x.copy_(torch.full((8,), 1.0, pin_memory=True), non_blocking=True)
 thread = threading.Thread(target=lambda: x.copy_(torch.full((8,), 2.0)))
 thread.start()
-thread.join(0.2)  # to see a copy that does not wait; one that does is alive however long this is
+thread.join(0.2)  # a copy that does not wait would end in this time
 print(thread.is_alive())
 gate.open()
 thread.join()
@@ -494,7 +494,7 @@ print(given[0].item(), made[0].item())
 
 
 @pytest.mark.parametrize(("written", "values"), [("given", "9.0 4.0"), ("made", "3.0 9.0")])
-def test_a_blocking_copy_stays_behind_a_queued_graph(lazy, written, values):
+def test_a_blocking_copy_runs_after_a_queued_graph(lazy, written, values):
     assert lazy(CALLS.replace("WRITTEN", written)) == ["True", values]
 
 
@@ -539,7 +539,7 @@ print(all(r.tolist() == [4.0] * 5 for r in results))
     assert lines == ["11 False", "True"]
 
 
-def test_without_a_thread_of_its_own(lazy):
+def test_launches_with_and_without_the_lazy_thread(lazy):
     lines = lazy(
         KNOWN
         + """
@@ -557,7 +557,7 @@ for thread in (True, False):
 
 
 MIXED = """
-for step in range(6):  # the recorder follows what it has seen
+for step in range(6):  # later steps follow the known graph
     x = torch.arange(4.0, device='hpu') + step
     c = torch.full((4,), float(step))
     y = torch.where((x + c) > 3, x * c, torch.sub(c, x))
@@ -574,11 +574,11 @@ except RuntimeError as error:
 """
 
 
-def test_cpu_tensors_are_read_beside_those_of_the_device(lazy):
+def test_operators_mix_cpu_and_device_tensors(lazy):
     assert lazy(MIXED) == ["hpu True"] * 6 + ["True"]
 
 
-def test_cpu_generators_draw(lazy):
+def test_cpu_generators_draw_device_numbers(lazy):
     code = (
         "def draws(generator):\n"
         "    first = torch.randn(50, device='hpu', generator=generator)\n"
@@ -595,7 +595,7 @@ def test_cpu_generators_draw(lazy):
     assert lazy(code) == ["True False", "True False"]
 
 
-def test_eager_mode_refuses_both(output_of):
+def test_eager_mode_rejects_cpu_tensors_and_generators(output_of):
     code = (
         "import torch, habana_frameworks.torch\nx = torch.ones(3, device='hpu')\n"
         "cpu = torch.Generator()\n"
@@ -606,7 +606,7 @@ def test_eager_mode_refuses_both(output_of):
     assert output_of(code).split() == ["True", "True"]
 
 
-def test_strict_lazy_mode_refuses_them_too(lazy):
+def test_strict_lazy_mode_rejects_cpu_tensors_and_generators(lazy):
     code = (
         "x = torch.ones(3, device='hpu')\n"
         "for call in (lambda: x + torch.ones(3), lambda: x.normal_(generator=torch.Generator())):\n"

@@ -1,4 +1,4 @@
-"""The passes over a captured graph: the calls that they remove and keep, and the memory that remains."""
+"""Test the passes over a captured graph: which calls they remove, and how much memory the graph needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Captured:
         self.recorded = self.graph.ops
         self.bytes_before = self.graph.memory_bytes
 
-    def prepare(self):
+    def prepared_ops(self):
         self.graph.prepare()
         return self.graph.ops
 
@@ -28,8 +28,8 @@ def x():
     return torch.rand(64, 64, device="hpu")
 
 
-def _check(captured, function, *inputs):
-    """Assert that the graph gives the function's bits on new data."""
+def _assert_replays_match(captured, function, *inputs):
+    """Assert that replays on new data give the bits of the function, in results and inputs."""
     for _ in range(3):
         for tensor in inputs:
             tensor.copy_(torch.rand(tensor.shape))
@@ -47,11 +47,11 @@ def _check(captured, function, *inputs):
             assert torch.equal(tensor.cpu(), value.cpu())
 
 
-def _count(ops, name):
+def _count_ops(ops, name):
     return sum(op.startswith(f"aten::{name}") for op in ops)
 
 
-def test_dead_code_goes(x):
+def test_dead_code_is_removed(x):
     def function(x):
         unused = (x.sin() + 1).exp()
         del unused
@@ -59,22 +59,22 @@ def test_dead_code_goes(x):
 
     captured = _Captured(function, x)
     assert len(captured.recorded) == 4
-    assert captured.prepare() == ["aten::mul.Tensor"]
-    _check(captured, function, x)
+    assert captured.prepared_ops() == ["aten::mul.Tensor"]
+    _assert_replays_match(captured, function, x)
 
 
-def test_dead_writes_go_with_their_buffer(x):
+def test_dead_writes_are_removed_with_their_buffer(x):
     def function(x):
         scratch = torch.zeros_like(x)
         scratch.add_(x).mul_(2)
         return x + 1
 
     captured = _Captured(function, x)
-    assert captured.prepare() == ["aten::add.Tensor"]
-    _check(captured, function, x)
+    assert captured.prepared_ops() == ["aten::add.Tensor"]
+    _assert_replays_match(captured, function, x)
 
 
-def test_writes_to_what_is_read_later_stay(x):
+def test_writes_to_memory_that_is_read_later_are_kept(x):
     def function(x):
         scratch = x.clone()
         view = scratch[1:3]
@@ -83,30 +83,30 @@ def test_writes_to_what_is_read_later_stay(x):
         return scratch.sum()
 
     captured = _Captured(function, x)
-    assert captured.prepare() == captured.recorded
-    _check(captured, function, x)
+    assert captured.prepared_ops() == captured.recorded
+    _assert_replays_match(captured, function, x)
 
 
-def test_writes_to_inputs_stay(x):
+def test_writes_to_inputs_are_kept(x):
     def function(x):
         x.mul_(0.5)
         x[0].zero_()
 
     captured = _Captured(lambda x: (function(x), x.sum())[1], x)
-    assert _count(captured.prepare(), "mul_") == 1
-    assert _count(captured.graph.ops, "zero_") + _count(captured.graph.ops, "fill_") == 1
-    _check(captured, lambda x: (function(x), x.sum())[1], x)
+    assert _count_ops(captured.prepared_ops(), "mul_") == 1
+    assert _count_ops(captured.graph.ops, "zero_") + _count_ops(captured.graph.ops, "fill_") == 1
+    _assert_replays_match(captured, lambda x: (function(x), x.sum())[1], x)
 
 
-def test_common_calls_are_one(x):
+def test_equal_calls_are_merged(x):
     def function(x):
         return x.sin() * 2 + x.sin() * 2 - (x.sin() * 2).exp()
 
     captured = _Captured(function, x)
-    assert _count(captured.recorded, "sin") == 3
-    ops = captured.prepare()
-    assert (_count(ops, "sin"), _count(ops, "mul"), _count(ops, "exp")) == (1, 1, 1)
-    _check(captured, function, x)
+    assert _count_ops(captured.recorded, "sin") == 3
+    ops = captured.prepared_ops()
+    assert (_count_ops(ops, "sin"), _count_ops(ops, "mul"), _count_ops(ops, "exp")) == (1, 1, 1)
+    _assert_replays_match(captured, function, x)
 
 
 @pytest.mark.parametrize(
@@ -124,51 +124,54 @@ def test_common_calls_are_one(x):
         lambda x: x.clamp(min=0.5) + x.clamp(max=0.5),
     ],
 )
-def test_what_is_not_the_same_stays(x, function):
+def test_different_calls_are_kept(x, function):
     captured = _Captured(function, x)
-    assert captured.prepare() == captured.recorded
-    _check(captured, function, x)
+    assert captured.prepared_ops() == captured.recorded
+    _assert_replays_match(captured, function, x)
 
 
-def test_common_calls_across_a_write_stay(x):
+def test_equal_calls_across_a_write_are_kept(x):
     def function(x):
         before = x.sin()
         x[2].mul_(0.5)
         return before + x.sin()
 
     captured = _Captured(function, x)
-    assert _count(captured.prepare(), "sin") == 2
-    _check(captured, function, x)
+    assert _count_ops(captured.prepared_ops(), "sin") == 2
+    _assert_replays_match(captured, function, x)
 
 
-def test_common_calls_whose_result_is_written_stay(x):
+def test_equal_calls_whose_result_is_written_are_kept(x):
     def function(x):
         first, second = x.sin(), x.sin()
         first.add_(1)
         return (first * second).sum()
 
     captured = _Captured(function, x)
-    assert _count(captured.prepare(), "sin") == 2
-    _check(captured, function, x)
+    assert _count_ops(captured.prepared_ops(), "sin") == 2
+    _assert_replays_match(captured, function, x)
 
 
-def test_outputs_stay_apart(x):
+def test_equal_outputs_do_not_share_memory(x):
     def function(x):
         return x.sin(), x.sin()
 
     captured = _Captured(function, x)
-    captured.prepare()
-    _check(captured, function, x)
+    captured.prepared_ops()
+    _assert_replays_match(captured, function, x)
     captured.result[0].zero_()
     assert not captured.result[1].eq(0).all()
 
 
-def test_random_calls_are_never_one(x):
+def test_random_calls_are_not_merged(x):
     def function(x):
         return (torch.rand_like(x) - torch.rand_like(x)).abs().sum()
 
     captured = _Captured(function, x)
-    assert _count(captured.prepare(), "rand_like") == 2 or _count(captured.graph.ops, "uniform_") == 2
+    assert (
+        _count_ops(captured.prepared_ops(), "rand_like") == 2
+        or _count_ops(captured.graph.ops, "uniform_") == 2
+    )
     captured.graph.replay()
     first = captured.result.item()
     captured.graph.replay()
@@ -182,16 +185,16 @@ def test_constants_are_folded(x):
 
     captured = _Captured(function, x)
     assert captured.recorded == ["aten::tril_indices", "aten::sin", "aten::mul.Tensor"]
-    assert captured.prepare() == ["aten::mul.Tensor"]
-    _check(captured, function, x)
+    assert captured.prepared_ops() == ["aten::mul.Tensor"]
+    _assert_replays_match(captured, function, x)
 
 
-def test_random_numbers_are_no_constants(x):
+def test_random_numbers_are_not_folded(x):
     def function(x):
         return x * torch.rand(64, 64, device="hpu")
 
     captured = _Captured(function, x)
-    captured.prepare()
+    captured.prepared_ops()
     x.fill_(1)
     captured.graph.replay()
     first = captured.result.clone()
@@ -208,12 +211,12 @@ def test_temporaries_share_memory(x):
     captured = _Captured(function, x)
     tensor_bytes = 64 * 64 * 4
     assert captured.bytes_before >= 40 * tensor_bytes
-    captured.prepare()
-    assert captured.graph.memory_bytes <= 4 * tensor_bytes  # the output and temporaries that take turns
-    _check(captured, function, x)
+    captured.prepared_ops()
+    assert captured.graph.memory_bytes <= 4 * tensor_bytes  # the output, and temporaries that reuse memory
+    _assert_replays_match(captured, function, x)
 
 
-def test_temporaries_that_live_together_do_not_share(x):
+def test_temporaries_that_live_together_do_not_share_memory(x):
     def function(x):
         parts = [x + float(i) for i in range(6)]
         total = parts[0].exp()
@@ -222,9 +225,9 @@ def test_temporaries_that_live_together_do_not_share(x):
         return total
 
     captured = _Captured(function, x)
-    captured.prepare()
+    captured.prepared_ops()
     assert captured.graph.memory_bytes >= 7 * 64 * 64 * 4
-    _check(captured, function, x)
+    _assert_replays_match(captured, function, x)
 
 
 def test_temporaries_of_many_sizes():
@@ -240,9 +243,9 @@ def test_temporaries_of_many_sizes():
         return torch.cat(sums)
 
     captured = _Captured(function, *inputs)
-    captured.prepare()
+    captured.prepared_ops()
     assert captured.graph.memory_bytes < captured.bytes_before / 2
-    _check(captured, function, *inputs)
+    _assert_replays_match(captured, function, *inputs)
 
 
 def test_views_of_temporaries_keep_them(x):
@@ -254,15 +257,15 @@ def test_views_of_temporaries_keep_them(x):
         return part.sin() + summed[:6] + summed.t()[3:9]
 
     captured = _Captured(function, x)
-    captured.prepare()
-    _check(captured, function, x)
+    captured.prepared_ops()
+    _assert_replays_match(captured, function, x)
 
 
 def test_dump_names_everything(x):
     captured = _Captured(lambda x: ((x + 1).sin(), x.mul_(2))[0], x)
     text = captured.graph.dump()
     assert "3 operators" in text and "aten::sin" in text
-    captured.prepare()
+    captured.prepared_ops()
     text = captured.graph.dump("text")
     roles = [line.split(" = ")[1].split(",")[0] for line in text.splitlines() if "bytes" in line]
     assert sorted(roles) == ["input", "output", "temporary"]
@@ -272,7 +275,7 @@ def test_dump_names_everything(x):
         captured.graph.dump("xml")
 
 
-def test_interface_decides_what_is_alive(x):
+def test_calls_without_effect_on_the_interface_are_removed(x):
     graph = C.Graph()
     graph.begin()
     a = x.sin()

@@ -1,4 +1,4 @@
-"""Prepared kernels of recipes: the same bits as the operators, for memory and values that change."""
+"""Test the prepared kernels of recipes: they give the bits of the operators as memory and values change."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ hpu = ht.hpu
 REPLAYS = 6
 
 
-def _prepared() -> int:
+def _prepared_kernel_runs() -> int:
     return _C.engine_counters()["prepared"]
 
 
-def _inputs(dtype: torch.dtype, seed: int, *, square: bool = False) -> list[torch.Tensor]:
+def _random_inputs(dtype: torch.dtype, seed: int, *, square: bool = False) -> list[torch.Tensor]:
     """Return three matrices with values for which all operators are defined: in (0, 1), or integers from 1 to
     4.
     """
@@ -95,19 +95,21 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., torch.Tensor]]] = (
 )
 
 
-def _replays_like_cpu(function: Callable[..., torch.Tensor], count: int, dtype: torch.dtype) -> int:
-    """Compare the replays of a captured function, on other inputs each time, with the CPU bit for bit.
+def _compare_replays_and_count_prepared(
+    function: Callable[..., torch.Tensor], count: int, dtype: torch.dtype
+) -> int:
+    """Compare replays of a captured function with the CPU bit for bit, on different inputs each time.
 
     Returns:
-        Number of prepared kernels that ran.
+        How many prepared kernels ran.
     """
-    inputs = [x.to("hpu") for x in _inputs(dtype, 0)[:count]]
+    inputs = [x.to("hpu") for x in _random_inputs(dtype, 0)[:count]]
     graph = hpu.HPUGraph()
     with hpu.graph(graph):
         result = function(*inputs)
-    before = _prepared()
+    before = _prepared_kernel_runs()
     for seed in range(1, REPLAYS + 1):
-        host_inputs = _inputs(dtype, seed)[:count]
+        host_inputs = _random_inputs(dtype, seed)[:count]
         for x, value in zip(inputs, host_inputs, strict=True):
             x.copy_(value)
         result.copy_(torch.ones_like(result))
@@ -115,22 +117,22 @@ def _replays_like_cpu(function: Callable[..., torch.Tensor], count: int, dtype: 
         expected = function(*host_inputs)
         assert result.dtype == expected.dtype
         torch.testing.assert_close(result.cpu(), expected, rtol=0, atol=0, equal_nan=True)
-    return _prepared() - before
+    return _prepared_kernel_runs() - before
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_replays_give_the_bits_of_the_cpu(name, dtype):
     count, function = FUNCTIONS[name]
-    ran = _replays_like_cpu(function, count, dtype)
+    ran = _compare_replays_and_count_prepared(function, count, dtype)
     if dtype == torch.float32:
-        assert ran >= REPLAYS - 2, "the kernel was not prepared"
+        assert ran >= REPLAYS - 2, "the kernel was prepared in too few replays"
 
 
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "maximum", "eq", "remainder", "sum", "mm", "neg"])
 def test_integers(name):
     count, function = FUNCTIONS[name]
-    assert _replays_like_cpu(function, count, torch.int64) >= REPLAYS - 2
+    assert _compare_replays_and_count_prepared(function, count, torch.int64) >= REPLAYS - 2
 
 
 @pytest.mark.parametrize(
@@ -147,21 +149,21 @@ def test_integers(name):
     ],
 )
 def test_in_place(function):
-    (a, b), (c, d) = _inputs(torch.float32, 3)[:2], _inputs(torch.float32, 3)[:2]
+    (a, b), (c, d) = _random_inputs(torch.float32, 3)[:2], _random_inputs(torch.float32, 3)[:2]
     x, y = c.to("hpu"), d.to("hpu")
     graph = hpu.HPUGraph()
     with hpu.graph(graph, dry_run=True):
         function(x, y)
-    before = _prepared()
+    before = _prepared_kernel_runs()
     for _ in range(REPLAYS):
         function(a, b)
         graph.replay()
         torch.testing.assert_close(x.cpu(), a, rtol=0, atol=0)
-    assert _prepared() - before >= REPLAYS - 2
+    assert _prepared_kernel_runs() - before >= REPLAYS - 2
 
 
 def test_a_scalar_on_the_device_is_read_each_time():
-    """The iterator would convert a 0-dim float64 tensor only once."""
+    """A prepared `TensorIterator` would convert a 0-dim float64 tensor only once."""
     x = torch.rand(4, 4, device="hpu")
     scale = torch.tensor(2.0, dtype=torch.float64, device="hpu")
     graph = hpu.HPUGraph()
@@ -173,7 +175,7 @@ def test_a_scalar_on_the_device_is_read_each_time():
         assert torch.equal(result.cpu(), x.cpu() * scale.cpu())
 
 
-def test_a_scalar_of_the_same_dtype_too():
+def test_a_scalar_of_the_same_dtype_is_read_each_time():
     x = torch.rand(4, 4, device="hpu")
     scale = torch.tensor(2.0, device="hpu")
     graph = hpu.HPUGraph()
@@ -198,7 +200,7 @@ CONVERTED = {
 @pytest.mark.parametrize("shape", [(), (1,), (2, 3)], ids=str)
 @pytest.mark.parametrize("name", CONVERTED)
 def test_values_that_an_operator_converts_are_read_each_time(name, shape):
-    """Some kernels convert their argument before the iterator reads it."""
+    """Some kernels convert their argument before a `TensorIterator` reads it."""
     function = CONVERTED[name]
     x = torch.full(shape, 4, device="hpu")
     graph = hpu.HPUGraph()
@@ -211,22 +213,22 @@ def test_values_that_an_operator_converts_are_read_each_time(name, shape):
 
 
 def test_memory_that_moves():
-    """Calls use different tensors, and temporaries are in a workspace of each launch."""
+    """Each call uses different tensors, and each launch has its own workspace for temporaries."""
     x = torch.rand(5, 6, device="hpu")
     graph = _C.Graph()
     graph.begin()
     result = (x.exp() * 2 - x).tanh().sum(1)
     graph.end()
     graph.set_interface([x], [result])
-    before = _prepared()
+    before = _prepared_kernel_runs()
     pairs = []
     for seed in range(REPLAYS):
-        host_input = _inputs(torch.float32, seed)[0]
+        host_input = _random_inputs(torch.float32, seed)[0]
         (out,) = graph.call([host_input.to("hpu")])
         pairs.append((out, (host_input.exp() * 2 - host_input).tanh().sum(1)))
     for out, expected in pairs:
         assert torch.equal(out.cpu(), expected)
-    assert _prepared() > before
+    assert _prepared_kernel_runs() > before
 
 
 LAZY_CONVERTED = """

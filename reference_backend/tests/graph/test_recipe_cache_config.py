@@ -1,4 +1,4 @@
-"""PT_HPU_RECIPE_CACHE_CONFIG: its format, and its effect on the disk cache."""
+"""Test `PT_HPU_RECIPE_CACHE_CONFIG`: its format, and its effect on the disk cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from habana_frameworks.torch.internal.fusion.description import VERSION
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("", CacheConfig()),
         (",false,1024", CacheConfig()),
@@ -24,20 +24,20 @@ from habana_frameworks.torch.internal.fusion.description import VERSION
         ("/tmp/r,0,7,true", CacheConfig(Path("/tmp/r"), False, 7, True)),
     ],
 )
-def test_fields(text, found):
-    assert cache_config.parse_config(text) == found
+def test_fields(text, expected):
+    assert cache_config.parse_config(text) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["/tmp/r", "/tmp/r,false", "/tmp/r,maybe,5", "/tmp/r,false,big", "a,0,1,0,0"]
 )
-def test_mistakes_are_named(text):
+def test_invalid_value_raises_and_is_named(text):
     with pytest.raises(ValueError, match="PT_HPU_RECIPE_CACHE_CONFIG=") as error:
         cache_config.parse_config(text)
     assert text in str(error.value)
 
 
-def artifact(folder: Path, name: str, megabytes: int, used: int) -> Path:
+def create_artifact(folder: Path, name: str, megabytes: int, used: int) -> Path:
     artifact_folder = folder / name
     artifact_folder.mkdir(parents=True)
     (artifact_folder / "convention.json").write_text("{}")
@@ -46,11 +46,11 @@ def artifact(folder: Path, name: str, megabytes: int, used: int) -> Path:
     return artifact_folder
 
 
-def test_the_least_recently_used_go_first(tmp_path):
-    old, middle, new = (artifact(tmp_path, name, 2, used) for used, name in enumerate("abc", 1000))
+def test_least_recently_used_artifacts_are_removed_first(tmp_path):
+    old, middle, new = (create_artifact(tmp_path, name, 2, used) for used, name in enumerate("abc", 1000))
     unfinished = tmp_path / ".d-writing"
     unfinished.mkdir()
-    written = artifact(tmp_path, ".e-written", 9, 900)  # not published under its name yet
+    written = create_artifact(tmp_path, ".e-written", 9, 900)  # not published under its name yet
     cache_config.trim_cache(tmp_path, 5)
     assert [old.exists(), middle.exists(), new.exists(), unfinished.exists()] == [False, True, True, True]
     cache_config.trim_cache(tmp_path, 0)
@@ -59,8 +59,8 @@ def test_the_least_recently_used_go_first(tmp_path):
     assert [middle.exists(), unfinished.exists(), written.exists()] == [False, True, True]
 
 
-def test_delete_empties_the_folder_at_the_first_use(tmp_path, monkeypatch):
-    artifact_folder = artifact(tmp_path, "a", 1, 1000)
+def test_delete_option_empties_the_folder_at_the_first_use(tmp_path, monkeypatch):
+    artifact_folder = create_artifact(tmp_path, "a", 1, 1000)
     monkeypatch.delenv("HPU_REFERENCE_FUSION_CACHE", raising=False)
     monkeypatch.setenv(cache_config.VARIABLE, f"{tmp_path},false,1024")
     assert service.Service(processes=0).folder == tmp_path
@@ -70,7 +70,7 @@ def test_delete_empties_the_folder_at_the_first_use(tmp_path, monkeypatch):
     assert not artifact_folder.exists()
 
 
-def test_code_that_was_cut_short_is_removed_and_raises_nothing(tmp_path, caplog):
+def test_truncated_code_is_removed_without_an_error(tmp_path, caplog):
     import habana_frameworks.torch as ht
     import torch
 
@@ -79,7 +79,7 @@ def test_code_that_was_cut_short_is_removed_and_raises_nothing(tmp_path, caplog)
     graph.begin()
     y = x + 1
     graph.end()
-    folder = artifact(tmp_path, "cut", 0, 1000)
+    folder = create_artifact(tmp_path, "cut", 0, 1000)
     broken = SimpleNamespace(folder=folder, code=folder / "code.so", convention={"arguments": []})
     fusion_policy.install_fused_code(graph, broken)
     assert not folder.exists()
@@ -115,7 +115,7 @@ while programs() == (0, 0) and time.monotonic() < end:
     if steps > 100:
         service.poll()
         time.sleep(0.02)
-# A few more, which run the program.
+# A few more steps, which run the compiled program.
 for _ in range(3):
     y = torch.relu(x * 2 - 3) + x
     end_step()
@@ -124,31 +124,32 @@ print(*programs(), steps <= 100, y.tolist() == [max(i * 2 - 3, 0) + i for i in r
 
 
 @pytest.mark.skipif(service.cxx_compiler() is None, reason="needs a C++ compiler")
-def test_lazy_recipes_start_warm(output_of, tmp_path):
-    """The first process compiles its program; two later concurrent processes load it from disk."""
+def test_lazy_recipes_are_loaded_from_disk(output_of, tmp_path):
+    """The first process compiles the program. Two later processes load the program from disk at once."""
     environment = {"HPU_REFERENCE_FUSE_AFTER": "1", cache_config.VARIABLE: f"{tmp_path},false,1024"}
 
-    def run(_):
+    def run_process(_):
         return output_of(LAZY, timeout=290, **environment)
 
-    assert run(0) == "0 1 False True"
+    assert run_process(0) == "0 1 False True"
     (recipe_folder,) = tmp_path.iterdir()
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(run, range(2))) == ["1 0 True True"] * 2
+        assert list(pool.map(run_process, range(2))) == ["1 0 True True"] * 2
     assert list(tmp_path.iterdir()) == [recipe_folder]
 
 
-def test_an_artifact_that_lost_a_part_is_replaced(tmp_path):
-    broken = artifact(tmp_path, "digest", 1, 1000)
+def test_incomplete_artifact_is_replaced(tmp_path):
+    broken = create_artifact(tmp_path, "digest", 1, 1000)
     (broken / "code.so").unlink()
-    staging = artifact(tmp_path, ".digest-writing", 1, 1000)
+    staging = create_artifact(tmp_path, ".digest-writing", 1, 1000)
     (staging / "convention.json").write_text(f'{{"version": {VERSION}}}')
     published = service.Service(processes=0, folder=tmp_path)._publish(staging, "digest")
     assert published is not None and published.folder == broken
     assert [entry.name for entry in tmp_path.iterdir()] == ["digest"]
 
 
-#: Requests many programs, whose code is available immediately, and loads the received ones.
+#: Script that requests 12 programs from a worker that returns code immediately. It prints the numbers of
+#: counted and received artifacts, and of failures.
 MANY = """
 import pathlib, sys, time
 from types import SimpleNamespace
@@ -182,11 +183,11 @@ def test_two_processes_that_write_and_trim_at_once(run_python, tmp_path, megabyt
     worker.write_text(WORKER.replace("VERSION", str(VERSION)))
     environment = {cache_config.VARIABLE: f"{folder},false,{megabytes}"}
 
-    def run(_):
+    def run_process(_):
         return run_python(MANY, str(folder), str(worker), str(megabytes), timeout=250, **environment)
 
     with ThreadPoolExecutor(2) as pool:
-        both = list(pool.map(run, range(2)))
+        both = list(pool.map(run_process, range(2)))
     for done in both:
         assert done.returncode == 0, done.stderr
         received, heard, failed = map(int, done.stdout.split())
@@ -197,7 +198,7 @@ def test_two_processes_that_write_and_trim_at_once(run_python, tmp_path, megabyt
     assert not any(entry.name.startswith(".") for entry in entries)
 
 
-def test_the_old_form(tmp_path, monkeypatch):
+def test_deprecated_variables(tmp_path, monkeypatch):
     monkeypatch.delenv(cache_config.VARIABLE, raising=False)
     monkeypatch.setenv("PT_CACHE_FOLDER_DELETE", "1")
     with pytest.warns(

@@ -1,7 +1,7 @@
-"""Random programs give eager's bits when they are recorded lazily, captured, replayed and called.
+"""Compare random programs with eager mode, bit for bit: in lazy mode, captured, replayed, called and queued.
 
-The worst failure is a recipe that is used for a different program. Each program is therefore tested together
-with similar programs. All of them run in turns, on data that changes every time.
+The worst failure is a recipe that runs for a different program. Each program is therefore tested together
+with similar programs. The programs run in turns, on different data each time.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from tests.support.nightly import NIGHTLY, every_nth
 C = ht._C
 SEEDS = 60
 CHUNK = 20
-#: Outside the nightly run every third program is replayed and called, and every sixth is queued.
-TRIED = every_nth(3, range(SEEDS))
+#: Seeds of the replayed and called programs: all in the nightly run, otherwise every third one.
+REPLAYED_SEEDS = every_nth(3, range(SEEDS))
 
 RUN = "import sys; from helpers import engine_programs; engine_programs.main(*sys.argv[1:])"
 
 
 @pytest.fixture(scope="module")
 def eager_results():
-    """Return a function that gives eager mode's results for all runs of a seed's schedule."""
+    """Return a function that returns the results of eager mode for the schedule of a seed."""
     results_by_seed = {}
 
-    def results(seed):
+    def results_of_seed(seed):
         if seed not in results_by_seed:
             results_by_seed[seed] = programs.run_schedule(seed, lambda turn: None)
         return results_by_seed[seed]
 
-    return results
+    return results_of_seed
 
 
 @pytest.mark.parametrize("mode", [1, 2, 3])
 @pytest.mark.parametrize("first", range(0, SEEDS if NIGHTLY else CHUNK, CHUNK))
-def test_lazy_is_eager(run_python, eager_results, tmp_path: Path, first, mode):
+def test_lazy_mode_matches_eager_mode(run_python, eager_results, tmp_path: Path, first, mode):
     last = first + (CHUNK if mode == 1 else CHUNK // 4)
     path = tmp_path / "results.pt"
     done = run_python(RUN, str(path), str(mode), str(first), str(last), timeout=300)
@@ -55,14 +55,14 @@ def test_lazy_is_eager(run_python, eager_results, tmp_path: Path, first, mode):
     assert not wrong, wrong[:3]
 
 
-def _eager(program, data, seed):
+def _eager_snapshot(program, data, seed):
     torch.manual_seed(seed)
-    return programs.snapshot(programs.run(program, programs.on_device(data), data))
+    return programs.snapshot(programs.run_program(program, programs.inputs_on_device(data), data))
 
 
-def _family(seed):
+def _program_and_variants(seed):
     program = programs.make_program(seed)
-    return [program, *programs.relatives(program, seed, 2)]
+    return [program, *programs.small_variants(program, seed, 2)]
 
 
 class _Captured:
@@ -71,46 +71,46 @@ class _Captured:
     def __init__(self, program, seed, dry_run=False):
         self.program = program
         self.seed = seed
-        self.first = programs.Data.of(program, seed)
-        self.static = programs.on_device(self.first)
+        self.first = programs.Data.for_program(program, seed)
+        self.static = programs.inputs_on_device(self.first)
         self.hosts = {name: tensor.clone() for name, tensor in self.first.hosts.items()}
         self.graph = C.Graph()
         data = programs.Data(self.static, self.hosts, self.first.numbers)
         torch.manual_seed(seed)
         self.graph.begin(dry_run)
-        self.pool = programs.run(program, dict(self.static), data)
+        self.pool = programs.run_program(program, dict(self.static), data)
         self.graph.end()
 
     def new_data(self, seed):
-        data = programs.Data.of(self.program, seed, self.first.numbers)
+        data = programs.Data.for_program(self.program, seed, self.first.numbers)
         for name, host in self.hosts.items():
             host.copy_(data.hosts[name])
         return data
 
 
-@pytest.mark.parametrize("seed", TRIED)
-def test_replays_are_eager(seed):
-    for program in _family(seed):
+@pytest.mark.parametrize("seed", REPLAYED_SEEDS)
+def test_replays_match_eager_mode(seed):
+    for program in _program_and_variants(seed):
         captured = _Captured(program, 100 * seed)
-        expected = _eager(program, captured.first, 100 * seed)
+        expected = _eager_snapshot(program, captured.first, 100 * seed)
         assert programs.differences(programs.snapshot(captured.pool), expected) == []
         for turn in range(1, 4):
             data = captured.new_data(100 * seed + turn)
             for name, tensor in captured.static.items():
                 tensor.copy_(data.inputs[name])
-            expected = _eager(program, data, turn)
+            expected = _eager_snapshot(program, data, turn)
             torch.manual_seed(turn)
             captured.graph.replay(asynchronous=turn == 2)
             assert programs.differences(programs.snapshot(captured.pool), expected) == [], turn
 
 
-@pytest.mark.parametrize("seed", TRIED)
-def test_calls_are_eager(seed):
-    for program in _family(seed):
+@pytest.mark.parametrize("seed", REPLAYED_SEEDS)
+def test_calls_match_eager_mode(seed):
+    for program in _program_and_variants(seed):
         captured = _Captured(program, 100 * seed, dry_run=seed % 2 == 0)
         if seed % 2 == 0:
             for name, tensor in captured.static.items():
-                assert torch.equal(tensor.cpu(), captured.first.inputs[name]), "a dry run changes nothing"
+                assert torch.equal(tensor.cpu(), captured.first.inputs[name]), "the dry run changed an input"
         inputs = list(captured.static)
         outputs = [name for name in captured.pool if name not in captured.static]
         captured.graph.set_interface(
@@ -120,8 +120,8 @@ def test_calls_are_eager(seed):
         earlier_pools = []
         for turn in range(1, 4):
             data = captured.new_data(100 * seed + turn)
-            expected = _eager(program, data, turn)
-            inputs_on_device = programs.on_device(data)
+            expected = _eager_snapshot(program, data, turn)
+            inputs_on_device = programs.inputs_on_device(data)
             torch.manual_seed(turn)
             outputs_of_call = captured.graph.call(
                 [inputs_on_device[name] for name in inputs], asynchronous=turn == 2
@@ -130,12 +130,12 @@ def test_calls_are_eager(seed):
             pool |= {name: inputs_on_device[name] for name in inputs if name in expected}
             assert programs.differences(programs.snapshot(pool), expected) == [], turn
             earlier_pools.append((pool, expected))
-        for pool, expected in earlier_pools:  # no call changed the results of an earlier call
+        for pool, expected in earlier_pools:  # later calls must not change the results of an earlier call
             assert programs.differences(programs.snapshot(pool), expected) == []
 
 
 @pytest.mark.parametrize("seed", every_nth(2, range(0, SEEDS, 3)))
-def test_queued_is_eager(seed, eager_results):
+def test_queued_runs_match_eager_mode(seed, eager_results):
     C.set_queue_all(20, seed)
     queued = programs.run_schedule(seed, lambda turn: None)
     C.set_queue_all(-1)
@@ -143,12 +143,12 @@ def test_queued_is_eager(seed, eager_results):
         assert programs.differences(run, expected) == [], turn
 
 
-def test_programs_have_what_they_are_to_test():
+def test_programs_contain_all_kinds_of_steps():
     kinds = set()
     for seed in range(SEEDS):
         program = programs.make_program(seed)
         assert programs.is_runnable(program)
         kinds |= {step.kind for step in program.steps}
     assert kinds >= {*programs.NEW, *programs.CHANGE, "free", "host"} - {"out_mm"}
-    families = [len(_family(seed)) for seed in range(20)]
+    families = [len(_program_and_variants(seed)) for seed in range(20)]
     assert sum(families) >= 55

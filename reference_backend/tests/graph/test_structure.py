@@ -1,4 +1,4 @@
-"""Nested values: packing, copying, and cache keys."""
+"""Test nested inputs and results of graphs: packing, copying, and cache keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Output:
     name: str
 
 
-def test_packer_rebuilds_what_it_took_apart():
+def test_packer_rebuilds_nested_values():
     value = {
         "list": [torch.tensor(1.0), 2],
         "point": Point(torch.tensor(3.0), None),
@@ -43,7 +43,7 @@ def test_packer_rebuilds_what_it_took_apart():
     assert packer.unpack(tensors, metadata)["list"] == [torch.tensor(1.0), 2]
 
 
-def test_results_of_operators_are_taken_apart():
+def test_packer_rebuilds_return_types():
     packer = TensorPacker()
     assert len(packer.pack(torch.topk(torch.tensor([1.0, 3.0, 2.0]), 2))[0]) == 2
     rebuilt = packer.unpack([torch.tensor([5.0]), torch.tensor([6])])
@@ -51,7 +51,7 @@ def test_results_of_operators_are_taken_apart():
     assert (rebuilt.values.item(), rebuilt.indices.item()) == (5, 6)
 
 
-def test_packer_refuses():
+def test_packer_errors():
     packer = TensorPacker(is_out_pack=True)
     with pytest.raises(RuntimeError, match="Call pack first"):
         packer.unpack([])
@@ -60,7 +60,7 @@ def test_packer_refuses():
         packer.unpack([torch.ones(1)] * 2)
 
 
-def test_packer_is_verbose_on_request(capsys):
+def test_packer_prints_if_verbose(capsys):
     TensorPacker(verbose=True).pack({"a": torch.ones(2, 3)})
     assert "1 tensors in {'a': 'torch.float32[2, 3]'}" in capsys.readouterr().out
 
@@ -73,7 +73,7 @@ def test_copy_to():
         copy_to(target, [torch.ones(1)])
 
 
-def _pair(make):
+def _make_twice(make):
     a = torch.zeros(4, 4, device="hpu")
     return make(a), make(torch.ones(4, 4, device="hpu"))
 
@@ -89,7 +89,7 @@ SAME = {
 
 @pytest.mark.parametrize("make", SAME.values(), ids=SAME)
 def test_values_of_device_tensors_do_not_matter(make):
-    first, second = _pair(make)
+    first, second = _make_twice(make)
     assert input_key(first) == input_key(second)
     assert input_hash(first) == input_hash(second)
 
@@ -117,12 +117,12 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize("make", DIFFERENT.values(), ids=DIFFERENT)
-def test_what_a_graph_depends_on_is_in_the_key(make):
+def test_key_depends_on_everything_that_a_graph_depends_on(make):
     first, second = make(A.to("hpu"))
     assert input_key(first) != input_key(second)
 
 
-def test_modes_are_in_the_key():
+def test_key_depends_on_modes():
     a = torch.ones(1, device="hpu")
     keys = [input_key(a)]
     with torch.inference_mode():
@@ -134,7 +134,7 @@ def test_modes_are_in_the_key():
     assert len(set(keys)) == 4
 
 
-def test_what_cannot_be_a_key():
+def test_uncacheable_inputs_raise():
     with pytest.raises(Uncacheable, match=r"shape \(2,\) on cpu"):
         input_key([torch.ones(2)])
     with pytest.raises(Uncacheable, match="a set, which may contain tensors"):

@@ -1,4 +1,4 @@
-"""Graphs of torch.jit.trace run as one graph in lazy mode."""
+"""Test that a module of `torch.jit.trace` runs as one graph in lazy mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hardware limits: they apply in every execution path of an operator. Without a profile no limit applies."""
+"""Test the hardware limits of ``HPU_REFERENCE_PROFILE``: they apply in every execution path."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ print([str(v) for v in run(lambda v: v.to(torch.float8_e4m3fn), wide).float().to
 )
 
 
-def output_of_program(way: str, profile: str, output_of, **options: str) -> list[str]:
+def program_output(way: str, profile: str, output_of, **options: str) -> list[str]:
     before, variables = WAYS[way]
     if profile:
         options["HPU_REFERENCE_PROFILE"] = profile
@@ -67,9 +67,9 @@ def output_of_program(way: str, profile: str, output_of, **options: str) -> list
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("profile", "largest"), [("gaudi2", "240.0"), ("gaudi3", "448.0")])
-def test_limits_hold_in_every_way_that_operators_run(output_of, way: str, profile: str, largest: str) -> None:
+def test_limits_apply_in_every_execution_path(output_of, way: str, profile: str, largest: str) -> None:
     saturated = [largest, "-240.0" if profile == "gaudi2" else "-288.0", "3.0", "nan", largest]
-    assert output_of_program(way, profile, output_of) == [
+    assert program_output(way, profile, output_of) == [
         "True",
         "True",
         str(-(2**31)),
@@ -79,12 +79,12 @@ def test_limits_hold_in_every_way_that_operators_run(output_of, way: str, profil
 
 
 def test_no_limit_without_a_profile(output_of) -> None:
-    lines = output_of_program("inline", "", output_of)
+    lines = program_output("inline", "", output_of)
     assert lines[:4] == ["False", "False", str(2**31), "False"]
 
 
-def test_int64_support_lifts_its_limit_and_can_be_set(output_of) -> None:
-    assert output_of_program("inline", "gaudi2", output_of, PT_ENABLE_INT64_SUPPORT="1")[2] == str(2**31)
+def test_int64_support_removes_the_int64_limit(output_of) -> None:
+    assert program_output("inline", "gaudi2", output_of, PT_ENABLE_INT64_SUPPORT="1")[2] == str(2**31)
     code = """
 x = torch.tensor([2**31 - 1]).to("hpu")
 print((x + 1).item())
@@ -110,7 +110,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("call", REFUSALS)
-def test_what_the_hardware_has_not_is_an_error(run_python, call: str) -> None:
+def test_unsupported_dtypes_and_values_raise(run_python, call: str) -> None:
     done = run_python(f"{START}print({call}.cpu())", HPU_REFERENCE_PROFILE="gaudi3")
     assert done.returncode == 1
     assert REFUSALS[call] in done.stderr
@@ -136,7 +136,7 @@ print(torch.equal(x.cpu()[:, 0], torch.arange(24).reshape(4, 6)[:, 0].double()))
     assert output_of(START + code, HPU_REFERENCE_PROFILE="gaudi2").split() == ["True", "True"]
 
 
-def test_gelu_has_the_gradient_of_tanh(output_of) -> None:
+def test_gelu_has_the_gradient_of_its_tanh_form(output_of) -> None:
     code = """
 import torch.nn.functional as F
 x = torch.linspace(-3, 3, 50)

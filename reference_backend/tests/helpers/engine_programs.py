@@ -1,8 +1,8 @@
-"""Random programs over a pool of tensors, equal on every run, for modes that must give eager's bits.
+"""Make, run and compare random programs of tensor operations, for modes that must give eager mode's bits.
 
-A program is a list of steps, which were tried on the CPU when the program was written. Running a program
-needs its data: `inputs` (device tensors), `hosts` (CPU tensors that steps copy to the device) and `numbers`
-(scalars that change every time).
+A program is a list of steps that read and write a pool of tensors. Equal seeds give equal programs. Each step
+ran once on the CPU while the program was made. A run also needs data: `inputs` (device tensors), `hosts` (CPU
+tensors that steps copy to the device) and `numbers` (scalars that differ between runs).
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ SIZES = ((4, 4), (4,), (3, 4), (4, 4, 2), (40, 40))
 
 @dataclass(frozen=True)
 class Step:
-    """A step `result = function(operands, *extra)`. ``number`` is the index of its scalar, or -1. A step
-    without a result writes in place.
+    """One call `result = function(*operands, *extra)`. A step without a result writes in place.
+
+    ``number`` is the index of the scalar argument in `Data.numbers`, or -1 for a call without a scalar.
     """
 
     kind: str
@@ -52,16 +53,16 @@ class Data:
     numbers: list[float]
 
     @classmethod
-    def of(cls, program: Program, seed: int, numbers: list[float] | None = None) -> Data:
+    def for_program(cls, program: Program, seed: int, numbers: list[float] | None = None) -> Data:
         generator = torch.Generator().manual_seed(seed)
 
-        def make(shape: tuple[int, ...]) -> Tensor:
+        def random_tensor(shape: tuple[int, ...]) -> Tensor:
             return torch.rand(shape, generator=generator) * 2 - 1
 
         draw = random.Random(seed)
         return cls(
-            {name: make(shape) for name, shape in program.shapes.items()},
-            {name: make(shape) for name, shape in program.hosts.items()},
+            {name: random_tensor(shape) for name, shape in program.shapes.items()},
+            {name: random_tensor(shape) for name, shape in program.hosts.items()},
             numbers or [draw.choice((0.5, -1.25, 1.0, draw.uniform(-2, 2))) for _ in range(program.numbers)],
         )
 
@@ -191,7 +192,7 @@ CONSTANTS = (2.0, 0.5, -1.0, 1.5)
 
 
 def run_step(step: Step, pool: Pool, data: Data) -> None:
-    """Run one step, which changes the pool."""
+    """Run one step on the tensors of the pool. The step adds, frees or writes a tensor of the pool."""
     if step.kind == "free":
         del pool[step.operands[0]]
         return
@@ -208,14 +209,14 @@ def run_step(step: Step, pool: Pool, data: Data) -> None:
         pool[step.result] = NEW[step.kind](*arguments)
 
 
-def run(program: Program, pool: Pool, data: Data, steps: slice = slice(None)) -> Pool:
-    """Run the program on these tensors, which it changes. Return the tensors that are alive at its end."""
+def run_program(program: Program, pool: Pool, data: Data, steps: slice = slice(None)) -> Pool:
+    """Run the steps on the tensors of the pool, and return the pool. The steps change the pool."""
     for step in program.steps[steps]:
         run_step(step, pool, data)
     return pool
 
 
-def _overlap(a: Tensor, b: Tensor) -> bool:
+def _share_storage(a: Tensor, b: Tensor) -> bool:
     return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 
@@ -228,11 +229,11 @@ def _is_valid(step: Step, pool: Pool) -> bool:
         if any(0 in tensor.stride() and tensor.numel() > 1 for tensor in written):
             return False
         rest = tensors[len(written) :]
-        if any(_overlap(a, b) for a in written for b in rest):
+        if any(_share_storage(a, b) for a in written for b in rest):
             return False
-        if len(written) == 2 and _overlap(*written):
+        if len(written) == 2 and _share_storage(*written):
             return False
-        # out= tensors keep their size, because resizing is a different operator
+        # out= tensors keep their size, because a resize calls a different operator
         if step.kind == "out_add" and tensors[0].shape != torch.broadcast_shapes(*(t.shape for t in rest)):
             return False
         if step.kind == "out_mm" and tensors[0].shape != (rest[0].shape[0], rest[1].shape[-1]):
@@ -240,7 +241,7 @@ def _is_valid(step: Step, pool: Pool) -> bool:
     return sum(t.numel() for t in tensors) < 20000
 
 
-def _try(step: Step, pool: Pool, data: Data) -> bool:
+def _run_if_valid(step: Step, pool: Pool, data: Data) -> bool:
     try:
         if not _is_valid(step, pool):
             return False
@@ -253,7 +254,7 @@ def _try(step: Step, pool: Pool, data: Data) -> bool:
     return True
 
 
-def _draw(rng: random.Random, kind: str, pool: Pool, program: Program, count: int) -> Step:
+def _random_step(rng: random.Random, kind: str, pool: Pool, program: Program, result_number: int) -> Step:
     names = sorted(pool)
     operands = OPERANDS.get(kind, 2 if kind in TWO else 1)
     picked = tuple(rng.choice(names) for _ in range(operands))
@@ -273,12 +274,12 @@ def _draw(rng: random.Random, kind: str, pool: Pool, program: Program, count: in
     number = -1
     if kind in NUMBERED.split():
         number = rng.randrange(program.numbers + 1)
-    result = "" if kind in CHANGE else f"v{count}"
+    result = "" if kind in CHANGE else f"v{result_number}"
     return Step(kind, picked, result, extra, number)
 
 
 def make_program(seed: int, length: int = 24, draws: bool = True) -> Program:
-    """Return the program of a seed. With `draws` it may use the random generator."""
+    """Return the program of a seed. If `draws` is true, its steps may use torch's random generator."""
     rng = random.Random(seed)
     program = Program(
         {f"in{i}": rng.choice(SIZES[:3] + SIZES[:1] * 3 + SIZES[3:]) for i in range(rng.randrange(2, 5))},
@@ -286,7 +287,7 @@ def make_program(seed: int, length: int = 24, draws: bool = True) -> Program:
     )
     if rng.random() < 0.3:
         program.shapes = dict.fromkeys(program.shapes, (40, 40))
-    data = Data.of(program, seed, [0.5] * 100)
+    data = Data.for_program(program, seed, [0.5] * 100)
     pool = {name: tensor.clone() for name, tensor in data.inputs.items()}
     kinds = rng.random()
     attempts = 0
@@ -298,12 +299,12 @@ def make_program(seed: int, length: int = 24, draws: bool = True) -> Program:
         elif choice < 0.16:
             step = Step("host", (rng.choice(sorted(pool)),), extra=(rng.choice(sorted(program.hosts)),))
         elif choice < 0.2 and draws:
-            step = _draw(rng, rng.choice(RANDOM), pool, program, attempts)
+            step = _random_step(rng, rng.choice(RANDOM), pool, program, attempts)
         elif choice < 0.4:
-            step = _draw(rng, rng.choice(WRITES), pool, program, attempts)
+            step = _random_step(rng, rng.choice(WRITES), pool, program, attempts)
         elif choice < 0.55:
-            step = _draw(rng, rng.choice(VIEWS), pool, program, attempts)
-        elif choice < 0.6 and program.steps:  # the same again
+            step = _random_step(rng, rng.choice(VIEWS), pool, program, attempts)
+        elif choice < 0.6 and program.steps:  # repeat an earlier step
             earlier = rng.choice(program.steps)
             step = Step(
                 earlier.kind,
@@ -313,23 +314,27 @@ def make_program(seed: int, length: int = 24, draws: bool = True) -> Program:
                 earlier.number,
             )
         else:
-            step = _draw(rng, rng.choice(ONE if rng.random() < kinds else TWO), pool, program, attempts)
-        if _try(step, pool, data):
+            step = _random_step(
+                rng, rng.choice(ONE if rng.random() < kinds else TWO), pool, program, attempts
+            )
+        if _run_if_valid(step, pool, data):
             program.steps.append(step)
             program.numbers = max(program.numbers, step.number + 1)
     return program
 
 
 def is_runnable(program: Program) -> bool:
-    """Return whether all steps are possible."""
-    data = Data.of(program, 0)
+    """Return whether the CPU can run all steps."""
+    data = Data.for_program(program, 0)
     pool = {name: tensor.clone() for name, tensor in data.inputs.items()}
-    return all(_try(step, pool, data) for step in program.steps)
+    return all(_run_if_valid(step, pool, data) for step in program.steps)
 
 
-def relatives(program: Program, seed: int, count: int = 3) -> list[Program]:
-    """Return programs with one small difference: a number, a part of a view, an operand, an order, or a
-    lifetime.
+def small_variants(program: Program, seed: int, count: int = 3) -> list[Program]:
+    """Return copies of the program with one small change each.
+
+    The change is a different number, part of a view or operand, two exchanged steps, or a tensor that is
+    freed earlier or later.
     """
     rng = random.Random(seed)
     result: list[Program] = []
@@ -363,26 +368,26 @@ def relatives(program: Program, seed: int, count: int = 3) -> list[Program]:
     return result
 
 
-def keep_all(program: Program) -> Program:
-    """Return the same program without steps that free tensors before the end."""
+def without_free_steps(program: Program) -> Program:
+    """Return the program without its ``free`` steps, so that all tensors live until its end."""
     steps = [step for step in program.steps if step.kind != "free"]
     return Program(program.shapes, program.hosts, steps, program.numbers)
 
 
 def snapshot(pool: Pool) -> dict[str, Any]:
-    """Return everything that a program can observe of the tensors: values, metadata, and shared memory."""
+    """Return values, metadata and shared storages of the tensors, by name."""
     result: dict[str, Any] = {}
     order = sorted(pool)
     for name in order:
         tensor = pool[name]
-        shared = [earlier for earlier in order if _overlap(pool[earlier], tensor)]
+        shared = [earlier for earlier in order if _share_storage(pool[earlier], tensor)]
         result[name] = (tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype, shared)
     values = {name: pool[name].cpu().flatten().clone(memory_format=torch.contiguous_format) for name in order}
     return {name: (*result[name], values[name]) for name in order}
 
 
 def differences(actual: dict[str, Any], expected: dict[str, Any]) -> list[str]:
-    """Describe the bitwise differences. Return the empty string if none exists."""
+    """Return a description of each bitwise difference between two snapshots."""
     result = [] if actual.keys() == expected.keys() else [f"names {sorted(actual)} != {sorted(expected)}"]
     for name in sorted(actual.keys() & expected.keys()):
         if actual[name][:-1] != expected[name][:-1]:
@@ -396,43 +401,47 @@ def differences(actual: dict[str, Any], expected: dict[str, Any]) -> list[str]:
     return result
 
 
-def on_device(data: Data) -> Pool:
+def inputs_on_device(data: Data) -> Pool:
     return {name: tensor.to("hpu") for name, tensor in data.inputs.items()}
 
 
 def schedule(seed: int, length: int = 24, keep: bool = False) -> list[tuple[Program, int]]:
-    """Return a program and its relatives in turns, with the data of each run: once, twice, and again after
-    other programs.
+    """Return the runs of a seed. Each run is a program and the seed of its data.
+
+    The programs are one program and its small variants. Each runs three times in a row, and once more after
+    all programs. If `keep` is true, no step frees a tensor.
     """
     program = make_program(seed, length)
-    family = [program, *relatives(program, seed)]
+    family = [program, *small_variants(program, seed)]
     if keep:
-        family = [keep_all(member) for member in family]
+        family = [without_free_steps(member) for member in family]
     turns = [0, 0, 0, *(i for i in range(1, len(family)) for _ in range(3)), *range(len(family))]
     return [(family[index], 1000 * seed + turn) for turn, index in enumerate(turns)]
 
 
 def run_schedule(seed: int, between: Callable[[int], None], keep: bool = False) -> list[dict[str, Any]]:
-    """Run all turns of a seed's schedule on the device. `between(turn)` is called in the middle of some
-    turns.
+    """Run the schedule of a seed on the device, and return the snapshot after each run.
+
+    The seed determines whether `between` is called before, within or after each run. The argument of
+    `between` is the index of the run, or -1 before a run.
     """
     results = []
     previous: Pool = {}
     for turn, (program, data_seed) in enumerate(schedule(seed, keep=keep)):
         torch.manual_seed(data_seed)
-        data = Data.of(program, data_seed)
-        pool = on_device(data)
+        data = Data.for_program(program, data_seed)
+        pool = inputs_on_device(data)
         if seed % 3 == 0:  # inputs that are created on the device
             pool = {name: tensor.clone() for name, tensor in pool.items()}
         if seed % 2 == 0:
             between(-1)
-        if seed % 5 == 4:  # a run is split in two
+        if seed % 5 == 4:  # `between` is called in the middle of the run
             middle = len(program.steps) // 2
-            run(program, pool, data, slice(middle))
+            run_program(program, pool, data, slice(middle))
             between(turn)
-            run(program, pool, data, slice(middle, None))
+            run_program(program, pool, data, slice(middle, None))
         else:
-            run(program, pool, data)
+            run_program(program, pool, data)
         if seed % 2 == 1:
             between(turn)
         if seed % 7 != 6:
@@ -443,9 +452,7 @@ def run_schedule(seed: int, between: Callable[[int], None], keep: bool = False) 
 
 
 def main(path: str, mode: str, first: str, last: str, keep: str = "") -> None:
-    """Run the seeds from `first` to before `last` in lazy mode, and write results and cache statistics to
-    `path`.
-    """
+    """Run the seeds `first` to `last` - 1 in lazy mode. Write results and cache statistics to `path`."""
     import habana_frameworks.torch as ht
 
     ht._C.lazy_start(int(mode), 7)

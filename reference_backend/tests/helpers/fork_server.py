@@ -1,7 +1,7 @@
 """Run programs one after the other, each in a fork of this process, which has imported only torch.
 
-Importing torch is most of the cost of a short process. The device is not loaded in this process, so a fork is
-like an interpreter after its first ``import torch``. Each request is a JSON line with ``code``,
+A short process spends most of its time on the import of torch. The device is not loaded in this process, so a
+fork is like an interpreter after its first ``import torch``. Each request is a JSON line with ``code``,
 ``arguments``, ``cwd``, ``environment``, ``quiet``, ``timeout`` (seconds), and the paths ``stdout`` and
 ``stderr`` of the output files. The reply has ``code``: the exit code, or null after a timeout.
 """
@@ -20,8 +20,8 @@ from typing import Any
 import torch  # noqa: F401  the import that the forks save
 
 
-def run_request(request: dict[str, Any]) -> str:
-    """Set up this process, a fork, for the request, and return its program."""
+def set_up_fork(request: dict[str, Any]) -> str:
+    """Redirect files, folder and variables of this forked process, and return the code that it must run."""
     os.setsid()
     for number, name in ((1, "stdout"), (2, "stderr")):
         file = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -55,19 +55,19 @@ def wait_for_child(child: int, seconds: float) -> int | None:
         pause = min(pause * 1.5, 0.05)
 
 
-def received_program() -> str | None:
-    """Serve requests. Return the program in each fork, and None in this process at the end of the input."""
+def fork_for_each_request() -> str | None:
+    """Return the requested code in each fork. Return None in this process when its input ends."""
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()
         if child == 0:
-            return run_request(request)
+            return set_up_fork(request)
         print(json.dumps({"code": wait_for_child(child, request["timeout"])}), flush=True)
     return None
 
 
 if __name__ == "__main__":
-    code = received_program()
+    code = fork_for_each_request()
     if code is not None:
         # As under `python -c`: a main module without a file, and a normal interpreter shutdown.
         main = types.ModuleType("__main__")

@@ -1,4 +1,4 @@
-"""Descriptions for the tests of fusion: recorded from programs on CPU tensors, and interpreted literally."""
+"""Record graphs from functions on CPU tensors, and run them fused and, as the reference, call by call."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from torch.utils._pytree import tree_leaves
 
 FOLDER = Path(__file__).parents[2] / "habana_frameworks" / "torch" / "internal" / "fusion"
 _NAME = "hpu_reference_fusion"
-# Kernels that only allocate: the device's recorder sees an allocation and no call.
+# Operators that only allocate memory. The device records no call for them, so this recorder does not either.
 _ALLOCATIONS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 
 
-def fusion(module: str) -> Any:
-    """Load a module of the fusion package as the worker does, without the device."""
+def load_fusion_module(module: str) -> Any:
+    """Load a module of the device's fusion package without the device, as the fusion worker does."""
     if _NAME not in sys.modules:
         spec = importlib.util.spec_from_file_location(
             _NAME, FOLDER / "__init__.py", submodule_search_locations=[str(FOLDER)]
@@ -34,7 +34,7 @@ def fusion(module: str) -> Any:
 
 @dataclass
 class Program:
-    """A description, the bytes of its inputs before the graph, and the returned tensors of the program."""
+    """A recorded graph: its description, the bytes of its inputs before the run, and its returned tensors."""
 
     description: dict[str, Any]
     inputs: dict[int, torch.Tensor]
@@ -49,7 +49,7 @@ class _Buffer:
 
 @dataclass
 class Recorder(TorchDispatchMode):
-    """Dispatch mode that records kernels on CPU tensors as the device would."""
+    """Dispatch mode that records calls on CPU tensors as the device records its own calls."""
 
     buffers: list[_Buffer] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Recorder(TorchDispatchMode):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def buffer(self, tensor: torch.Tensor, role: str = "temporary") -> int:
+    def buffer_index(self, tensor: torch.Tensor, role: str = "temporary") -> int:
         storage = tensor.untyped_storage()
         for index, buffer in enumerate(self.buffers):
             if buffer.storage._cdata == storage._cdata:
@@ -65,15 +65,15 @@ class Recorder(TorchDispatchMode):
         self.buffers.append(_Buffer(storage, role))
         return len(self.buffers) - 1
 
-    def value(self, value: Any, kind: str = "") -> Any:
+    def recorded_value(self, value: Any, kind: str = "") -> Any:
         if isinstance(value, torch.Tensor):
             sizes, strides = tuple(value.shape), tuple(value.stride())
-            where = (self.buffer(value), value.dtype, sizes, strides, value.storage_offset())
+            where = (self.buffer_index(value), value.dtype, sizes, strides, value.storage_offset())
             return ("tensor", *where, value.is_conj(), value.is_neg())
         if isinstance(value, torch.Generator):
             return ("generator",)
         if isinstance(value, (list, tuple)):
-            return [self.value(item, kind) for item in value]
+            return [self.recorded_value(item, kind) for item in value]
         if isinstance(value, (bool, int, float, complex)) and "Tensor" in kind:
             number = torch.scalar_tensor(value).dtype if isinstance(value, complex) else None
             dtype = {bool: torch.bool, int: torch.int64, float: torch.float64}.get(type(value), number)
@@ -86,7 +86,7 @@ class Recorder(TorchDispatchMode):
         for argument in schema.arguments[len(args) :]:
             stack.append(kwargs.get(argument.name, argument.default_value))
         recorded = [
-            self.value(value, str(argument.real_type))
+            self.recorded_value(value, str(argument.real_type))
             for value, argument in zip(stack, schema.arguments, strict=True)
         ]
         results = op(*args, **kwargs)
@@ -98,7 +98,7 @@ class Recorder(TorchDispatchMode):
             if argument.alias_info is not None and argument.alias_info.is_write
         ]
         listed = () if results is None else results if isinstance(results, tuple) else (results,)
-        recorded_results = [self.value(result) for result in listed]
+        recorded_results = [self.recorded_value(result) for result in listed]
         is_view = not writes and any(returned.alias_info is not None for returned in schema.returns)
         if not is_view and base not in _ALLOCATIONS:
             self.calls.append({"op": name, "args": recorded, "results": recorded_results, "writes": writes})
@@ -106,14 +106,14 @@ class Recorder(TorchDispatchMode):
 
 
 def record(program: Callable[..., Any], *inputs: torch.Tensor) -> Program:
-    """Run a program once and describe it. Its results stay alive."""
+    """Run a function once and return its recorded graph. Buffers of its results have the role ``output``."""
     recorder = Recorder()
     for tensor in inputs:
-        recorder.buffer(tensor, "input")
+        recorder.buffer_index(tensor, "input")
     before = {index: storage_bytes(buffer.storage) for index, buffer in enumerate(recorder.buffers)}
     with torch.no_grad(), recorder:
         results = program(*inputs)
-    returned = [recorder.value(result) for result in tree_leaves(results) if result is not None]
+    returned = [recorder.recorded_value(result) for result in tree_leaves(results) if result is not None]
     for ref in returned:
         if recorder.buffers[ref[1]].role == "temporary":
             recorder.buffers[ref[1]].role = "output"
@@ -129,12 +129,12 @@ def storage_bytes(storage: torch.UntypedStorage) -> torch.Tensor:
 def view_over(
     memory: torch.Tensor, dtype: torch.dtype, sizes: Any, strides: Any, offset: int
 ) -> torch.Tensor:
-    """Return a tensor over bytes."""
+    """Return a tensor with this layout over the bytes of `memory`."""
     return torch.empty(0, dtype=dtype).set_(memory.untyped_storage(), offset, sizes, strides)
 
 
-def fresh_memory(program: Program) -> list[torch.Tensor]:
-    """Return bytes for every buffer. Buffers that are not inputs contain garbage."""
+def new_memory(program: Program) -> list[torch.Tensor]:
+    """Return new bytes for every buffer. Buffers that are not inputs contain arbitrary bytes."""
     return [
         program.inputs[index].clone()
         if index in program.inputs
@@ -144,53 +144,58 @@ def fresh_memory(program: Program) -> list[torch.Tensor]:
 
 
 def interpret(program: Program) -> list[torch.Tensor]:
-    """Return the memory after the calls ran in order, each on tensors over bytes."""
-    memory = fresh_memory(program)
+    """Run the recorded calls in order on new memory, and return the memory."""
+    memory = new_memory(program)
 
-    def argument(value: Any) -> Any:
+    def to_call_argument(value: Any) -> Any:
         if isinstance(value, tuple) and value and value[0] == "tensor":
             return view_over(memory[value[1]], *value[2:6])
         if isinstance(value, tuple) and value and value[0] == "cpu":
             return value[1]
-        return [argument(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return [to_call_argument(item) for item in value] if isinstance(value, (list, tuple)) else value
 
-    def store(target: Any, result: Any) -> None:
+    def store_result(target: Any, result: Any) -> None:
         if isinstance(target, list):
             for item, item_result in zip(target, result, strict=True):
-                store(item, item_result)
+                store_result(item, item_result)
         elif isinstance(target, tuple) and target[0] == "tensor":
-            destination = argument(target)
-            # A returned mutated argument is already in its place.
+            destination = to_call_argument(target)
+            # A result may be an argument that the call wrote; then it needs no copy.
             if destination.data_ptr() != result.data_ptr():
                 destination.copy_(result)
 
-    resolve = fusion("operators").resolve_operator
+    resolve = load_fusion_module("operators").resolve_operator
     for call in program.description["calls"]:
         op = resolve(call["op"])
         args, kwargs = [], {}
         for value, schema in zip(call["args"], op._schema.arguments, strict=True):
             if schema.kwarg_only:
-                kwargs[schema.name] = argument(value)
+                kwargs[schema.name] = to_call_argument(value)
             else:
-                args.append(argument(value))
+                args.append(to_call_argument(value))
         result = op(*args, **kwargs)
         results = () if result is None else result if isinstance(result, tuple) else (result,)
         for target, item_result in zip(call["results"], results, strict=True):
-            store(target, item_result)
+            store_result(target, item_result)
     return memory
 
 
-def run(program: Program, arguments: list[Any], function: Callable[..., Any]) -> list[torch.Tensor]:
-    """Return the memory after a function ran once. `arguments`: (buffer, dtype, sizes, strides, offset)."""
-    memory = fresh_memory(program)
+def run_on_new_memory(
+    program: Program, arguments: list[Any], function: Callable[..., Any]
+) -> list[torch.Tensor]:
+    """Call a function on views of new memory, and return the memory.
+
+    Each of `arguments` is a view: (buffer, dtype, sizes, strides, offset).
+    """
+    memory = new_memory(program)
     function(*[view_over(memory[buffer], *layout) for buffer, *layout in arguments])
     return memory
 
 
 def run_built(program: Program) -> tuple[Any, list[torch.Tensor]]:
-    """Return the built module and the memory after it ran."""
+    """Build the module of a program and run it once. Return the built module and the memory."""
     with torch.no_grad():
-        built = fusion("build").build_module(program.description)
+        built = load_fusion_module("build").build_module(program.description)
         arguments = [
             (
                 argument.buffer,
@@ -201,11 +206,11 @@ def run_built(program: Program) -> tuple[Any, list[torch.Tensor]]:
             )
             for argument in built.arguments
         ]
-        return built, run(program, arguments, built.module)
+        return built, run_on_new_memory(program, arguments, built.module)
 
 
 def run_artifact(program: Program, artifact: Any) -> list[torch.Tensor]:
-    """Return the memory after compiled code ran."""
+    """Run the compiled code of an artifact once on new memory, and return the memory."""
     from torch._C import _aoti
 
     runner = _aoti.AOTIModelContainerRunnerCpu(str(artifact.code), 1)
@@ -219,11 +224,14 @@ def run_artifact(program: Program, artifact: Any) -> list[torch.Tensor]:
         )
         for argument in artifact.convention["arguments"]
     ]
-    return run(program, arguments, lambda *tensors: runner.run(list(tensors)))
+    return run_on_new_memory(program, arguments, lambda *tensors: runner.run(list(tensors)))
 
 
-def assert_same(program: Program, actual: list[torch.Tensor], exact: bool = True) -> None:
-    """Assert that all bytes of inputs and all returned tensors equal the interpretation."""
+def assert_same_memory(program: Program, actual: list[torch.Tensor], exact: bool = True) -> None:
+    """Assert that `actual` equals the memory after `interpret`: inputs, returned tensors, and argument views.
+
+    If `exact` is true, all bytes of the inputs must be equal too, and no tolerance applies.
+    """
     expected = interpret(program)
     tolerance = {"rtol": 0, "atol": 0} if exact else {}
     whole = [

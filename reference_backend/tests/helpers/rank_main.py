@@ -1,8 +1,9 @@
-"""One rank: runs a function of a test file in an initialised process group.
+"""Run one rank: join a process group, and call a function of a test file.
 
     python -m helpers.rank_main FILE FUNCTION RANK SIZE MEETING [TIMEOUT]
 
-MEETING is a path that the ranks share; no port is fixed anywhere. The function gets rank and size.
+The ranks find each other through the file MEETING, so no fixed port is needed. The arguments of the function
+are the rank and the world size.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import torch.distributed as dist
 def wait_for_ranks(path: str, size: int) -> None:
     """Wait until all ranks have joined the group.
 
-    A rank may join and leave while another one is still connecting to it, which gloo reports to the other
-    one as a crash.
+    Otherwise a rank may leave while another rank still connects to it. gloo reports this to the connecting
+    rank as a crash.
     """
     store = dist.FileStore(path, size)
     if store.add("joined", 1) == size:

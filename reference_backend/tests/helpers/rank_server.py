@@ -1,8 +1,9 @@
 """Run rank pools, each rank in a fork of this process, which has imported only torch.
 
-The protocol is like ``fork_server.py``, for several processes at once. Each request is a JSON line with
-``arguments`` (of ``rank_main``), ``environments``, ``outputs`` (both with one entry per rank) and ``limit``
-(seconds). The reply has ``codes``: exit codes, and null for a rank that had to be killed.
+Each request is a JSON line with ``arguments`` (of ``rank_main``), ``environments`` and ``outputs`` (paths),
+each a list with one entry per rank, and ``limit`` (seconds). The reply has ``codes``: the exit code of each
+rank, or null for a rank that was killed after the limit. ``fork_server.py`` does the same for single
+programs.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import torch
 import torch.distributed  # noqa: F401  the imports that the forks save
 
 
-def run_request(request: dict[str, Any], rank: int) -> list[str]:
-    """Set up this process, a fork, as a rank, and return the arguments of the rank."""
+def set_up_rank(request: dict[str, Any], rank: int) -> list[str]:
+    """Redirect output and variables of this forked process, and return the arguments of its rank."""
     os.setsid()
     file = os.open(request["outputs"][rank], os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     os.dup2(file, 1)
@@ -34,9 +35,10 @@ def run_request(request: dict[str, Any], rank: int) -> list[str]:
     return command
 
 
-def wait_for_ranks(ranks: list[int], limit: float) -> list[int | None]:
-    """Wait for the ranks of a pool. Return exit codes, negative for signals. All ranks are killed after the
-    limit.
+def wait_for_processes(ranks: list[int], limit: float) -> list[int | None]:
+    """Wait for the rank processes, and return their exit codes.
+
+    The code is negative after a signal, and None for a process that was killed after `limit` seconds.
     """
     end = time.monotonic() + limit
     codes: dict[int, int | None] = {}
@@ -55,24 +57,22 @@ def wait_for_ranks(ranks: list[int], limit: float) -> list[int | None]:
     return [codes[child] for child in ranks]
 
 
-def arguments() -> list[str] | None:
-    """Serve requests. Return the rank's arguments in each fork, and None in this process at the end of the
-    input.
-    """
+def fork_for_each_request() -> list[str] | None:
+    """Return the rank's arguments in each fork. Return None in this process when its input ends."""
     for line in sys.stdin:
         request = json.loads(line)
         ranks: list[int] = []
         for rank in range(len(request["arguments"])):
             child = os.fork()
             if child == 0:
-                return run_request(request, rank)
+                return set_up_rank(request, rank)
             ranks.append(child)
-        print(json.dumps({"codes": wait_for_ranks(ranks, request["limit"])}), flush=True)
+        print(json.dumps({"codes": wait_for_processes(ranks, request["limit"])}), flush=True)
     return None
 
 
 if __name__ == "__main__":
-    server_arguments = arguments()
+    server_arguments = fork_for_each_request()
     if server_arguments is not None:
         from helpers.rank_main import main
 

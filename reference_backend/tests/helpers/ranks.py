@@ -1,5 +1,6 @@
-"""Ranks in separate processes: forks of a process that has imported torch (``rank_server.py``), or
-interpreters.
+"""Run a function of a test file on several ranks, each in its own process.
+
+The process is a fork of a process that has imported torch (``rank_server.py``), or a new interpreter.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from helpers.processes import OF_THE_DEVICE
+from helpers.processes import DEVICE_PREFIXES
 
 
 @dataclass
-class Ended:
-    """The exit code of a finished rank, and its output with its errors."""
+class FinishedRank:
+    """The exit code and the output of a finished rank. The output includes standard error."""
 
     code: int
     text: str
@@ -28,20 +29,20 @@ class Ended:
 
 def run_ranks(
     file: Path, function: str, size: int, meeting: Path, *, limit: float, timeout: float, environment: dict
-) -> list[Ended]:
+) -> list[FinishedRank]:
     """Run a function of a test file on each rank of an initialised process group.
 
     Args:
         file: the test file.
-        function: name of a function of it, which gets rank and size.
+        function: name of a function in that file. Its arguments are the rank and the world size.
         size: number of ranks.
-        meeting: path of a file, not yet there, by which the ranks find each other.
+        meeting: path of a file that does not exist yet, through which the ranks find each other.
         limit: seconds after which the ranks are killed.
         timeout: seconds that a collective may take.
-        environment: variables of the ranks, on top of those of this process.
+        environment: variables to add to the environment of this process.
 
     Returns:
-        The ranks in order.
+        The finished ranks, by rank.
     """
     environments = [
         {
@@ -58,15 +59,15 @@ def run_ranks(
     arguments = [
         [str(file), function, str(rank), str(size), str(meeting), str(timeout)] for rank in range(size)
     ]
-    # Torch reads the remaining variables when it is imported.
-    if all(name.startswith((*OF_THE_DEVICE, "TEST_")) for name in environment):
-        return _forked(arguments, environments, limit)
-    return _started(arguments, environments, limit)
+    # Torch reads all other variables when it is imported, so they require new interpreters.
+    if all(name.startswith((*DEVICE_PREFIXES, "TEST_")) for name in environment):
+        return _run_in_forks(arguments, environments, limit)
+    return _run_in_interpreters(arguments, environments, limit)
 
 
 @functools.cache
-def _server() -> subprocess.Popen[str]:
-    """Start the rank server of this process. It ends with this process."""
+def _rank_server() -> subprocess.Popen[str]:
+    """Start the rank server of this process. The server ends with this process."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
     server = subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("rank_server.py"))],
@@ -79,9 +80,11 @@ def _server() -> subprocess.Popen[str]:
     return server
 
 
-def _forked(arguments: list[list[str]], environments: list[dict[str, str]], limit: float) -> list[Ended]:
+def _run_in_forks(
+    arguments: list[list[str]], environments: list[dict[str, str]], limit: float
+) -> list[FinishedRank]:
     """Run ranks as forks of the rank server."""
-    server = _server()
+    server = _rank_server()
     assert server.stdin is not None and server.stdout is not None
     with tempfile.TemporaryDirectory() as folder:
         outputs = [Path(folder, str(rank)) for rank in range(len(arguments))]
@@ -95,17 +98,19 @@ def _forked(arguments: list[list[str]], environments: list[dict[str, str]], limi
         server.stdin.flush()
         answer = server.stdout.readline()
         if not answer:
-            raise RuntimeError(f"the server of ranks ended with code {server.wait()}")
+            raise RuntimeError(f"the rank server exited with code {server.wait()} before it replied")
         texts = [output.read_text(errors="replace") for output in outputs]
     ended = []
     for code, text in zip(json.loads(answer)["codes"], texts, strict=True):
         killed = f"\nkilled after {limit} s" if code is None else ""
-        ended.append(Ended(-9 if code is None else code, text + killed))
+        ended.append(FinishedRank(-9 if code is None else code, text + killed))
     return ended
 
 
-def _started(arguments: list[list[str]], environments: list[dict[str, str]], limit: float) -> list[Ended]:
-    """Run ranks as interpreters."""
+def _run_in_interpreters(
+    arguments: list[list[str]], environments: list[dict[str, str]], limit: float
+) -> list[FinishedRank]:
+    """Run each rank in a new interpreter."""
     processes = []
     for rank_arguments, variables in zip(arguments, environments, strict=True):
         command = [sys.executable, "-m", "helpers.rank_main", *rank_arguments]
@@ -124,5 +129,5 @@ def _started(arguments: list[list[str]], environments: list[dict[str, str]], lim
                 running.kill()
             text, _ = process.communicate()
             text += f"\nkilled after {limit} s"
-        ended.append(Ended(process.returncode, text))
+        ended.append(FinishedRank(process.returncode, text))
     return ended

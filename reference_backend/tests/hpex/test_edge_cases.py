@@ -1,4 +1,4 @@
-"""Rare inputs and states of `hpex` and its operators: reloads, overflow, ignored rows."""
+"""Test rare inputs and states of `hpex` and its operators: reloads, overflow, ignored rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from habana_frameworks.torch.internal.operators import vision
 hpu = torch.ops.hpu
 
 
-def steps(optimizer: Any, parameter: torch.nn.Parameter, count: int) -> None:
+def run_steps(optimizer: Any, parameter: torch.nn.Parameter, count: int) -> None:
     for step in range(count):
         torch.manual_seed(step)
         parameter.grad = torch.randn(parameter.shape).to("hpu")
@@ -37,32 +37,32 @@ def test_a_reload_keeps_the_moments(kind: str, dtype: Any) -> None:
     for reloads in (False, True):
         parameter = torch.nn.Parameter(torch.ones(64, device="hpu"))
         optimizer = getattr(optimizers, kind)([parameter], lr=0.01, **options)
-        steps(optimizer, parameter, 3)
+        run_steps(optimizer, parameter, 3)
         if reloads:
             state = copy.deepcopy(optimizer.state_dict())
             optimizer = getattr(optimizers, kind)([parameter], lr=0.01, **options)
             optimizer.load_state_dict(state)
-        steps(optimizer, parameter, 3)
+        run_steps(optimizer, parameter, 3)
         assert optimizer.state[parameter]["exp_avg"].dtype == (dtype or torch.float32)
         results.append(parameter.detach().cpu())
     assert torch.equal(*results)
 
 
-def test_a_learning_rate_in_a_tensor_stays() -> None:
+def test_a_tensor_learning_rate_is_unchanged() -> None:
     parameter = torch.nn.Parameter(torch.ones(4, device="hpu"))
     for kind in ("FusedAdamW", "FusedSGD", "FusedAdagrad", "FusedResourceApplyMomentum", "FusedLamb"):
         optimizer = getattr(optimizers, kind)([parameter], lr=torch.tensor(0.125))
-        steps(optimizer, parameter, 3)
+        run_steps(optimizer, parameter, 3)
         assert optimizer.param_groups[0]["lr"].item() == 0.125
 
 
-def test_a_state_of_torchs_adamw_is_taken() -> None:
+def test_state_of_torch_adamw_can_be_loaded() -> None:
     parameter = torch.nn.Parameter(torch.ones(4, device="hpu"))
     torchs = torch.optim.AdamW([parameter])
-    steps(torchs, parameter, 2)
+    run_steps(torchs, parameter, 2)
     fused = optimizers.FusedAdamW([parameter])
     fused.load_state_dict(torchs.state_dict())
-    steps(fused, parameter, 2)
+    run_steps(fused, parameter, 2)
 
 
 def test_copies_and_schedules_of_lars_and_lamb() -> None:
@@ -73,14 +73,14 @@ def test_copies_and_schedules_of_lars_and_lamb() -> None:
         and pickle.loads(pickle.dumps(lars)).eeta == lars.eeta
     )
     schedule = torch.optim.lr_scheduler.StepLR(lars, 1, 0.5)
-    steps(lars, parameter, 1)
+    run_steps(lars, parameter, 1)
     schedule.step()
     assert lars.param_groups[0]["lr"] == 0.25
     lamb = copy.deepcopy(optimizers.FusedLamb([parameter], use_lamb=True))
-    steps(lamb, lamb.param_groups[0]["params"][0], 1)
+    run_steps(lamb, lamb.param_groups[0]["params"][0], 1)
 
 
-def test_lars_is_whole_after_an_error() -> None:
+def test_lars_restores_its_groups_after_an_error() -> None:
     a, b = (torch.nn.Parameter(torch.ones(4, device="hpu")) for _ in range(2))
     lars = optimizers.FusedLars(
         torch.optim.SGD([{"params": [a]}, {"params": [b], "lr": 0.01}], 0.1, weight_decay=0.5), [1, 1]
@@ -93,7 +93,7 @@ def test_lars_is_whole_after_an_error() -> None:
     assert [group["weight_decay"] for group in lars.param_groups] == [0.5, 0.5]
 
 
-def test_second_derivatives_that_would_be_wrong_are_refused() -> None:
+def test_unsupported_second_derivatives_raise() -> None:
     x = torch.randn(1, 2, 3, 4, device="hpu", requires_grad=True)
     for output in (
         FusedSDPA.apply(x, x, x), FusedSDPA.apply(x, x, x, recompute_mode=False),
@@ -104,7 +104,7 @@ def test_second_derivatives_that_would_be_wrong_are_refused() -> None:
             first.square().sum().backward()
 
 
-def test_experts_without_tokens_do_not_count() -> None:
+def test_experts_without_tokens_are_ignored() -> None:
     x = torch.full((2, 4), 300.0, dtype=torch.float16, device="hpu")
     eye = torch.eye(4, dtype=torch.float16, device="hpu")
     table, weights = torch.zeros(2, 1, dtype=torch.int64, device="hpu"), torch.ones(2, 1, device="hpu")
@@ -113,7 +113,7 @@ def test_experts_without_tokens_do_not_count() -> None:
     assert bool(output.cpu().isfinite().all()) and amax.cpu()[1] == 0
 
 
-def test_half_precision_in_vision() -> None:
+def test_vision_operators_in_half_precision() -> None:
     x = torch.randn(1, 1, 60, 60, dtype=torch.float16, device="hpu")
     weight, bias = (
         torch.ones(1, 1, 1, 1, dtype=torch.float16, device="hpu"),
@@ -129,7 +129,7 @@ def test_half_precision_in_vision() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_uniform_numbers_stay_below_the_end(dtype: torch.dtype) -> None:
+def test_uniform_numbers_are_below_the_upper_bound(dtype: torch.dtype) -> None:
     seed = torch.tensor([3], dtype=torch.int32, device="hpu")
     assert hpu.habana_rand(seed, [100_000], dtype=dtype).cpu().float().max() < 1
     like = torch.empty(100_000, dtype=dtype, device="hpu")
@@ -137,7 +137,7 @@ def test_uniform_numbers_stay_below_the_end(dtype: torch.dtype) -> None:
     assert drawn.max() < 2 and drawn.min() >= -1
 
 
-def test_positions_for_all_batches() -> None:
+def test_one_row_of_positions_serves_all_batches() -> None:
     x = torch.randn(2, 3, 4, 8, device="hpu")
     table = torch.randn(9, 8, device="hpu")
     rotated = hpu.rotary_pos_embedding(x, table, table, torch.arange(3, device="hpu"), 0, 0)
@@ -145,7 +145,7 @@ def test_positions_for_all_batches() -> None:
     assert torch.equal(rotated.cpu(), expected.cpu())
 
 
-def test_rows_that_do_not_count_do_not_matter() -> None:
+def test_rows_beyond_the_count_are_ignored() -> None:
     gradients = torch.tensor([[1.0], [float("nan")]], device="hpu")
     weights, moments = torch.ones(3, 1, device="hpu"), torch.zeros(3, 1, device="hpu")
     index, count = torch.tensor([2, -1], device="hpu"), torch.tensor([1], dtype=torch.int32, device="hpu")
@@ -163,7 +163,7 @@ def test_exact_numbers_are_not_rounded_at_random() -> None:
     assert hpu.habana_cast_sr_mode(exact, 15, True, 1).cpu().unique().tolist() == [255 / 128]
 
 
-def test_steps_write_into_parameters_that_want_gradients() -> None:
+def test_steps_write_into_parameters_that_require_gradients() -> None:
     parameter = torch.nn.Parameter(torch.ones(2, device="hpu"))
     hpu.optimizer_ema([torch.zeros(2, device="hpu")], [parameter], torch.tensor(0.5, device="hpu"))
     assert parameter.tolist() == [0.5, 0.5]

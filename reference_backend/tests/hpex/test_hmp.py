@@ -1,5 +1,6 @@
-"""Habana Mixed Precision by the rules of its guide. Each program runs in its own process, because it cannot
-be disabled.
+"""Test Habana Mixed Precision by the rules of its guide.
+
+Each program runs in its own process, because mixed precision cannot be disabled again.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ def kinds(*tensors):
 """
 
 
-def output(program: str) -> list[str]:
+def printed_lines(program: str) -> list[str]:
     code = START + textwrap.dedent(program)
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
-def test_level_o1_by_its_lists() -> None:
-    lines = output(
+def test_level_o1_casts_by_its_lists() -> None:
+    lines = printed_lines(
         """
         hmp.convert()
         filters = torch.ones(2, 3, 1, device="hpu")
@@ -50,8 +51,8 @@ def test_level_o1_by_its_lists() -> None:
     ]  # fmt: skip
 
 
-def test_level_o2_has_products_alone_in_bfloat16() -> None:
-    lines = output(
+def test_level_o2_runs_only_products_in_bfloat16() -> None:
+    lines = printed_lines(
         """
         hmp.convert(opt_level="O2")
         kinds(x @ w.t(), low.relu(), low + low, F.softmax(low, -1))
@@ -62,10 +63,10 @@ def test_level_o2_has_products_alone_in_bfloat16() -> None:
     assert lines == ["bfloat16 float32 float32 float32", "bfloat16"]
 
 
-def test_lists_of_ones_own_and_the_log(tmp_path: pathlib.Path) -> None:
+def test_user_lists_and_the_verbose_log(tmp_path: pathlib.Path) -> None:
     (tmp_path / "bf16.txt").write_text("relu\nlinear\n")
     (tmp_path / "fp32.txt").write_text("softmax\n")
-    lines = output(
+    lines = printed_lines(
         f"""
         hmp.convert("O1", {str(tmp_path / "bf16.txt")!r}, {str(tmp_path / "fp32.txt")!r}, True)
         out = F.relu(x), F.linear(x, w), torch.mm(x, w.t())
@@ -77,8 +78,8 @@ def test_lists_of_ones_own_and_the_log(tmp_path: pathlib.Path) -> None:
     assert lines[0].startswith("casting  ") and "relu" in lines[0] and lines[0].endswith("to_bf16")
 
 
-def test_the_guides_training_loop_learns() -> None:
-    lines = output(
+def test_training_loop_of_the_guide_learns() -> None:
+    lines = printed_lines(
         """
         torch.manual_seed(1)
         x, y = torch.randn(64, 32, device="hpu"), torch.randn(64, 16, device="hpu")
@@ -106,6 +107,8 @@ def test_the_guides_training_loop_learns() -> None:
         ("hmp.convert('O1', '/no/such/file')", "/no/such/file could not be read"),
     ],
 )
-def test_what_is_wrong_says_so(call: str, message: str) -> None:
-    lines = output(f"try:\n    {call}\nexcept (ValueError, FileNotFoundError) as error:\n    print(error)")
+def test_invalid_arguments_raise(call: str, message: str) -> None:
+    lines = printed_lines(
+        f"try:\n    {call}\nexcept (ValueError, FileNotFoundError) as error:\n    print(error)"
+    )
     assert message in lines[0]

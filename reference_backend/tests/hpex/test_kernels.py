@@ -1,6 +1,4 @@
-"""Fused kernels of `hpex`: values and gradients compared with torch on the CPU, in eager mode and
-in graphs.
-"""
+"""Compare fused kernels of `hpex` with torch on the CPU: values and gradients, eagerly and in graphs."""
 
 from __future__ import annotations
 
@@ -16,17 +14,17 @@ from habana_frameworks.torch.hpex.normalization import FusedClipNorm, FusedRMSNo
 from torch.nn import functional
 
 
-def draw(*size: int, seed: int = 1) -> torch.Tensor:
+def random_host_tensor(*size: int, seed: int = 1) -> torch.Tensor:
     return torch.randn(size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def pair(*size: int, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+def host_and_device_pair(*size: int, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
     """Return a tensor in float64 on the CPU and its float32 copy on the device. Both require gradients."""
-    host = draw(*size, seed=seed)
+    host = random_host_tensor(*size, seed=seed)
     return host.requires_grad_(), host.detach().float().to("hpu").requires_grad_()
 
 
-def close(actual: torch.Tensor, expected: torch.Tensor, **more: float) -> None:
+def assert_close_on_host(actual: torch.Tensor, expected: torch.Tensor, **more: float) -> None:
     torch.testing.assert_close(
         actual.detach().cpu().double(), expected.detach().double(), **({"rtol": 1e-5, "atol": 1e-5} | more)
     )
@@ -36,8 +34,12 @@ def close(actual: torch.Tensor, expected: torch.Tensor, **more: float) -> None:
 @pytest.mark.parametrize("heads", [6, 2, 1])
 @pytest.mark.parametrize("compiled", [True, False])
 def test_attention_of_grouped_heads_and_its_gradients(recompute: bool, heads: int, compiled: bool) -> None:
-    (a, q), (b, k), (c, v) = pair(2, 6, 5, 8), pair(2, heads, 7, 8, seed=2), pair(2, heads, 7, 8, seed=3)
-    mask = draw(2, 1, 5, 7, seed=4)
+    (a, q), (b, k), (c, v) = (
+        host_and_device_pair(2, 6, 5, 8),
+        host_and_device_pair(2, heads, 7, 8, seed=2),
+        host_and_device_pair(2, heads, 7, 8, seed=3),
+    )
+    mask = random_host_tensor(2, 1, 5, 7, seed=4)
 
     def program(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         return FusedSDPA.apply(q, k, v, mask, 0.0, False, None, "None", recompute)
@@ -46,34 +48,36 @@ def test_attention_of_grouped_heads_and_its_gradients(recompute: bool, heads: in
     output = call(q, k, v, mask.float().to("hpu"))
     keys, values = (t.repeat_interleave(6 // heads, 1) for t in (b, c))
     expected = functional.scaled_dot_product_attention(a, keys, values, mask)
-    close(output, expected)
-    grad = draw(2, 6, 5, 8, seed=5)
+    assert_close_on_host(output, expected)
+    grad = random_host_tensor(2, 6, 5, 8, seed=5)
     wanted = torch.autograd.grad(expected, (a, b, c), grad)
     for gradient, expected_gradient in zip(
         torch.autograd.grad(output, (q, k, v), grad.float().to("hpu")), wanted, strict=True
     ):
-        close(gradient, expected_gradient)
+        assert_close_on_host(gradient, expected_gradient)
 
 
-def test_attention_by_keywords_and_its_assertions() -> None:
-    (a, q), (b, k), (c, v) = (pair(2, 3, 5, 8, seed=seed) for seed in range(3))
+def test_attention_by_keywords_and_its_errors() -> None:
+    (a, q), (b, k), (c, v) = (host_and_device_pair(2, 3, 5, 8, seed=seed) for seed in range(3))
     expected = functional.scaled_dot_product_attention(a, b, c, is_causal=True, scale=0.5)
-    close(FusedSDPA.apply(q=q, k=k, v=v, is_causal=True, scale=0.5, softmax_mode="fast"), expected)
+    assert_close_on_host(
+        FusedSDPA.apply(q=q, k=k, v=v, is_causal=True, scale=0.5, softmax_mode="fast"), expected
+    )
     with torch.no_grad():
         out, matrix = FusedSDPA.apply(q, k, v, is_causal=True, scale=0.5, return_attn_probs=True)
-        close(torch.matmul(matrix, v), expected)
+        assert_close_on_host(torch.matmul(matrix, v), expected)
         short = FusedSDPA.apply(q, k, v, is_causal=True, valid_seq_len=torch.tensor([5, 5], device="hpu"))
-        close(short, functional.scaled_dot_product_attention(a, b, c, is_causal=True))
-        close(out, expected)
+        assert_close_on_host(short, functional.scaled_dot_product_attention(a, b, c, is_causal=True))
+        assert_close_on_host(out, expected)
     torch.hpu.manual_seed(3)
     out, dropout_mask = FusedSDPA.apply(
         q, k, v, dropout_p=0.5, recompute_mode=False, return_dropout_mask=True
     )
     matrix = torch.softmax(a @ b.transpose(-2, -1) / math.sqrt(8), -1) * dropout_mask.cpu() * 2
-    close(out, matrix @ c)
+    assert_close_on_host(out, matrix @ c)
     with hpu.sdp_kernel(enable_recompute=False):
         torch.hpu.manual_seed(3)
-        close(FusedSDPA.apply(q, k, v, None, 0.5), out.cpu())
+        assert_close_on_host(FusedSDPA.apply(q, k, v, None, 0.5), out.cpu())
     for options, message in (
         ({"return_attn_probs": True}, "for inference"),
         ({"softmax_mode": "fast"}, "only with is_causal"),
@@ -82,37 +86,42 @@ def test_attention_by_keywords_and_its_assertions() -> None:
     ):
         with pytest.raises(AssertionError, match=message):
             FusedSDPA.apply(q, k, v, **options)
-    close(kernels.PySDPA.apply(q, k, v, None, 0.0, True, 0.5), expected)
+    assert_close_on_host(kernels.PySDPA.apply(q, k, v, None, 0.0, True, 0.5), expected)
 
 
 def test_attention_of_fp8_for_inference() -> None:
-    a, b, c = (draw(2, 3, 5, 8, seed=seed) for seed in range(3))
+    a, b, c = (random_host_tensor(2, 3, 5, 8, seed=seed) for seed in range(3))
     q, k, v = (t.to(torch.float8_e4m3fn).to("hpu") for t in (a, b, c))
     out, amax_s, amax_o = kernels.fp8_fused_sdpa(q, k, v, is_causal=True, is_amax_s=True)
     exact = [t.cpu().double() for t in (q, k, v)]
     expected = functional.scaled_dot_product_attention(*exact, is_causal=True)
-    close(out, expected, rtol=1e-2, atol=1e-2)
+    assert_close_on_host(out, expected, rtol=1e-2, atol=1e-2)
     assert amax_s.item() == 1.0 and amax_o.numel() == 0
 
 
 def test_rotary_helpers() -> None:
-    (a, p), angle = pair(2, 3, 5, 8), draw(9, 4, seed=2)
+    (a, p), angle = host_and_device_pair(2, 3, 5, 8), random_host_tensor(9, 4, seed=2)
     table = torch.cat((angle, angle), -1)
     cos, sin = (f(table).float().to("hpu")[None, None] for f in (torch.cos, torch.sin))
     ids = torch.tensor([[1, 2, 3, 4, 5], [0, 8, 7, 6, 5]])
 
-    def due(rows: torch.Tensor) -> torch.Tensor:
+    def rotate_on_host(rows: torch.Tensor) -> torch.Tensor:
         first, second = a.chunk(2, -1)
         turned = torch.cat((-second, first), -1)
         return a * torch.cos(table)[rows].unsqueeze(1) + turned * torch.sin(table)[rows].unsqueeze(1)
 
     rotated = kernels.RotaryPosEmbeddingHelperV2.apply(p, cos, sin, ids.to("hpu"))
-    close(rotated, due(ids))
-    close(kernels.RotaryPosEmbeddingHelperV1.apply(p, cos, sin, 2), due(torch.arange(2, 7).expand(2, 5)))
-    close(kernels.RotaryPosEmbeddingHelperV3.apply(p, cos, sin, ids.to("hpu")), due(ids))
-    grad = draw(2, 3, 5, 8, seed=3)
-    wanted = torch.autograd.grad(due(ids), a, grad)[0]
-    close(torch.autograd.grad(rotated, p, grad.float().to("hpu"))[0], wanted)
+    assert_close_on_host(rotated, rotate_on_host(ids))
+    assert_close_on_host(
+        kernels.RotaryPosEmbeddingHelperV1.apply(p, cos, sin, 2),
+        rotate_on_host(torch.arange(2, 7).expand(2, 5)),
+    )
+    assert_close_on_host(
+        kernels.RotaryPosEmbeddingHelperV3.apply(p, cos, sin, ids.to("hpu")), rotate_on_host(ids)
+    )
+    grad = random_host_tensor(2, 3, 5, 8, seed=3)
+    wanted = torch.autograd.grad(rotate_on_host(ids), a, grad)[0]
+    assert_close_on_host(torch.autograd.grad(rotated, p, grad.float().to("hpu"))[0], wanted)
     low = kernels.RotaryPosEmbeddingHelperV2.apply(
         p.bfloat16(), cos.bfloat16(), sin.bfloat16(), ids.to("hpu")
     )
@@ -121,20 +130,20 @@ def test_rotary_helpers() -> None:
     assert [mode.value for mode in RotaryPosEmbeddingMode] == [0, 1]
 
 
-def test_rotary_with_the_cache_of_chatglm() -> None:
-    x, angle = draw(5, 2, 3, 8), draw(6, 1, 2, seed=2)
+def test_rotary_helper_with_a_chatglm_cache() -> None:
+    x, angle = random_host_tensor(5, 2, 3, 8), random_host_tensor(6, 1, 2, seed=2)
     cache = torch.stack((torch.cos(angle), torch.sin(angle)), -1)
     rotated = kernels.RotaryPosEmbeddingHelperV3.apply(x.float().to("hpu"), cache.float().to("hpu"))
     pairs = torch.view_as_complex(x[..., :4].reshape(5, 2, 3, 2, 2).contiguous())
     turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)[:5].unsqueeze(2)).flatten(
         -2
     )
-    close(rotated, torch.cat((turned, x[..., 4:]), -1))
+    assert_close_on_host(rotated, torch.cat((turned, x[..., 4:]), -1))
 
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_ctc_loss(compiled: bool) -> None:
-    a, x = pair(7, 2, 5)
+    a, x = host_and_device_pair(7, 2, 5)
     targets, times, lengths = torch.tensor([[1, 2, 2], [3, 4, 1]]), torch.tensor([7, 6]), torch.tensor([3, 2])
 
     def program(x: torch.Tensor, *lengths_and_targets: torch.Tensor) -> torch.Tensor:
@@ -143,34 +152,34 @@ def test_ctc_loss(compiled: bool) -> None:
     call = torch.compile(program, backend="hpu_backend", fullgraph=True) if compiled else program
     loss = call(x, *(t.to("hpu") for t in (targets, times, lengths)))
     expected_loss = functional.ctc_loss(a.log_softmax(-1), targets, times, lengths)
-    close(loss, expected_loss)
-    close(torch.autograd.grad(loss, x)[0], torch.autograd.grad(expected_loss, a)[0])
+    assert_close_on_host(loss, expected_loss)
+    assert_close_on_host(torch.autograd.grad(loss, x)[0], torch.autograd.grad(expected_loss, a)[0])
     with pytest.raises(ValueError, match="reduction is 'best'"):
         kernels.CTCLoss.apply(x, targets, times, lengths, 0, "best")
 
 
 def test_embedding_bag() -> None:
-    a, table = pair(6, 3)
+    a, table = host_and_device_pair(6, 3)
     index, offsets = torch.tensor([0, 2, 1, 1, 3, 0]), torch.tensor([0, 2, 2, 5])
     prepared = kernels.EmbeddingBagPreproc()(index, offsets, 6)
     output = kernels.EmbeddingBag.apply(table, *(t.to("hpu") for t in prepared))
     expected = functional.embedding_bag(index, a, offsets, mode="sum")
-    close(output, expected)
-    grad = draw(4, 3, seed=2)
+    assert_close_on_host(output, expected)
+    grad = random_host_tensor(4, 3, seed=2)
     wanted = torch.autograd.grad(expected, a, grad)[0]
-    close(torch.autograd.grad(output, table, grad.float().to("hpu"))[0], wanted)
+    assert_close_on_host(torch.autograd.grad(output, table, grad.float().to("hpu"))[0], wanted)
     with pytest.raises(ValueError, match="indices is on hpu"):
         kernels.EmbeddingBagPreproc()(index.to("hpu"), offsets, 6)
 
 
 def test_small_kernels() -> None:
-    x = draw(2, 4, 4).float().to("hpu")
-    close(kernels.Softmax.apply(x), torch.softmax(x.cpu(), -1))
-    close(
+    x = random_host_tensor(2, 4, 4).float().to("hpu")
+    assert_close_on_host(kernels.Softmax.apply(x), torch.softmax(x.cpu(), -1))
+    assert_close_on_host(
         kernels.CustomSoftmax.apply(x.bfloat16(), 0), torch.softmax(x.bfloat16().cpu().float(), -1), atol=5e-3
     )
     rows = kernels.RaggedSoftmax.apply(x, 2, torch.tensor([4, 1], device="hpu"))
-    close(rows[0], torch.softmax(x[0].cpu(), -1))
+    assert_close_on_host(rows[0], torch.softmax(x[0].cpu(), -1))
     assert kernels.triu_masked_softmax(x)[0, 0].tolist() == [1, 0, 0, 0]
     seed = kernels.RandomSeed.random_seed(x)
     assert seed.dtype == torch.int32 and seed.item() != kernels.RandomSeed.random_seed(x).item()
@@ -183,28 +192,30 @@ def test_small_kernels() -> None:
 
 @pytest.mark.parametrize("mode", [0, RmsNormBwdMode.STATIC_CASE_WIDTH_PARTITIONING])
 def test_rms_norm(mode: int | RmsNormBwdMode) -> None:
-    (a, x), (b, gamma) = pair(2, 3, 8), pair(8, seed=2)
+    (a, x), (b, gamma) = host_and_device_pair(2, 3, 8), host_and_device_pair(8, seed=2)
     output = FusedRMSNorm.apply(x, gamma, 1e-3, True, mode, False)
     expected = functional.rms_norm(a, (8,), b, 1e-3)
-    close(output, expected)
-    grad = draw(2, 3, 8, seed=3)
+    assert_close_on_host(output, expected)
+    grad = random_host_tensor(2, 3, 8, seed=3)
     wanted = torch.autograd.grad(expected, (a, b), grad)
     for gradient, expected_gradient in zip(
         torch.autograd.grad(output, (x, gamma), grad.float().to("hpu")), wanted, strict=True
     ):
-        close(gradient, expected_gradient)
+        assert_close_on_host(gradient, expected_gradient)
 
 
 def test_clip_norm() -> None:
-    parameters = [torch.nn.Parameter(draw(3, 4, seed=index).float().to("hpu")) for index in range(3)]
+    parameters = [
+        torch.nn.Parameter(random_host_tensor(3, 4, seed=index).float().to("hpu")) for index in range(3)
+    ]
     clip = FusedClipNorm(parameters, 0.5)
     assert clip.clip_norm(parameters).item() == 0.0
     for index, parameter in enumerate(parameters[:2]):
-        parameter.grad = draw(3, 4, seed=10 + index).float().to("hpu")
+        parameter.grad = random_host_tensor(3, 4, seed=10 + index).float().to("hpu")
     twins = [torch.nn.Parameter(p.detach().cpu()) for p in parameters[:2]]
     for twin, parameter in zip(twins, parameters, strict=False):
         twin.grad = parameter.grad.cpu()
     norm = clip.clip_norm(parameters)
-    close(norm, torch.nn.utils.clip_grad_norm_(twins, 0.5))
+    assert_close_on_host(norm, torch.nn.utils.clip_grad_norm_(twins, 0.5))
     for twin, parameter in zip(twins, parameters, strict=False):
-        close(parameter.grad, twin.grad)
+        assert_close_on_host(parameter.grad, twin.grad)

@@ -1,4 +1,4 @@
-"""Experts, caches, CTC and jagged lists, compared with independent formulas in float64."""
+"""Compare mixture of experts, KV caches, CTC loss and jagged lists with independent formulas in float64."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from . import samples
-from .reference import close
+from .reference import assert_close_to_reference
 from .samples import normal
 
 hpu = torch.ops.hpu
@@ -17,7 +17,7 @@ hpu = torch.ops.hpu
 
 @pytest.mark.parametrize("permuted", [True, False])
 def test_mixture_of_experts(permuted: bool) -> None:
-    x, table, weights, first_weights, two, three, *_ = samples._experts()
+    x, table, weights, first_weights, two, three, *_ = samples._expert_arguments()
     turn = (lambda m: m) if permuted else (lambda m: m.t().contiguous())
     output = hpu.mixture_of_experts(
         x,
@@ -49,9 +49,9 @@ def test_mixture_of_experts(permuted: bool) -> None:
             value @ two[e].cpu().double().t()
         )
         inner[e] = float(middle.abs().max())
-    close(output, expected)
-    close(fused, expected)
-    close(amax, inner)
+    assert_close_to_reference(output, expected)
+    assert_close_to_reference(fused, expected)
+    assert_close_to_reference(amax, inner)
     local = hpu.mixture_of_experts(
         x, table, weights, [turn(first_weights[1])], [turn(two[1])], [turn(three[1])], permuted, "gelu", 1, 1
     )
@@ -63,9 +63,9 @@ def test_mixture_of_experts(permuted: bool) -> None:
         hpu.mixture_of_experts(x, table, weights, first_weights[:1], two[:1], three[:1], True, "silu", 0, 2)
 
 
-def test_rows_of_caches() -> None:
+def test_cache_rows_are_interleaved_and_reordered() -> None:
     x = normal(8, 3)
-    close(hpu.in_place_interleave(x), x.cpu()[[0, 0, 0, 0, 1, 1, 1, 1]])
+    assert_close_to_reference(hpu.in_place_interleave(x), x.cpu()[[0, 0, 0, 0, 1, 1, 1, 1]])
     assert hpu.in_place_interleave_(x) is not None and bool((x[0] == x[3]).all())
     cache = normal(8, 2, 6, 3)
     before, expected = cache.cpu().clone(), cache.cpu().clone()
@@ -79,7 +79,7 @@ def test_rows_of_caches() -> None:
         for beam, source in enumerate(beams):
             some = slice(starts[batch], ends[batch])
             expected[4 * batch + beam, :, some] = before[4 * batch + source, :, some]
-    close(cache, expected)
+    assert_close_to_reference(cache, expected)
 
 
 @pytest.mark.parametrize(("number_", "reduction"), [(0, "none"), (1, "mean"), (2, "sum")])
@@ -95,7 +95,7 @@ def test_ctc(number_: int, reduction: str, flat: bool) -> None:
     integer_inputs = [t.to("hpu") for t in (targets, times, lengths)]
     logs = raw.log_softmax(-1)
     loss, alpha = hpu.ctc_loss_custom(logs, *integer_inputs, 0, number_, False)
-    close(loss, expected_loss.detach())
+    assert_close_to_reference(loss, expected_loss.detach())
     grad = torch.ones_like(expected_loss)
     wanted = torch.autograd.grad(
         functional.ctc_loss(
@@ -107,7 +107,7 @@ def test_ctc(number_: int, reduction: str, flat: bool) -> None:
     gradient = hpu.ctc_loss_custom_backward(
         grad.float().to("hpu"), logs, *integer_inputs, loss, alpha, 0, number_, False
     )
-    close(gradient, wanted)
+    assert_close_to_reference(gradient, wanted)
 
 
 def test_jagged_lists() -> None:
@@ -118,7 +118,7 @@ def test_jagged_lists() -> None:
     values, weights = torch.arange(10, 16, device="hpu"), normal(6)
     moved, permuted, heavy = hpu.habana_permute_1D_sparse_data(*device_inputs, values, weights)
     assert moved.tolist() == [1, 2, 1] and permuted.tolist() == [10 + index for index in order]
-    close(heavy, weights.cpu()[order])
+    assert_close_to_reference(heavy, weights.cpu()[order])
     two = torch.tensor([[1, 1], [0, 3], [1, 0]], device="hpu")
     moved, permuted = hpu.habana_permute_2D_sparse_data_without_weights(device_inputs[0], two, values)
     assert moved.tolist() == [[1, 0], [1, 1], [1, 0]] and permuted.tolist() == [10 + index for index in order]
@@ -127,14 +127,16 @@ def test_jagged_lists() -> None:
     count = torch.tensor([4], dtype=torch.int32, device="hpu")
     bags = hpu.embedding_bag_sum(table, index.to("hpu"), offsets.to("hpu"), count, 0)
     rows = table.cpu().double()
-    close(bags, torch.stack((rows[0] + rows[2], torch.zeros(3, dtype=torch.float64), rows[1] * 2)))
+    assert_close_to_reference(
+        bags, torch.stack((rows[0] + rows[2], torch.zeros(3, dtype=torch.float64), rows[1] * 2))
+    )
     wrong = torch.tensor([0, 9, -1, 2], device="hpu")
     warning = torch.tensor([1], device="hpu")
     bounds = torch.tensor([0, 1, 2, 3, 4], device="hpu")
     hpu.habana_bounds_check_indices(wrong, bounds, warning, torch.tensor([3, 2], device="hpu"), 1, None)
     assert wrong.tolist() == [0, 0, -1, 0] and warning.item() == 3
     features = hpu.habana_split_permute_cat(normal(2, 6), torch.tensor([2, 0], device="hpu"), 2, 3, 2)
-    close(features, normal(2, 6).cpu()[:, [4, 5, 0, 1]])
+    assert_close_to_reference(features, normal(2, 6).cpu()[:, [4, 5, 0, 1]])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e4m3fn], ids=str)
@@ -144,7 +146,7 @@ def test_jagged_lists() -> None:
      ((2,), (5,), (0b01010101, 0b11110000))],
     ids=["whole", "rows", "shared"],
 )  # fmt: skip
-def test_beams_of_a_new_cache(
+def test_kv_reorder_returns_a_new_cache(
     starts: tuple[int, ...], ends: tuple[int, ...], codes: tuple[int, ...], dtype: torch.dtype
 ) -> None:
     cache = normal(4 * len(codes), 2, 6, 3, dtype=dtype)
@@ -161,8 +163,8 @@ def test_beams_of_a_new_cache(
             for position in range(start, end):
                 expected[4 * batch + beam, :, position] = before[4 * batch + source, :, position]
     assert reordered.dtype == dtype
-    close(reordered, expected, 0, 0)
-    close(cache, before, 0, 0)
+    assert_close_to_reference(reordered, expected, 0, 0)
+    assert_close_to_reference(cache, before, 0, 0)
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
@@ -171,7 +173,9 @@ def test_beams_of_a_new_cache(
     [([2, 0, 1], [2, 3, 1]), ([0], [4]), ([1, 3, 1, 0], [0, 2, 5, 3]), ([3, 0, 2], [0, 2, 0, 0]), ([], [2])],
     ids=["turned", "one", "repeated", "empty_lists", "nothing"],
 )
-def test_places_that_elements_come_from(permute: list[int], lengths: list[int], dtype: torch.dtype) -> None:
+def test_jagged_permute_returns_source_indices(
+    permute: list[int], lengths: list[int], dtype: torch.dtype
+) -> None:
     starts = numpy.concatenate(([0], numpy.cumsum(lengths)))
     permuted_lengths = [lengths[index] for index in permute]
     ends = numpy.concatenate(([0], numpy.cumsum(permuted_lengths)))
@@ -210,6 +214,6 @@ def test_lists_move_with_their_weights(
     assert moved.tolist() == sizes[permute].tolist() and permuted.tolist() == values[order].tolist()
     if weighted:
         assert heavy.dtype == dtype
-        close(heavy, weights.cpu()[order], 0, 0)
+        assert_close_to_reference(heavy, weights.cpu()[order], 0, 0)
     else:
         assert heavy.numel() == 0

@@ -1,4 +1,4 @@
-"""Conversions to fp8 and 4 bits, and fp8 products, compared with independent formulas in float64."""
+"""Compare conversions to fp8 and 4 bits, and fp8 products, with independent formulas in float64."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import scipy.stats
 import torch
 from torch.nn import functional
 
-from .reference import close, host
-from .samples import E4M3, E5M2, fp8, normal, number, whole
+from .reference import assert_close_to_reference, host_copies
+from .samples import E4M3, E5M2, fp8, normal, number, random_integers
 
 hpu = torch.ops.hpu
 
@@ -25,14 +25,14 @@ def test_fp8_is_the_nearest_number_and_saturates(dtype: torch.dtype) -> None:
     grid = grid[grid.isfinite()]
     scaled = (values.cpu().double() * 2).clamp(grid.min(), grid.max())
     distance = (scaled[:, None] - grid).abs().amin(1)
-    close((rounded.cpu().double() - scaled).abs(), distance, 0, 0)
+    assert_close_to_reference((rounded.cpu().double() - scaled).abs(), distance, 0, 0)
     assert amax.cpu().isinf() and not rounded.cpu().float().isinf().any()
     assert (
         hpu.cast_to_fp8_v2(torch.tensor([math.nan], device="hpu"), 1.0, dtype=dtype)[0].cpu().float().isnan()
     )
 
 
-def test_what_fp8_cannot_is_refused() -> None:
+def test_unsupported_fp8_casts_raise() -> None:
     x = fp8(3)
     with pytest.raises(RuntimeError, match=r"must have no amax for float8"):
         hpu.cast_to_fp8_v2(x, None, False, True, E4M3)
@@ -43,11 +43,11 @@ def test_what_fp8_cannot_is_refused() -> None:
     with pytest.raises(RuntimeError, match="dtype is None"):
         hpu.cast_to_fp8_v2(normal(3))
     with pytest.raises(RuntimeError, match=r"input is torch\.int64"):
-        hpu.cast_to_fp8_v2(whole(3, below=2), dtype=E4M3)
+        hpu.cast_to_fp8_v2(random_integers(3, below=2), dtype=E4M3)
 
 
 @pytest.mark.parametrize("dtype", [E4M3, E5M2])
-def test_stochastic_rounding_has_the_right_mean_and_is_seeded(dtype: torch.dtype) -> None:
+def test_stochastic_rounding_has_the_right_mean_and_follows_the_seed(dtype: torch.dtype) -> None:
     values = torch.tensor([1.03, 5.7, -0.3, 200.0, 0.021], device="hpu")
     torch.hpu.manual_seed(5)
     many = values.expand(40_000, -1).contiguous()
@@ -66,17 +66,17 @@ def test_hybrid_casts_and_back() -> None:
     x = normal(40)
     wide, narrow, amax = hpu.cast_to_fp8_hybrid(x, number(2.0), number(4.0), False, True)
     assert wide.dtype == E5M2 and narrow.dtype == E4M3
-    close(amax, x.cpu().abs().max())
-    close(hpu.cast_from_fp8(wide, number(0.5), torch.float32), x.cpu(), 0.13, 1e-4)
-    close(hpu.cast_from_fp8(narrow, 0.25, torch.bfloat16), x.cpu(), 0.07, 1e-3)
+    assert_close_to_reference(amax, x.cpu().abs().max())
+    assert_close_to_reference(hpu.cast_from_fp8(wide, number(0.5), torch.float32), x.cpu(), 0.13, 1e-4)
+    assert_close_to_reference(hpu.cast_from_fp8(narrow, 0.25, torch.bfloat16), x.cpu(), 0.07, 1e-3)
 
 
 @pytest.mark.parametrize("signed", [False, True])
-def test_values_of_four_bits(signed: bool) -> None:
+def test_int4_values_are_dequantized(signed: bool) -> None:
     packed_words = torch.randint(-(2**31), 2**31 - 1, (6, 2), dtype=torch.int64).to(torch.int32)
     scale, zero = normal(3, 16), torch.randint(-(2**31), 2**31 - 1, (3, 2), dtype=torch.int64).to(torch.int32)
 
-    def unpacked(packed: torch.Tensor) -> numpy.ndarray:
+    def unpack_nibbles(packed: torch.Tensor) -> numpy.ndarray:
         bits = packed.numpy().view(numpy.uint32)
         nibbles = numpy.stack([(bits >> (4 * nibble)) & 15 for nibble in range(8)], -1).astype(int)
         nibbles = numpy.where(nibbles >= 8, nibbles - 16, nibbles) if signed else nibbles
@@ -84,11 +84,11 @@ def test_values_of_four_bits(signed: bool) -> None:
 
     call = hpu.convert_from_int4 if signed else hpu.convert_from_uint4
     dequantized = call(packed_words.to("hpu"), scale, zero.to("hpu"), torch.float32)
-    each = numpy.repeat(unpacked(zero), 2, 0), numpy.repeat(scale.cpu().double().numpy(), 2, 0)
-    close(dequantized, (unpacked(packed_words) - each[0]) * each[1])
+    each = numpy.repeat(unpack_nibbles(zero), 2, 0), numpy.repeat(scale.cpu().double().numpy(), 2, 0)
+    assert_close_to_reference(dequantized, (unpack_nibbles(packed_words) - each[0]) * each[1])
 
 
-def test_values_of_normal_float_come_in_pairs_and_blocks() -> None:
+def test_nf4_values_are_dequantized_in_blocks() -> None:
     packed = torch.arange(256, dtype=torch.uint8)
     largest = torch.linspace(0.5, 4, 8)
     dequantized = hpu.dequantize_nf4(packed.to("hpu"), largest.to("hpu"), 64, [7, 73], torch.float32).cpu()
@@ -100,7 +100,7 @@ def test_values_of_normal_float_come_in_pairs_and_blocks() -> None:
         for byte in range(256)
         for half, nibble in enumerate((byte >> 4, byte & 15))
     ]
-    close(dequantized.reshape(-1), numpy.array(expected[: 7 * 73]), 1e-5, 1e-6)
+    assert_close_to_reference(dequantized.reshape(-1), numpy.array(expected[: 7 * 73]), 1e-5, 1e-6)
     with pytest.raises(RuntimeError, match="too few values"):
         hpu.dequantize_nf4(packed.to("hpu"), largest.to("hpu"), 64, [513], torch.float32)
     with pytest.raises(RuntimeError, match="too few blocks"):
@@ -109,7 +109,7 @@ def test_values_of_normal_float_come_in_pairs_and_blocks() -> None:
         hpu.dequantize_nf4(packed.int().to("hpu"), largest.to("hpu"), 64, [512], torch.float32)
 
 
-def test_fp4_in_blocks() -> None:
+def test_mxfp4_rounds_in_blocks() -> None:
     x = normal(4, 64)
     rounded = hpu.fake_quant_fp4(x, False, -1, "mxfp4").cpu().double()
     blocks, deviations = x.cpu().double().reshape(4, 2, 32), []
@@ -127,48 +127,55 @@ def test_products_of_fp8() -> None:
     output = hpu.fp8_gemm_v2(
         a, False, b, True, normal(2, 3, 4, seed=6), torch.float32, number(0.5), scale, bias, True, [1, 4]
     )
-    expected = host(a)[0] @ host(b)[0].transpose(1, 2) * 0.5 * host(scale)[0]
-    close(output, (expected + host(bias)[0] + host(normal(2, 3, 4, seed=6))[0]).detach())
+    expected = host_copies(a)[0] @ host_copies(b)[0].transpose(1, 2) * 0.5 * host_copies(scale)[0]
+    assert_close_to_reference(
+        output, (expected + host_copies(bias)[0] + host_copies(normal(2, 3, 4, seed=6))[0]).detach()
+    )
     vector = hpu.fp8_gemm_v2(fp8(5), False, fp8(5, 2), False, None, torch.bfloat16)
-    close(vector, (host(fp8(5))[0] @ host(fp8(5, 2))[0]).detach(), 1e-2, 1e-2)
+    assert_close_to_reference(
+        vector, (host_copies(fp8(5))[0] @ host_copies(fp8(5, 2))[0]).detach(), 1e-2, 1e-2
+    )
     with pytest.raises(RuntimeError, match="with accumulate needs D"):
         hpu.fp8_gemm_v2(a, False, b, True, None, torch.float32, accumulate=True)
     x, w = fp8(2, 3, 6, 6), fp8(4, 3, 3, 3)
     output = hpu.conv2d_fp8(x, w, bias, [2, 1], [1, 0], [1, 2], 1, torch.float32, number(0.5), scale)
-    expected = functional.conv2d(host(x)[0], host(w)[0], None, (2, 1), (1, 0), (1, 2))
-    close(
-        output, (expected * 0.5 * host(scale)[0].reshape(-1, 1, 1) + host(bias)[0].reshape(-1, 1, 1)).detach()
+    expected = functional.conv2d(host_copies(x)[0], host_copies(w)[0], None, (2, 1), (1, 0), (1, 2))
+    assert_close_to_reference(
+        output,
+        (
+            expected * 0.5 * host_copies(scale)[0].reshape(-1, 1, 1) + host_copies(bias)[0].reshape(-1, 1, 1)
+        ).detach(),
     )
-    close(hpu.sum_fp8(x, [1, 2], False, torch.float32), x.cpu().double().sum((1, 2)))
+    assert_close_to_reference(hpu.sum_fp8(x, [1, 2], False, torch.float32), x.cpu().double().sum((1, 2)))
     assert hpu.sum_fp8(x, None).dtype == E4M3
     parts = [normal(2, 3, 4), normal(2, 4, 3, seed=2), normal(2, 3, 1, seed=3), normal(2, 1, 3, seed=4)]
-    a, b, c, d = host(*parts)
-    close(hpu.masked_batch_gemm(*parts, False, False), (a @ b + c @ d).detach())
+    a, b, c, d = host_copies(*parts)
+    assert_close_to_reference(hpu.masked_batch_gemm(*parts, False, False), (a @ b + c @ d).detach())
 
 
 @pytest.mark.parametrize("kinds", [(E4M3, E4M3), (E5M2, E4M3)], ids=["e4m3", "mixed"])
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)], ids=str)
 @pytest.mark.parametrize("parts", ["none", "scales", "bias", "all"])
-def test_products_of_fp8_are_written(
+def test_fp8_gemm_writes_its_output(
     parts: str, turned: tuple[bool, bool], kinds: tuple[torch.dtype, torch.dtype]
 ) -> None:
     a, b = fp8(3, 5, dtype=kinds[0]), fp8(5, 4, dtype=kinds[1], seed=2)
-    expected = host(a)[0] @ host(b)[0]
+    expected = host_copies(a)[0] @ host_copies(b)[0]
     factors = [
         factor.t().contiguous() if turn else factor for factor, turn in zip((a, b), turned, strict=True)
     ]
     scales, bias = [number(0.5), normal(4, seed=3).abs()], normal(4, seed=4)
     added = normal(3, 4, seed=5)
     if parts in ("scales", "all"):
-        expected = expected * 0.5 * host(scales[1])[0]
+        expected = expected * 0.5 * host_copies(scales[1])[0]
     else:
         scales = [None, None]
     if parts in ("bias", "all"):
-        expected = expected + host(bias)[0]
+        expected = expected + host_copies(bias)[0]
     if parts == "all":
-        expected = expected + host(added)[0]
+        expected = expected + host_copies(added)[0]
     else:
-        added.fill_(math.nan)  # only read to accumulate into
+        added.fill_(math.nan)  # without accumulation the operator must not read it
     for dtype, rtol in ((torch.float32, 1e-5), (torch.bfloat16, 2**-8)):
         out = torch.full((3, 4), 7.0, dtype=dtype, device="hpu")
         output = hpu.fp8_gemm(
@@ -176,4 +183,4 @@ def test_products_of_fp8_are_written(
             bias if parts in ("bias", "all") else None, parts == "all", out,
         )  # fmt: skip
         assert output is out
-        close(out, expected.detach(), rtol)
+        assert_close_to_reference(out, expected.detach(), rtol)

@@ -1,4 +1,4 @@
-"""Elementwise functions and indexing, compared with the results of Python and numpy."""
+"""Compare elementwise functions and indexing with Python and numpy."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import numpy
 import pytest
 import torch
 
-from .reference import close
-from .samples import normal, whole
+from .reference import assert_close_to_reference
+from .samples import normal, random_integers
 
 hpu = torch.ops.hpu
 
 INF, NAN = math.inf, math.nan
 
 
-def root(value: float) -> float:
+def root_or_nan(value: float) -> float:
     return NAN if value < 0 else math.sqrt(value)
 
 
 def reciprocal_root(value: float) -> float:
-    return INF if value == 0 else 0.0 if value == INF else 1 / root(value)
+    return INF if value == 0 else 0.0 if value == INF else 1 / root_or_nan(value)
 
 
-def exponential(value: float) -> float:
+def exp_or_inf(value: float) -> float:
     return INF if value > 709 else math.exp(value)
 
 
 #: The Python function of each operator, and the extra input values.
 FUNCTIONS: dict[str, tuple[Callable[[float], float], list[float]]] = {
-    "exp_fast_math": (exponential, [0.0, -INF, INF, NAN, 1e4, 88.0, -87.0]),
-    "sqrt_fast_math": (root, [0.0, INF, NAN, -1.0, 1e-30, 1e30]),
+    "exp_fast_math": (exp_or_inf, [0.0, -INF, INF, NAN, 1e4, 88.0, -87.0]),
+    "sqrt_fast_math": (root_or_nan, [0.0, INF, NAN, -1.0, 1e-30, 1e30]),
     "rsqrt_fast_math": (reciprocal_root, [0.0, INF, NAN, -1.0, 1e-30, 1e30]),
 }
 
@@ -62,25 +62,25 @@ def test_functions_that_hardware_approximates(name: str, dtype: torch.dtype, rto
     ids=["rows", "two", "broadcast", "three", "matrix"],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bfloat16], ids=str)
-def test_choice_by_integers(dtype: torch.dtype, indices: list[object]) -> None:
-    x = whole(4, 5, 2, below=100, dtype=dtype)
+def test_plain_index_by_integers_is_a_copy(dtype: torch.dtype, indices: list[object]) -> None:
+    x = random_integers(4, 5, 2, below=100, dtype=dtype)
     output = hpu.plain_index(x, [torch.tensor(index, device="hpu") for index in indices])
     expected = x.cpu().float().numpy()[tuple(numpy.array(index) for index in indices)]
     assert output.dtype == dtype and output.shape == expected.shape
-    close(output, expected, 0, 0)
+    assert_close_to_reference(output, expected, 0, 0)
     x.zero_()
-    close(output, expected, 0, 0)  # a copy, not a view
+    assert_close_to_reference(output, expected, 0, 0)  # a copy, not a view
 
 
-def test_choice_by_a_number_is_a_copy() -> None:
+def test_plain_index_by_a_number_is_a_copy() -> None:
     x = normal(4, 3)
     expected = x.cpu()[2]
     output = hpu.plain_index(x, [torch.tensor(2, device="hpu")])
     x.zero_()
-    close(output, expected, 0, 0)
+    assert_close_to_reference(output, expected, 0, 0)
 
 
-def test_choice_by_a_mask_is_refused() -> None:
+def test_plain_index_by_a_mask_raises() -> None:
     with pytest.raises(RuntimeError, match="plain_index takes integer indices"):
         hpu.plain_index(normal(4, 3), [torch.tensor([True, False, True, True], device="hpu")])
 
@@ -96,7 +96,7 @@ def test_choice_by_a_mask_is_refused() -> None:
     ],
     ids=["rows", "broadcast", "elements", "grid"],
 )
-def test_writes_at_indices_from_both_ends(
+def test_index_put_accepts_negative_indices(
     indices: list[object], shape: tuple[int, ...], accumulate: bool
 ) -> None:
     x, value = normal(4, 3), normal(*shape, seed=2)
@@ -114,5 +114,5 @@ def test_writes_at_indices_from_both_ends(
     output = hpu.index_put_normal_and_neg_indices(
         x, [torch.tensor(index, device="hpu") for index in indices], value, accumulate
     )
-    close(output, expected)
+    assert_close_to_reference(output, expected)
     assert torch.equal(x.cpu(), before)

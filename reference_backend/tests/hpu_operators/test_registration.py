@@ -1,4 +1,4 @@
-"""Every operator of ``torch.ops.hpu`` has samples, passes torch's checks, and computes the same in graphs."""
+"""Test that every operator of ``torch.ops.hpu`` has samples, passes `opcheck`, and is equal in graphs."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from . import samples
 OPERATORS = {registered.name: registered for registered in registration.operators() if not registered.is_lazy}
 
 
-def operator(name: str) -> Any:
+def operator_overload(name: str) -> Any:
     base, _, overload = name.partition(".")
     return getattr(getattr(torch.ops.hpu, base), overload or "default")
 
 
-def call(name: str, arguments: list[Any]) -> Any:
+def call_seeded(name: str, arguments: list[Any]) -> Any:
     torch.hpu.manual_seed(3)
-    return operator(name)(*arguments)
+    return operator_overload(name)(*arguments)
 
 
-def test_there_are_samples_of_each() -> None:
+def test_every_operator_has_samples() -> None:
     sampled_names = {name.replace("_checkpoint", "") for name in OPERATORS}
     assert not sampled_names.symmetric_difference(samples.SAMPLES)
     assert sampled_names >= samples.DRAWN | samples.BY_VALUE
 
 
-#: Operators that torch's check also traces with dynamic shapes, which takes a second: every fourth outside
-#: the nightly run, because `test_a_graph_computes_the_same` traces all of them.
+#: Operators that `opcheck` also traces with dynamic shapes, in a second each. Outside the nightly run this is
+#: only every fourth one, because `test_a_graph_gives_the_same_results` traces all operators.
 TRACED = every_nth(4, sorted(OPERATORS))
 
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
-def test_torchs_checks_pass(name: str) -> None:
+def test_opcheck_passes(name: str) -> None:
     checks = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
     if name in samples.BY_VALUE:
         checks = ["test_schema"]
@@ -48,11 +48,11 @@ def test_torchs_checks_pass(name: str) -> None:
         checks = ["test_schema", "test_faketensor"]
     if name not in TRACED and "test_aot_dispatch_dynamic" in checks:
         checks.remove("test_aot_dispatch_dynamic")
-    arguments = tuple(samples.arguments(name))
-    tensors = pytree.tree_leaves((arguments, call(name, samples.arguments(name))))
+    arguments = tuple(samples.sample_arguments(name))
+    tensors = pytree.tree_leaves((arguments, call_seeded(name, samples.sample_arguments(name))))
     if any(isinstance(t, torch.Tensor) and t.is_floating_point() and t.itemsize == 1 for t in tensors):
         checks.remove("test_schema")  # the check multiplies fp8 values, which torch's CPU does not support
-    check_results = torch.library.opcheck(operator(name), arguments, test_utils=checks)
+    check_results = torch.library.opcheck(operator_overload(name), arguments, test_utils=checks)
     assert set(check_results.values()) == {"SUCCESS"}
 
 
@@ -64,15 +64,15 @@ def test_autograd_is_registered(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
-def test_written_are_the_arguments_that_the_schema_names(name: str) -> None:
-    arguments = samples.arguments(name)
+def test_operator_writes_only_arguments_that_its_schema_names(name: str) -> None:
+    arguments = samples.sample_arguments(name)
     before = copy.deepcopy(arguments)
-    result = call(name, arguments)
-    schema = operator(name)._schema
+    result = call_seeded(name, arguments)
+    schema = operator_overload(name)._schema
     written = set()
     for declared, now, then in zip(schema.arguments, arguments, before, strict=False):
         pairs = zip(pytree.tree_leaves(now), pytree.tree_leaves(then), strict=True)
-        if any(isinstance(a, torch.Tensor) and not torch.equal(bits(a), bits(b)) for a, b in pairs):
+        if any(isinstance(a, torch.Tensor) and not torch.equal(as_bytes(a), as_bytes(b)) for a, b in pairs):
             written.add(declared.name)
     assert written <= {item.name for item in schema.arguments if item.is_write}
     tensors = [t for t in pytree.tree_leaves(arguments) if isinstance(t, torch.Tensor)]
@@ -80,17 +80,17 @@ def test_written_are_the_arguments_that_the_schema_names(name: str) -> None:
     for declared, item in zip(schema.returns, pytree.tree_leaves(result), strict=False):
         if declared.alias_info is None and isinstance(item, torch.Tensor) and item.numel():
             assert item.untyped_storage()._cdata not in argument_storages, (
-                f"{name} returns memory of an argument"
+                f"{name} returns memory of an argument, which its schema does not declare"
             )
 
 
-def bits(tensor: torch.Tensor) -> torch.Tensor:
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     host = tensor.detach().cpu().contiguous()
     return host.view(torch.uint8) if host.dim() else host.reshape(1).view(torch.uint8)
 
 
-#: Operators of different kinds whose graphs are also compiled by g++. Each takes seconds; outside the nightly
-#: run every fourth is compiled.
+#: Operators whose graphs g++ also compiles, in seconds each. Outside the nightly run it compiles every fourth
+#: one.
 FUSED = {
     "cast_to_fp8_v2.scalar_list", "convert_from_int4", "fp8_gemm_v2", "habana_rand", "kv_reorder_",
     "mixture_of_experts", "optimizer_adamw", "rms_norm", "rotary_pos_embedding", "sdpa_fwd",
@@ -103,11 +103,11 @@ FUSED = {
     [("interpreted", name) for name in sorted(set(OPERATORS) - samples.BY_VALUE - samples.DRAWN)]
     + [("auto", name) for name in every_nth(4, sorted(FUSED))],
 )
-def test_a_graph_computes_the_same(executable: str, name: str) -> None:
+def test_a_graph_gives_the_same_results(executable: str, name: str) -> None:
     def program(arguments: list[Any]) -> Any:
-        return operator(name)(*arguments), arguments
+        return operator_overload(name)(*arguments), arguments
 
-    eager = samples.arguments(name)
+    eager = samples.sample_arguments(name)
     compiled = copy.deepcopy(eager)
     expected = program(eager)
     torch._dynamo.reset()
@@ -124,6 +124,6 @@ def test_a_graph_computes_the_same(executable: str, name: str) -> None:
             torch.testing.assert_close(actual_item.cpu().float(), expected_item.cpu().float(), **close)
 
 
-def test_tensors_of_the_host_are_refused() -> None:
+def test_cpu_tensors_raise() -> None:
     with pytest.raises(RuntimeError, match=r"hpu::rms_norm takes device tensors.*\.to\('hpu'\)"):
         torch.ops.hpu.rms_norm(torch.ones(2, 4), torch.ones(4), 1e-5)

@@ -1,4 +1,4 @@
-"""Boxes, regions and deformable convolution, compared with loops over pixels in float64."""
+"""Compare box suppression, RoI align and deformable convolution with loops over pixels in float64."""
 
 from __future__ import annotations
 
@@ -11,38 +11,42 @@ import torch
 from habana_frameworks.torch.internal.operators import vision
 
 from . import samples
-from .reference import close
-from .samples import normal, whole
+from .reference import assert_close_to_reference
+from .samples import normal, random_integers
 
 hpu = torch.ops.hpu
 
 
-def overlap(a: list[float], b: list[float]) -> float:
+def intersection_over_union(a: list[float], b: list[float]) -> float:
     width = max(0.0, min(a[2], b[2]) - max(a[0], b[0]))
     height = max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
     size = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1])
     return width * height / (size - width * height)
 
 
-def test_suppression_of_boxes() -> None:
-    boxes, scores = samples._boxes()
+def test_box_suppression() -> None:
+    boxes, scores = samples._boxes_and_scores()
     best = sorted(range(9), key=lambda box: -float(scores[box]))
     retained: list[int] = []
     for box in best:
         if all(
-            overlap(boxes[box].tolist(), boxes[retained_box].tolist()) <= 0.2 for retained_box in retained
+            intersection_over_union(boxes[box].tolist(), boxes[retained_box].tolist()) <= 0.2
+            for retained_box in retained
         ):
             retained.append(box)
     suppressed, count, heights = hpu.habana_nms(boxes, scores, 0.2, -1.0)
     assert count.item() == len(retained) and suppressed.tolist() == retained + [0] * (9 - len(retained))
-    close(heights[: len(retained)], scores.cpu()[retained])
-    classes = whole(9, below=2)
+    assert_close_to_reference(heights[: len(retained)], scores.cpu()[retained])
+    classes = random_integers(9, below=2)
     retained = []
     for box in best:
         rivals = [
             retained_box for retained_box in retained if int(classes[retained_box]) == int(classes[box])
         ]
-        if all(overlap(boxes[box].tolist(), boxes[retained_box].tolist()) <= 0.2 for retained_box in rivals):
+        if all(
+            intersection_over_union(boxes[box].tolist(), boxes[retained_box].tolist()) <= 0.2
+            for retained_box in rivals
+        ):
             retained.append(box)
     suppressed, count = hpu.batched_nms_eager(boxes, scores, classes, 0.2, 2)
     assert suppressed.tolist()[: count.item()] == retained
@@ -50,15 +54,16 @@ def test_suppression_of_boxes() -> None:
 
 @pytest.mark.parametrize("classes", [1, 3, 40])
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 0.9])
-def test_suppression_within_classes(classes: int, threshold: float) -> None:
+def test_box_suppression_within_classes(classes: int, threshold: float) -> None:
     corner = normal(40, 2).abs() * 15
     boxes, scores = torch.cat((corner, corner + 4 + normal(40, 2, seed=2).abs() * 9), 1), normal(40, seed=3)
-    kinds = whole(40, below=classes)
+    kinds = random_integers(40, below=classes)
     retained: list[int] = []
     for box in sorted(range(40), key=lambda box_index: -float(scores[box_index])):
         rivals = [retained_box for retained_box in retained if int(kinds[retained_box]) == int(kinds[box])]
         if all(
-            overlap(boxes[box].tolist(), boxes[retained_box].tolist()) <= threshold for retained_box in rivals
+            intersection_over_union(boxes[box].tolist(), boxes[retained_box].tolist()) <= threshold
+            for retained_box in rivals
         ):
             retained.append(box)
     assert 0 < len(retained) <= 40
@@ -69,7 +74,7 @@ def test_suppression_within_classes(classes: int, threshold: float) -> None:
     assert none.tolist() == [] and count.tolist() == [0]
 
 
-def bilinear(plane: numpy.ndarray, y: float, x: float) -> float:
+def bilinear_sample(plane: numpy.ndarray, y: float, x: float) -> float:
     height, width = plane.shape
     if not (-1 <= y <= height and -1 <= x <= width):
         return 0.0
@@ -84,7 +89,7 @@ def bilinear(plane: numpy.ndarray, y: float, x: float) -> float:
 
 @pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.parametrize("ratio", [2, -1])
-def test_regions(aligned: bool, ratio: int) -> None:
+def test_roi_align(aligned: bool, ratio: int) -> None:
     x = normal(2, 1, 8, 8)
     rois = torch.tensor([[1.0, 1, 5, 6], [-2, 2, 7.5, 9], [3, 3, 3.2, 3.1]], device="hpu")
     image = torch.tensor([0, 1, 0], dtype=torch.int32, device="hpu")
@@ -99,7 +104,7 @@ def test_regions(aligned: bool, ratio: int) -> None:
         for i in range(2):
             for j in range(3):
                 total = sum(
-                    bilinear(
+                    bilinear_sample(
                         plane,
                         y1 + i * high + (r + 0.5) * high / rows,
                         x1 + j * wide + (c + 0.5) * wide / columns,
@@ -110,8 +115,8 @@ def test_regions(aligned: bool, ratio: int) -> None:
                 assert abs(float(output[region, 0, i, j]) - total / max(rows * columns, 1)) < 1e-5
 
 
-def spread(plane: numpy.ndarray, y: float, x: float, value: float) -> None:
-    """Add to four pixels the shares that `bilinear` reads of them."""
+def add_bilinear_shares(plane: numpy.ndarray, y: float, x: float, value: float) -> None:
+    """Add `value` to four pixels, with the weights with which `bilinear_sample` reads them."""
     height, width = plane.shape
     if not (-1 <= y <= height and -1 <= x <= width):
         return
@@ -125,7 +130,7 @@ def spread(plane: numpy.ndarray, y: float, x: float, value: float) -> None:
 @pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.parametrize("ratio", [2, -1])
 @pytest.mark.parametrize("scale", [1.0, 0.5])
-def test_gradients_of_regions(scale: float, ratio: int, aligned: bool) -> None:
+def test_roi_align_gradients(scale: float, ratio: int, aligned: bool) -> None:
     corners = [[1.0, 1, 5, 6], [-2, 2, 7.5, 9], [3, 3, 3.2, 3.1], [0, 0, 30, 3]]
     images = [1, 0, 1, 1]
     grad, x = normal(4, 3, 2, 3, seed=5), normal(2, 3, 8, 7)
@@ -137,7 +142,7 @@ def test_gradients_of_regions(scale: float, ratio: int, aligned: bool) -> None:
         high, wide = height / 2, width / 3
         rows, columns = (ratio, ratio) if ratio > 0 else (math.ceil(high), math.ceil(wide))
         for channel, i, j, r, c in numpy.ndindex(3, 2, 3, rows, columns):
-            spread(
+            add_bilinear_shares(
                 expected[images[region], channel],
                 y1 + i * high + (r + 0.5) * high / rows,
                 x1 + j * wide + (c + 0.5) * wide / columns,
@@ -146,7 +151,7 @@ def test_gradients_of_regions(scale: float, ratio: int, aligned: bool) -> None:
     rois = torch.tensor(corners, device="hpu")
     image = torch.tensor(images, dtype=torch.int32, device="hpu")
     gradient = hpu.roi_align_bwd(grad, rois, image, x, ratio, scale, aligned)
-    close(gradient, expected)
+    assert_close_to_reference(gradient, expected)
     out = hpu.roi_align_fwd(x, rois, image, 2, 3, 0, ratio, scale, aligned)
     # The operator is linear, so finite differences of any size equal its derivative.
     step = normal(2, 3, 8, 7, seed=6)
@@ -156,7 +161,7 @@ def test_gradients_of_regions(scale: float, ratio: int, aligned: bool) -> None:
 
 
 @pytest.mark.parametrize("ratio", [2, 0])
-def test_regions_and_suppression_are_one_graph_with_gradients(ratio: int) -> None:
+def test_roi_align_and_box_suppression_in_one_graph(ratio: int) -> None:
     def program(x: torch.Tensor, boxes: torch.Tensor, scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
         best, count, _ = hpu.habana_nms(boxes, scores, 0.5, 0.1)
         image = torch.zeros_like(best, dtype=torch.int32)
@@ -182,7 +187,7 @@ def test_deformable_convolution_and_its_gradients() -> None:
     output = vision.deform_conv2d(x, w, offset, mask, bias, *numbers)
     planes, weights = x.cpu().double().numpy(), w.cpu().double().numpy()
 
-    def sample(plane: numpy.ndarray, y: float, c: float) -> float:
+    def zero_padded_sample(plane: numpy.ndarray, y: float, c: float) -> float:
         top, left, total = math.floor(y), math.floor(c), 0.0
         for r in (top, top + 1):
             for k in (left, left + 1):
@@ -201,11 +206,11 @@ def test_deformable_convolution_and_its_gradients() -> None:
             c = 2 * group + channel
             for tap in range(6):
                 dy, dx = moves[n, c // 2, tap, :, i, j].tolist()
-                value = sample(planes[n, c], 2 * i - 1 + tap // 2 + dy, j + tap % 2 + dx)
+                value = zero_padded_sample(planes[n, c], 2 * i - 1 + tap // 2 + dy, j + tap % 2 + dx)
                 expected[n, out, i, j] += (
                     weights[out, channel, tap // 2, tap % 2] * value * float(shares[n, c // 2, tap, i, j])
                 )
-    close(output, expected + bias.cpu().double().numpy().reshape(6, 1, 1))
+    assert_close_to_reference(output, expected + bias.cpu().double().numpy().reshape(6, 1, 1))
     host_inputs = [t.cpu().double().requires_grad_() for t in (x, w, offset, mask, bias)]
     assert torch.autograd.gradcheck(
         lambda *t: vision.deform_conv2d(*t, *numbers), host_inputs, fast_mode=True
@@ -213,4 +218,4 @@ def test_deformable_convolution_and_its_gradients() -> None:
     grads = vision.deform_conv2d_backward(torch.ones_like(output), x, w, offset, mask, bias, *numbers)
     wanted = torch.autograd.grad(vision.deform_conv2d(*host_inputs, *numbers).sum(), host_inputs)
     for gradient, expected_gradient in zip(grads, wanted, strict=True):
-        close(gradient, expected_gradient, 1e-4, 1e-4)
+        assert_close_to_reference(gradient, expected_gradient, 1e-4, 1e-4)

@@ -1,4 +1,4 @@
-"""The layers of csrc: a file includes only files of its own layer and of lower layers."""
+"""Test the layers of csrc: a file includes only files of its own layer and of lower layers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 CSRC = Path(__file__).parents[2] / "csrc"
 
-# From the lowest to the highest: a folder of csrc, or a file next to the folders.
+# Layers from the lowest to the highest. A layer is a folder of csrc, or a file next to the folders.
 ORDER = (
     "torch_release.h",
     "compat",
@@ -30,47 +30,48 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 NAMESPACE = re.compile(r"^\s*namespace\s+hpu_reference::(\w+)", re.MULTILINE)
 
 
-def layer(path: str) -> str:
+def layer_of(path: str) -> str:
     return path.partition("/")[0]
 
 
-def faults(files: Mapping[str, str]) -> list[str]:
-    """Return messages about includes and namespaces that break the order. ``files``: path below
-    csrc -> text.
+def include_errors(files: Mapping[str, str]) -> list[str]:
+    """Return a message for each include or namespace that breaks the order of layers.
+
+    ``files`` maps each path below csrc to the text of the file.
     """
     rank = {name: position for position, name in enumerate(ORDER)}
     sentences = []
     for path in sorted(files):
-        here = layer(path)
+        here = layer_of(path)
         if here not in rank:
-            sentences.append(f"{path} is in no layer")
+            sentences.append(f"{path} belongs to none of the layers")
             continue
         for quote, target in INCLUDE.findall(files[path]):
             if quote == "<" and target not in files:
                 continue  # a header of torch or of the system
             if target not in files:
                 sentences.append(f"{path} includes {target}, which is not a file of csrc")
-            elif rank.get(layer(target), len(ORDER)) > rank[here]:
-                sentences.append(f"{path} includes {target}, which is above it")
+            elif rank.get(layer_of(target), len(ORDER)) > rank[here]:
+                sentences.append(f"{path} includes {target}, which is in a higher layer")
         sentences += [
-            f"{path} opens the namespace {name}, which is not its folder's"
+            f"{path} opens the namespace {name}, which differs from its folder"
             for name in NAMESPACE.findall(files[path])
             if name != here
         ]
     return sentences
 
 
-def read(folder: Path) -> dict[str, str]:
+def read_cpp_files(folder: Path) -> dict[str, str]:
     """Return every C++ file below the folder, by its relative path."""
     paths = [path for path in folder.rglob("*") if path.suffix in {".h", ".cpp"}]
     return {path.relative_to(folder).as_posix(): path.read_text() for path in paths}
 
 
-def test_csrc_goes_one_way() -> None:
-    files = read(CSRC)
-    assert {layer(path) for path in files} == set(ORDER)
+def test_csrc_includes_only_lower_layers() -> None:
+    files = read_cpp_files(CSRC)
+    assert {layer_of(path) for path in files} == set(ORDER)
     assert sum(len(INCLUDE.findall(text)) for text in files.values()) > len(files)
-    assert faults(files) == []
+    assert include_errors(files) == []
 
 
 def test_every_folder_states_its_purpose() -> None:
@@ -80,32 +81,34 @@ def test_every_folder_states_its_purpose() -> None:
         assert lines[0] == f"# {name}" and lines[2].endswith("."), readme
 
 
-def test_an_upward_include_in_the_tree_is_red(tmp_path: Path) -> None:
+def test_include_of_a_higher_layer_in_csrc_is_reported(tmp_path: Path) -> None:
     copy = tmp_path / "csrc"
     shutil.copytree(CSRC, copy)
     header = copy / "runtime" / "queue.h"
     header.write_text(
         header.read_text().replace("#pragma once\n", '#pragma once\n#include "graph/graph.h"\n')
     )
-    assert faults(read(copy)) == ["runtime/queue.h includes graph/graph.h, which is above it"]
+    assert include_errors(read_cpp_files(copy)) == [
+        "runtime/queue.h includes graph/graph.h, which is in a higher layer"
+    ]
 
 
 @pytest.mark.parametrize("below", range(len(ORDER) - 1))
-def test_each_layer_refuses_the_one_above(below: int) -> None:
+def test_include_of_the_next_higher_layer_is_reported(below: int) -> None:
     lower, upper = (name if "." in name else f"{name}/a.h" for name in ORDER[below : below + 2])
-    assert faults({lower: "", upper: f'#include "{lower}"\n'}) == []
-    assert faults({lower: f'#include "{upper}"\n', upper: ""}) == [
-        f"{lower} includes {upper}, which is above it"
+    assert include_errors({lower: "", upper: f'#include "{lower}"\n'}) == []
+    assert include_errors({lower: f'#include "{upper}"\n', upper: ""}) == [
+        f"{lower} includes {upper}, which is in a higher layer"
     ]
 
 
 @pytest.mark.parametrize(
     ("files", "sentence"),
     [
-        ({"cuda/a.h": ""}, "cuda/a.h is in no layer"),
+        ({"cuda/a.h": ""}, "cuda/a.h belongs to none of the layers"),
         (
             {"cuda/a.h": "", "bindings/b.cpp": '#include "cuda/a.h"\n'},
-            "bindings/b.cpp includes cuda/a.h, which is above it",
+            "bindings/b.cpp includes cuda/a.h, which is in a higher layer",
         ),
         (
             {"memory/a.h": '#include "../graph/b.h"\n'},
@@ -113,22 +116,22 @@ def test_each_layer_refuses_the_one_above(below: int) -> None:
         ),
         (
             {"memory/a.h": "#  include <graph/b.h>\n", "graph/b.h": ""},
-            "memory/a.h includes graph/b.h, which is above it",
+            "memory/a.h includes graph/b.h, which is in a higher layer",
         ),
         (
             {"memory/a.h": "namespace hpu_reference::graph {\nclass Graph;\n}\n"},
-            "memory/a.h opens the namespace graph, which is not its folder's",
+            "memory/a.h opens the namespace graph, which differs from its folder",
         ),
     ],
 )
-def test_other_ways_around_the_order_are_red(files: dict[str, str], sentence: str) -> None:
-    assert sentence in faults(files)
+def test_other_violations_of_the_order_are_reported(files: dict[str, str], sentence: str) -> None:
+    assert sentence in include_errors(files)
 
 
-def test_headers_of_others_and_the_own_layer_are_free() -> None:
+def test_system_headers_and_the_own_layer_are_allowed() -> None:
     files = {
         "engine/a.h": "#include <torch/library.h>\n",
         "engine/b.cpp": '#include "engine/a.h"\n#include "memory/c.h"\n',
         "memory/c.h": "namespace hpu_reference::memory {}\n",
     }
-    assert faults(files) == []
+    assert include_errors(files) == []

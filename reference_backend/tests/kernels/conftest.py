@@ -1,4 +1,4 @@
-"""Fixture: each test must leave a working device."""
+"""Fixture that asserts after each test that the device works."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _after_each_test(device_works: None) -> None:
-    """See `device_works`."""
+    """Request `device_works` for each test."""

@@ -1,12 +1,10 @@
-"""Objects that are identical on the CPU are identical on the device: storages, views, conj and neg bits,
-results.
-"""
+"""Test aliasing on the device against the CPU: storages, views, ``out=``, conj and neg bits, results."""
 
 import pytest
 import torch
 
 
-def device(*args, **kwargs):
+def device_tensor(*args, **kwargs):
     return torch.tensor(*args, device="hpu", **kwargs)
 
 
@@ -35,7 +33,7 @@ def test_arguments_that_overlap_stay_overlapping():
 
 
 def test_out_is_returned_and_resized():
-    a, out = device([1.0, 2.0]), torch.empty(0, device="hpu")
+    a, out = device_tensor([1.0, 2.0]), torch.empty(0, device="hpu")
     assert torch.add(a, a, out=out) is out
     assert out.tolist() == [2.0, 4.0]
     out = torch.zeros(4, device="hpu")[::2]
@@ -43,7 +41,7 @@ def test_out_is_returned_and_resized():
     assert out.stride() == (2,) and out.tolist() == [2.0, 4.0]
 
 
-def test_out_resize_is_seen_by_other_views_of_the_storage():
+def test_out_resize_changes_the_storage_of_other_views():
     out = torch.empty(0, device="hpu")
     alias = out.view(0)
     torch.ones(1000, device="hpu", out=None)
@@ -52,13 +50,13 @@ def test_out_resize_is_seen_by_other_views_of_the_storage():
 
 
 def test_in_place_returns_self_and_keeps_the_address():
-    a = device([1.0, 4.0])
+    a = device_tensor([1.0, 4.0])
     address = a.data_ptr()
     assert a.sqrt_() is a and a.add_(1) is a and a.data_ptr() == address and a.tolist() == [2.0, 3.0]
 
 
 def test_functions_that_may_return_their_argument():
-    a = device([1.0])
+    a = device_tensor([1.0])
     for function in (
         torch.Tensor.contiguous,
         torch.Tensor.resolve_conj,
@@ -96,7 +94,7 @@ def test_set_grows_a_storage_that_is_too_small():
     assert b[:4].tolist() == [0.0, 1.0, 2.0, 3.0] and a.untyped_storage().nbytes() == 400
 
 
-def test_set_from_the_host_is_refused():
+def test_set_to_a_cpu_tensor_raises():
     with pytest.raises(RuntimeError):
         torch.empty(0, device="hpu").set_(torch.ones(3))
 
@@ -126,7 +124,7 @@ def test_conj_and_neg_bits_survive():
     assert out.tolist() == (host + 1j).tolist()
 
 
-def test_wrapped_numbers_promote_as_on_the_host():
+def test_wrapped_numbers_promote_as_on_the_cpu():
     for value in (2, 2.5, True, 1j):
         dev, host = (
             torch.ones(2, dtype=torch.int32, device="hpu") * value,
@@ -173,7 +171,7 @@ def test_inference_mode():
         b.requires_grad_().mul(2)
 
 
-def test_operators_that_choose_by_device_choose_as_on_the_host():
+def test_operators_that_branch_on_the_device_act_as_on_the_cpu():
     x = torch.rand(2, 6, 4, 4).to(memory_format=torch.channels_last)
     norm = torch.nn.GroupNorm(3, 6)
     host, dev = norm(x), norm.to("hpu")(x.to("hpu"))
@@ -187,7 +185,7 @@ def test_operators_that_choose_by_device_choose_as_on_the_host():
 
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("adjoint", [True, False])
-def test_bits_that_a_kernel_sets_on_out_arrive(left, adjoint):
+def test_conj_bit_that_a_kernel_sets_on_out_is_applied(left, adjoint):
     generator = torch.Generator().manual_seed(0)
     matrix, right = (torch.randn(2, 2, dtype=torch.complex64, generator=generator) for _ in range(2))
     solutions = []

@@ -1,4 +1,4 @@
-"""torch.autocast('hpu'): the operator lists of the contract, and the files that replace them."""
+"""Test ``torch.autocast("hpu")``: the operator lists of the contract, and files that replace the lists."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ def tensors():
     return a, a.bfloat16()
 
 
-def test_lower_precision(tensors):
+def test_operators_in_lower_precision(tensors):
     a, _ = tensors
     with torch.autocast("hpu"):
         for result in (
@@ -31,7 +31,7 @@ def test_lower_precision(tensors):
     assert (a @ a).dtype == torch.float32
 
 
-def test_float32(tensors):
+def test_operators_in_float32(tensors):
     _, b = tensors
     with torch.autocast("hpu"):
         for result in (
@@ -44,7 +44,7 @@ def test_float32(tensors):
             assert result.dtype == torch.float32
 
 
-def test_promote_and_untouched(tensors):
+def test_promoting_and_unlisted_operators(tensors):
     a, b = tensors
     with torch.autocast("hpu"):
         assert (a + b).dtype == torch.float32 and (b + b).dtype == torch.bfloat16
@@ -54,7 +54,7 @@ def test_promote_and_untouched(tensors):
         assert torch.arange(3, device="hpu").add(1).dtype == torch.int64
 
 
-def test_gradients_come_back_in_their_dtype(tensors):
+def test_gradients_have_the_dtype_of_their_tensors(tensors):
     a, _ = tensors
     weight = torch.rand(4, 4, device="hpu", requires_grad=True)
     with torch.autocast("hpu"):
@@ -63,14 +63,14 @@ def test_gradients_come_back_in_their_dtype(tensors):
     assert weight.grad.dtype == torch.float32
 
 
-def test_cpu_autocast_does_not_reach_into_device_kernels(tensors):
+def test_cpu_autocast_does_not_change_device_kernels(tensors):
     a, _ = tensors
     expected = torch.linalg.matrix_exp(a)
     with torch.autocast("cpu"):
         assert torch.linalg.matrix_exp(a).equal(expected) and (a @ a).dtype == torch.float32
 
 
-def test_lists_are_the_contract(tensors):
+def test_lists_match_the_contract(tensors):
     lists = _C.autocast_lists()
     assert len(lists["lower"]) == 27 and "matmul" in lists["lower"] and "topk" in lists["fp32"]
     assert lists["promote"] == [

@@ -1,4 +1,4 @@
-"""Invalid input raises the expected error type of torch with one sentence, and the next call works."""
+"""Test that invalid input raises the error type that torch raises, and that the next call works."""
 
 import pytest
 import torch
@@ -72,7 +72,7 @@ def test_bad_input(call, error):
     assert a.tolist() == [[1.0, 1.0], [1.0, 1.0]]
 
 
-def test_fake_tensors_are_refused_by_the_kernels_and_served_by_their_mode():
+def test_fake_tensors_work_in_their_mode():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode() as mode:
@@ -84,7 +84,7 @@ def test_fake_tensors_are_refused_by_the_kernels_and_served_by_their_mode():
         assert real.device.type == "hpu"
 
 
-def test_batch_sizes_on_the_device_are_refused():
+def test_batch_sizes_on_the_device_raise():
     lstm = torch.nn.LSTM(3, 4).to("hpu")
     packed = torch.nn.utils.rnn.pack_padded_sequence(torch.randn(5, 2, 3, device="hpu"), torch.tensor([5, 3]))
     lstm(packed)[0].data.sum().backward()
@@ -95,7 +95,7 @@ def test_batch_sizes_on_the_device_are_refused():
         torch.lstm(packed.data, sizes, (state, state), lstm._flat_weights, True, 1, 0.0, True, False)
 
 
-def test_indices_may_be_on_the_host_and_nothing_else():
+def test_device_indices_of_cpu_tensors_and_cpu_values_raise():
     host, index = torch.arange(4.0), torch.tensor([1], device="hpu")
     with pytest.raises((RuntimeError, IndexError)):
         host.index_put_((index,), torch.ones(1, device="hpu"))
@@ -125,5 +125,5 @@ def test_indices_may_be_on_the_host_and_nothing_else():
         lambda: torch.range(1, 3, device="hpu"),
     ],
 )
-def test_composites_that_touch_memory_on_the_host_do_not_fault(call):
+def test_composites_that_access_memory_on_the_host_do_not_fault(call):
     assert call() is not None

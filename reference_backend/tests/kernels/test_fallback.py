@@ -1,4 +1,4 @@
-"""The CPU fallback: separate from the kernels, counted, logged, and controlled by a policy."""
+"""Test the CPU fallback of operators without a device kernel: it is counted, logged, and set by a policy."""
 
 import pytest
 import torch

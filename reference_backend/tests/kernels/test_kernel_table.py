@@ -1,5 +1,4 @@
-"""The registration table: the device explicitly registers a kernel for every CPU kernel, and changes are
-detected.
+"""Test that the device registers a kernel for every CPU kernel, and that a table lists all registrations.
 
 ``python test_kernel_table.py`` writes the table of the installed torch.
 """
@@ -24,7 +23,7 @@ KEYS = {
 has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
 
 
-def table() -> list[str]:
+def table_lines() -> list[str]:
     return [" ".join(row) for row in _C.kernel_table()]
 
 
@@ -33,13 +32,17 @@ def test_table_of_this_release():
     if not path.exists():
         pytest.skip(f"no table for torch {RELEASE}; write one with: python {pathlib.Path(__file__).name}")
     expected = path.read_text().splitlines()
-    registered = table()
-    assert sorted(set(registered) - set(expected)) == [], "new operators of the device"
-    assert sorted(set(expected) - set(registered)) == [], "removed operators of the device"
+    registered = table_lines()
+    assert sorted(set(registered) - set(expected)) == [], (
+        "the device registers operators that the table does not list"
+    )
+    assert sorted(set(expected) - set(registered)) == [], (
+        "the table lists operators that the device does not register"
+    )
 
 
 def test_every_cpu_kernel_of_aten_is_covered():
-    registered = {tuple(row.split()[:2]) for row in table()}
+    registered = {tuple(row.split()[:2]) for row in table_lines()}
     missing = []
     for name in torch._C._dispatch_get_all_op_names():
         if not name.startswith("aten::") or "mkldnn" in name:
@@ -54,12 +57,12 @@ def test_every_cpu_kernel_of_aten_is_covered():
     "name",
     ["native_layer_norm", "native_group_norm", "_stack", "addr", "all.dims", "any.dims", "linalg__powsum"],
 )
-def test_cpu_kernels_beside_a_composite_one_are_explicit(name):
+def test_cpu_kernels_next_to_a_composite_kernel_are_registered(name):
     assert ["HPU", "aten::" + name, "host"] in [list(row) for row in _C.kernel_table()]
 
 
-def test_collectives_are_not_swallowed():
-    assert not any(row.split()[1].startswith("c10d::") for row in table())
+def test_collectives_are_not_registered_as_kernels():
+    assert not any(row.split()[1].startswith("c10d::") for row in table_lines())
     with pytest.raises(Exception, match=r"HPU|hccl|backend"):
         import torch.distributed as dist
 
@@ -73,4 +76,4 @@ def test_collectives_are_not_swallowed():
 
 if __name__ == "__main__":
     TABLES.mkdir(exist_ok=True)
-    (TABLES / f"torch-{RELEASE}.txt").write_text("\n".join(table()) + "\n")
+    (TABLES / f"torch-{RELEASE}.txt").write_text("\n".join(table_lines()) + "\n")

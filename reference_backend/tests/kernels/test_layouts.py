@@ -1,4 +1,4 @@
-"""Tensors that are not a single strided storage."""
+"""Test sparse, quantized and nested tensors, and tensors of every dtype."""
 
 import copy
 
@@ -94,7 +94,7 @@ def test_nested():
         torch.int8,
     ],
 )
-def test_every_dtype_travels(dtype):
+def test_every_dtype_is_copied_to_the_device_and_back(dtype):
     host = torch.tensor([0, 1, 3, 100]).to(dtype)
     dev = host.to("hpu")
     assert dev.dtype == dtype and dev.cpu().view(torch.uint8).equal(host.view(torch.uint8))
@@ -144,7 +144,7 @@ def test_sparse_gradients_train():
     assert changed == [1, 2]
 
 
-def test_packed_weights_keep_what_they_were_made_of():
+def test_packed_weights_keep_their_tensors_alive():
     weight = torch.quantize_per_tensor(torch.ones(4, 4, device="hpu"), 0.1, 0, torch.qint8)
     bias = torch.full((4,), 3.0, device="hpu")
     packed = torch.ops.quantized.linear_prepack(weight, bias)
@@ -153,7 +153,7 @@ def test_packed_weights_keep_what_they_were_made_of():
     assert torch.ops.quantized.linear_unpack(packed)[1].tolist() == [3.0] * 4 and junk
 
 
-def test_quantized_tensors_travel():
+def test_quantized_tensors_are_copied_to_the_device():
     quantized = torch.quantize_per_tensor(torch.ones(2, 2), 0.1, 0, torch.qint8)
     dev = quantized.to("hpu")
     assert dev.device.type == "hpu" and dev.int_repr().tolist() == [[10, 10], [10, 10]]

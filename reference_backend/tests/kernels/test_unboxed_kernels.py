@@ -1,4 +1,4 @@
-"""Operators that torch calls unboxed: equal results, and no effect on the next call."""
+"""Test operators that torch calls unboxed: results equal boxed calls, and no call affects the next call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from habana_frameworks.torch._C import engine_counters, enqueue_delay
 
 _SOURCE = Path(__file__).parents[2] / "csrc" / "dispatch" / "unboxed_kernels.cpp"
-#: torch's operator classes for the table, such as at::_ops::add_Tensor.
+#: Names of torch's operator classes in the table of unboxed kernels, such as ``add_Tensor``.
 CLASSES = re.findall(r"at::_ops::(\w+)", _SOURCE.read_text())
 
 
@@ -34,12 +34,12 @@ def test_operators_of_the_table_are_registered_unboxed(name: str) -> None:
 
 @pytest.fixture
 def queued() -> Iterator[Callable[[], None]]:
-    """Return a function after which calls are boxed and queued, until the end of the test."""
+    """Return a function that delays the stream, so that later calls of the test are boxed and queued."""
 
-    def begin() -> None:
+    def delay_stream() -> None:
         enqueue_delay(0.2)
 
-    yield begin
+    yield delay_stream
     torch.hpu.synchronize()
 
 
@@ -65,7 +65,7 @@ CALLS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_both_ways_and_the_cpu_agree(
+def test_boxed_and_unboxed_calls_match_the_cpu(
     call: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], queued: Callable[[], None]
 ) -> None:
     a, b = torch.randn(8, 8), torch.randn(8, 8)
@@ -84,7 +84,7 @@ def test_both_ways_and_the_cpu_agree(
     assert torch.equal(da.cpu(), a) and torch.equal(db.cpu(), b)
 
 
-def test_modes_and_bits_of_a_call_do_not_reach_the_next() -> None:
+def test_modes_and_bits_of_a_call_do_not_affect_the_next() -> None:
     x = torch.randn(4, 4, device="hpu")
     expected = (x + x).cpu()
     leaf = x.clone().requires_grad_()
@@ -92,7 +92,7 @@ def test_modes_and_bits_of_a_call_do_not_reach_the_next() -> None:
         with torch.inference_mode():
             inside = x + x
         assert inside.is_inference() and not (x + x).is_inference()
-        (leaf * leaf).sum().backward()  # the host's tensors ask for gradients here
+        (leaf * leaf).sum().backward()  # here the CPU tensors of the call require gradients
         assert not (x + x).requires_grad
         assert torch.equal((x * 1.0 + x).cpu(), expected)  # 1.0 is a wrapped number
         z = torch.complex(x, x)
@@ -107,13 +107,13 @@ def test_a_kernel_may_keep_its_argument() -> None:
     library = torch.library.Library("aten", "IMPL")
     try:
 
-        def keep(tensor: torch.Tensor) -> torch.Tensor:
+        def retain_argument(tensor: torch.Tensor) -> torch.Tensor:
             retained.append(tensor)
             return torch.ones(tensor.shape)
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that torch's kernel is replaced
-            library.impl("sin", keep, "CPU", allow_override=True)
+            warnings.simplefilter("ignore")  # torch warns that its kernel is replaced
+            library.impl("sin", retain_argument, "CPU", allow_override=True)
         x = torch.full((4,), 7.0, device="hpu")
         y = torch.sin(x)
     finally:
@@ -127,7 +127,7 @@ def test_a_kernel_may_keep_its_argument() -> None:
     assert retained[0].tolist() == [7.0] * 4
 
 
-def test_errors_name_the_first_wrong_argument_and_leave_the_rest() -> None:
+def test_errors_name_the_first_wrong_argument_and_change_nothing() -> None:
     x, host = torch.ones(3, device="hpu"), torch.ones(3)
     with pytest.raises(RuntimeError, match="same device"):
         torch.add(x, host)
@@ -147,14 +147,14 @@ def test_threads_do_not_share_tensors_of_calls() -> None:
     weight = torch.arange(64.0, device="hpu")
     wrong: list[str] = []
 
-    def work(number: int) -> None:
+    def add_repeatedly(number: int) -> None:
         mine = torch.full((64,), float(number), device="hpu")
         expected = torch.arange(64.0) + number
         for _ in range(300):
             if not torch.equal((weight + mine).cpu(), expected):
                 wrong.append(f"thread {number}")
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    threads = [threading.Thread(target=add_repeatedly, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -162,23 +162,23 @@ def test_threads_do_not_share_tensors_of_calls() -> None:
     assert not wrong
 
 
-def test_a_kernel_sees_nothing_of_earlier_calls() -> None:
+def test_a_kernel_does_not_see_modes_of_earlier_calls() -> None:
     seen_states: list[tuple[bool, bool]] = []
     library = torch.library.Library("aten", "IMPL")
     x = torch.randn(4, device="hpu")
     leaf = x.clone().requires_grad_()
     try:
 
-        def look(tensor: torch.Tensor) -> torch.Tensor:
+        def record_state(tensor: torch.Tensor) -> torch.Tensor:
             seen_states.append((tensor.requires_grad, tensor.is_inference()))
             return torch.ones(tensor.shape)
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that torch's kernel is replaced
-            library.impl("sin", look, "CPU", allow_override=True)
+            warnings.simplefilter("ignore")  # torch warns that its kernel is replaced
+            library.impl("sin", record_state, "CPU", allow_override=True)
         # The first call of each pair passes its tensors to the second call. Tensors that Python has seen are
         # not reused.
-        _ = leaf * leaf  # the host's tensors ask for gradients here
+        _ = leaf * leaf  # here the CPU tensors of the call require gradients
         torch.sin(x)
         _ = x * x
         with torch.inference_mode():

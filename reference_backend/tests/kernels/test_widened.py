@@ -1,6 +1,4 @@
-"""Dtypes that hardware supports and the CPU's kernels do not: computed in float32, in every call form and in
-order.
-"""
+"""Test dtypes that hardware supports and CPU kernels do not. The device computes such calls in float32."""
 
 from __future__ import annotations
 
@@ -15,12 +13,12 @@ E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 LOW = [torch.float16, torch.bfloat16]
 
 
-def numbers(*sizes: int, seed: int = 0) -> torch.Tensor:
+def random_numbers(*sizes: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*sizes, generator=torch.Generator().manual_seed(seed))
 
 
 def cpu_kernel_is_missing(call: Callable[[], object]) -> bool:
-    """Return whether the CPU refuses the dtype."""
+    """Return whether the call fails because the CPU kernel does not support the dtype."""
     try:
         call()
     except NotImplementedError as error:
@@ -29,19 +27,19 @@ def cpu_kernel_is_missing(call: Callable[[], object]) -> bool:
 
 
 @pytest.mark.parametrize("dtype", LOW, ids=str)
-def test_a_function_is_rounded_once(dtype: torch.dtype) -> None:
-    a, b = numbers(4, 3).to(dtype), numbers(5, 3, seed=1).to(dtype)
+def test_results_are_rounded_once(dtype: torch.dtype) -> None:
+    a, b = random_numbers(4, 3).to(dtype), random_numbers(5, 3, seed=1).to(dtype)
     distances = torch.cdist(a.to("hpu"), b.to("hpu"))
     assert distances.dtype == dtype
     assert torch.equal(distances.cpu(), torch.cdist(a.float(), b.float()).to(dtype))
-    x = numbers(64).to(dtype)
+    x = random_numbers(64).to(dtype)
     assert cpu_kernel_is_missing(lambda: torch.special.erfcx(x))
     assert torch.equal(torch.special.erfcx(x.to("hpu")).cpu(), torch.special.erfcx(x.float()).to(dtype))
 
 
 @pytest.mark.parametrize("dtype", LOW, ids=str)
-def test_what_is_given_is_written(dtype: torch.dtype) -> None:
-    x = numbers(4, 6).to(dtype)
+def test_out_tensors_are_written(dtype: torch.dtype) -> None:
+    x = random_numbers(4, 6).to(dtype)
     expected = torch.special.erfcx(x.float()).to(dtype)
     base = torch.zeros(4, 12, dtype=dtype, device="hpu")
     out = base[:, ::2]
@@ -53,8 +51,8 @@ def test_what_is_given_is_written(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [E4M3, E5M2], ids=str)
-def test_a_number_of_8_bits_is_added_in_place(dtype: torch.dtype) -> None:
-    a, b = numbers(33).to(dtype), numbers(33, seed=1).to(dtype)
+def test_fp8_tensors_are_added_in_place(dtype: torch.dtype) -> None:
+    a, b = random_numbers(33).to(dtype), random_numbers(33, seed=1).to(dtype)
     expected = (a.float() + b.float()).to(dtype)
     assert cpu_kernel_is_missing(lambda: a.clone().add_(b))
     on_hpu = a.to("hpu")
@@ -65,8 +63,8 @@ def test_a_number_of_8_bits_is_added_in_place(dtype: torch.dtype) -> None:
     assert torch.equal(twice.cpu().view(torch.uint8), (a.float() * 2).to(dtype).view(torch.uint8))
 
 
-def test_calls_behind_the_host_captured_and_compiled_ones_do_so_too() -> None:
-    x = numbers(64).to(torch.bfloat16)
+def test_deferred_captured_and_compiled_calls_are_rounded_once() -> None:
+    x = random_numbers(64).to(torch.bfloat16)
     expected = torch.special.erfcx(torch.special.erfcx(x.float()).to(torch.bfloat16).float()).to(
         torch.bfloat16
     )
@@ -99,13 +97,13 @@ def test_calls_behind_the_host_captured_and_compiled_ones_do_so_too() -> None:
     assert torch.equal(compiled(device_input).cpu(), expected)
 
 
-def test_places_of_32_bits_are_taken() -> None:
-    x = numbers(12)
+def test_take_accepts_int32_indices() -> None:
+    x = random_numbers(12)
     indices = torch.tensor([0, 5, -1, 11], dtype=torch.int32)
     assert torch.equal(x.to("hpu").take(indices.to("hpu")).cpu(), x.take(indices.long()))
 
 
-def test_what_neither_has_is_still_refused() -> None:
+def test_dtypes_without_any_kernel_raise() -> None:
     a = torch.ones(3, dtype=torch.int64, device="hpu")
     with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
         torch.nn.functional.gelu(a)

@@ -1,4 +1,4 @@
-"""The caching allocator: exact statistics, the limit, reuse, threads."""
+"""Test the caching allocator: exact statistics, the limit, reuse, threads."""
 
 import gc
 import threading
@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def limit():
-    """Set a small limit above the used memory, and restore the old limit."""
+    """Return a function that sets the limit to the used memory plus `extra`. The old limit is restored."""
     before = _C.memory_stats()["Limit"]
 
     def set_limit(extra: int) -> int:
@@ -54,7 +54,7 @@ def test_an_operator_allocates_its_result_and_nothing_else():
     assert _C.extended_memory_stats()["scratch"] == 0 and result[0].item() == 2
 
 
-def test_scratch_of_a_kernel_is_gone_after_it():
+def test_scratch_memory_of_a_kernel_is_freed():
     torch.linalg.svd(torch.rand(50, 50, device="hpu"))
     torch.nn.functional.conv2d(torch.rand(2, 3, 32, 32, device="hpu"), torch.rand(4, 3, 5, 5, device="hpu"))
     assert _C.extended_memory_stats()["scratch"] == 0
@@ -70,7 +70,7 @@ def test_torch_accelerator_agrees():
     assert allocated.numel() == 1000
 
 
-def test_peak_resets_to_what_is_in_use():
+def test_peak_resets_to_the_memory_in_use():
     allocated = torch.empty(MIB, device="hpu")
     torch.accelerator.reset_peak_memory_stats()
     assert torch.accelerator.max_memory_allocated() == in_use()
@@ -122,13 +122,13 @@ def test_small_blocks_coalesce_when_memory_runs_short(limit):
     assert torch.empty(4 * MIB - 64, dtype=torch.uint8, device="hpu").numel()
 
 
-def test_limit_above_the_arena_is_refused():
+def test_limit_above_the_arena_raises():
     with pytest.raises(ValueError, match="above the device's"):
         _C.set_memory_limit(1 << 60)
 
 
 @pytest.mark.parametrize("size", [1 << 62, (1 << 63) - 1])
-def test_absurd_sizes_are_refused(size):
+def test_absurd_sizes_raise(size):
     with pytest.raises((RuntimeError, torch.OutOfMemoryError)):
         torch.empty(size, dtype=torch.uint8, device="hpu")
 
@@ -137,7 +137,7 @@ def test_threads_near_the_limit(limit):
     limit(3 * MIB)
     errors, out_of_memory = [], []
 
-    def work(seed: int) -> None:
+    def allocate_and_check(seed: int) -> None:
         try:
             for i in range(400):
                 size = (seed * 7919 + i * 104729) % (MIB // 2) + 1
@@ -154,7 +154,7 @@ def test_threads_near_the_limit(limit):
             errors.append(error)
 
     before = in_use()
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    threads = [threading.Thread(target=allocate_and_check, args=(seed,)) for seed in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -165,7 +165,7 @@ def test_threads_near_the_limit(limit):
     assert _C.extended_memory_stats()["scratch"] == 0
 
 
-def test_bad_limit_variable_names_itself(python):
+def test_invalid_limit_variable_is_named(python):
     done = python("torch.empty(1, device='hpu')", HPU_REFERENCE_MEMORY_LIMIT="12GB")
     assert (
         done.returncode != 0 and "HPU_REFERENCE_MEMORY_LIMIT='12GB' is not a number of bytes" in done.stderr
@@ -177,7 +177,7 @@ def test_limit_variable(python):
     assert done.stdout.strip() == "1048576", done.stderr
 
 
-def test_empty_cache_gives_pages_back(python):
+def test_empty_cache_returns_pages(python):
     script = """
 import os
 def resident():
@@ -199,6 +199,6 @@ def test_share_of_memory(python, percent, share):
     )
 
 
-def test_bad_share_names_itself(python):
+def test_invalid_share_variable_is_named(python):
     done = python("torch.empty(1, device='hpu')", PT_HPU_POOL_MEM_ACQUIRE_PERC="150")
     assert "PT_HPU_POOL_MEM_ACQUIRE_PERC='150' is not a percentage" in done.stderr

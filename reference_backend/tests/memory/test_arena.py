@@ -1,4 +1,4 @@
-"""The host cannot access device memory, and a fork cannot access the parent's device memory."""
+"""Test that the host cannot access device memory, and that a fork cannot use its parent's device memory."""
 
 import signal
 
@@ -52,7 +52,7 @@ assert t.eq(1).all().item()
 """
 
 
-def test_fork_is_refused_and_harmless(python):
+def test_device_use_in_a_fork_raises_and_does_no_harm(python):
     done = python(FORKED)
     assert done.returncode == 0, done.stderr
 

@@ -1,4 +1,4 @@
-"""The memory history of the device: its contents, and its use by torch's own tools."""
+"""Test the memory history of the device: its contents, and its use by torch's own tools."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ def recorded() -> Iterator[None]:
     memory._attach_out_of_memory_observer(None)
 
 
-def trace() -> list[dict[str, Any]]:
+def recorded_events() -> list[dict[str, Any]]:
     return memory._snapshot()["device_traces"][0]
 
 
-def make_one() -> torch.Tensor:
+def allocate_tensor() -> torch.Tensor:
     return torch.empty(1000, device="hpu")
 
 
 @pytest.mark.usefixtures("recorded")
-def test_each_allocation_is_there_with_its_frame() -> None:
-    x = make_one()
+def test_each_allocation_is_recorded_with_its_frame() -> None:
+    x = allocate_tensor()
     y = x + 1
     del x
-    first, second, *freed, _ = trace()
+    first, second, *freed, _ = recorded_events()
     assert [event["action"] for event in (first, second, *freed)] == [
         "alloc",
         "alloc",
         "free_requested",
         "free_completed",
     ]
-    assert first["frames"][0]["name"] == "make_one"
+    assert first["frames"][0]["name"] == "allocate_tensor"
     assert first["frames"][0]["filename"] == __file__
-    assert second["frames"][0]["name"] == "test_each_allocation_is_there_with_its_frame"
+    assert second["frames"][0]["name"] == "test_each_allocation_is_recorded_with_its_frame"
     assert first["size"] == second["size"] == 4032
     assert {event["addr"] for event in freed} == {first["addr"]} != {second["addr"]}
     assert second["addr"] == y.data_ptr()
@@ -65,7 +65,7 @@ def test_replaying_the_events_gives_the_statistics() -> None:
         live_tensors.append(torch.randn(size, device="hpu").exp())
         if size % 3 == 0:
             live_tensors.pop(0)
-    for event in trace():
+    for event in recorded_events():
         if event["action"] == "alloc":
             live[event["addr"]] = event["size"]
         elif event["action"] == "free_completed":
@@ -75,8 +75,8 @@ def test_replaying_the_events_gives_the_statistics() -> None:
 
 
 @pytest.mark.usefixtures("recorded")
-def test_segments_show_what_is_in_use_and_where_it_was_made() -> None:
-    live_tensors = [make_one() for _ in range(3)]
+def test_segments_list_live_blocks_with_their_frames() -> None:
+    live_tensors = [allocate_tensor() for _ in range(3)]
     del live_tensors[1]
     (segment,) = memory._snapshot()["segments"]
     assert segment["allocated_size"] == torch.hpu.memory_allocated()
@@ -86,12 +86,12 @@ def test_segments_show_what_is_in_use_and_where_it_was_made() -> None:
         assert block["address"] + block["size"] == following["address"]
     ours = [block for block in segment["blocks"] if block["address"] in {x.data_ptr() for x in live_tensors}]
     assert [block["state"] for block in ours] == ["active_allocated"] * 2
-    assert {block["frames"][0]["name"] for block in ours} == {"make_one"}
+    assert {block["frames"][0]["name"] for block in ours} == {"allocate_tensor"}
     assert segment["blocks"][-1]["state"] != "inactive"
 
 
 def test_memory_that_queued_work_uses_is_pending() -> None:
-    x, side = make_one(), torch.hpu.Stream()
+    x, side = allocate_tensor(), torch.hpu.Stream()
     address = x.data_ptr()
     with torch.hpu.stream(side):
         gate = _C.Gate()
@@ -108,14 +108,14 @@ def test_memory_that_queued_work_uses_is_pending() -> None:
 def test_only_the_latest_events_are_kept() -> None:
     memory._record_memory_history(max_entries=4, stacks="python", clear_history=True)
     for _ in range(10):
-        make_one()
+        allocate_tensor()
     snapshot = memory._snapshot()
     assert len([e for e in snapshot["device_traces"][0] if e["action"] == "alloc"]) <= 2
     assert snapshot["allocator_settings"]["dropped_events"] >= 16
 
 
 @pytest.mark.usefixtures("recorded")
-def test_a_shortage_is_an_event_and_calls_the_observer() -> None:
+def test_out_of_memory_is_recorded_and_calls_the_observer() -> None:
     shortages: list[tuple[int, int, int]] = []
     memory._attach_out_of_memory_observer(lambda *figures: shortages.append(figures))
     limit = torch.hpu.memory_stats()["Limit"]
@@ -127,7 +127,7 @@ def test_a_shortage_is_an_event_and_calls_the_observer() -> None:
     finally:
         _C.set_memory_limit(limit)
     assert shortages == [(1 << 20, in_use, in_use + (1 << 16))]
-    (shortage,) = [event for event in trace() if event["action"] == "oom"]
+    (shortage,) = [event for event in recorded_events() if event["action"] == "oom"]
     assert shortage["size"] == 1 << 20
     assert shortage["device_free"] == 1 << 16
     assert shortage["frames"]
@@ -160,7 +160,7 @@ except torch.OutOfMemoryError:
     assert output_of(code) == "1 0.0 True"
 
 
-def test_a_shortage_is_dumped_when_asked_for(run_python: Any, tmp_path: Path) -> None:
+def test_out_of_memory_is_dumped_if_requested(run_python: Any, tmp_path: Path) -> None:
     code = """
 import torch, habana_frameworks.torch
 x = torch.ones(1000, device="hpu")
@@ -183,38 +183,38 @@ except torch.OutOfMemoryError:
 
 
 @pytest.mark.usefixtures("recorded")
-def test_the_text_of_the_program_is_with_its_events() -> None:
+def test_events_contain_the_metadata_of_the_program() -> None:
     memory._set_memory_metadata("epoch 3")
-    x = make_one()
+    x = allocate_tensor()
     memory._set_memory_metadata("")
-    y = make_one()
-    assert [event["user_metadata"] for event in trace()[:2]] == ["epoch 3", ""]
+    y = allocate_tensor()
+    assert [event["user_metadata"] for event in recorded_events()[:2]] == ["epoch 3", ""]
     assert memory._get_memory_metadata() == ""
     del x, y
 
 
 def test_state_alone_keeps_live_blocks_and_no_events() -> None:
     memory._record_memory_history("state", stacks="python")
-    x = make_one()
+    x = allocate_tensor()
     snapshot = memory._snapshot()
     memory._record_memory_history(None)
     assert snapshot["device_traces"] == [[]]
     (block,) = [b for s in snapshot["segments"] for b in s["blocks"] if b["address"] == x.data_ptr()]
-    assert block["frames"][0]["name"] == "make_one"
+    assert block["frames"][0]["name"] == "allocate_tensor"
 
 
 def test_nothing_is_recorded_after_the_end() -> None:
     memory._record_memory_history(clear_history=True)
     memory._record_memory_history(None)
     assert not _C.has_memory_history()
-    make_one()
-    assert trace() == []
+    allocate_tensor()
+    assert recorded_events() == []
 
 
 @pytest.mark.parametrize(
     "wrong", [{"enabled": "some"}, {"context": "free"}, {"stacks": "cpp"}, {"max_entries": 0}], ids=str
 )
-def test_another_argument_is_one_sentence(wrong: dict[str, Any]) -> None:
+def test_invalid_argument_raises(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         memory._record_memory_history(**wrong)
 
@@ -239,14 +239,14 @@ def test_torch_reads_a_snapshot(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("recorded")
-def test_the_accelerator_gives_the_devices_snapshot() -> None:
-    x = make_one()
+def test_torch_accelerator_returns_the_snapshot() -> None:
+    x = allocate_tensor()
     assert torch.accelerator.memory._snapshot()["device_traces"][0][0]["addr"] == x.data_ptr()
 
 
 @pytest.mark.usefixtures("recorded")
-def test_threads_and_queued_work_record(warm: Any) -> None:
-    x = make_one()
+def test_queued_work_is_recorded(warm: Any) -> None:
+    x = allocate_tensor()
     warm(lambda: x + 1)
     _C.set_queue_all(0)
     try:
@@ -254,5 +254,5 @@ def test_threads_and_queued_work_record(warm: Any) -> None:
     finally:
         _C.set_queue_all(-1)
     torch.hpu.synchronize()
-    allocated = {event["addr"] for event in trace() if event["action"] == "alloc"}
+    allocated = {event["addr"] for event in recorded_events() if event["action"] == "alloc"}
     assert {y.data_ptr() for y in results} <= allocated

@@ -1,4 +1,4 @@
-"""HPU_REFERENCE_POISON=1: unwritten memory reads as NaN, and pending work keeps its memory."""
+"""Test ``HPU_REFERENCE_POISON=1``: unwritten memory reads as NaN, and pending work keeps its memory."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ print(stale.isnan().all().item())
 
 @pytest.fixture
 def poisoned(output_of):
-    def run(code, **environment):
+    def run_poisoned(code, **environment):
         return output_of(START + code, **{"HPU_REFERENCE_POISON": "1", **environment})
 
-    return run
+    return run_poisoned
 
 
 def test_fresh_memory(poisoned):
@@ -34,12 +34,12 @@ def test_freed_memory(poisoned):
     assert poisoned(FREED) == "True"
 
 
-def test_it_is_off_by_default(output_of):
+def test_poison_is_off_by_default(output_of):
     assert output_of(START + FREED) == "False"
 
 
 def test_memory_of_pending_work_keeps_its_values(poisoned):
-    """The memory is freed after work of its own stream, of another stream, and after a recorded graph."""
+    """The memory is freed while work of its own stream, of another stream or of a lazy graph is pending."""
     code = """
 side = hpu.Stream()
 {start}
@@ -59,7 +59,7 @@ print(all(all(work(stream, i)) for i in range(1, 6) for stream in (hpu.current_s
     assert poisoned(code.format(start="C.lazy_start(1, 5)")) == "True"
 
 
-def test_training_is_the_same(poisoned, output_of):
+def test_training_gives_the_same_loss(poisoned, output_of):
     code = """
 torch.manual_seed(3)
 model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Flatten(),

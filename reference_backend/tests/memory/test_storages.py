@@ -1,4 +1,4 @@
-"""Storages: resizing, slices, bytes, and pinned memory after a fork."""
+"""Test storages: resizing, slices, bytes, and pinned memory after a fork."""
 
 import gc
 
@@ -37,7 +37,7 @@ def test_a_failed_resize_keeps_the_tensor(no_memory, grow):
 
 
 @pytest.mark.parametrize("bytes_left", [0, 64])
-def test_a_tensor_beyond_its_storage_is_refused(bytes_left):
+def test_a_tensor_beyond_its_storage_raises(bytes_left):
     tensor = torch.ones(1000, device="hpu")
     neighbours = [torch.zeros(16, device="hpu") for _ in range(40)]
     tensor.untyped_storage().resize_(bytes_left)
@@ -81,11 +81,11 @@ stop = True
 """
 
 
-def test_a_fork_beside_a_pinning_thread_does_not_hang(python):
+def test_a_fork_while_another_thread_pins_memory_does_not_hang(python):
     assert python(PINNED_FORK).returncode == 0
 
 
-def test_threads_that_read_one_tensor_leak_nothing(output_of):
+def test_threads_that_read_one_tensor_do_not_leak_memory(output_of):
     code = """
 import torch, threading
 import habana_frameworks.torch as ht

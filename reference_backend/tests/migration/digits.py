@@ -1,4 +1,4 @@
-"""Training on digits, written for torch.cuda. The file does not mention hpu. It prints the losses."""
+"""Train on random digits with `torch.cuda` alone, and print the losses. The test runs the file unedited."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""GPU migration: programs for torch.cuda run on hpu."""
+"""Test GPU migration: programs for `torch.cuda` run on hpu."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ LOADED = "import habana_frameworks.torch\n"
 MIGRATED = "import habana_frameworks.torch.gpu_migration, torch\n"
 
 
-def losses(text: str) -> list[float]:
+def parse_losses(text: str) -> list[float]:
     return [float(line) for line in text.splitlines()]
 
 
 @pytest.mark.parametrize("compiled", ["", "1"])
 def test_a_program_for_cuda_runs_unedited(output_of, compiled: str) -> None:
-    loss_values = losses(output_of(LOADED + DIGITS, PT_HPU_GPU_MIGRATION="1", DIGITS_COMPILE=compiled))
+    loss_values = parse_losses(output_of(LOADED + DIGITS, PT_HPU_GPU_MIGRATION="1", DIGITS_COMPILE=compiled))
     assert len(loss_values) == 10
     assert loss_values[-1] < loss_values[0] / 2
 
 
-def test_the_switch_and_the_import_do_the_same(output_of) -> None:
+def test_variable_and_import_give_the_same_losses(output_of) -> None:
     switched = output_of(LOADED + DIGITS, PT_HPU_GPU_MIGRATION="1")
     imported = output_of(MIGRATED + DIGITS)
-    assert losses(switched) == pytest.approx(losses(imported), rel=1e-3)
+    assert parse_losses(switched) == pytest.approx(parse_losses(imported), rel=1e-3)
 
 
-def test_nothing_changes_without_it(output_of) -> None:
+def test_cuda_is_unavailable_without_migration(output_of) -> None:
     assert output_of("import torch, habana_frameworks.torch; print(torch.cuda.is_available())") == "False"
 
 
@@ -53,7 +53,7 @@ CALLS = {
 }
 
 
-def test_calls_that_take_a_device_give_tensors_on_hpu(output_of) -> None:
+def test_calls_with_a_cuda_device_return_hpu_tensors(output_of) -> None:
     code = MIGRATED + "".join(f"print(({call}).device)\n" for call in CALLS)
     assert output_of(code).splitlines() == list(CALLS.values())
 
@@ -72,11 +72,11 @@ DEVICES = (
 )
 
 
-def test_functions_of_torch_cuda_take_its_devices(output_of) -> None:
+def test_torch_cuda_functions_accept_cuda_devices(output_of) -> None:
     assert output_of(MIGRATED + "\n".join(DEVICES) + "\nprint('done')") == "done"
 
 
-def test_hpu_refuses_devices_of_cuda_without_it(output_of) -> None:
+def test_hpu_rejects_cuda_devices_without_migration(output_of) -> None:
     code = """
 import torch, habana_frameworks.torch
 try:
@@ -97,7 +97,7 @@ print(found["reserved_bytes.all.peak"] <= torch.cuda.get_device_properties(0).to
     assert output_of(MIGRATED + code).split() == ["True"] * 3
 
 
-def test_checkpoints_of_ranks_hold_what_was_saved(output_of, tmp_path: Path) -> None:
+def test_distributed_checkpoint_restores_tensors(output_of, tmp_path: Path) -> None:
     code = f"""
 import torch.distributed.checkpoint as checkpoint
 state = {{"weight": torch.arange(600_000.0, device="cuda"), "of_host": torch.arange(3)}}
@@ -117,9 +117,9 @@ def test_generators_keep_their_class(output_of) -> None:
     assert output_of(MIGRATED + code).split() == ["hpu:0", "True", "True", "False"]
 
 
-def test_what_was_saved_on_cuda_is_loaded_on_hpu(output_of) -> None:
-    # The pickle of a file that was saved on cuda contains the device. This writes such a file without the
-    # hardware.
+def test_file_saved_on_cuda_is_loaded_on_hpu(output_of) -> None:
+    # A file that was saved on cuda contains the name of the device. This code writes such a file without a
+    # GPU.
     code = """
 import io, torch.serialization as s
 tag = s.location_tag
@@ -144,13 +144,13 @@ for where in (None, "cuda", {"cuda:0": "cuda:0"}, {"cuda:0": "cpu"}, "cpu"):
         ("torch.nn.DataParallel(torch.nn.Linear(1, 1))", "DistributedDataParallel"),
     ],
 )
-def test_the_rest_raises_one_sentence(run_python, call: str, message: str) -> None:
+def test_unsupported_call_raises_one_sentence(run_python, call: str, message: str) -> None:
     done = run_python(MIGRATED + call)
     assert done.returncode == 1
     assert message in done.stderr.strip().splitlines()[-1]
 
 
-def test_nccl_is_hccl(output_of) -> None:
+def test_nccl_group_uses_hccl(output_of) -> None:
     code = """
 import torch.distributed as dist
 dist.init_process_group("nccl", init_method="tcp://127.0.0.1:0", rank=0, world_size=1)
@@ -164,7 +164,7 @@ dist.destroy_process_group()
     assert output_of(MIGRATED + code, HLS_MODULE_ID="0").splitlines() == ["hccl [1.0, 1.0] True", "hpu"]
 
 
-def test_autocast_of_cuda_is_that_of_hpu(output_of) -> None:
+def test_cuda_autocast_is_hpu_autocast(output_of) -> None:
     code = """
 x = torch.ones(2, 2, device="cuda")
 with torch.autocast("cuda"):
@@ -188,7 +188,7 @@ print(before == (torch.zeros, torch.cuda.synchronize))
     assert output_of(MIGRATED + code) == "True"
 
 
-def test_the_page_is_current(output_of) -> None:
+def test_documentation_page_is_current(output_of) -> None:
     page = Path(__file__).parents[3] / "docs" / "gpu-migration.md"
     code = "from habana_frameworks.torch.gpu_migration.page import page; print(*page(), sep='\\n')"
     assert output_of(code) + "\n" == page.read_text()

@@ -1,1 +1,1 @@
-"""Tests of the Python packages: import, flags, devices, memory figures, patches, events, metrics, steps."""
+"""Tests of the Python packages: import, flags, devices, memory, patches, events, metrics, steps."""

@@ -1,4 +1,4 @@
-"""Load the backend. If its core is missing, every test fails here."""
+"""Load the backend, and provide fixtures. If the core of the backend is missing, every test fails here."""
 
 from __future__ import annotations
 

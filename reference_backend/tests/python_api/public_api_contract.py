@@ -1,8 +1,8 @@
-"""Names and schemas of the public contract: ``python contract.py FILE`` reads them from its document.
+"""Read the names and the operator schemas of the public contract from its document.
 
-It rewrites ``contract_tables.txt`` and ``contract_operators.txt``.
+``python public_api_contract.py DOCUMENT`` rewrites ``contract_tables.txt`` and ``contract_operators.txt``.
 
-A table below a heading that names a module is about that module; the first cell of a row holds names.
+A table below a heading that names a module lists names of that module, in the first cell of each row.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 NAMES = Path(__file__).with_name("contract_tables.txt")
 OPERATORS = Path(__file__).with_name("contract_operators.txt")
 PACKAGE = "habana_frameworks.torch"
-#: Tables whose first cells are not module names: patches of torch, metrics, variables, C++ headers.
+#: First cells that are not names of a module: patches of torch, metrics, variables, C++ headers.
 OTHERS = re.compile(
     r"torch\.|Tensor\.|nn\.|distributed(_c10d)?\.|[A-Z]+_|.*_$|hpu_custom_op"
     r"|(graph_compilation|cpu_fallback|memory_defragmentation|recipe_cache|device_memory)$"
 )
-#: Words in cells that are parameters of the preceding name.
+#: Words in first cells that are parameters of the preceding name.
 PARTS = frozenset({"mark_scales", "mark_non_scales", "dry_run", "export_for_training"})
-#: Additional modules that are searched for the names of a heading.
+#: Additional modules to search for names, by a part of the heading above their table.
 ALSO: Mapping[str, tuple[str, ...]] = {
     "Device management": (f"{PACKAGE}.hpu",),
     "Streams and events": (f"{PACKAGE}.hpu",),
@@ -36,19 +36,19 @@ ALSO: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def names(document: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the names in section 1, each with the modules of which one must define it."""
+def contract_names(document: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield each name of section 1 with the modules, one of which must define the name."""
     section = document[document.index("\n# 1. ") : document.index("\n# 2. ")]
     modules: tuple[str, ...] = ()
     for line in section.splitlines():
         if line.startswith("#"):
-            modules = tuple(_modules(line))
+            modules = tuple(_modules_of_heading(line))
         elif line.startswith("|") and modules:
-            for name in _in_cell(line.split("|")[1].strip()):
+            for name in _names_in_cell(line.split("|")[1].strip()):
                 yield modules, name
 
 
-def _modules(heading: str) -> Iterator[str]:
+def _modules_of_heading(heading: str) -> Iterator[str]:
     for name in re.findall(r"`(?:HT|torch)\.(\w+(?:\.\w+)*)`", heading):
         if not name.startswith("__"):
             yield f"{PACKAGE}.{name}" if name != "autoload" else "habana_frameworks.autoload"
@@ -57,7 +57,7 @@ def _modules(heading: str) -> Iterator[str]:
             yield from modules
 
 
-def _in_cell(cell: str) -> Iterator[str]:
+def _names_in_cell(cell: str) -> Iterator[str]:
     quoted = re.findall(r"`([^`]+)`", cell)
     if not quoted:  # some tables write dotted names without quotes
         quoted = re.findall(r"\b(?:[a-z_]+\.)+\w+", re.sub(r"\(.*?\)", "", cell))
@@ -68,18 +68,20 @@ def _in_cell(cell: str) -> Iterator[str]:
         yield match.group(1)
 
 
-def operators(document: str) -> Iterator[str]:
-    """Yield the schemas of sections 5.2 and 5.3, without those that are internal to the bridge."""
+def contract_schemas(document: str) -> Iterator[str]:
+    """Yield the operator schemas of sections 5.2 and 5.3, except for operators that are internal to the
+    bridge.
+    """
     section = document[document.index("\n## 5.2 ") : document.index("\n#### View / layout")]
     yield from re.findall(r"`(\w+::\w+(?:\.\w+)?\([^`]*)`", section)
 
 
-def holder(modules: tuple[str, ...], name: str) -> str | None:
-    """Return the first module, or the package, that has a dotted name."""
-    return next((module for module in (*modules, PACKAGE) if has(module, name)), None)
+def defining_module(modules: tuple[str, ...], name: str) -> str | None:
+    """Return the first of the modules and the package that has a dotted name, or None."""
+    return next((module for module in (*modules, PACKAGE) if has_name(module, name)), None)
 
 
-def has(module: str, name: str) -> bool:
+def has_name(module: str, name: str) -> bool:
     """Return whether a module has a dotted name. Parts of the name may be modules."""
     name_parts = name.split(".")
     try:
@@ -98,18 +100,18 @@ def has(module: str, name: str) -> bool:
 
 
 def main(document: str) -> int:
-    """Write the names and the schemas next to this file. Return 1 if the package does not have a name."""
+    """Write the names and the schemas next to this file. Return 1 if the package lacks a name, else 0."""
     lines, lacking = [], []
-    for modules, name in names(document):
-        module = holder(modules, name)
+    for modules, name in contract_names(document):
+        module = defining_module(modules, name)
         lines.append(f"{module} {name}")
         if module is None:
             lacking.append(name)
     if lacking:
-        print("the package lacks:", " ".join(lacking), file=sys.stderr)
+        print("The package does not define these names of the contract:", " ".join(lacking), file=sys.stderr)
         return 1
     NAMES.write_text("".join(f"{line}\n" for line in dict.fromkeys(lines)))
-    OPERATORS.write_text("".join(f"{line}\n" for line in dict.fromkeys(operators(document))))
+    OPERATORS.write_text("".join(f"{line}\n" for line in dict.fromkeys(contract_schemas(document))))
     return 0
 
 

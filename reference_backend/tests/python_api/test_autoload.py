@@ -1,10 +1,10 @@
-"""The entry point group torch.backends: `import torch` with an installed backend."""
+"""Test the entry point in the group torch.backends: `import torch` loads an installed backend."""
 
 from __future__ import annotations
 
 import warnings
 
-import habana_frameworks.torch  # noqa: F401  # the core must be there
+import habana_frameworks.torch  # noqa: F401  # fails if the core is missing
 import pytest
 from habana_frameworks import autoload
 
@@ -23,7 +23,7 @@ IS_LOADED = "import torch; print(hasattr(torch, 'hpu'))"
         ({"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, False),
     ],
 )
-def test_switches(run_python, installed, environment, loaded):
+def test_variables_that_control_autoload(run_python, installed, environment, loaded):
     done = run_python(IS_LOADED, **{**installed, **environment})
     assert done.stdout.strip() == str(loaded)
     assert done.stderr == ""
@@ -42,7 +42,7 @@ def test_explicit_import_first_does_not_recurse(output_of, installed):
     assert output_of(code, **installed) == "True"
 
 
-def test_entry_point_does_nothing_once_the_package_is_at_work(monkeypatch):
+def test_entry_point_does_nothing_if_the_package_is_loaded(monkeypatch):
     monkeypatch.setenv("PT_HPU_AUTOLOAD", "on")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -53,14 +53,14 @@ def test_entry_point_does_nothing_once_the_package_is_at_work(monkeypatch):
 
 @pytest.mark.parametrize("environment", [{"PT_HPU_AUTOLOAD": "on"}, {"PT_HPU_LAZY_MODE": "banana"}])
 @pytest.mark.parametrize("options", [(), ("-W", "error")])
-def test_import_torch_survives_what_it_cannot_load(run_python, installed, environment, options):
+def test_import_torch_warns_if_the_backend_cannot_be_loaded(run_python, installed, environment, options):
     done = run_python(IS_LOADED, options=options, **{**installed, **environment})
     assert done.stdout.strip() == "False", done.stderr
     (name, value), *_ = environment.items()
     assert f"RuntimeWarning: import torch did not load the hpu device: {name}={value!r}" in done.stderr
 
 
-def test_after_a_failed_autoload_the_import_works_once_the_cause_is_gone(output_of, installed):
+def test_import_after_a_failed_autoload_works_without_the_cause(output_of, installed):
     code = (
         "import os, torch\n"
         "del os.environ['PT_HPU_LAZY_MODE']\n"
@@ -70,6 +70,6 @@ def test_after_a_failed_autoload_the_import_works_once_the_cause_is_gone(output_
     assert output_of(code, **installed, PT_HPU_LAZY_MODE="9") == "hpu:0"
 
 
-def test_after_a_failed_autoload_the_import_says_why(run_python, installed):
+def test_import_after_a_failed_autoload_names_the_cause(run_python, installed):
     done = run_python("import torch, habana_frameworks.torch", **installed, PT_HPU_LAZY_MODE="9")
     assert done.stderr.strip().splitlines()[-1].startswith("ValueError: PT_HPU_LAZY_MODE='9' is not a mode")

@@ -1,6 +1,7 @@
-"""Names of the public contract exist, and its operators have the schemas of its document.
+"""Test that the names of the public contract exist, and that its operators have the documented schemas.
 
-``contract_names.txt`` is written by hand; ``contract.py`` writes the other lists from the document.
+``contract_names.txt`` is written by hand. ``public_api_contract.py`` writes the other lists from the
+document.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from . import public_api_contract
 _NAMES = (Path(__file__).parent / "contract_names.txt").read_text()
 
 
-def names(text: str) -> Iterator[tuple[str, str]]:
+def listed_names(text: str) -> Iterator[tuple[str, str]]:
     """Yield each module with each of its names, or with an empty name if it has none."""
     for line in text.splitlines():
         if line and not line.startswith("#"):
@@ -27,7 +28,7 @@ def names(text: str) -> Iterator[tuple[str, str]]:
             yield from ((module, name) for name in names_text.split() or [""])
 
 
-def exists(module: str, name: str) -> bool:
+def name_exists(module: str, name: str) -> bool:
     try:
         # A module without names is not imported, because importing gpu_migration changes torch for the whole
         # process.
@@ -37,11 +38,11 @@ def exists(module: str, name: str) -> bool:
     return hasattr(imported, name) if name else imported is not None
 
 
-@pytest.mark.parametrize(("module", "name"), list(names(_NAMES)))
+@pytest.mark.parametrize(("module", "name"), list(listed_names(_NAMES)))
 def test_a_name_of_the_contract_exists(module: str, name: str) -> None:
     if "quantizer" in (module.rpartition(".")[2], name) or name == "quantize_pt2e":
         pytest.importorskip("torchao", reason="torchao is not installed.")
-    assert exists(module, name)
+    assert name_exists(module, name)
 
 
 @pytest.mark.parametrize("line", public_api_contract.NAMES.read_text().splitlines())
@@ -49,10 +50,10 @@ def test_a_name_of_the_tables_exists(line: str) -> None:
     module, name = line.split(" ")
     if name.startswith(("quantizer", "quantize_pt2e")):
         pytest.importorskip("torchao", reason="torchao is not installed.")
-    assert public_api_contract.has(module, name)
+    assert public_api_contract.has_name(module, name)
 
 
-def _types(schema: torch._C.FunctionSchema) -> tuple[list[tuple[object, ...]], list[str]]:
+def _comparable_types(schema: torch._C.FunctionSchema) -> tuple[list[tuple[object, ...]], list[str]]:
     arguments = []
     for argument in schema.arguments:
         kind = str(argument.type)
@@ -64,8 +65,8 @@ def _types(schema: torch._C.FunctionSchema) -> tuple[list[tuple[object, ...]], l
     return arguments, [str(argument.type) for argument in schema.returns]
 
 
-def _schemas() -> dict[str, list[torch._C.FunctionSchema]]:
-    """Return the schemas of the document by name: two if the lazy and the eager library differ."""
+def _documented_schemas() -> dict[str, list[torch._C.FunctionSchema]]:
+    """Return the documented schemas by name. A name has two if the lazy and the eager library differ."""
     schemas: dict[str, list[torch._C.FunctionSchema]] = {}
     for line in public_api_contract.OPERATORS.read_text().splitlines():
         schema = torch._C.parse_schema(line)
@@ -73,7 +74,9 @@ def _schemas() -> dict[str, list[torch._C.FunctionSchema]]:
     return schemas
 
 
-@pytest.mark.parametrize(("name", "schemas"), list(_schemas().items()), ids=list(_schemas()))
+@pytest.mark.parametrize(
+    ("name", "schemas"), list(_documented_schemas().items()), ids=list(_documented_schemas())
+)
 def test_an_operator_of_the_contract_has_its_schema(
     name: str, schemas: list[torch._C.FunctionSchema]
 ) -> None:
@@ -89,5 +92,5 @@ def test_an_operator_of_the_contract_has_its_schema(
         assert own.arguments[-1].alias_info.is_write
         return
     if namespace == "quantized_decomposed":
-        return  # torch's own operators, of which torch has since renamed an argument
-    assert _types(own) in [_types(schema) for schema in schemas], own
+        return  # torch's own operators; torch has renamed an argument since the document was written
+    assert _comparable_types(own) in [_comparable_types(schema) for schema in schemas], own

@@ -1,4 +1,4 @@
-"""Debug functions: logs by name and level, and the cleanup of the bridge."""
+"""Test the debug functions: logs by name and level, and the cleanup of the bridge."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_levels_have_numbers_and_names(level: int | str, number: int) -> None:
 
 
 @pytest.mark.parametrize("level", [7, "loud", -1])
-def test_another_level_is_one_sentence(level: int | str) -> None:
+def test_invalid_level_raises(level: int | str) -> None:
     with pytest.raises(ValueError, match=r"is not a log level\. Use 0 to 6"):
         debug.logger.get_log_level(level)
 
 
-def test_a_log_is_let_through_from_a_level_on() -> None:
+def test_log_level_filters_lines() -> None:
     try:
         debug.logger.enable_logging("PT_COMPILE", "info")
         assert debug.logger.Logger("PT_COMPILE").is_enabled_for(logging.INFO)
@@ -46,7 +46,7 @@ def test_a_log_is_let_through_from_a_level_on() -> None:
             logging.getLogger(name).setLevel(logging.NOTSET)
 
 
-def test_cleanup_keeps_tensors_and_drops_the_rest() -> None:
+def test_cleanup_keeps_tensors_and_clears_caches() -> None:
     x = torch.ones(8, device="hpu") * 2
     debug._bridge_cleanup()
     assert debug._get_jit_cache_size() == 0

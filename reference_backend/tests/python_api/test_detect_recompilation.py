@@ -1,4 +1,4 @@
-"""The tool that finds modules whose shapes change."""
+"""Test the tool that finds modules whose input shapes change."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def test_modules_whose_shapes_change_are_counted(tmp_path: pathlib.Path) -> None
     for rows in ([1, -1], [-1, -1], [1, -1], [1, 1, -1]):
         net(torch.tensor(rows, dtype=torch.float32, device="hpu").unsqueeze(1).expand(-1, 3))
     net.analyse_dynamicity()
-    counts = {row["Module name"]: int(row["Recompile count"]) for row in read(tmp_path / "out_2.csv")}
+    counts = {row["Module name"]: int(row["Recompile count"]) for row in read_csv(tmp_path / "out_2.csv")}
     assert counts == {"Net": 2, "Net.layer": 1, "Net.act": 1}
-    details = read(tmp_path / "out_1.csv")
+    details = read_csv(tmp_path / "out_1.csv")
     assert [row["Comment"][:8] for row in details if row["Module"] == "Net"] == [
         "first ca",
         "the same",
@@ -41,12 +41,12 @@ def test_modules_whose_shapes_change_are_counted(tmp_path: pathlib.Path) -> None
     ]
 
 
-def read(path: pathlib.Path) -> list[dict[str, str]]:
+def read_csv(path: pathlib.Path) -> list[dict[str, str]]:
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
 
 
-def test_shapes_of_batches(capsys: pytest.CaptureFixture[str]) -> None:
+def test_shapes_of_batches_are_counted_and_padded(capsys: pytest.CaptureFixture[str]) -> None:
     batches = [
         {"x": torch.zeros(2, 3), "n": 1},
         {"x": torch.zeros(2, 5), "n": 2},

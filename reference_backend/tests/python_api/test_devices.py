@@ -1,4 +1,4 @@
-"""Counting, choosing and describing devices."""
+"""Test how devices are counted, selected and described."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_no_module_means_no_device_and_no_exception(run_python):
 
 @pytest.fixture
 def environment(monkeypatch):
-    """Set the variables that choose a module, and restore the earlier values."""
+    """Return a function that sets the variables that select a module. The earlier values are restored."""
 
-    def choose(visible: str = "", module: str = "") -> None:
+    def set_module_variables(visible: str = "", module: str = "") -> None:
         monkeypatch.setenv("HABANA_VISIBLE_MODULES", visible)
         monkeypatch.setenv("HLS_MODULE_ID", module)
 
-    choose()
-    return choose
+    set_module_variables()
+    return set_module_variables
 
 
 @pytest.mark.parametrize("device", [3, "hpu:3", torch.device("hpu", 3)])
@@ -64,7 +64,7 @@ def test_set_device_counts_in_visible_modules(environment):
 
 @pytest.mark.parametrize("device", [None, "hpu", "hpu:0", torch.device("hpu"), torch.device("hpu", 0), 0])
 @pytest.mark.parametrize(("visible", "module"), [("", "0"), ("5,6", "5")])
-def test_set_device_takes_the_first_module_under_each_of_its_names(environment, device, visible, module):
+def test_set_device_accepts_every_name_of_the_first_module(environment, device, visible, module):
     environment(visible)
     for _ in range(2):
         hpu.set_device(device)
@@ -80,7 +80,7 @@ def test_set_device_takes_the_first_module_under_each_of_its_names(environment, 
         (-1, "", "3", "use 0 or 'hpu'"),
     ],
 )
-def test_set_device_refuses(environment, index, visible, module, way_out):
+def test_set_device_rejects_wrong_indices(environment, index, visible, module, way_out):
     environment(visible, module)
     with pytest.raises(AssertionError, match=f"^Invalid device id {index}: .*{way_out}$"):
         hpu.set_device(index)
@@ -96,8 +96,8 @@ def test_set_device_in_a_smaller_node(environment, monkeypatch):
 
 @pytest.mark.parametrize("visible", ["", "4,5"])
 @pytest.mark.parametrize("device", [0, 1, 5, 11, "hpu:0", "hpu", None, torch.device("hpu", 3)])
-def test_every_index_is_the_module_that_the_process_has(environment, visible, device):
-    """Training programs pass ``hpu:0`` or their rank in each rank, for any module of the launcher."""
+def test_every_index_selects_the_module_of_the_process(environment, visible, device):
+    """Training programs pass ``hpu:0`` or their rank, whatever module the launcher has assigned."""
     environment(visible, module="5")
     hpu.set_device(device)
     assert os.environ["HLS_MODULE_ID"] == "5"
@@ -105,14 +105,14 @@ def test_every_index_is_the_module_that_the_process_has(environment, visible, de
 
 
 @pytest.mark.parametrize("visible", ["9", "1,x", "-1", "1,,2"])
-def test_unknown_modules_are_refused(environment, visible):
+def test_unknown_modules_raise(environment, visible):
     environment(visible)
     with pytest.raises(ValueError, match=f"^HABANA_VISIBLE_MODULES='{visible}' is not a list of modules"):
         hpu.set_device(0)
 
 
 @pytest.mark.parametrize("device", ["cpu", torch.device("cuda", 0), 1.5, "card 1", [0]])
-def test_set_device_names_what_is_no_hpu_device_and_the_way_out(environment, device):
+def test_set_device_error_names_the_value_and_the_remedy(environment, device):
     with pytest.raises(ValueError, match="Expected a hpu device") as caught:
         hpu.set_device(device)
     expected = f"Expected a hpu device, but got: {device!r}; use an index, 'hpu', 'hpu:0' or None"
@@ -138,7 +138,7 @@ def test_device_context_accepts_the_device_of_the_process(device):
         assert hpu.current_device() == 0
 
 
-def test_device_context_refuses_another_module(environment):
+def test_device_context_rejects_another_module(environment):
     environment(module="2")
     with hpu.device(2):
         pass
@@ -165,7 +165,7 @@ def test_name_and_generation(output_of):
     assert first == "GAUDI ['GAUDI'] synDeviceGaudi False"
 
 
-def test_unknown_name_is_refused(monkeypatch):
+def test_unknown_device_name_raises(monkeypatch):
     monkeypatch.setenv("HPU_REFERENCE_DEVICE_NAME", "GAUDI9")
     with pytest.raises(
         ValueError, match=r"HPU_REFERENCE_DEVICE_NAME='GAUDI9' .* Use one of GAUDI, GAUDI2, GAUDI3"
@@ -185,7 +185,7 @@ def test_unknown_name_is_refused(monkeypatch):
     ],
 )
 @pytest.mark.parametrize("device", [8, -1, "hpu:9"])
-def test_ids_out_of_range_are_refused(call, device):
+def test_ids_out_of_range_raise(call, device):
     with pytest.raises(AssertionError, match="Invalid device id"):
         call(device)
 
@@ -223,7 +223,7 @@ def test_utilization_needs_the_management_library(monkeypatch):
         hpu.memory_usage()
 
 
-def test_utilization_asks_the_management_library(monkeypatch):
+def test_utilization_calls_the_management_library(monkeypatch):
     calls = []
     library = types.ModuleType("pyhlml")
     library.hlmlInit = lambda: calls.append("init")
@@ -253,7 +253,7 @@ def test_first_tensor_initialises(output_of):
     assert output_of(code) == "False True"
 
 
-def test_synchronize_takes_the_device_of_the_process_only():
+def test_synchronize_accepts_only_the_device_of_the_process():
     torch.ones(3, device="hpu")
     for device in (None, 0, "hpu", "hpu:0"):
         hpu.synchronize(device)

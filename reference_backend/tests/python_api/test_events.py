@@ -1,4 +1,4 @@
-"""The event dispatcher."""
+"""Test the event dispatcher: subscriptions, and the events that the device publishes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, Even
 DISPATCHER = EventDispatcher.instance()
 
 
-def test_there_is_one():
+def test_dispatcher_is_a_singleton():
     assert EventDispatcher.instance() is DISPATCHER
     assert {event.name for event in EventId} == {
         "GRAPH_COMPILATION",
@@ -26,7 +26,7 @@ def test_there_is_one():
     }
 
 
-def test_listeners_get_their_events_until_they_leave():
+def test_listeners_get_events_until_they_unsubscribe():
     events = []
     first = DISPATCHER.subscribe(EventId.CUSTOM_EVENT, lambda timestamp, params: events.append(("a", params)))
     second = DISPATCHER.subscribe(
@@ -54,7 +54,7 @@ def test_timestamps_are_microseconds_of_the_day():
     assert before - 1 <= timestamps[0] <= time.time() * 1e6 + 1
 
 
-def test_a_failing_listener_is_logged_and_the_others_go_on(caplog):
+def test_a_failing_listener_is_logged_and_the_others_run(caplog):
     calls = []
     handles = [
         DISPATCHER.subscribe(EventId.CUSTOM_EVENT, lambda timestamp, params: 1 / 0),
@@ -68,7 +68,7 @@ def test_a_failing_listener_is_logged_and_the_others_go_on(caplog):
     assert "a listener of CUSTOM_EVENT failed" in caplog.text
 
 
-def test_only_members_can_be_asked_for():
+def test_subscribe_accepts_only_event_ids():
     with pytest.raises(TypeError, match="Use a member of EventId"):
         DISPATCHER.subscribe("MARK_STEP", print)
 

@@ -1,4 +1,4 @@
-"""Flags with an effect that one process can observe: each flag is set, and the program detects the effect."""
+"""Test flags whose effect a program can observe in its own process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(x.tolist())
         ({"PT_HPU_ENABLE_GENERIC_STREAM": "0", "HPU_REFERENCE_DEVICE_NAME": "GAUDI"}, "1 2 1 2 1 2"),
     ],
 )
-def test_streams_that_a_program_makes(output_of, variables, ids) -> None:
+def test_flags_select_the_streams_of_a_program(output_of, variables, ids) -> None:
     lines = output_of(STREAMS, **variables).splitlines()
     assert lines == [ids, "[7.0, 7.0, 7.0]"]
 
@@ -56,7 +56,7 @@ for form in ("none", "tanh"):
         ({"HPU_REFERENCE_PROFILE": "gaudi2", "PT_HPU_FORCE_TANH_FOR_GELU": "0"}, "True True True True"),
     ],
 )
-def test_gelu_by_tanh(output_of, variables, expected) -> None:
+def test_flag_selects_the_tanh_form_of_gelu(output_of, variables, expected) -> None:
     assert output_of(GELU, **variables).split() == expected.split()
 
 
@@ -87,7 +87,7 @@ print(device.sum().item(), host.sum().item())
         (1 << 10, {"PT_HPU_H2D_COPY_MIN_TENSOR_SIZE": "64"}, "1 0"),
     ],
 )
-def test_copies_that_leave_the_host(output_of, size, variables, queued) -> None:
+def test_flags_select_the_queued_copies(output_of, size, variables, queued) -> None:
     output_fields = output_of(COPY.format(size=size), **variables).split()
     assert output_fields == [*queued.split(), str(float(size)), str(float(size))]
 
@@ -110,7 +110,7 @@ print(x.tolist(), y.tolist())
 @pytest.mark.parametrize(
     "variables", [{"PT_HPU_FORCE_USE_DEFAULT_STREAM": "1"}, {"PT_HPU_ENABLE_GENERIC_STREAM": "0"}]
 )
-def test_a_capture_has_a_stream_of_its_own(output_of, variables) -> None:
+def test_a_capture_uses_its_own_stream_under_stream_flags(output_of, variables) -> None:
     assert output_of(CAPTURED, **variables) == "[6.0, 6.0, 6.0] [7.0, 7.0, 7.0]"
 
 
@@ -128,7 +128,7 @@ print(torch.empty(10 << 20, dtype=torch.uint8, device="hpu").numel() == 10 << 20
 """
 
 
-def test_whole_free_memory_is_used_without_coalescing(output_of) -> None:
+def test_freed_block_is_reused_without_coalescing(output_of) -> None:
     limit = {"HPU_REFERENCE_MEMORY_LIMIT": str(16 << 20)}
     assert output_of(REUSED, **limit, PT_ENABLE_MEMORY_DEFRAGMENTATION="0") == "True"
 
@@ -164,7 +164,7 @@ print(x.tolist(), _get_jit_cache_size() > 0)
 
 
 @pytest.mark.parametrize(("value", "expected_count"), [("1", "True"), ("0", "False")])
-def test_calls_that_the_engine_knows(output_of, value, expected_count) -> None:
+def test_flag_disables_the_cache_of_calls(output_of, value, expected_count) -> None:
     output_text = output_of(CALLS, PT_HPU_ENABLE_EAGER_JIT_CACHE=value)
     assert output_text == f"[15.0, 15.0, 15.0] {expected_count}"
 
@@ -178,7 +178,7 @@ print(f(torch.ones(3, device="hpu")).tolist())
 """
 
 
-def test_a_file_of_each_compiled_graph(output_of, tmp_path) -> None:
+def test_flag_writes_a_file_for_each_compiled_graph(output_of, tmp_path) -> None:
     assert output_of(COMPILED, PT_COMPILATION_STATS_PATH=str(tmp_path / "made")) == "[3.0, 3.0, 3.0]"
     (file,) = (tmp_path / "made").iterdir()
     graph_record = json.loads(file.read_text())

@@ -1,4 +1,4 @@
-"""Flags, switches and the autocast files."""
+"""Test flags, switches and the files with autocast lists."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_parsing(kind, text, value):
     ("kind", "text"),
     [("bool", "on"), ("bool", "2"), ("u32", "-1"), ("u32", str(2**32)), ("u32", "1.5"), ("i64", "0xG")],
 )
-def test_bad_text_names_variable_value_and_way_out(kind, text):
+def test_error_names_variable_value_and_remedy(kind, text):
     with pytest.raises(ValueError, match=rf"^NAME='{text}' is .*\. Use "):
         environment.parse_value("NAME", kind, text)
 
@@ -112,7 +112,7 @@ def test_switches_start_from_the_environment(output_of, name):
     assert output_of(code, **{f"PT_HPU_{name}": "true"}) == "True"
 
 
-def test_switches_without_reader():
+def test_switches_without_effect_can_be_called():
     for switch in (hpu.enable_quantization, hpu.disable_quantization):
         assert switch() is None
     hpu.enable_const_section_serialization("folder", False, True)
@@ -210,11 +210,11 @@ def test_autocast_list_file_that_cannot_be_read(run_python, tmp_path):
     assert f"RuntimeWarning: {name}=" in done.stderr
 
 
-def test_the_page_is_that_of_the_table():
+def test_flags_page_is_current():
     page = Path(__file__).parents[3] / "docs" / "flags.md"
     assert page.read_text() == "\n".join(flag_page.page_lines()) + "\n"
 
 
-def test_all_flags_of_the_contract_are_there():
+def test_all_flags_of_the_contract_exist():
     # 177 variables of the contract's table, PT_HPU_SYNC_LAUNCH and PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK.
     assert len(FLAGS) == 179

@@ -1,4 +1,4 @@
-"""A fork of a process with the device must not use the device, and otherwise works."""
+"""Test forks of a process that uses the device: a fork cannot use the device, and otherwise works."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ USES = (
 )
 
 
-def test_use_after_fork_is_refused(output_of):
+def test_use_after_fork_raises(output_of):
     code = FORK + "tensor = torch.ones(1, device='hpu')\n"
     lines = output_of(code + "".join(f"child(lambda: {use})\n" for use in USES)).splitlines()
     assert len(lines) == len(USES)
@@ -44,7 +44,7 @@ def test_forked_child_of_a_process_without_the_device_may_use_it(output_of):
     assert output_of(code) == "[2.0, 2.0]"
 
 
-def test_what_a_worker_does_still_works(output_of):
+def test_cpu_functions_work_in_a_fork(output_of):
     code = FORK + (
         "tensor = torch.ones(1, device='hpu')\n"
         "def work():\n"

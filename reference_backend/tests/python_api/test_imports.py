@@ -1,4 +1,4 @@
-"""Imports that the contracts of pyproject.toml cannot check."""
+"""Test import rules that the import contracts of pyproject.toml cannot check."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def _names_from_the_package(path: Path) -> set[str]:
 
 
 def test_only_the_core_is_imported_from_the_package_itself():
-    """The contracts exclude these imports, because the core has no source. Any other name would be
-    a cycle.
+    """The import contracts ignore imports of `_C`, because the core has no Python source.
+
+    An import of any other name from the package itself would be a cycle.
     """
     parts = {path.stem for path in PACKAGE.glob("*.py")} | {path.name for path in PACKAGE.glob("*/")}
     modules = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py"]

@@ -1,4 +1,4 @@
-"""Data loaders: `habana_dataloader`, and pipelines of `habana_frameworks.mediapipe` on image files."""
+"""Test data loaders: `habana_dataloader`, and pipelines of `habana_frameworks.mediapipe` on image files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ImageFolder(Numbers):
         self.transform = type("Compose", (), {"transforms": [type(name, (), {})() for name in transforms]})()
 
 
-def test_another_data_set_gets_torchs_loader_and_a_line(capsys: Any, monkeypatch: Any) -> None:
+def test_other_datasets_get_torchs_loader_and_a_message(capsys: Any, monkeypatch: Any) -> None:
     loader = habana_dataloader.HabanaDataLoader(Numbers(), batch_size=4, drop_last=True)
     assert len(loader) == 2 and [labels.tolist() for _, labels in loader] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert "type Numbers is neither" in capsys.readouterr().out
@@ -47,28 +47,30 @@ def test_another_data_set_gets_torchs_loader_and_a_line(capsys: Any, monkeypatch
         habana_dataloader.HabanaDataLoader(Numbers())
 
 
-USUAL = ("Resize", "CenterCrop", "ToTensor", "Normalize")
+USUAL_TRANSFORMS = ("Resize", "CenterCrop", "ToTensor", "Normalize")
 
 
 @pytest.mark.parametrize(
     ("folder", "options", "transforms", "words"),
     [
-        ("/data/imagenet/val", {}, USUAL, None),
-        ("/data/flowers", {}, USUAL, "contains none of imagenet"),
-        ("/data/imagenet", {"num_workers": 2}, USUAL, "num_workers is 2"),
-        ("/data/imagenet", {"pin_memory": False}, USUAL, "pin_memory is False"),
-        ("/data/imagenet", {"drop_last": False}, USUAL, "drop_last is False"),
-        ("/data/ILSVRC2012", {}, (*USUAL, "ColorJitter"), "transforms ColorJitter"),
+        ("/data/imagenet/val", {}, USUAL_TRANSFORMS, None),
+        ("/data/flowers", {}, USUAL_TRANSFORMS, "contains none of imagenet"),
+        ("/data/imagenet", {"num_workers": 2}, USUAL_TRANSFORMS, "num_workers is 2"),
+        ("/data/imagenet", {"pin_memory": False}, USUAL_TRANSFORMS, "pin_memory is False"),
+        ("/data/imagenet", {"drop_last": False}, USUAL_TRANSFORMS, "drop_last is False"),
+        ("/data/ILSVRC2012", {}, (*USUAL_TRANSFORMS, "ColorJitter"), "transforms ColorJitter"),
     ],
 )
-def test_the_rules_of_hardware(capsys: Any, folder: str, options: Any, transforms: Any, words: Any) -> None:
+def test_message_names_the_rule_that_hardware_would_not_meet(
+    capsys: Any, folder: str, options: Any, transforms: Any, words: Any
+) -> None:
     loader_options = {"batch_size": 2, "num_workers": 8, "pin_memory": True, "drop_last": True} | options
     habana_dataloader.HabanaDataLoader(ImageFolder(folder, *transforms), **loader_options)
     out = capsys.readouterr().out
     assert (words is None and out == "") or (words is not None and words in out)
 
 
-def test_what_hardware_alone_has_says_so() -> None:
+def test_hardware_only_function_raises() -> None:
     with pytest.raises(NotImplementedError, match="hardware kernels"):
         habana_dataloader.fetch_habana_unet_loader()
 
@@ -119,13 +121,17 @@ def images(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
-def test_a_pipeline_computes_what_pillow_and_numpy_do(images: pathlib.Path) -> None:
+def test_pipeline_matches_pillow_and_numpy(images: pathlib.Path) -> None:
     from PIL import Image
 
     loader = HPUResnetPytorchIterator(mediapipe=Pipe(images))
     assert len(loader) == 3
     batches = list(loader)
-    assert [labels.tolist() for _, labels in batches] == [[0, 0], [0, 1], [1, 0]]  # the first is repeated
+    assert [labels.tolist() for _, labels in batches] == [
+        [0, 0],
+        [0, 1],
+        [1, 0],
+    ]  # the first image fills the last batch
     files = sorted(images.glob("*/*.jpg"))
     for index, file in enumerate([*files, files[0]]):
         pixels = numpy.asarray(Image.open(file).resize((12, 10), Image.Resampling.BILINEAR)).transpose(
@@ -139,7 +145,7 @@ def test_a_pipeline_computes_what_pillow_and_numpy_do(images: pathlib.Path) -> N
         numpy.testing.assert_allclose(actual.cpu().numpy(), expected, rtol=1e-6)
 
 
-def test_orders_parts_and_rests(images: pathlib.Path) -> None:
+def test_shuffling_slices_and_remainders(images: pathlib.Path) -> None:
     assert len(HPUResnetPytorchIterator(Pipe(images, drop_remainder=True))) == 2
     first_part, two = (
         Pipe(images, num_slices=2, slice_index=slice_index).input.files for slice_index in (0, 1)
@@ -152,7 +158,7 @@ def test_orders_parts_and_rests(images: pathlib.Path) -> None:
     assert len({str(epoch) for epoch in epochs}) > 1
 
 
-def test_what_is_wrong_says_so(images: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_invalid_arguments_raise(images: pathlib.Path, tmp_path: pathlib.Path) -> None:
     with pytest.raises(FileNotFoundError, match="is not a folder"):
         fn.ReadImageDatasetFromDir(dir=str(tmp_path / "none"))
     with pytest.raises(FileNotFoundError, match=r"ends with \.png"):
@@ -192,16 +198,16 @@ class Normalize:
         return (image - 0.5) / 0.25
 
 
-def _folder(root: pathlib.Path, transform: Callable[[Any], Any]) -> Any:
+def _image_folder(root: pathlib.Path, transform: Callable[[Any], Any]) -> Any:
     """Return torchvision's ImageFolder, or an equivalent class if torchvision is missing."""
     try:
         from torchvision.datasets import ImageFolder as Found
     except ImportError:
-        return _Minimal(str(root), transform)
+        return _MinimalImageFolder(str(root), transform)
     return Found(str(root), transform)
 
 
-class _Minimal(torch.utils.data.Dataset):
+class _MinimalImageFolder(torch.utils.data.Dataset):
     def __init__(self, root: str, transform: Callable[[Any], Any]) -> None:
         self.root, self.transform = root, transform
         self.classes = sorted(class_folder.name for class_folder in pathlib.Path(root).iterdir())
@@ -222,7 +228,7 @@ class _Minimal(torch.utils.data.Dataset):
             return self.transform(opened.convert("RGB")), number
 
 
-_Minimal.__name__ = "ImageFolder"  # the rules depend on the name
+_MinimalImageFolder.__name__ = "ImageFolder"  # the rules depend on the name
 
 
 @pytest.fixture
@@ -251,10 +257,10 @@ def photographs(tmp_path: pathlib.Path) -> pathlib.Path:
     ],
     ids=["plain", "whole_batches", "shuffled", "workers", "single", "as_hardware_takes_it"],
 )
-def test_a_folder_of_images_gives_the_batches_of_torchs_loader(
+def test_image_folder_gives_the_batches_of_torchs_loader(
     photographs: pathlib.Path, options: dict[str, Any], capsys: Any
 ) -> None:
-    dataset = _folder(photographs, Compose(Resize(), ToTensor(), Normalize()))
+    dataset = _image_folder(photographs, Compose(Resize(), ToTensor(), Normalize()))
     assert len(dataset) == 11
 
     def batches(kind: Any) -> list[Any]:
@@ -279,9 +285,9 @@ def test_a_folder_of_images_gives_the_batches_of_torchs_loader(
     assert ("Running with PyTorch Dataloader" in capsys.readouterr().out) == ("pin_memory" not in options)
 
 
-def test_another_folder_falls_back_and_reads_the_same(photographs: pathlib.Path, capsys: Any) -> None:
+def test_another_folder_falls_back_to_torchs_loader(photographs: pathlib.Path, capsys: Any) -> None:
     renamed_folder = photographs.rename(photographs.parent / "flowers")
-    dataset = _folder(renamed_folder, Compose(Resize(), ToTensor(), Normalize()))
+    dataset = _image_folder(renamed_folder, Compose(Resize(), ToTensor(), Normalize()))
     loader = habana_dataloader.HabanaDataLoader(
         dataset, batch_size=11, num_workers=8, pin_memory=False, drop_last=True
     )
@@ -289,7 +295,7 @@ def test_another_folder_falls_back_and_reads_the_same(photographs: pathlib.Path,
     assert isinstance(loader.dataloader, torch.utils.data.DataLoader) and loader.dataset is dataset
 
 
-#: The feature that needs each missing package, and the error message.
+#: For each package, a use of the feature that needs the package, and the error message.
 MISSING = {
     "torchvision": (
         lambda: habana_dataloader.habana_dataset.ImageFolderWithManifest,
@@ -316,7 +322,7 @@ MISSING = {
 
 
 @pytest.mark.parametrize("package", list(MISSING))
-def test_without_a_package_its_part_says_so_in_one_sentence(package: str, monkeypatch: Any) -> None:
+def test_missing_package_is_named_in_the_error(package: str, monkeypatch: Any) -> None:
     part, sentence = MISSING[package]
     monkeypatch.setitem(sys.modules, package, None)
     for name in list(sys.modules):

@@ -1,4 +1,4 @@
-"""Effects and refusals of `import habana_frameworks.torch`."""
+"""Test the effects and the errors of `import habana_frameworks.torch`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_torch_hpu_is_the_device_module():
     assert torch.hpu.random is sys.modules["torch.hpu.random"]
 
 
-def test_namespace_package_has_room_for_others():
+def test_habana_frameworks_is_a_namespace_package():
     import habana_frameworks
 
     assert getattr(habana_frameworks, "__file__", None) is None
@@ -64,7 +64,7 @@ def test_the_compiler_uses_all_cores_unless_the_user_chose(output_of, tmp_path, 
     assert threads == (int(chosen) if chosen else len(os.sched_getaffinity(0)))
 
 
-def test_lazy_mode_is_refused_at_import(run_python):
+def test_lazy_mode_raises_at_import(run_python):
     done = run_python(IMPORT, PT_HPU_LAZY_MODE="1")
     assert "Error: PT_HPU_LAZY_MODE=1 " in done.stderr.strip().splitlines()[-1]
 
@@ -90,7 +90,7 @@ def test_lazy_modes_need_a_fork_like_build(monkeypatch, mode):
         ("PT_HPU_INFERENCE_MODE", "maybe"),
     ],
 )
-def test_unknown_values_are_errors_that_name_them(run_python, variable, value):
+def test_error_names_unknown_values(run_python, variable, value):
     done = run_python(IMPORT, **{variable: value})
     message = done.stderr.strip().splitlines()[-1]
     assert message.startswith(f"ValueError: {variable}={value!r}")
@@ -113,7 +113,7 @@ def test_lazy_mode_may_be_written_as_hexadecimal_or_left_empty(output_of):
         ("2.13.0+hpu.1", True),
     ],
 )
-def test_fork_rule(version, fork):
+def test_fork_like_versions(version, fork):
     assert is_fork_like(version) is fork
 
 
@@ -127,7 +127,7 @@ def test_fork_rule(version, fork):
         (("2.1.0", True, False), ("2.13.0", True)),
     ],
 )
-def test_another_torch_is_refused_before_the_core_is_opened(built, running):
+def test_another_torch_raises_before_the_core_is_loaded(built, running):
     with pytest.raises(ImportError, match=r"this build of the hpu backend is for .* Install") as error:
         _loader.check_build(*built, *running)
     assert running[0] in str(error.value)
@@ -138,7 +138,7 @@ def test_patch_releases_and_local_labels_do_not_matter():
     _loader.check_build("2.13.0a0", True, True, "2.13.0a0+git77", True)
 
 
-def _torch(version, abi=True, **built_with):
+def _fake_torch_module(version, abi=True, **built_with):
     torch = types.ModuleType("torch")
     torch.__version__, torch.__file__ = version, "/none/torch/__init__.py"
     torch._C = types.SimpleNamespace(_GLIBCXX_USE_CXX11_ABI=abi)
@@ -146,42 +146,52 @@ def _torch(version, abi=True, **built_with):
     return torch
 
 
-def _info(version, abi=True, fork=False):
+def _fake_build_info(version, abi=True, fork=False):
     return types.SimpleNamespace(TORCH_VERSION=version, CXX11_ABI=abi, FORK=fork, TORCH_BINARIES=None)
 
 
-MANY = {"b.2_6": _info("2.6.0", abi=False), "b.2_13": _info("2.13.0"), "b.fork": _info("2.13.0", fork=True)}
+BUILD_INFOS = {
+    "b.2_6": _fake_build_info("2.6.0", abi=False),
+    "b.2_13": _fake_build_info("2.13.0"),
+    "b.fork": _fake_build_info("2.13.0", fork=True),
+}
 
 
 @pytest.mark.parametrize(
     ("torch", "core_name"),
     [
-        (_torch("2.6.0+cu124", abi=False), "b.2_6"),
-        (_torch("2.13.1+cpu"), "b.2_13"),
-        (_torch("2.13.0a0+git77"), "b.fork"),
+        (_fake_torch_module("2.6.0+cu124", abi=False), "b.2_6"),
+        (_fake_torch_module("2.13.1+cpu"), "b.2_13"),
+        (_fake_torch_module("2.13.0a0+git77"), "b.fork"),
     ],
 )
-def test_of_many_cores_the_one_for_this_torch_is_taken(torch, core_name):
-    assert _loader.choose_core(MANY, torch) == core_name
+def test_core_for_this_torch_is_chosen(torch, core_name):
+    assert _loader.choose_core(BUILD_INFOS, torch) == core_name
 
 
 @pytest.mark.parametrize(
-    "torch", [_torch("2.6.0"), _torch("2.13.0", abi=False), _torch("2.6.0+git1", abi=False), _torch("2.9.0")]
+    "torch",
+    [
+        _fake_torch_module("2.6.0"),
+        _fake_torch_module("2.13.0", abi=False),
+        _fake_torch_module("2.6.0+git1", abi=False),
+        _fake_torch_module("2.9.0"),
+    ],
 )
-def test_none_of_many_cores_fits(torch):
+def test_missing_core_for_this_torch_raises(torch):
     with pytest.raises(
         ImportError, match=r"has cores for fork-like torch 2\.13 .*; public torch 2\.6 .*Install"
     ):
-        _loader.choose_core(MANY, torch)
+        _loader.choose_core(BUILD_INFOS, torch)
 
 
-def test_a_torch_that_allows_no_hpu_is_refused():
+def test_torch_built_for_another_accelerator_raises():
     for version, cuda in (("2.6.0+cu124", "12.4"), ("2.7.0+cpu", None), ("2.15.0+cpu", None)):
-        torch = _torch(version)
+        torch = _fake_torch_module(version)
         torch.version.cuda = cuda
         _loader.refuse_other_accelerator(torch)
     for version in ("2.7.0+cu126", "2.13.0+cu130", "2.15.0+cu132"):
-        torch = _torch(version)
+        torch = _fake_torch_module(version)
         torch.version.cuda = "13.0"
         with pytest.raises(
             ImportError, match=rf"torch {re.escape(version)} was built with cuda .* Install a CPU build"
@@ -189,7 +199,7 @@ def test_a_torch_that_allows_no_hpu_is_refused():
             _loader.refuse_other_accelerator(torch)
 
 
-def _copy_without(tmp_path: Path, *left_out: str) -> Path:
+def _copy_package_without(tmp_path: Path, *left_out: str) -> Path:
     package = Path(ht.__file__).parent
     shutil.copytree(
         package,
@@ -201,18 +211,18 @@ def _copy_without(tmp_path: Path, *left_out: str) -> Path:
     return tmp_path
 
 
-def test_a_tree_that_was_not_built_says_so(run_python, tmp_path):
-    done = run_python(IMPORT, path=(_copy_without(tmp_path, "_build_info.py"),))
+def test_unbuilt_tree_raises(run_python, tmp_path):
+    done = run_python(IMPORT, path=(_copy_package_without(tmp_path, "_build_info.py"),))
     assert "ImportError: habana_frameworks.torch has no compiled core" in done.stderr
 
 
 @pytest.mark.parametrize("different", ["TORCH_VERSION", "CXX11_ABI", "FORK"])
-def test_a_mismatched_build_never_reaches_the_library(run_python, tmp_path, different):
+def test_mismatched_build_raises_before_the_core_is_loaded(run_python, tmp_path, different):
     from habana_frameworks.torch import _build_info
 
     build = {name: getattr(_build_info, name) for name in ("TORCH_VERSION", "CXX11_ABI", "FORK")}
     build[different] = "1.13.0" if different == "TORCH_VERSION" else not build[different]
-    tree = _copy_without(tmp_path)
+    tree = _copy_package_without(tmp_path)
     package = tree / "habana_frameworks" / "torch"
     (package / "_build_info.py").write_text("".join(f"{name} = {value!r}\n" for name, value in build.items()))
     (package / "_C.py").write_text("raise SystemExit('opened')\n")
@@ -221,8 +231,8 @@ def test_a_mismatched_build_never_reaches_the_library(run_python, tmp_path, diff
     assert "opened" not in done.stderr
 
 
-def _fake_torch(folder: Path, version: str, library: str) -> types.ModuleType:
-    """Create a torch that consists of its name, its version and the metadata of its wheel."""
+def _fake_installed_torch(folder: Path, version: str, library: str) -> types.ModuleType:
+    """Return a fake torch module with a version, whose wheel metadata is in `folder`."""
     info = folder / f"torch-{version}.dist-info"
     info.mkdir(parents=True)
     lines = [
@@ -237,9 +247,9 @@ def _fake_torch(folder: Path, version: str, library: str) -> types.ModuleType:
 
 
 def test_a_core_serves_a_fork_like_torch_with_the_same_binaries(tmp_path):
-    public = _fake_torch(tmp_path / "public", "2.13.0+cpu", "a")
-    repack = _fake_torch(tmp_path / "repack", "2.13.0+git1", "a")
-    fork = _fake_torch(tmp_path / "fork", "2.13.0+git1", "b")
+    public = _fake_installed_torch(tmp_path / "public", "2.13.0+cpu", "a")
+    repack = _fake_installed_torch(tmp_path / "repack", "2.13.0+git1", "a")
+    fork = _fake_installed_torch(tmp_path / "fork", "2.13.0+git1", "b")
     info = types.ModuleType("_build_info")
     info.FORK, info.TORCH_BINARIES = False, torch_build.binaries(public.__file__, public.__version__)
     assert [_loader._same_binaries(info, torch) for torch in (repack, fork, public)] == [True, False, False]
@@ -249,10 +259,10 @@ def test_a_core_serves_a_fork_like_torch_with_the_same_binaries(tmp_path):
     assert torch_build.key("2.13.0a0+git1", True, True) == "torch2_13_abi1_fork"
 
 
-def test_a_core_of_its_own_is_picked_for_a_build(run_python, tmp_path):
+def test_core_in_the_builds_folder_is_chosen(run_python, tmp_path):
     from habana_frameworks.torch import _build_info
 
-    tree = _copy_without(tmp_path)
+    tree = _copy_package_without(tmp_path)
     package = tree / "habana_frameworks" / "torch"
     build_info = (package / "_build_info.py").read_text()
     (package / "_build_info.py").write_text("TORCH_VERSION, CXX11_ABI, FORK = '1.13.0', True, False\n")
@@ -264,7 +274,7 @@ def test_a_core_of_its_own_is_picked_for_a_build(run_python, tmp_path):
     assert "opened habana_frameworks.torch._C" in run_python(IMPORT, path=(tree,)).stderr
 
 
-def test_the_bridge_for_hardware_is_refused(run_python, tmp_path):
+def test_installed_hardware_bridge_raises(run_python, tmp_path):
     library = tmp_path / "habana_frameworks" / "torch" / "lib" / "libhabana_pytorch2_plugin.so"
     library.parent.mkdir(parents=True)
     library.touch()
@@ -274,6 +284,6 @@ def test_the_bridge_for_hardware_is_refused(run_python, tmp_path):
     assert str(library) in message
 
 
-def test_another_backend_on_torch_hpu_is_refused(run_python):
+def test_another_backend_on_torch_hpu_raises(run_python):
     code = f"import types, torch; torch._register_device_module('hpu', types.ModuleType('other')); {IMPORT}"
     assert "ImportError: torch.hpu is already registered by" in run_python(code).stderr

@@ -1,4 +1,4 @@
-"""The log: modules, levels, masks, files of ranks, forks, full disks, and torch's own log settings."""
+"""Test the log: modules, levels, masks, files of ranks, forks, full disks, and torch's own log settings."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ torch.hpu.synchronize()
 """
 
 
-def lines_of(text: str) -> list[tuple[str, str, str]]:
-    """Return module, level and text of each line. All lines have one format."""
+def parse_log(text: str) -> list[tuple[str, str, str]]:
+    """Assert that all lines have the log format, and return module, level and text of each line."""
     matches = [LINE.fullmatch(line) for line in text.splitlines()]
     assert all(matches), text
     return [match.groups() for match in matches if match]  # type: ignore[misc]
 
 
-def modules_of(text: str) -> set[str]:
-    return {module for module, _, _ in lines_of(text)}
+def logged_modules(text: str) -> set[str]:
+    return {module for module, _, _ in parse_log(text)}
 
 
 def test_nothing_is_written_by_default(python, tmp_path):
@@ -48,14 +48,14 @@ def test_nothing_is_written_by_default(python, tmp_path):
     assert (done.stdout, done.stderr, list(tmp_path.iterdir())) == ("", "", [])
 
 
-def test_every_module_has_its_lines_in_one_form(python, tmp_path):
+def test_every_module_logs_lines_of_one_format(python, tmp_path):
     more = (
         "torch.ones(3).pin_memory()\n"
         "from habana_frameworks.torch.utils import debug\ndebug._hb_print('of the program')\n"
         "try:\n    torch.empty(1 << 50, device='hpu')\nexcept torch.OutOfMemoryError:\n    pass\n"
     )
     python(PROGRAM + more, HABANA_LOGS=str(tmp_path), LOG_LEVEL_ALL="0")
-    lines = lines_of((tmp_path / "pytorch_log.txt").read_text())
+    lines = parse_log((tmp_path / "pytorch_log.txt").read_text())
     assert ("PT_DEVICE", "info", "the device is acquired") in lines
     assert ("PT_HPUGRAPH", "info", "captured 1 operators") in lines
     assert ("PT_PYTHON", "info", "of the program") in lines
@@ -85,10 +85,10 @@ def test_every_module_has_its_lines_in_one_form(python, tmp_path):
         ({"PT_HPU_MEM_STATS_DUMP": "1"}, {"PT_MEMLOG"}),
     ],
 )  # fmt: skip
-def test_levels_masks_and_flags_choose_the_lines(python, tmp_path, variables, expected):
+def test_levels_masks_and_flags_select_the_lines(python, tmp_path, variables, expected):
     python(PROGRAM, HABANA_LOGS=str(tmp_path), **variables)
     path = tmp_path / "pytorch_log.txt"
-    assert modules_of(path.read_text() if path.exists() else "") == expected
+    assert logged_modules(path.read_text() if path.exists() else "") == expected
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_levels_masks_and_flags_choose_the_lines(python, tmp_path, variables, ex
         ("PT_HPU_LOG_TYPE_MASK", "all", "is not a mask. Use a hexadecimal number, 0x1 to 0xf"),
     ],
 )
-def test_a_mask_that_is_none_is_one_sentence(monkeypatch, variable, text, problem):
+def test_invalid_mask_raises(monkeypatch, variable, text, problem):
     monkeypatch.setenv(variable, text)
     with pytest.raises(ValueError, match=problem) as failure:
         log_settings.read_log_settings(_C.log_modules())
@@ -121,18 +121,18 @@ def test_a_mask_that_is_none_is_one_sentence(monkeypatch, variable, text, proble
         ),
     ],
 )
-def test_a_setting_that_others_may_read_too_costs_a_warning(monkeypatch, variable, text, problem):
+def test_invalid_setting_that_other_software_reads_warns(monkeypatch, variable, text, problem):
     monkeypatch.setenv(variable, text)
     with pytest.warns(RuntimeWarning, match=problem) as caught:
         settings = log_settings.read_log_settings(_C.log_modules())
     assert variable in str(caught[0].message)
-    assert not settings.lets_through("PT_KERNEL")
+    assert not settings.writes_below_critical("PT_KERNEL")
 
 
 @pytest.mark.parametrize(
     ("level_name", "number"), [("WARN", 3), ("err", 4), ("fatal", 5), (" 0 ", 0), ("off", 6)]
 )
-def test_levels_have_the_usual_words(level_name, number):
+def test_levels_have_the_usual_names(level_name, number):
     assert log_settings.level_of(level_name) == number
 
 
@@ -144,13 +144,13 @@ def test_without_a_home_the_log_is_in_the_current_folder(monkeypatch, folder):
     assert log_settings.read_log_settings(_C.log_modules()).folder == Path(".habana_logs")
 
 
-def test_levels_that_the_program_has_set_stay(python, tmp_path):
+def test_levels_that_the_program_set_are_unchanged(python, tmp_path):
     before = "import logging\nlogging.getLogger('habana_frameworks.torch.profiler').setLevel(logging.ERROR)"
     done = python("print(logging.getLogger('habana_frameworks.torch.profiler').level)", before=before)
     assert done.stdout == "40\n"
 
 
-def test_an_unknown_module_costs_a_warning_and_a_known_silent_one_none(monkeypatch, recwarn):
+def test_an_unknown_module_warns_and_a_known_silent_module_does_not(monkeypatch, recwarn):
     monkeypatch.setenv("LOG_LEVEL_PT_TOWL", "1")
     log_settings.read_log_settings(_C.log_modules())
     assert not recwarn
@@ -161,7 +161,7 @@ def test_an_unknown_module_costs_a_warning_and_a_known_silent_one_none(monkeypat
         log_settings.read_log_settings(_C.log_modules())
 
 
-def test_console_has_the_lines_of_the_file(python, tmp_path):
+def test_console_shows_the_lines_of_the_file(python, tmp_path):
     done = python(PROGRAM, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_KERNEL="0", ENABLE_CONSOLE="true")
     assert done.stdout == (tmp_path / "pytorch_log.txt").read_text() != ""
 
@@ -171,7 +171,7 @@ def test_console_has_the_lines_of_the_file(python, tmp_path):
 )
 def test_ranks_have_subfolders(python, tmp_path, variables, folder):
     python(PROGRAM, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_KERNEL="0", **variables)
-    assert modules_of((tmp_path / folder / "pytorch_log.txt").read_text()) == {"PT_KERNEL"}
+    assert logged_modules((tmp_path / folder / "pytorch_log.txt").read_text()) == {"PT_KERNEL"}
 
 
 def test_fallbacks_are_counted_at_the_end(python, tmp_path):
@@ -183,7 +183,7 @@ def test_fallbacks_are_counted_at_the_end(python, tmp_path):
         ENABLE_CONSOLE="true",
         LOG_LEVEL_PT_FALLBACK="1",
     )
-    assert [text for _, _, text in lines_of(done.stdout)] == [
+    assert [text for _, _, text in parse_log(done.stdout)] == [
         "CPU fallback tril : self=HPUFloatType",
         "CPU fallback tril : self=HPUFloatType",
         "CPU fallback lgamma_ : self=HPUFloatType",
@@ -193,26 +193,26 @@ def test_fallbacks_are_counted_at_the_end(python, tmp_path):
     ]
 
 
-def file_of(folder: Path) -> Path:
+def log_file(folder: Path) -> Path:
     return folder / "pytorch_log.txt"
 
 
-def unwritable(folder: Path) -> Path:
+def unwritable_folder(folder: Path) -> Path:
     (folder / "file").write_text("")
     return folder / "file" / "logs"
 
 
-def full(folder: Path) -> Path:
-    file_of(folder).symlink_to("/dev/full")
+def folder_with_full_log(folder: Path) -> Path:
+    log_file(folder).symlink_to("/dev/full")
     return folder
 
 
-def pipe(folder: Path) -> Path:
-    os.mkfifo(file_of(folder))
+def folder_with_pipe_log(folder: Path) -> Path:
+    os.mkfifo(log_file(folder))
     return folder
 
 
-@pytest.mark.parametrize("place", [unwritable, full, pipe])
+@pytest.mark.parametrize("place", [unwritable_folder, folder_with_full_log, folder_with_pipe_log])
 def test_a_log_that_cannot_be_written_costs_one_message(
     python, tmp_path, place: Callable[[Path], Path]
 ) -> None:
@@ -233,7 +233,7 @@ def test_a_closed_console_costs_one_message(python, tmp_path):
         ENABLE_CONSOLE="1",
     )
     assert done.stderr.count("the log cannot be written to the standard output") == 1
-    assert file_of(tmp_path).read_text().count("aten::exp") == 2
+    assert log_file(tmp_path).read_text().count("aten::exp") == 2
 
 
 FORKS = """\
@@ -255,10 +255,10 @@ ended.set()
 """
 
 
-def test_a_child_that_is_forked_while_others_log_can_log(python, tmp_path):
+def test_a_fork_while_other_threads_log_can_log(python, tmp_path):
     done = python(FORKS, HABANA_LOGS=str(tmp_path), LOG_LEVEL_ALL="0", PT_LOG_FILE_SIZE_MB="500", timeout=200)
     assert done.returncode == 0, done.stderr
-    assert file_of(tmp_path).read_text().count("] the child") == 150
+    assert log_file(tmp_path).read_text().count("] the child") == 150
 
 
 READER = """\
@@ -275,7 +275,7 @@ thread = threading.Thread(target=reads)
 thread.start()
 event = torch.Event(device="hpu")
 for _ in range({count}):
-    event.record()  # it keeps the interpreter's lock
+    event.record()  # holds the GIL
 os.dup2(before, 1); os.close(writer)
 thread.join()
 lines = b"".join(read).decode().splitlines()
@@ -284,12 +284,12 @@ print(len(lines), all(whole))
 """
 
 
-def test_a_console_that_this_process_reads_is_no_deadlock(python, tmp_path):
+def test_a_console_that_this_process_reads_does_not_deadlock(python, tmp_path):
     script = READER.format(setting="", count=3000)
     done = python(script, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_DEVICE="0", ENABLE_CONSOLE="1", timeout=120)
     assert done.returncode == 0, done.stderr
     number, whole = done.stdout.split()[-2:]
-    assert int(number) >= 500 and file_of(tmp_path).read_text().count("an event") == 3000
+    assert int(number) >= 500 and log_file(tmp_path).read_text().count("an event") == 3000
     assert whole == "True" or int(number) < 3000  # messages that exceeded the buffer were dropped
 
 
@@ -312,18 +312,18 @@ for child in children:
     if child:
         try:
             os.waitpid(child, 0)
-        except ChildProcessError:  # a brother's
+        except ChildProcessError:  # the child of a sibling process
             pass
 """
 
 
 def test_processes_and_threads_share_a_file_line_by_line(python, tmp_path):
     python(MANY, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_PYTHON="2", PT_LOG_FILE_SIZE_MB="100")
-    texts = [text for _, _, text in lines_of(file_of(tmp_path).read_text())]
+    texts = [text for _, _, text in parse_log(log_file(tmp_path).read_text())]
     assert len(texts) == len(set(texts)) == 4 * 2 * 300
 
 
-def test_full_files_are_set_aside(python, tmp_path):
+def test_full_files_are_rotated(python, tmp_path):
     python(
         MANY,
         HABANA_LOGS=str(tmp_path),
@@ -335,13 +335,13 @@ def test_full_files_are_set_aside(python, tmp_path):
     older = files.keys() - {"pytorch_log.txt"}
     # While one process is suspended during log rotation, the other processes continue to fill the file.
     assert older in ({"pytorch_log.1.txt"}, {"pytorch_log.1.txt", "pytorch_log.2.txt"})
-    texts = [text for path in files.values() for _, _, text in lines_of(path.read_text())]
+    texts = [text for path in files.values() for _, _, text in parse_log(path.read_text())]
     # 2.4 MB of lines: none is lost while the kept files have room for all.
     assert len(texts) == len(set(texts)) == 4 * 2 * 300
     assert all(files[name].stat().st_size >= 1 << 20 for name in older)
 
 
-def test_one_file_is_kept_if_one_is_asked_for(python, tmp_path):
+def test_one_file_is_kept_if_the_limit_is_one(python, tmp_path):
     python(
         MANY,
         HABANA_LOGS=str(tmp_path),
@@ -359,11 +359,11 @@ def test_a_level_can_change_while_the_program_runs(python, tmp_path):
         "enable_logging('PT_KERNEL', 'off'); x.exp()"
     )
     python(script, HABANA_LOGS=str(tmp_path))
-    (line,) = lines_of(file_of(tmp_path).read_text())
+    (line,) = parse_log(log_file(tmp_path).read_text())
     assert line[2].startswith("aten::neg")
 
 
-def test_kernels_are_logged_beside_a_profile(python, tmp_path):
+def test_kernels_are_logged_during_and_after_a_profile(python, tmp_path):
     script = (
         "from torch.profiler import profile, ProfilerActivity\nx = torch.ones(3, device='hpu')\n"
         "with profile(activities=[ProfilerActivity.HPU]) as found:\n    x.neg()\n"
@@ -372,7 +372,7 @@ def test_kernels_are_logged_beside_a_profile(python, tmp_path):
     done = python(script, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_KERNEL="0")
     assert done.stdout.splitlines()[-1] == "False"
     kernels = [
-        text.partition(":  ")[0].split(": ")[0] for _, _, text in lines_of(file_of(tmp_path).read_text())
+        text.partition(":  ")[0].split(": ")[0] for _, _, text in parse_log(log_file(tmp_path).read_text())
     ]
     assert kernels[-2:] == ["aten::neg", "aten::exp"]
 
@@ -383,21 +383,21 @@ def test_launches_of_lazy_graphs_are_logged(python, tmp_path):
         "for _ in range(3):\n    y = (x * 2).relu()\n    core.lazy_flush(True)\n"
     )
     python(script, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_LAZY="1", PT_HPU_MEM_STATS_DUMP="1")
-    lines = lines_of(file_of(tmp_path).read_text())
+    lines = parse_log(log_file(tmp_path).read_text())
     launches = [text for module, _, text in lines if module == "PT_LAZY"]
     assert len(launches) == 3 and all("operators, launch" in text for text in launches)
     totals = [text for module, _, text in lines if module == "PT_MEMLOG"]
     assert len(totals) == 3 and all(text.startswith("at a launch: ") for text in totals)
 
 
-def test_a_warning_is_still_shown_when_the_log_takes_it(python, tmp_path):
+def test_a_logged_warning_is_still_printed(python, tmp_path):
     script = (
         "import logging\nlogging.getLogger('habana_frameworks.torch.utils.internal').warning('seen')\n"
         "logging.getLogger('habana_frameworks.torch.utils.internal').info('logged')"
     )
     done = python(script, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_BRIDGE="2")
     assert done.stderr == "seen\n"
-    logged_lines = lines_of(file_of(tmp_path).read_text())
+    logged_lines = parse_log(log_file(tmp_path).read_text())
     assert logged_lines == [("PT_BRIDGE", "warning", "seen"), ("PT_BRIDGE", "info", "logged")]
 
 
@@ -407,7 +407,7 @@ COMPILED = (
 )
 
 
-def test_torch_logs_have_the_compile_backend_and_its_recipes(run_python, installed):
+def test_torch_logs_show_the_compile_backend_and_its_recipes(run_python, installed):
     done = run_python(f"import torch\n{COMPILED}", **installed, TORCH_LOGS="+hpu_backend,hpu_recipes")
     assert done.stdout == "tensor(True)\n", done.stderr
     assert "[__hpu_recipes]" in done.stderr
@@ -416,7 +416,7 @@ def test_torch_logs_have_the_compile_backend_and_its_recipes(run_python, install
 
 
 @pytest.mark.parametrize("autoload", ["0", "1"])
-def test_lines_of_the_compile_backend_are_in_the_log_and_with_the_programs_handlers(
+def test_compile_backend_logs_to_the_log_and_to_handlers_of_the_program(
     run_python, installed, tmp_path, autoload
 ):
     script = (
@@ -429,11 +429,11 @@ def test_lines_of_the_compile_backend_are_in_the_log_and_with_the_programs_handl
         folder = tmp_path / f"logs{level}"
         done = run_python(script, **installed, HABANA_LOGS=str(folder), LOG_LEVEL_PT_COMPILE=level)
         assert done.stderr == "ROOT seen\n"
-        text = file_of(folder).read_text() if folder.exists() else ""
-        assert lines_of(text) == logged
+        text = log_file(folder).read_text() if folder.exists() else ""
+        assert parse_log(text) == logged
 
 
-def test_structured_traces_hold_the_recipes(run_python, tmp_path):
+def test_structured_traces_contain_the_recipes(run_python, tmp_path):
     done = run_python(f"import torch, habana_frameworks.torch\n{COMPILED}", TORCH_TRACE=str(tmp_path))
     assert done.returncode == 0, done.stderr
     text = "".join(path.read_text() for path in tmp_path.glob("*.log"))
@@ -450,7 +450,7 @@ def test_tlparse_reads_the_structured_traces(run_python, tmp_path):
     command = [tlparse, str(trace), "-o", str(tmp_path / "pages"), "--no-browser"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"Stats \{ ok: \d+ \}", done.stderr)  # and nothing beside what is ok
+    assert re.search(r"Stats \{ ok: \d+ \}", done.stderr)  # no count other than ok
     (page,) = (tmp_path / "pages").rglob("hpu_recipe_graph_0_inference_0_*.txt")
     assert "%sin = aten::sin(%mul)" in page.read_text()
 
@@ -464,7 +464,7 @@ def test_graphs_that_cannot_be_written_cost_one_warning(run_python, tmp_path):
     done = run_python(
         script,
         GRAPH_VISUALIZATION="1",
-        PT_HPU_GRAPH_DUMP_PREFIX=str(unwritable(tmp_path)),
+        PT_HPU_GRAPH_DUMP_PREFIX=str(unwritable_folder(tmp_path)),
     )
     assert done.stdout == "8.0\n", done.stderr
     assert done.stderr.count("RuntimeWarning") == 1

@@ -1,4 +1,4 @@
-"""Figures of device memory."""
+"""Test the statistics of device memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ hpu = ht.hpu
 MIB = 2**20
 
 
-def test_stats_have_the_ten_figures():
+def test_stats_have_the_ten_entries():
     assert list(hpu.memory_stats()) == [
         "Limit",
         "InUse",
@@ -26,7 +26,7 @@ def test_stats_have_the_ten_figures():
     assert hpu.hpu.memory_stats(0).keys() == hpu.memory.memory_stats("hpu").keys()
 
 
-def test_an_allocation_and_its_end_are_detected():
+def test_an_allocation_and_its_release_are_counted():
     before = hpu.memory_stats()
     hpu.reset_peak_memory_stats()
     block = torch.empty(3 * MIB, dtype=torch.uint8, device="hpu")
@@ -72,7 +72,7 @@ def test_reserved_is_the_limit():
     assert free == limit - hpu.memory_allocated() <= limit - keep.nbytes
 
 
-def test_summary_and_its_figures():
+def test_summary_shows_all_statistics():
     keep = torch.empty(MIB, dtype=torch.uint8, device="hpu")
     figures = hpu._extended_memory_summary_dict()
     assert list(figures) == [
@@ -112,7 +112,7 @@ def test_summary_and_its_figures():
     ],
 )
 @pytest.mark.parametrize("device", [1, "hpu:3"])
-def test_other_devices_are_refused(name, device):
+def test_other_devices_raise(name, device):
     with pytest.raises(AssertionError, match="Invalid device id"):
         getattr(hpu, name)(device)
 

@@ -1,4 +1,4 @@
-"""Metrics and their files."""
+"""Test metrics, and the files that contain them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, Even
 metrics = ht.hpu.metrics
 
 
-def _publish(event, **params):
+def _publish_event(event, **params):
     EventDispatcher.instance().publish(EventId[event], list(params.items()))
 
 
-def test_metrics_are_where_programs_look():
+def test_metrics_are_found_by_name():
     assert torch.hpu.metrics is metrics
     names = ("graph_compilation", "cpu_fallback", "memory_defragmentation", "device_memory")
     for name in names:
@@ -30,8 +30,8 @@ def test_metrics_are_where_programs_look():
 def test_graph_compilation(monkeypatch):
     with metrics.metric_localcontext("graph_compilation") as metric:
         assert metric.stats() == [("TotalNumber", 0), ("TotalTime", 0), ("AvgTime", 0)]
-        _publish("GRAPH_COMPILATION", duration=10, recipe="a")
-        _publish("GRAPH_COMPILATION", duration=30, recipe="b")
+        _publish_event("GRAPH_COMPILATION", duration=10, recipe="a")
+        _publish_event("GRAPH_COMPILATION", duration=30, recipe="b")
         assert metric.stats() == [("TotalNumber", 2), ("TotalTime", 40), ("AvgTime", 20)]
         monkeypatch.setenv("PT_HPU_METRICS_GC_DETAILS", "1")
         assert metric.stats()[3] == ("Recipes", [{"Recipe": "a", "Time": 10}, {"Recipe": "b", "Time": 30}])
@@ -39,8 +39,8 @@ def test_graph_compilation(monkeypatch):
 
 def test_memory_defragmentation():
     with metrics.metric_localcontext("memory_defragmentation") as metric:
-        _publish("MEMORY_DEFRAGMENTATION", success=1, milliseconds=2)
-        _publish("MEMORY_DEFRAGMENTATION", success=0, milliseconds=4)
+        _publish_event("MEMORY_DEFRAGMENTATION", success=1, milliseconds=2)
+        _publish_event("MEMORY_DEFRAGMENTATION", success=0, milliseconds=4)
     assert dict(metric.stats()) == {"TotalNumber": 2, "TotalSuccessful": 1, "AvgTime": 3.0, "MaxTime": 4.0}
 
 
@@ -55,15 +55,15 @@ def test_a_metric_collects_between_start_and_stop():
     with metrics.metric_localcontext("cpu_fallback") as metric:
         metric.on_metric_change(lambda metric_view: changed.append(dict(metric_view.stats())["TotalNumber"]))
         metric.start()
-        _publish("CPU_FALLBACK", op_name="aten::a")
+        _publish_event("CPU_FALLBACK", op_name="aten::a")
         metric.stop()
-        _publish("CPU_FALLBACK", op_name="aten::b")
+        _publish_event("CPU_FALLBACK", op_name="aten::b")
         metric.start()
-        _publish("CPU_FALLBACK", op_name="aten::a")
+        _publish_event("CPU_FALLBACK", op_name="aten::a")
         assert dict(metric.stats()) == {"TotalNumber": 2, "FallbackOps": {"aten::a": 2}}
         metric.reset()
         assert dict(metric.stats()) == {"TotalNumber": 0, "FallbackOps": {}}
-    _publish("CPU_FALLBACK", op_name="aten::c")
+    _publish_event("CPU_FALLBACK", op_name="aten::c")
     assert dict(metric.stats())["TotalNumber"] == 0
     assert changed == [1, 2]
 
@@ -103,7 +103,7 @@ def test_fallbacks_of_a_program(output_of):
     assert sum(counts.values()) == 3
 
 
-def test_all_are_zero_in_a_fresh_process(output_of):
+def test_all_metrics_are_zero_in_a_new_process(output_of):
     code = (
         "import habana_frameworks.torch as ht\n"
         "for name in ('graph_compilation', 'cpu_fallback', 'memory_defragmentation', 'recipe_cache', "
@@ -224,7 +224,7 @@ def test_no_file_without_device(output_of, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_triggers(output_of, tmp_path):
+def test_triggers_select_when_metrics_are_written(output_of, tmp_path):
     code = USE + (
         "from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, EventId\n"
         "publish = EventDispatcher.instance().publish\n"
@@ -265,7 +265,7 @@ def test_bad_variables_are_errors_at_import(run_python, variable, value, error):
     assert error in done.stderr.splitlines()[-1]
 
 
-def test_a_forked_child_leaves_the_file_alone(output_of, tmp_path):
+def test_a_forked_child_does_not_write_the_file(output_of, tmp_path):
     code = USE + ("import os, sys\nif os.fork() == 0: sys.exit(0)\nassert os.wait()[1] == 0")
     output_of(code, cwd=tmp_path, PT_HPU_METRICS_FILE="m.json")
     assert len(json.loads((tmp_path / "m.json").read_text())) == 4

@@ -1,4 +1,4 @@
-"""The patches to torch."""
+"""Test the patches that the backend applies to torch."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from habana_frameworks.torch.internal import patches
 from torch.nn.utils import rnn
 
 
-def test_applied_once():
+def test_patches_are_applied_once():
     before = torch.random.fork_rng, torch.random._seed_custom_device
     torch_overwrites.apply()
     assert (torch.random.fork_rng, torch.random._seed_custom_device) == before
-    assert _layers(torch.random.fork_rng) == _layers(torch.random._seed_custom_device) == 1
+    assert (
+        _backend_wrapper_count(torch.random.fork_rng)
+        == _backend_wrapper_count(torch.random._seed_custom_device)
+        == 1
+    )
 
 
-def _layers(function) -> int:
+def _backend_wrapper_count(function) -> int:
     """Return the number of the backend's functions in a chain of wrappers."""
     ours = 0
     while function is not None:
@@ -104,7 +108,7 @@ def test_fake_tensors_keep_strides(device):
             assert result.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_fake_strides_are_the_eager_ones():
+def test_fake_strides_match_eager_strides():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     def strides(device: str) -> list[tuple[int, ...]]:
@@ -126,7 +130,7 @@ def test_fake_strides_are_the_eager_ones():
     assert fake == strides("hpu") == strides("cpu")
 
 
-def test_rule_of_the_references_is_lifted_for_hpu_only():
+def test_strides_rule_of_torch_refs_is_changed_for_hpu_only():
     import torch._refs
     from torch._subclasses import fake_impls
 

@@ -1,4 +1,4 @@
-"""core, utils, dynamo, legacy tensors, the companion."""
+"""Test the packages core, utils and dynamo, legacy tensor types, and the wheel habana-torch-plugin."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_timer():
     assert 0 < timer.elapsed < 60
 
 
-def _model() -> torch.nn.Sequential:
+def _conv_bn_model() -> torch.nn.Sequential:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3), torch.nn.ReLU())
     model[1].running_mean.normal_()
@@ -54,7 +54,7 @@ def _model() -> torch.nn.Sequential:
 
 
 def test_inference_environment_folds_batch_norms():
-    model = _model().eval()
+    model = _conv_bn_model().eval()
     image = torch.rand(1, 2, 5, 5)
     folded = htcore.hpu_set_env(model)
     assert hpu.is_inference_mode_enabled()
@@ -68,16 +68,16 @@ def test_inference_environment_folds_batch_norms():
 
 @pytest.mark.parametrize(
     ("model", "reason"),
-    [(_model(), "training mode"), (_model().eval().to("hpu"), "the model is on hpu:0")],
+    [(_conv_bn_model(), "training mode"), (_conv_bn_model().eval().to("hpu"), "the model is on hpu:0")],
     ids=["training", "on hpu"],
 )
-def test_models_that_cannot_be_folded_come_back(capsys, model, reason):
+def test_models_that_cannot_be_folded_are_returned(capsys, model, reason):
     assert htcore.hpu_inference_set_env(model) is model
     assert reason in capsys.readouterr().out
     htcore.hpu_inference_reset_env()
 
 
-def test_untraceable_model_comes_back(capsys):
+def test_untraceable_model_is_returned(capsys):
     class Branching(torch.nn.Module):
         def forward(self, x):
             return x if x.sum() > 0 else -x
@@ -89,7 +89,7 @@ def test_untraceable_model_comes_back(capsys):
 
 
 def test_initialize_marks_constants():
-    model = _model()
+    model = _conv_bn_model()
     with pytest.raises(RuntimeError, match=r"0.weight is on cpu"):
         htcore.hpu_initialize(model)
     model.to("hpu")
@@ -212,7 +212,7 @@ def test_legacy_types(name, dtype):
     assert legacy(2, dtype=dtype, device="hpu").shape == (2,)
 
 
-def test_legacy_types_refuse():
+def test_legacy_types_reject_invalid_arguments():
     with pytest.raises(RuntimeError, match="Omit dtype"):
         hpu.FloatTensor(2, dtype=torch.int32)
     with pytest.raises(RuntimeError, match="Omit device"):
@@ -223,13 +223,11 @@ def test_legacy_types_refuse():
         hpu.FloatTensor([1], [2])
 
 
-COMPANION = Path(__file__).parents[2] / "habana_torch_plugin_stub"
+STUB = Path(__file__).parents[2] / "habana_torch_plugin_stub"
 
 
-def _build_companion(tmp_path: Path, environment: Path) -> subprocess.CompletedProcess[str]:
-    copy = shutil.copytree(
-        COMPANION, tmp_path / "companion", ignore=shutil.ignore_patterns("build", "*.egg-info")
-    )
+def _build_stub_wheel(tmp_path: Path, environment: Path) -> subprocess.CompletedProcess[str]:
+    copy = shutil.copytree(STUB, tmp_path / "companion", ignore=shutil.ignore_patterns("build", "*.egg-info"))
     code = (
         f"import sys, runpy; sys.path.append({str(environment)!r}); sys.argv = ['setup.py', 'bdist_wheel']; "
     )
@@ -237,9 +235,9 @@ def _build_companion(tmp_path: Path, environment: Path) -> subprocess.CompletedP
     return subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, text=True)
 
 
-def test_companion_is_metadata_only(tmp_path):
+def test_stub_wheel_contains_only_metadata(tmp_path):
     pytest.importorskip("setuptools")
-    done = _build_companion(tmp_path, tmp_path)
+    done = _build_stub_wheel(tmp_path, tmp_path)
     assert done.returncode == 0, done.stderr
     (wheel,) = (tmp_path / "companion" / "dist").glob("*.whl")
     import zipfile
@@ -254,7 +252,7 @@ def test_companion_is_metadata_only(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["on disk", "recorded"])
-def test_companion_is_not_built_next_to_the_bridge(tmp_path, form):
+def test_stub_wheel_is_not_built_next_to_the_bridge(tmp_path, form):
     pytest.importorskip("setuptools")
     environment = tmp_path / "environment"
     library = "habana_frameworks/torch/lib/libhabana_pytorch2_plugin.upstream.so"
@@ -269,13 +267,13 @@ def test_companion_is_not_built_next_to_the_bridge(tmp_path, form):
             "Metadata-Version: 2.1\nName: habana-torch-plugin\nVersion: 1.19.0\n"
         )
         (metadata / "RECORD").write_text(f"{library},,\n")
-    done = _build_companion(tmp_path, environment)
+    done = _build_stub_wheel(tmp_path, environment)
     assert done.returncode != 0
     assert done.stderr.strip().splitlines()[-1].startswith("the Intel Gaudi bridge is installed")
     assert not (tmp_path / "companion" / "dist").exists()
 
 
-def test_public_modules_are_attributes_once_the_package_is_imported(output_of):
+def test_public_modules_are_attributes_of_the_package(output_of):
     paths = (
         "internal.bridge_config",
         "internal.fuse_conv_bn",

@@ -1,6 +1,4 @@
-"""Profiles in files: of a whole process, and of a part that the program selects. Profiles that are kept in
-memory.
-"""
+"""Test traces that the device writes to files, for a whole process or a part of it, or keeps in memory."""
 
 from __future__ import annotations
 
@@ -24,17 +22,17 @@ x = torch.ones(100, device="hpu")
 NAMES = ["aten::fill_.Scalar", "aten::dot", "aten::copy_ (device to host)"]
 
 
-def rows(path: Path) -> list[str]:
-    """Return the names of the device's rows in a trace."""
+def device_row_names(path: Path) -> list[str]:
+    """Return the names of the device rows in a trace file."""
     return [event["name"] for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
 
 
-def test_a_whole_process(run_python: Any, tmp_path: Path) -> None:
+def test_trace_of_a_whole_process(run_python: Any, tmp_path: Path) -> None:
     done = run_python(WORK, cwd=tmp_path, HABANA_PROFILE="1")
     assert done.returncode == 0, done.stderr
     files = sorted(tmp_path.iterdir())
     assert [path.suffix for path in files] == [".hltv", ".json"]
-    assert rows(files[1]) == NAMES
+    assert device_row_names(files[1]) == NAMES
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
@@ -45,12 +43,12 @@ def test_the_configuration_names_folder_file_and_rows(run_python: Any, tmp_path:
     assert done.returncode == 0, done.stderr
     _, path = sorted((tmp_path / "out").iterdir())
     assert path.name.startswith("mine_rank3_")
-    assert rows(path) == NAMES[:2]
+    assert device_row_names(path) == NAMES[:2]
     assert json.loads(path.read_text())["droppedRows"] == 1
 
 
 @pytest.mark.parametrize("value", ["0", "profile_api", "profile_api_light", ""])
-def test_other_values_write_nothing(run_python: Any, tmp_path: Path, value: str) -> None:
+def test_other_values_write_no_trace(run_python: Any, tmp_path: Path, value: str) -> None:
     done = run_python(
         WORK + "import os; print(os.environ['HABANA_PROFILE'])", cwd=tmp_path, HABANA_PROFILE=value
     )
@@ -70,7 +68,7 @@ def test_other_values_write_nothing(run_python: Any, tmp_path: Path, value: str)
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-def test_what_goes_wrong_costs_one_warning(
+def test_each_failure_costs_one_warning(
     run_python: Any, tmp_path: Path, variables: dict[str, str], warning: str
 ) -> None:
     (tmp_path / "list.json").write_text("[1]")
@@ -94,7 +92,7 @@ def test_a_forked_child_writes_no_file(run_python: Any, tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.json"))) == 1
 
 
-def test_a_part_that_the_program_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trace_of_a_part_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert profiler._stop_profiler() == []
     x = torch.ones(3, device="hpu")
@@ -103,13 +101,13 @@ def test_a_part_that_the_program_names(tmp_path: Path, monkeypatch: pytest.Monke
     x + 1
     path, _ = profiler._stop_profiler()
     x * 2
-    assert rows(path) == ["aten::add.Tensor"]
+    assert device_row_names(path) == ["aten::add.Tensor"]
     with pytest.warns(FutureWarning, match="use torch.profiler"):
         ProfilerApi.setup()
         ProfilerApi.start()
         x * 2
         ProfilerApi.stop()
-    assert rows(path) == ["aten::mul.Tensor"]
+    assert device_row_names(path) == ["aten::mul.Tensor"]
 
 
 def test_rows_are_kept_until_they_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +122,7 @@ def test_rows_are_kept_until_they_are_flushed(tmp_path: Path, monkeypatch: pytes
     torch.exp(x)
     assert not (tmp_path / "logs").exists()
     first, second = lop.flush()
-    assert (rows(first), rows(second)) == (["aten::sin"], ["aten::cos"])
+    assert (device_row_names(first), device_row_names(second)) == (["aten::sin"], ["aten::cos"])
     assert lop.flush() == []
 
 
@@ -149,7 +147,7 @@ def test_flags_collect_for_the_whole_process(
             assert {name: total["calls"] for name, total in totals.items()} == dict.fromkeys(NAMES, 1)
             assert totals["aten::copy_ (device to host)"]["bytes"] == 4
         else:
-            assert rows(path) == NAMES
+            assert device_row_names(path) == NAMES
 
 
 def test_metrics_that_cannot_be_written_cost_a_warning(run_python: Any, tmp_path: Path) -> None:
@@ -184,9 +182,7 @@ def test_arrows_lead_from_operators_to_rows(run_python: Any, tmp_path: Path, nam
         assert begin["ts"] <= end["ts"]
 
 
-def test_the_programs_own_recordings_and_children_leave_the_collection_alone(
-    run_python: Any, tmp_path: Path
-) -> None:
+def test_recordings_and_forks_do_not_change_the_collection(run_python: Any, tmp_path: Path) -> None:
     script = WORK + (
         "import os, sys\nlop = habana_frameworks.torch.low_overhead_profiler.profiler\n"
         "lop.start(); x.neg(); lop.stop(); lop.flush()\nx.exp()\n"
@@ -198,7 +194,7 @@ def test_the_programs_own_recordings_and_children_leave_the_collection_alone(
     assert list(json.loads(path.read_text())) == [*NAMES, "aten::neg", "aten::exp"]
 
 
-def test_a_trace_that_is_not_json_stays_as_it_is(run_python: Any, tmp_path: Path) -> None:
+def test_a_trace_that_is_not_json_is_unchanged(run_python: Any, tmp_path: Path) -> None:
     script = (
         "import torch, habana_frameworks.torch\n"
         "from torch.profiler import profile, ProfilerActivity as Kind, record_function\n"

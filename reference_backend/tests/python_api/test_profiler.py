@@ -1,4 +1,4 @@
-"""`torch.profiler` on the device: rows for its work, linked to the calls of the host."""
+"""Test `torch.profiler` on the device: its rows show the work of the device and link to host calls."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from torch.profiler import ProfilerActivity, profile, schedule
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.HPU]
 
 
-def rows(recorded: profile, name: str = "") -> list[Any]:
-    """Return the device's events whose name has this prefix."""
+def device_rows(recorded: profile, name: str = "") -> list[Any]:
+    """Return the device events whose name starts with `name`."""
     return [
         event
         for event in recorded.events()
@@ -27,7 +27,7 @@ def rows(recorded: profile, name: str = "") -> list[Any]:
     ]
 
 
-def profiled(program: Any, **options: Any) -> profile:
+def record_profile(program: Any, **options: Any) -> profile:
     with profile(activities=BOTH, **options) as recorded:
         program()
         torch.hpu.synchronize()
@@ -40,9 +40,9 @@ def x() -> torch.Tensor:
 
 
 def test_each_operator_has_one_row_that_is_linked_to_it(x: torch.Tensor) -> None:
-    recorded = profiled(lambda: torch.softmax(x @ x, 1).topk(3))
+    recorded = record_profile(lambda: torch.softmax(x @ x, 1).topk(3))
     hosts = {event.id: event.name for event in recorded.events() if event.device_type == DeviceType.CPU}
-    assert [(row.name, hosts[row.linked_correlation_id]) for row in rows(recorded)] == [
+    assert [(row.name, hosts[row.linked_correlation_id]) for row in device_rows(recorded)] == [
         ("aten::mm", "aten::mm"),
         ("aten::_softmax", "aten::_softmax"),
         ("aten::topk", "aten::topk"),
@@ -50,21 +50,21 @@ def test_each_operator_has_one_row_that_is_linked_to_it(x: torch.Tensor) -> None
 
 
 def test_a_row_lies_within_its_operator_when_nothing_is_queued(x: torch.Tensor) -> None:
-    recorded = profiled(lambda: [x @ x for _ in range(50)])
+    recorded = record_profile(lambda: [x @ x for _ in range(50)])
     hosts = {event.id: event.time_range for event in recorded.events() if event.device_type == DeviceType.CPU}
-    for row in rows(recorded):
+    for row in device_rows(recorded):
         host = hosts[row.linked_correlation_id]
-        # The two clocks are read apart: microseconds.
+        # The two clocks are read at different times, some microseconds apart.
         assert host.start - 5 <= row.time_range.start <= row.time_range.end <= host.end + 5
-    assert len(rows(recorded)) == 50
+    assert len(device_rows(recorded)) == 50
 
 
-def test_operators_are_charged_with_their_kernels_and_the_table_adds_them_up(x: torch.Tensor) -> None:
-    recorded = profiled(lambda: [x @ x for _ in range(5)])
+def test_operator_times_are_the_sums_of_their_rows(x: torch.Tensor) -> None:
+    recorded = record_profile(lambda: [x @ x for _ in range(5)])
     mm = next(
         row for row in recorded.key_averages() if row.key == "aten::mm" and row.device_type == DeviceType.CPU
     )
-    total = sum(row.time_range.elapsed_us() for row in rows(recorded))
+    total = sum(row.time_range.elapsed_us() for row in device_rows(recorded))
     assert mm.self_device_time_total == pytest.approx(total)
     assert mm.count == 5
     table = recorded.key_averages().table(sort_by="self_device_time_total")
@@ -86,17 +86,17 @@ def test_queued_work_is_linked_to_its_issuer_and_lies_on_its_stream(x: torch.Ten
 
     program()
     torch.hpu.synchronize()
-    recorded = profiled(program)
+    recorded = record_profile(program)
     hosts = {event.id: event.name for event in recorded.events() if event.device_type == DeviceType.CPU}
-    sine, cosine = rows(recorded, "aten::sin")[0], rows(recorded, "aten::cos")[0]
+    sine, cosine = device_rows(recorded, "aten::sin")[0], device_rows(recorded, "aten::cos")[0]
     assert hosts[sine.linked_correlation_id] == "aten::sin"
     assert sine.device_resource_id != 0
     assert cosine.device_resource_id == 0
-    waits = [row for row in rows(recorded) if row.name == "a wait for an event"]
+    waits = [row for row in device_rows(recorded) if row.name == "a wait for an event"]
     assert [row.device_resource_id for row in waits] == [0]
     assert waits[0].time_range.end <= cosine.time_range.start
     assert waits[0].time_range.elapsed_us() > 1000
-    assert sine.device_resource_id in [row.device_resource_id for row in rows(recorded, "an event")]
+    assert sine.device_resource_id in [row.device_resource_id for row in device_rows(recorded, "an event")]
 
 
 def test_rows_of_one_stream_do_not_overlap(x: torch.Tensor) -> None:
@@ -109,26 +109,26 @@ def test_rows_of_one_stream_do_not_overlap(x: torch.Tensor) -> None:
                 torch.exp(x)
 
     program()
-    recorded = profiled(program)
-    for stream in {row.device_resource_id for row in rows(recorded)}:
+    recorded = record_profile(program)
+    for stream in {row.device_resource_id for row in device_rows(recorded)}:
         spans = sorted(
             (row.time_range.start, row.time_range.end)
-            for row in rows(recorded)
+            for row in device_rows(recorded)
             if row.device_resource_id == stream
         )
         for (_, end), (start, _) in itertools.pairwise(spans):
             assert start >= end - 0.001
 
 
-def test_copies_say_between_what_and_how_much(tmp_path: Path) -> None:
+def test_copy_rows_name_direction_and_bytes(tmp_path: Path) -> None:
     host = torch.ones(1000)
 
     def program() -> None:
         device = host.to("hpu")
         device.clone().cpu()
 
-    recorded = profiled(program)
-    assert [row.name for row in rows(recorded)] == [
+    recorded = record_profile(program)
+    assert [row.name for row in device_rows(recorded)] == [
         "aten::copy_ (host to device)",
         "aten::copy_ (device to device)",
         "aten::copy_ (device to host)",
@@ -140,7 +140,7 @@ def test_copies_say_between_what_and_how_much(tmp_path: Path) -> None:
 
 def test_a_trace_of_chrome_names_device_and_streams(x: torch.Tensor, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    profiled(lambda: x + x).export_chrome_trace(str(path))
+    record_profile(lambda: x + x).export_chrome_trace(str(path))
     events = json.loads(path.read_text())["traceEvents"]
     (row,) = [event for event in events if event.get("cat") == "hpu_op"]
     assert row["name"] == "aten::add.Tensor"
@@ -162,7 +162,7 @@ def test_memory_is_charged_to_operators_and_adds_up_to_the_statistics() -> None:
         live_tensors.append(x + 1)
         live_tensors.append(torch.empty(10, device="hpu"))
 
-    recorded = profiled(program, profile_memory=True)
+    recorded = record_profile(program, profile_memory=True)
     events = recorded.events()
     add = next(event for event in events if event.name == "aten::add")
     assert add.self_device_memory_usage == 4032  # 4,000, in granules of 64
@@ -170,12 +170,12 @@ def test_memory_is_charged_to_operators_and_adds_up_to_the_statistics() -> None:
     assert total == torch.hpu.memory_allocated() - before == 4032 + 64
 
 
-def test_a_schedule_shows_its_active_steps_only(x: torch.Tensor) -> None:
+def test_a_schedule_records_only_its_active_steps(x: torch.Tensor) -> None:
     row_counts = []
     with profile(
         activities=BOTH,
         schedule=schedule(wait=1, warmup=1, active=2, repeat=1),
-        on_trace_ready=lambda recorded: row_counts.append(len(rows(recorded, "aten::mm"))),
+        on_trace_ready=lambda recorded: row_counts.append(len(device_rows(recorded, "aten::mm"))),
     ) as recorded:
         for _ in range(6):
             x @ x
@@ -185,14 +185,14 @@ def test_a_schedule_shows_its_active_steps_only(x: torch.Tensor) -> None:
 
 def test_nothing_is_recorded_before_or_after(x: torch.Tensor) -> None:
     x @ x
-    recorded = profiled(lambda: torch.tanh(x))
+    recorded = record_profile(lambda: torch.tanh(x))
     assert not ht._C.is_tracing()
     x @ x
-    assert [row.name for row in rows(recorded)] == ["aten::tanh"]
+    assert [row.name for row in device_rows(recorded)] == ["aten::tanh"]
     with profile(activities=[ProfilerActivity.CPU]) as host:
         x @ x
         assert not ht._C.is_tracing()
-    assert rows(host) == []
+    assert device_rows(host) == []
 
 
 def test_an_exception_ends_the_profile(x: torch.Tensor) -> None:
@@ -200,10 +200,10 @@ def test_an_exception_ends_the_profile(x: torch.Tensor) -> None:
         x @ x
         raise ZeroDivisionError
     assert not ht._C.is_tracing()
-    assert [row.name for row in rows(profiled(lambda: x + 1))] == ["aten::add.Tensor"]
+    assert [row.name for row in device_rows(record_profile(lambda: x + 1))] == ["aten::add.Tensor"]
 
 
-def test_the_legacy_profiler_takes_the_device(x: torch.Tensor) -> None:
+def test_the_legacy_profiler_accepts_the_device(x: torch.Tensor) -> None:
     with torch.autograd.profiler.profile(use_device="hpu") as recorded:
         x @ x
     assert [event.name for event in recorded.function_events if event.device_type == DeviceType.HPU] == [
@@ -219,21 +219,23 @@ def test_other_threads_have_rows_too(x: torch.Tensor) -> None:
         for thread in threads:
             thread.join()
 
-    assert len(rows(profiled(program), "aten::erf")) == 400
+    assert len(device_rows(record_profile(program), "aten::erf")) == 400
 
 
-def test_a_backward_pass_has_rows_of_its_thread(x: torch.Tensor) -> None:
+def test_a_backward_pass_has_rows(x: torch.Tensor) -> None:
     w = torch.randn(32, 32, device="hpu", requires_grad=True)
-    recorded = profiled(lambda: (x @ w).sum().backward())
-    assert len(rows(recorded, "aten::mm")) == 2
+    recorded = record_profile(lambda: (x @ w).sum().backward())
+    assert len(device_rows(recorded, "aten::mm")) == 2
 
 
 def test_a_replay_is_a_recipe_with_its_operators(x: torch.Tensor) -> None:
     graph = torch.hpu.HPUGraph()
     with torch.hpu.graph(graph):
         y = torch.sin(x) @ x
-    recorded = profiled(graph.replay)
-    recipe, *kernels = sorted(rows(recorded), key=lambda row: (row.time_range.start, -row.time_range.end))
+    recorded = record_profile(graph.replay)
+    recipe, *kernels = sorted(
+        device_rows(recorded), key=lambda row: (row.time_range.start, -row.time_range.end)
+    )
     assert recipe.name == "a graph of 2 operators"
     assert [row.name for row in kernels] == ["aten::sin", "aten::mm"]
     assert all(
@@ -246,24 +248,24 @@ def test_a_replay_is_a_recipe_with_its_operators(x: torch.Tensor) -> None:
 def test_a_compiled_function_is_a_recipe_with_its_kernels(x: torch.Tensor) -> None:
     compiled = torch.compile(lambda x: torch.sin(x @ x) + 1, backend="hpu_backend")
     compiled(x), compiled(x)
-    recorded = profiled(lambda: compiled(x))
-    names = [row.name for row in sorted(rows(recorded), key=lambda row: row.time_range.start)]
+    recorded = record_profile(lambda: compiled(x))
+    names = [row.name for row in sorted(device_rows(recorded), key=lambda row: row.time_range.start)]
     assert names[0].startswith(("a compiled function of ", "compiled code"))
     assert any(name.startswith("cpp_fused_") for name in names[1:]), names
     assert any("mm" in name for name in names[1:]), names
 
 
-def test_keywords_of_the_bridge_are_taken(x: torch.Tensor) -> None:
+def test_keywords_of_the_bridge_are_accepted(x: torch.Tensor) -> None:
     from habana_frameworks.torch.activity_profiler import DebugActivity
 
     with profile(activities=BOTH, debug_activities=[DebugActivity.BRIDGE_FUNCTION_CALLS]) as recorded:
         x @ x
-    assert len(rows(recorded)) == 1
+    assert len(device_rows(recorded)) == 1
     with pytest.raises(TypeError, match="DebugActivity"):
         profile(debug_activities=["BRIDGE_FUNCTION_CALLS"])
 
 
-def test_a_profile_that_is_switched_off_says_so(run_python: Any) -> None:
+def test_disabled_profile_warns_and_raises(run_python: Any) -> None:
     code = """
 import torch, habana_frameworks.torch
 from torch.profiler import profile, ProfilerActivity
@@ -303,7 +305,7 @@ for row in sorted(rows, key=lambda row: (row.time_range.start, -row.time_range.e
     assert output_of(code).splitlines() == ["a graph of 2 operators", "aten::sin", "aten::mm"]
 
 
-def test_a_forked_child_records_nothing_and_its_parent_goes_on(output_of: Any) -> None:
+def test_a_forked_child_records_nothing_and_its_parent_continues(output_of: Any) -> None:
     code = """
 import os, torch, habana_frameworks.torch as ht
 from torch.profiler import profile, ProfilerActivity as A
@@ -351,7 +353,7 @@ def test_recordings_may_overlap(x: torch.Tensor) -> None:
     assert not ht._C.is_tracing()
 
 
-def test_a_profile_that_ends_within_a_range_leaves_nothing_to_the_next(x: torch.Tensor) -> None:
+def test_a_profile_that_ends_within_a_range_does_not_affect_the_next(x: torch.Tensor) -> None:
     first = profile(activities=BOTH)
     with torch.profiler.record_function("range"):
         first.start()
@@ -392,7 +394,7 @@ def test_a_wait_from_before_the_profile_lasts_from_its_begin() -> None:
     assert 40e6 < row[4] - row[3] < 10e9
 
 
-def test_a_trace_of_the_process_leaves_profiles_of_the_host_as_they_are(x: torch.Tensor) -> None:
+def test_a_recording_does_not_change_host_profiles(x: torch.Tensor) -> None:
     compiled = torch.compile(lambda x: torch.mm(x, x) + 2, backend="hpu_backend")
     compiled(x), compiled(x)
     recording = ht._C.TraceRecording()

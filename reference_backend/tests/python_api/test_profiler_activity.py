@@ -1,4 +1,4 @@
-"""The profiler activity class: torch's own, or the bridge's on request."""
+"""Test the class `ProfilerActivity`: torch's own class, or the bridge's class if a variable requests it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ print(ProfilerActivity.CPU in supported_activities())
 """
 
 
-def test_the_class_is_torchs_by_default(output_of) -> None:
+def test_torchs_class_is_the_default(output_of) -> None:
     assert output_of(PROGRAM).split() == ["True"] * 4
 
 
-def test_the_class_is_the_bridges_if_asked_for(output_of) -> None:
+def test_class_of_the_bridge_if_requested(output_of) -> None:
     output_fields = output_of(PROGRAM, HPU_REFERENCE_PROFILER_ACTIVITY="replaced").split()
     assert output_fields == ["False", "True", "True", "True"]
 
 
-def test_another_choice_is_one_sentence(run_python) -> None:
+def test_invalid_choice_raises(run_python) -> None:
     done = run_python("import habana_frameworks.torch", HPU_REFERENCE_PROFILER_ACTIVITY="both")
     assert "ValueError: HPU_REFERENCE_PROFILER_ACTIVITY='both' is not supported" in done.stderr
 
@@ -49,5 +49,5 @@ print(any(event.name == "aten::add" for event in profile.events()))
 """
 
 
-def test_a_torch_without_the_activity_profiles_the_host_alone(output_of) -> None:
+def test_torch_without_the_activity_profiles_only_the_host(output_of) -> None:
     assert output_of(OLDER, HPU_REFERENCE_PROFILER_ACTIVITY="replaced").split() == ["True", "True"]

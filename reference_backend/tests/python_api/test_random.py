@@ -1,4 +1,4 @@
-"""Seeds and states of the device's generator."""
+"""Test seeds and states of the device's generator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 hpu = ht.hpu
 
 
-def _draw() -> list[float]:
+def _draw_five_numbers() -> list[float]:
     return torch.rand(5, device="hpu").tolist()
 
 
@@ -30,10 +30,10 @@ def philox():
 
 def test_manual_seed_repeats_and_returns_the_generator():
     assert hpu.manual_seed(11) is hpu.default_generators[0]
-    first = _draw()
-    assert first != _draw()
+    first = _draw_five_numbers()
+    assert first != _draw_five_numbers()
     hpu.manual_seed_all(11)
-    assert _draw() == first
+    assert _draw_five_numbers() == first
     assert hpu.initial_seed() == 11
     assert len(hpu.default_generators) == 1
     assert hpu.default_generators[0].device.type == "hpu"
@@ -42,20 +42,20 @@ def test_manual_seed_repeats_and_returns_the_generator():
 @pytest.mark.parametrize("seeder", [torch.manual_seed, torch.random.manual_seed])
 def test_torch_seeds_the_device(seeder):
     seeder(5)
-    first = _draw()
+    first = _draw_five_numbers()
     seeder(5)
-    assert _draw() == first
+    assert _draw_five_numbers() == first
     assert hpu.initial_seed() == 5
 
 
-def test_torch_seed_takes_the_device_along():
+def test_torch_seed_seeds_the_device():
     hpu.manual_seed(5)
     seed = torch.seed()
     assert hpu.initial_seed() == seed == torch.initial_seed()
 
 
-def test_torch_manual_seed_is_still_torchs_own():
-    # Dynamo knows it by identity.
+def test_torch_manual_seed_is_not_wrapped():
+    # Dynamo recognises the function by its identity.
     assert torch.random.manual_seed.__module__ == "torch.random"
     assert not hasattr(torch.random.manual_seed, "__wrapped__")
 
@@ -70,7 +70,7 @@ def test_seeding_does_not_acquire_the_device(output_of):
     assert output_of(code).split() == ["False", "True"]
 
 
-def test_seed_is_new_each_time():
+def test_seed_is_different_each_time():
     first = hpu.seed()
     assert first == hpu.initial_seed()
     hpu.seed_all()
@@ -81,25 +81,25 @@ def test_seed_is_new_each_time():
 def test_state_round_trip(device):
     state = hpu.get_rng_state(device)
     assert (state.dtype, state.device.type, state.shape) == (torch.uint8, "cpu", torch.get_rng_state().shape)
-    first = _draw()
+    first = _draw_five_numbers()
     hpu.set_rng_state(state, device)
-    assert _draw() == first
+    assert _draw_five_numbers() == first
 
 
 def test_state_of_all():
     (state,) = states = hpu.get_rng_state_all()
-    first = _draw()
+    first = _draw_five_numbers()
     hpu.set_rng_state_all(states)
-    assert _draw() == first
+    assert _draw_five_numbers() == first
     with pytest.raises(RuntimeError, match="got 2 states"):
         hpu.set_rng_state_all([state, state])
 
 
 def test_state_may_come_from_the_device():
     state = hpu.get_rng_state()
-    first = _draw()
+    first = _draw_five_numbers()
     hpu.set_rng_state(state.to("hpu"))
-    assert _draw() == first
+    assert _draw_five_numbers() == first
 
 
 def test_other_devices_have_no_generator(monkeypatch):
@@ -114,15 +114,15 @@ def test_fork_rng_saves_both_generators_by_default():
     hpu.manual_seed(1)
     torch.default_generator.manual_seed(1)
     with torch.random.fork_rng():
-        first = _draw(), torch.rand(2).tolist()
-    assert (_draw(), torch.rand(2).tolist()) == first
+        first = _draw_five_numbers(), torch.rand(2).tolist()
+    assert (_draw_five_numbers(), torch.rand(2).tolist()) == first
 
 
-def test_fork_rng_leaves_other_choices_alone():
+def test_fork_rng_with_explicit_devices_does_not_save_hpu():
     hpu.manual_seed(1)
     with torch.random.fork_rng(devices=[], device_type="hpu"):
-        first = _draw()
-    assert _draw() != first
+        first = _draw_five_numbers()
+    assert _draw_five_numbers() != first
 
 
 def test_unknown_context():
@@ -132,7 +132,7 @@ def test_unknown_context():
         hpu.unset_rng_ctx("mersenne")
 
 
-def _pair(seed: int, offset: int) -> torch.Tensor:
+def _philox_state(seed: int, offset: int) -> torch.Tensor:
     return torch.tensor([seed, offset], dtype=torch.int64).view(torch.uint8)
 
 
@@ -141,38 +141,38 @@ def test_philox_state_is_seed_and_offset(philox):
     state = hpu.get_rng_state()
     assert (state.shape, state.dtype, state.device.type) == ((16,), torch.uint8, "cpu")
     assert state.view(torch.int64).tolist() == [77, 0]
-    hpu.set_rng_state(_pair(77, 48))
+    hpu.set_rng_state(_philox_state(77, 48))
     assert hpu.get_rng_state().view(torch.int64).tolist() == [77, 48]
 
 
-def test_philox_pairs_decide_the_values(philox):
+def test_philox_seed_and_offset_determine_the_values(philox):
     drawn = {}
     for pair in ((7, 0), (7, 4), (8, 0), (2**63 - 1, 4)):
-        hpu.set_rng_state(_pair(*pair))
-        drawn[pair] = tuple(_draw())
-        hpu.set_rng_state(_pair(*pair))
-        assert tuple(_draw()) == drawn[pair]
+        hpu.set_rng_state(_philox_state(*pair))
+        drawn[pair] = tuple(_draw_five_numbers())
+        hpu.set_rng_state(_philox_state(*pair))
+        assert tuple(_draw_five_numbers()) == drawn[pair]
     assert len(set(drawn.values())) == len(drawn)
     hpu.manual_seed(7)
-    assert tuple(_draw()) == drawn[7, 0]
+    assert tuple(_draw_five_numbers()) == drawn[7, 0]
 
 
-def test_philox_offset_moves_on_with_use(philox):
-    hpu.set_rng_state(_pair(7, 8))
-    outside = _draw()
+def test_philox_offset_advances_with_use(philox):
+    hpu.set_rng_state(_philox_state(7, 8))
+    outside = _draw_five_numbers()
     seed, offset = hpu.get_rng_state().view(torch.int64).tolist()
     assert seed == 7
     assert offset > 8
     assert offset % 4 == 0
-    hpu.set_rng_state(_pair(7, offset))
-    assert _draw() != outside
+    hpu.set_rng_state(_philox_state(7, offset))
+    assert _draw_five_numbers() != outside
 
 
-def test_philox_is_the_same_on_all_ranks_that_did_the_same(philox):
+def test_philox_state_is_equal_after_equal_calls(philox):
     states = []
     for _ in range(2):
         hpu.manual_seed(9)
-        _draw()
+        _draw_five_numbers()
         states.append(hpu.get_rng_state())
     assert torch.equal(*states)
 
@@ -182,7 +182,7 @@ def test_philox_rejects_other_states(philox):
         hpu.set_rng_state(torch.get_rng_state())
 
 
-def test_outside_the_context_the_state_is_the_generators(philox):
-    hpu.set_rng_state(_pair(7, 8))
+def test_outside_the_context_the_state_is_the_full_generator_state(philox):
+    hpu.set_rng_state(_philox_state(7, 8))
     hpu.unset_rng_ctx("philox")
     assert hpu.get_rng_state().numel() > 16

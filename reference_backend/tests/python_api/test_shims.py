@@ -1,4 +1,4 @@
-"""Modules of the contract that re-export other modules' names, and functions that only hardware supports."""
+"""Test modules of the contract that re-export names, and functions that only hardware supports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from habana_frameworks.torch.utils import _debug_C, debug
 from habana_frameworks.torch.utils import experimental as htexp
 
 
-def test_extensions_of_the_bridge_hold_what_the_package_has() -> None:
+def test_bridge_extensions_re_export_names_of_the_package() -> None:
     assert _debug_C._get_fallback_op_count() == debug._get_fallback_op_count()
     assert _hpex_C.rms_norm is torch.ops.hpu.rms_norm
     with pytest.raises(AttributeError, match="but not 'nothing'"):
@@ -21,7 +21,7 @@ def test_extensions_of_the_bridge_hold_what_the_package_has() -> None:
         _ = synrec_helper.record
 
 
-def test_what_only_hardware_has_is_refused_in_one_sentence() -> None:
+def test_hardware_only_functions_raise() -> None:
     for call in (
         lambda: htexp._record_params(torch.nn.Linear(2, 2)),
         lambda: htexp._reset_device_memory(),
@@ -31,7 +31,7 @@ def test_what_only_hardware_has_is_refused_in_one_sentence() -> None:
             call()
 
 
-def test_packages_of_other_wheels_hold_what_the_package_has() -> None:
+def test_packages_of_other_wheels_re_export_names_of_the_package() -> None:
     import habana_dataloader
     import habana_torch_dataloader
     import intel_transformer_engine

@@ -1,4 +1,4 @@
-"""The ends of steps, and the functions that inspect the engine at these points."""
+"""Test `mark_step` and step closures, and functions that inspect caches or dump graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams and events."""
+"""Test `hpu.Stream`, `hpu.Event` and the stream context managers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ hpu = ht.hpu
 
 
 @pytest.fixture(autouse=True)
-def _default_stream_afterwards():
+def _restore_default_stream():
     yield
     hpu.set_stream(hpu.default_stream())
     hpu.synchronize()
@@ -41,7 +41,7 @@ def test_priorities():
         lambda stream: hpu.Stream("hpu:0", stream_id=stream.id()),
     ],
 )
-def test_existing_streams_can_be_named(make):
+def test_existing_streams_can_be_opened_by_id(make):
     stream = hpu.Stream()
     assert make(stream) == stream
 
@@ -51,7 +51,7 @@ def test_default_stream():
     assert hpu.default_stream("hpu:0") == hpu.current_stream() == hpu.Stream(is_default_stream=True)
 
 
-def test_stream_of_another_type_is_refused():
+def test_stream_of_another_device_type_raises():
     with pytest.raises(ValueError, match="Expected a hpu device"):
         hpu.Stream("cpu")
 
@@ -69,7 +69,7 @@ def test_context_nests_and_restores_after_an_exception():
     assert hpu.current_stream() == hpu.default_stream()
 
 
-def test_none_changes_nothing():
+def test_none_keeps_the_current_stream():
     with hpu.stream(None):
         assert hpu.current_stream() == hpu.default_stream()
     hpu.set_stream(None)
@@ -116,13 +116,13 @@ def test_results_of_a_side_stream():
     assert result.sum().item() == 999000
 
 
-def test_record_event_returns_the_event_it_was_given():
+def test_record_event_returns_its_argument():
     event = hpu.Event()
     assert hpu.Stream().record_event(event) is event
     assert event.event_id
 
 
-def test_unrecorded_event_counts_as_complete():
+def test_unrecorded_event_is_complete():
     event = hpu.Event()
     assert isinstance(event, torch.Event)
     assert event.query()

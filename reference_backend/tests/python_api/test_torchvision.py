@@ -1,5 +1,6 @@
-"""The public torchvision wheel with a CPU build of torch. Without the backend's support no vision program
-starts.
+"""Test a torchvision whose compiled operators did not load, as the public wheel with a CPU build of torch.
+
+Without the backend, the import of such a torchvision fails.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ PACKAGE = {
 }
 
 
-def run(tmp_path: pathlib.Path, script: str) -> subprocess.CompletedProcess[str]:
+def run_with_fake_torchvision(tmp_path: pathlib.Path, script: str) -> subprocess.CompletedProcess[str]:
     folder = tmp_path / "torchvision"
     folder.mkdir()
     for name, text in PACKAGE.items():
@@ -36,18 +37,20 @@ def run(tmp_path: pathlib.Path, script: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_import_works_and_the_operator_says_that_it_is_missing(tmp_path):
+def test_import_works_and_the_missing_operator_raises(tmp_path):
     script = (
         "import torch, habana_frameworks.torch, torchvision\n"
         "try:\n    torch.ops.torchvision.nms(torch.rand(1, 4), torch.rand(1), 0.5)\n"
         "except NotImplementedError as error:\n    print('torchvision::nms' in str(error))"
     )
-    done = run(tmp_path, script)
+    done = run_with_fake_torchvision(tmp_path, script)
     assert done.stdout.strip() == "True", done.stderr
 
 
-def test_without_the_device_it_fails_as_the_reason_for_this(tmp_path):
-    done = run(tmp_path, "import os\nos.environ['PT_HPU_AUTOLOAD'] = '0'\nimport torch, torchvision")
+def test_torchvision_import_fails_without_the_device(tmp_path):
+    done = run_with_fake_torchvision(
+        tmp_path, "import os\nos.environ['PT_HPU_AUTOLOAD'] = '0'\nimport torch, torchvision"
+    )
     assert "torchvision::nms does not exist" in done.stderr
 
 
@@ -61,5 +64,5 @@ def test_boxes_of_the_device_are_suppressed_without_torchvisions_library(tmp_pat
         "x, rois = torch.ones(1, 1, 8, 8, device='hpu'), torch.tensor([[0., 1, 1, 5, 5]], device='hpu')\n"
         "print(torch.ops.torchvision.roi_align(x, rois, 1.0, 2, 2, 2, True).flatten().tolist())"
     )
-    done = run(tmp_path, script)
+    done = run_with_fake_torchvision(tmp_path, script)
     assert done.stdout.split("\n")[:2] == ["[1, 2]", "[1.0, 1.0, 1.0, 1.0]"], done.stderr

@@ -1,4 +1,4 @@
-"""Operators of ``torch.ops.torchvision`` on the device, with torch's checks, in a separate process.
+"""Run `opcheck` on the operators of ``torch.ops.torchvision`` on the device, in a separate process.
 
 If torchvision is missing, a package without compiled operators replaces it.
 """
@@ -33,8 +33,8 @@ KINDS = {
     "_deform_conv2d_backward": ["masked", "plain"],
 }
 
-#: Prints the result of each check of each operator on tensors that require gradients, and which values are
-#: equal.
+#: Script that prints the result of each check of each operator on tensors that require gradients, and whether
+#: results and gradients equal the device's functions.
 PROGRAM = """
 import json, sys
 import torch, habana_frameworks.torch, torchvision
@@ -98,7 +98,7 @@ pairs = {
     "_deform_conv2d_backward": list(zip(grads, backward, strict=True)),
     "roi_align": [(aligned, vision.roi_align(*samples["roi_align"][0]))],
     "_roi_align_backward": [(of_x, of_regions)],
-    "nms": [(operators.nms(*samples["nms"][0]), vision.suppress(*samples["nms"][0]))],
+    "nms": [(operators.nms(*samples["nms"][0]), vision.nms_indices(*samples["nms"][0]))],
 }
 found["same"] = {
     name: all(a.numel() > 0 and torch.equal(a.cpu(), b.cpu()) for a, b in both)
@@ -125,15 +125,15 @@ def check_output(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ("name", "sample_index"), [(n, p) for n, kinds in KINDS.items() for p in range(len(kinds))],
     ids=[f"{n}-{kind}" for n, kinds in KINDS.items() for kind in kinds],
 )  # fmt: skip
-def test_torchs_checks_pass(check_output: dict[str, Any], name: str, sample_index: int, check: str) -> None:
+def test_opcheck_passes(check_output: dict[str, Any], name: str, sample_index: int, check: str) -> None:
     # `test_autograd_registration` does not apply, because torch supports it only for CPU, CUDA and XPU. The
     # next test explains the gradients: torch differentiates the operators' components.
     assert check_output[f"{name} {sample_index} {check}"] == "SUCCESS"
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))
-def test_they_compute_what_their_functions_do(check_output: dict[str, Any], name: str) -> None:
+def test_operators_equal_the_functions_of_the_device(check_output: dict[str, Any], name: str) -> None:
     assert check_output["same"][name] is True
     assert check_output["composite"][name] is (
         name != "nms"
-    )  # which has no derivative, and works on the host
+    )  # `nms` has no derivative, and works on the host

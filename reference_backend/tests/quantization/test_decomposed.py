@@ -1,4 +1,4 @@
-"""quantized_decomposed on hpu: integers as in torch, 8-bit floats rounded once, eager and compiled."""
+"""Test `quantized_decomposed` on hpu: integers equal torch's, and fp8 values are rounded once."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def quantize(form: str, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return quantized.quantize_per_channel(x, scales, torch.zeros_like(scales), 1, low, high, dtype)
 
 
-def numbers() -> torch.Tensor:
+def random_numbers() -> torch.Tensor:
     return torch.randn(5, 7, generator=torch.Generator().manual_seed(0)) * 10
 
 
-def ways() -> list[Any]:
+def mode_parameters() -> list[Any]:
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         torch._dynamo.reset()
         return torch.compile(function, backend="hpu_backend", fullgraph=True)
@@ -44,9 +44,9 @@ def ways() -> list[Any]:
 
 @pytest.mark.parametrize("form", ["number", "tensor", "limits", "channel"])
 @pytest.mark.parametrize("dtype", list(LIMITS), ids=str)
-@pytest.mark.parametrize("way", ways())
+@pytest.mark.parametrize("way", mode_parameters())
 def test_numbers_are_rounded_once(way: Callable[..., Any], dtype: torch.dtype, form: str) -> None:
-    x = numbers()
+    x = random_numbers()
     quantized = way(lambda values: quantize(form, values, dtype))(x.to("hpu"))
     assert quantized.device.type == "hpu" and quantized.dtype == dtype
     if not dtype.is_floating_point:
@@ -59,16 +59,16 @@ def test_numbers_are_rounded_once(way: Callable[..., Any], dtype: torch.dtype, f
 
 
 @pytest.mark.parametrize("dtype", [E4M3, torch.int8], ids=str)
-@pytest.mark.parametrize("way", ways())
-def test_what_was_rounded_is_turned_back(way: Callable[..., Any], dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("way", mode_parameters())
+def test_dequantize_restores_values(way: Callable[..., Any], dtype: torch.dtype) -> None:
     low, high = LIMITS[dtype]
 
-    def there_and_back(values: torch.Tensor) -> torch.Tensor:
+    def quantize_and_dequantize(values: torch.Tensor) -> torch.Tensor:
         inner = quantized.quantize_per_tensor(values, 0.37, 0, low, high, dtype)
         return quantized.dequantize_per_tensor(inner, 0.37, 0, low, high, dtype)
 
-    x = numbers()
-    restored = way(there_and_back)(x.to("hpu")).cpu()
+    x = random_numbers()
+    restored = way(quantize_and_dequantize)(x.to("hpu")).cpu()
     step = 0.37 / 2 if dtype == torch.int8 else x.abs() / 16 + 1e-3
     assert bool(((restored - x).abs() <= step * 1.01).all())
     scales = torch.linspace(0.1, 2, 7)
@@ -79,10 +79,10 @@ def test_what_was_rounded_is_turned_back(way: Callable[..., Any], dtype: torch.d
     torch.testing.assert_close(back.cpu(), packed.cpu().float() * scales)
 
 
-def calls(form: str, dtype: torch.dtype) -> tuple[Any, ...]:
-    """Return an operator's name and its arguments on the device."""
+def operator_arguments(form: str, dtype: torch.dtype) -> tuple[Any, ...]:
+    """Return the arguments of an operator for `form` and `dtype`, with tensors on the device."""
     low, high = LIMITS[dtype]
-    x = numbers().to("hpu")
+    x = random_numbers().to("hpu")
     values = x if form.startswith("quantize") else quantize("number", x, dtype)
     tensors = [torch.tensor(number, device="hpu") for number in (0.37, 0, low, high)]
     if "channel" in form:
@@ -104,12 +104,12 @@ def calls(form: str, dtype: torch.dtype) -> tuple[Any, ...]:
         for kind in ("_per_tensor", "_per_tensor.tensor", "_per_tensor.tensor2", "_per_channel")
     ],
 )
-def test_torchs_checks_pass(form: str, dtype: torch.dtype) -> None:
+def test_opcheck_passes(form: str, dtype: torch.dtype) -> None:
     checks = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
     # `test_autograd_registration` does not apply, because torch supports it only for CPU, CUDA and XPU.
     if form.startswith("dequantize") and dtype.is_floating_point:
         checks.remove("test_schema")  # the check multiplies fp8 values, which torch's CPU does not support
     name, _, overload = form.partition(".")
     operator = getattr(getattr(quantized, name), overload or "default")
-    check_results = torch.library.opcheck(operator, calls(form, dtype), test_utils=checks)
+    check_results = torch.library.opcheck(operator, operator_arguments(form, dtype), test_utils=checks)
     assert check_results == dict.fromkeys(checks, "SUCCESS")

@@ -1,4 +1,4 @@
-"""The pt2e flow on hpu: programs rounded to 8-bit floats, models with graph breaks, and scales in files."""
+"""Test the pt2e flow on hpu: programs rounded to fp8, models with graph breaks, and scales in files."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class Broken(Net):
         return self.second(hidden)
 
 
-def quantizer(dtype: torch.dtype = E4M3) -> htcore.quantizer.habana_quantizer:
+def make_quantizer(dtype: torch.dtype = E4M3) -> htcore.quantizer.habana_quantizer:
     return htcore.quantizer.habana_quantizer().set_global(
         htcore.quantizer.habana_quant_config_symmetric(dtype)
     )
 
 
-def rounded(values: torch.Tensor, dtype: torch.dtype, amax: torch.Tensor) -> torch.Tensor:
+def round_to_dtype(values: torch.Tensor, dtype: torch.dtype, amax: torch.Tensor) -> torch.Tensor:
     scale = amax.double() / low_precision_rounding.largest_number(dtype)
     return (values.double() / scale).float().to(dtype).double() * scale
 
 
-def expected(
+def reference_output(
     net: Net, x: torch.Tensor, calibration_inputs: list[torch.Tensor], dtype: torch.dtype
 ) -> torch.Tensor:
     """Return the result of the network in float64, with factors rounded by the scales of all calibration
@@ -55,9 +55,9 @@ def expected(
     activation = x
     steps = list(calibration_inputs)
     for number, layer in enumerate((net.first, net.second)):
-        weight = rounded(layer.weight, dtype, layer.weight.abs().max())
+        weight = round_to_dtype(layer.weight, dtype, layer.weight.abs().max())
         amax = torch.stack([step_input.abs().max() for step_input in steps]).max()
-        activation = rounded(activation, dtype, amax) @ weight.T + layer.bias.double()
+        activation = round_to_dtype(activation, dtype, amax) @ weight.T + layer.bias.double()
         steps = [layer(step_input) for step_input in steps]
         if number == 0:
             activation, steps = activation.relu(), [step_input.relu() for step_input in steps]
@@ -66,7 +66,7 @@ def expected(
 
 @pytest.mark.parametrize("dtype", [E4M3, E5M2], ids=str)
 @pytest.mark.parametrize("kind", [Net, Broken])
-def test_products_are_of_rounded_numbers(kind: type[Net], dtype: torch.dtype) -> None:
+def test_products_use_rounded_factors(kind: type[Net], dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     net = kind()
     batches = [torch.randn(4, 16), 3 * torch.randn(4, 16)]
@@ -74,13 +74,13 @@ def test_products_are_of_rounded_numbers(kind: type[Net], dtype: torch.dtype) ->
     on_hpu.load_state_dict(net.state_dict())
     program = htcore.quantize_pt2e.export(on_hpu, (batches[0].to("hpu"),))
     assert isinstance(program, htcore.quantize_pt2e.PartitionedModel) == (kind is Broken)
-    prepared = htcore.quantize_pt2e.prepare_pt2e(program, quantizer(dtype))
+    prepared = htcore.quantize_pt2e.prepare_pt2e(program, make_quantizer(dtype))
     for batch in batches:  # calibration changes no result
         torch.testing.assert_close(prepared(batch.to("hpu")).cpu(), net(batch), rtol=1e-4, atol=1e-5)
     converted = htcore.quantize_pt2e.convert_pt2e(prepared)
     output = converted(batches[0].to("hpu"))
     assert output.device.type == "hpu"
-    expected_output = expected(net, batches[0], batches, dtype).float()
+    expected_output = reference_output(net, batches[0], batches, dtype).float()
     torch.testing.assert_close(output.cpu(), expected_output, rtol=1e-3, atol=1e-3)
     step = {E4M3: 0.1, E5M2: 0.3}[dtype]
     assert 1e-4 < (output.cpu() - net(batches[0])).abs().max() < step * 10
@@ -98,28 +98,26 @@ def test_scales_are_written_and_read(
     x = torch.randn(4, 16).to("hpu")
     file = tmp_path / "scales.json"
 
-    def converted(*, calibrate: bool) -> torch.Tensor:
-        prepared = htcore.quantize_pt2e.prepare_pt2e(htcore.quantize_pt2e.export(net, (x,)), quantizer())
+    def convert_and_run(*, calibrate: bool) -> torch.Tensor:
+        prepared = htcore.quantize_pt2e.prepare_pt2e(htcore.quantize_pt2e.export(net, (x,)), make_quantizer())
         if calibrate:
             prepared(x)
         elif kind is Broken:
-            prepared(
-                torch.zeros_like(x)
-            )  # its programs are created when it runs; smaller values change no scale
+            prepared(torch.zeros_like(x))  # a run creates the partitioned programs; zeros change no scale
         return htcore.quantize_pt2e.convert_pt2e(prepared)(x).cpu()
 
     monkeypatch.setenv("PT2E_QUANT_SCALE_DUMP_PATH", str(file))
-    expected_output = converted(calibrate=True)
+    expected_output = convert_and_run(calibrate=True)
     assert len(json.loads(file.read_text())) == 4
     monkeypatch.delenv("PT2E_QUANT_SCALE_DUMP_PATH")
     monkeypatch.setenv("PT2E_QUANT_SCALE_LOAD_PATH", str(file))
-    assert torch.equal(converted(calibrate=False), expected_output)
+    assert torch.equal(convert_and_run(calibrate=False), expected_output)
     file.write_text("{}")
     with pytest.raises(Exception, match="has no scale of"):
-        converted(calibrate=False)
+        convert_and_run(calibrate=False)
 
 
-def test_what_cannot_be_is_an_error() -> None:
+def test_unsupported_uses_raise() -> None:
     with pytest.raises(NotImplementedError, match=r"float8_e4m3fn or torch.float8_e5m2"):
         htcore.quantizer.habana_quant_config_symmetric(torch.int8)
     net = Net().to("hpu")
@@ -130,10 +128,10 @@ def test_what_cannot_be_is_an_error() -> None:
         )
     broken = htcore.quantize_pt2e.export(Broken().to("hpu"), (x,))
     broken(x)
-    with pytest.raises(RuntimeError, match="Export it again"):
-        htcore.quantize_pt2e.prepare_pt2e(broken, quantizer())
+    with pytest.raises(RuntimeError, match="Export the model again"):
+        htcore.quantize_pt2e.prepare_pt2e(broken, make_quantizer())
     prepared = htcore.quantize_pt2e.prepare_pt2e(
-        htcore.quantize_pt2e.export(Broken().to("hpu"), (x,)), quantizer()
+        htcore.quantize_pt2e.export(Broken().to("hpu"), (x,)), make_quantizer()
     )
     prepared(x)
     converted = htcore.quantize_pt2e.convert_pt2e(prepared)

@@ -1,4 +1,4 @@
-"""Fixture: each test must leave an idle engine and a working device."""
+"""Fixture that asserts after each test that the engine is idle and the device works."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _after_each_test(device_works: None, engine_idle: None) -> None:
-    """See `device_works` and `engine_idle`."""
+    """Request `device_works` and `engine_idle` for each test."""

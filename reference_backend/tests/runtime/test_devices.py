@@ -1,4 +1,4 @@
-"""Device indices, and the modules that a process may choose."""
+"""Test device indices, and the modules that a process may select."""
 
 import pytest
 import torch

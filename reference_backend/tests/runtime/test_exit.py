@@ -1,4 +1,4 @@
-"""Exit of processes that have used the device."""
+"""Test the exit of processes that have used the device."""
 
 
 def test_an_early_exit_after_backward_is_clean(python):

@@ -1,4 +1,4 @@
-"""Queue threads that cannot be started."""
+"""Test calls whose queue thread cannot be started, because memory for its stack is missing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KINDS = {"wait": "C.enqueue_delay(0.0)", "operator": "queued()"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_caller_gets_the_error_and_nothing_is_left(output_of, kind):
+def test_call_raises_and_leaves_no_pending_work(output_of, kind):
     code = CODE + (
         "with hpu.stream(side):\n"
         f"    starved(lambda: {KINDS[kind]})\n"

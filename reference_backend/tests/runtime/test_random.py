@@ -1,4 +1,4 @@
-"""Random operators: one generator of the device, reproducible and independent of the CPU's."""
+"""Test random operators: they use one device generator, reproducible and independent of the CPU generator."""
 
 import copy
 import pickle
@@ -19,7 +19,7 @@ DRAWS = [
 
 
 @pytest.mark.parametrize("draw", DRAWS)
-def test_seed_decides(draw):
+def test_seed_determines_the_numbers(draw):
     values = {}
     for seed in (1, 2, 1):
         g = torch.Generator("hpu").manual_seed(seed)
@@ -42,7 +42,7 @@ def test_dropout_draws_from_the_device():
     assert not torch.nn.functional.dropout(a, 0.3).equal(first)
 
 
-def test_cpu_draws_do_not_move_the_device_and_back():
+def test_cpu_and_device_generators_are_independent():
     torch.manual_seed(3)
     first = torch.rand(5, device="hpu").tolist()
     host = torch.rand(5).tolist()
@@ -65,7 +65,7 @@ def test_state_round_trip():
     assert g.clone_state().device.type == "hpu" and g.device == torch.device("hpu:0")
 
 
-def test_distributions_are_those_they_say():
+def test_numbers_fit_their_distributions():
     torch.hpu.manual_seed(0)
     uniform = torch.rand(200_000, device="hpu")
     assert abs(uniform.mean().item() - 0.5) < 0.005 and abs(uniform.var().item() - 1 / 12) < 0.002
@@ -99,7 +99,7 @@ assert torch.equal(seen[0].ne(0), seen[1].ne(0))
     assert done.returncode == 0, done.stderr
 
 
-def test_generators_travel():
+def test_generators_can_be_pickled_and_copied():
     generator = torch.Generator("hpu").manual_seed(4)
     torch.rand(3, device="hpu", generator=generator)
     for twin in (pickle.loads(pickle.dumps(generator)), copy.deepcopy(generator)):

@@ -1,4 +1,4 @@
-"""Streams and events: the order of work, and the owner of memory meanwhile."""
+"""Test streams and events: the order of work, and which stream may reuse freed memory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ones(warm):
     return tensor
 
 
-def test_launches_return_while_the_stream_is_held(ones, gate):
+def test_launches_return_while_the_stream_is_blocked(ones, gate):
     stream = hpu.Stream()
     before = C.engine_counters()
     closed_gate = _close_gate_on(stream, gate)
@@ -125,7 +125,7 @@ def test_a_chain_over_all_queues(ones, gate):
     assert value.eq(64).all()
 
 
-def test_waits_are_for_the_version_recorded_before(ones, gate):
+def test_wait_applies_to_the_latest_recording_before_it(ones, gate):
     first, second = hpu.Stream(), hpu.Stream()
     event = hpu.Event()
     first_gate = _close_gate_on(first, gate)
@@ -144,14 +144,14 @@ def test_waits_are_for_the_version_recorded_before(ones, gate):
     assert event.query()
 
 
-def test_recording_again_on_another_stream_does_not_release_who_waits(ones, gate):
+def test_recording_again_on_another_stream_does_not_release_waiters(ones, gate):
     first, second, third = hpu.Stream(), hpu.Stream(), hpu.Stream()
     event = hpu.Event()
     closed_gate = _close_gate_on(first, gate)
     event.record(first)
     second.wait_event(event)
     done = second.record_event()
-    event.record(third)  # which is idle
+    event.record(third)  # this stream is idle
     assert event.query()
     for _ in range(50000):  # time enough for a stream that does not wait
         assert not done.query()
@@ -173,7 +173,7 @@ def test_recording_again_on_a_slow_stream(gate):
     assert event.query()
 
 
-def test_unrecorded_events_hold_nothing_back(ones):
+def test_unrecorded_events_do_not_block(ones):
     event = hpu.Event()
     stream = hpu.Stream()
     stream.wait_event(event)
@@ -216,7 +216,7 @@ def test_an_event_polled_while_the_host_helps(warm, gate):
             assert time.monotonic() < deadline, C.engine_counters()
 
 
-def test_a_waiting_host_takes_work_over(ones, gate):
+def test_a_waiting_host_runs_queued_work(ones, gate):
     stream = hpu.Stream()
     before = C.engine_counters()["taken_over"]
     for _ in range(500):
@@ -298,7 +298,7 @@ print(threads(streams) - once)
     assert int(output_of(first + count)) < 30  # 19 threads of streams, and one team
 
 
-def test_threads_are_made_when_they_are_needed(output_of):
+def test_threads_are_created_on_demand(output_of):
     assert output_of(WORKERS) == "(0, 0) (0, 0) (1, 1) (2, 2) (3, 3)"
 
 
@@ -307,7 +307,7 @@ def test_each_thread_has_its_own_current_stream(ones, gate):
     closed_gate = _close_gate_on(streams[0], gate)
     results, barrier = {}, threading.Barrier(4)
 
-    def work(index):
+    def use_own_stream(index):
         hpu.set_stream(streams[index])
         barrier.wait()
         assert hpu.current_stream() == streams[index]
@@ -315,7 +315,7 @@ def test_each_thread_has_its_own_current_stream(ones, gate):
         if index:
             streams[index].synchronize()
 
-    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    threads = [threading.Thread(target=use_own_stream, args=(index,)) for index in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -352,7 +352,7 @@ def test_backward_runs_on_the_stream_of_forward(warm, gate):
 # Memory.
 
 
-def test_memory_freed_behind_a_gate_stays_its_streams(ones, gate):
+def test_memory_freed_behind_a_gate_is_reused_only_on_its_stream(ones, gate):
     stream = hpu.Stream()
     closed_gate = _close_gate_on(stream, gate)
     with hpu.stream(stream):
@@ -411,7 +411,7 @@ def test_record_stream(ones, gate, way):
     assert address in {tensor.data_ptr() for tensor in later_tensors}
 
 
-def test_memory_comes_back(ones, gate):
+def test_memory_is_returned(ones, gate):
     stream = hpu.Stream()
     torch.accelerator.synchronize()
     before = torch.hpu.memory_allocated()
@@ -457,7 +457,7 @@ def test_copies_to_pinned_memory_run_in_order(ones, gate):
     assert target.eq(2).all()
 
 
-def test_pinned_memory_may_go_before_its_copy(ones, gate):
+def test_pinned_memory_may_be_freed_before_its_copy(ones, gate):
     stream = hpu.Stream()
     target = torch.ones(SIZE, device="hpu")
     closed_gate = _close_gate_on(stream, gate)
@@ -537,7 +537,7 @@ def test_synchronous_modes(output_of, setup, environment, synchronous):
 
 
 def test_sync_debug_mode_makes_the_host_wait(ones, gate):
-    """The host waits instead of the stream."""
+    """In this mode the host waits for the event, instead of the stream."""
     first, second = hpu.Stream(), hpu.Stream()
     with hpu.stream(first):
         C.enqueue_delay(0.01)
@@ -550,7 +550,7 @@ def test_sync_debug_mode_makes_the_host_wait(ones, gate):
         C.set_sync_debug_mode(False)
 
 
-def test_a_call_that_holds_the_interpreters_lock_gives_it_up_while_it_waits(gate):
+def test_a_call_releases_the_gil_while_it_waits(gate):
     # torch resizes storages without releasing the GIL; here the awaited work needs Python.
     storage = torch.ones(SIZE, device="hpu").untyped_storage()
     closed_gate = gate()
@@ -585,7 +585,7 @@ os._exit(0)
 """
 
 
-def test_an_event_that_is_recorded_again_meanwhile_wakes_who_waits_for_it(python):
+def test_an_event_that_is_recorded_again_wakes_its_waiters(python):
     done = python("import os\n" + EVENTS, timeout=60)
     assert done.stdout == "False True\n", done.stderr
 
@@ -615,6 +615,6 @@ print("ended")
 """
 
 
-def test_a_thread_with_hooks_waits_beside_one_that_asks_the_engine(python):
+def test_a_thread_with_hooks_waits_while_another_reads_engine_counters(python):
     done = python("import sys; sys.setswitchinterval(1e-4); import habana_frameworks.torch as ht\n" + HOOKS)
     assert done.stdout == "ended\n", done.stderr

@@ -1,9 +1,9 @@
 """Program of each rank in the tests with DeepSpeed: small models, trained with ZeRO in several forms.
 
-`helpers.ranks` runs `train` on each rank. ``DEEPSPEED_CASES`` names the cases to train, one after the other,
-with blanks between them (``stage:model:dtype:form:steps``, such as ``3:mlp:fp32:overlap:200``), and
-``DEEPSPEED_OUTPUT`` a folder. Each rank writes ``rank<number>.json`` there, by case: the losses of its part
-of the batches, exactly (`float.hex`), and the seconds.
+`helpers.ranks` runs `train` on each rank. ``DEEPSPEED_CASES`` lists the cases to train, separated by blanks
+(``stage:model:dtype:form:steps``, such as ``3:mlp:fp32:overlap:200``). Each rank writes ``rank<number>.json``
+to the folder ``DEEPSPEED_OUTPUT``: for each case the exact losses of the rank's batches (`float.hex`), and
+the seconds.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ CLASSES = 10
 #: Learning rate.
 RATE = 1e-3
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-#: Training forms: with torch's Adam, also with overlapping communication, optimizer states on the host, or
-#: recomputed layers; and with DeepSpeed's own Adam for the device.
+#: Training forms. The first four use torch's Adam: plain, with overlapping communication, with optimizer
+#: states on the host, and with recomputed layers. The last one uses DeepSpeed's own Adam for the device.
 FORMS = ("plain", "overlap", "offload", "checkpointing", "own-adam")
 
 
 class Case(NamedTuple):
-    """One training run. Its text is ``stage:model:dtype:form:steps``; the form is a key of ``FORMS``."""
+    """One training run. Its text is ``stage:model:dtype:form:steps``; the form is one of ``FORMS``."""
 
     stage: int
     model: str
@@ -44,7 +44,7 @@ class Case(NamedTuple):
         return ":".join(map(str, self))
 
     @classmethod
-    def read(cls, text: str) -> Case:
+    def from_text(cls, text: str) -> Case:
         """Return the case of a text."""
         stage, model, dtype, form, steps = text.split(":")
         assert form in FORMS, text
@@ -66,7 +66,7 @@ class Transformer(nn.Module):
         return self.head(self.encoder(embeddings + self.position).mean(1))
 
 
-def build(model: str) -> nn.Module:
+def build_model(model: str) -> nn.Module:
     """Return the model on the CPU, with equal parameters on every rank and in every run."""
     torch.manual_seed(0)
     if model == "transformer":
@@ -76,11 +76,11 @@ def build(model: str) -> nn.Module:
     return nn.Sequential(nn.Flatten(), *layers, nn.Linear(sizes[-1], CLASSES))
 
 
-def batches(rank: int, steps: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """A rank's inputs and classes.
+def random_batches(rank: int, steps: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Return the inputs and classes of a rank, one pair for each step.
 
-    A fifth of the classes is noise, so that no loss comes near zero: relative differences would mean nothing
-    there.
+    A fifth of the classes is noise, so that no loss is near zero. Relative differences of such losses would
+    be meaningless.
     """
     source = torch.Generator().manual_seed(1)
     truth = torch.randn(WORDS * WIDTH, CLASSES, generator=source)
@@ -95,7 +95,7 @@ def batches(rank: int, steps: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
     return created
 
 
-def configuration(case: Case) -> dict[str, Any]:
+def deepspeed_configuration(case: Case) -> dict[str, Any]:
     """Return the configuration that DeepSpeed receives.
 
     The limits are small, so that every parameter is gathered when it is used, ahead of its use, and gradients
@@ -128,7 +128,7 @@ def configuration(case: Case) -> dict[str, Any]:
         "bf16": {"enabled": case.dtype == "bf16"},
         "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,
-        # DeepSpeed's own optimizer for the host would be compiled first.
+        # Otherwise DeepSpeed first compiles its own optimizer for the host.
         "zero_force_ds_cpu_optimizer": False,
     }
     if case.form == "own-adam":
@@ -136,9 +136,10 @@ def configuration(case: Case) -> dict[str, Any]:
     return whole
 
 
-def recompute(model: nn.Module, calls: list[None]) -> None:
-    """Make DeepSpeed recompute the layers of a transformer in the backward pass, and count the calls in
-    ``calls``.
+def recompute_layers(model: nn.Module, calls: list[None]) -> None:
+    """Make DeepSpeed recompute the layers of a transformer in the backward pass.
+
+    Each call of a layer appends an element to ``calls``.
     """
     from deepspeed.runtime.activation_checkpointing import checkpointing
 
@@ -148,46 +149,46 @@ def recompute(model: nn.Module, calls: list[None]) -> None:
 
         def forward(embeddings: torch.Tensor, whole: Any = whole, **_: Any) -> torch.Tensor:
             # The encoder also passes masks to its layers. All of them are None.
-            def counted(embeddings: torch.Tensor) -> torch.Tensor:
+            def count_and_call(embeddings: torch.Tensor) -> torch.Tensor:
                 calls.append(None)
                 return whole(embeddings)
 
-            return checkpointing.checkpoint(counted, embeddings)
+            return checkpointing.checkpoint(count_and_call, embeddings)
 
         layer.forward = forward
 
 
-def infer(rank: int, size: int) -> None:
-    """Compare the result of DeepSpeed's inference engine with the model itself."""
+def check_inference(rank: int, size: int) -> None:
+    """Assert that DeepSpeed's inference engine gives the result of the model itself."""
     import deepspeed
 
-    model = build("transformer").eval()
-    embeddings = batches(0, 1)[0][0]
+    model = build_model("transformer").eval()
+    embeddings = random_batches(0, 1)[0][0]
     with torch.no_grad():
         expected = model(embeddings)
         engine = deepspeed.init_inference(model.to("hpu"), dtype=torch.float32)
         torch.testing.assert_close(engine(embeddings.to("hpu")).cpu(), expected)
 
 
-def run(case: Case, rank: int) -> list[str]:
-    """Train one case. The losses are read after all steps have been issued."""
+def train_case(case: Case, rank: int) -> list[str]:
+    """Train one case, and return its losses. The host reads the losses after it has issued all steps."""
     import deepspeed
 
-    model = build(case.model)
+    model = build_model(case.model)
     optimizer = None if case.form == "own-adam" else torch.optim.Adam(model.parameters(), lr=RATE)
     parameters_option = {} if optimizer is not None else {"model_parameters": model.parameters()}
     engine, *_ = deepspeed.initialize(
-        model=model, optimizer=optimizer, config=configuration(case), **parameters_option
+        model=model, optimizer=optimizer, config=deepspeed_configuration(case), **parameters_option
     )
     calls: list[None] = []
     if case.form == "checkpointing":
-        recompute(engine.module, calls)
+        recompute_layers(engine.module, calls)
     if case.form == "own-adam":
         from deepspeed.ops.adam import FusedAdam
 
         assert isinstance(engine.basic_optimizer, FusedAdam), type(engine.basic_optimizer)
     losses = []
-    for embeddings, classes in batches(rank, case.steps):
+    for embeddings, classes in random_batches(rank, case.steps):
         embeddings = embeddings.to(DTYPES[case.dtype]).to(engine.device, non_blocking=True)
         classes = classes.to(engine.device, non_blocking=True)
         loss = nn.functional.cross_entropy(engine(embeddings).float(), classes)
@@ -211,14 +212,14 @@ def run(case: Case, rank: int) -> list[str]:
 
 
 def train(rank: int, size: int) -> None:
-    """Run the cases and write their losses."""
+    """Train all cases, and write the losses of this rank."""
     import deepspeed
 
     deepspeed.init_distributed("hccl")
     results = {}
-    for case in map(Case.read, os.environ["DEEPSPEED_CASES"].split()):
+    for case in map(Case.from_text, os.environ["DEEPSPEED_CASES"].split()):
         begin = time.monotonic()
-        losses = run(case, rank)
+        losses = train_case(case, rank)
         results[str(case)] = {"losses": losses, "seconds": time.monotonic() - begin}
         gc.collect()
     Path(os.environ["DEEPSPEED_OUTPUT"], f"rank{rank}.json").write_text(json.dumps(results))

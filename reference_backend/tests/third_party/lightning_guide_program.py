@@ -1,8 +1,9 @@
-"""Programs after the public guides of the device and of lightning-habana, one for each example.
+"""Programs that follow the examples in the public guides of the device and of lightning-habana.
 
-``python lightning_guide_program.py NAME`` runs one, in the current folder, and prints ``NAME done``. The
-calls are the calls of the examples. Models, data and the parts that the examples omit are small and written
-for this project. A program with several ranks starts itself again in each, as lightning does.
+``python lightning_guide_program.py NAME`` runs one program in the current folder and prints ``NAME done``.
+The programs make the same calls as the examples. Models, data and the parts that the examples omit are small
+and written for this project. For a program with several ranks, lightning starts this file again for each
+rank.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ HERE = Path.cwd()
 
 
 def program(run: Callable[[], None]) -> Callable[[], None]:
-    """Register a program under its name."""
+    """Register a program under the name of its function."""
     PROGRAMS[run.__name__] = run
     return run
 
 
 class Model(BoringModel):
-    """A layer of 32 numbers, with the optimizer that the guide uses for DeepSpeed."""
+    """A layer with 32 inputs, and the optimizer that the guide uses for DeepSpeed."""
 
     def configure_optimizers(self) -> tuple[list[Any], list[Any]]:
         """Return the optimizer and its schedule."""
@@ -49,16 +50,14 @@ class Model(BoringModel):
 
 
 class OnHost(Model):
-    """The same model with DeepSpeed's optimizer for parameters on the host, which DeepSpeed requires for
-    them.
-    """
+    """The same model with DeepSpeed's CPU optimizer, which DeepSpeed requires for parameters on the host."""
 
     def configure_optimizers(self) -> Any:
         """Return the optimizer."""
         return DeepSpeedCPUAdam(self.parameters(), lr=0.1)
 
 
-def trainer(**options: Any) -> Trainer:
+def make_trainer(**options: Any) -> Trainer:
     """Return a trainer for the device that writes no files unless the options request them."""
     options = {"devices": 1, "max_epochs": 1, "limit_train_batches": 4, "limit_val_batches": 1, **options}
     return Trainer(
@@ -95,10 +94,10 @@ class Watch(Callback):
         return torch.stack([(part.double().cpu() ** 2).sum() for part in parts])
 
 
-def trained(model: LightningModule, strategy: Any, **options: Any) -> None:
+def train_on_two_ranks(model: LightningModule, strategy: Any, **options: Any) -> None:
     """Train on two ranks. Assert that the parameters are finite and have changed."""
     watch = Watch()
-    used = trainer(devices=2, strategy=strategy, callbacks=[watch], **options)
+    used = make_trainer(devices=2, strategy=strategy, callbacks=[watch], **options)
     used.fit(model)
     assert used.global_step > 0
     first, last = watch.sums
@@ -106,13 +105,13 @@ def trained(model: LightningModule, strategy: Any, **options: Any) -> None:
     assert not torch.equal(first, last), "the training changed no parameter"
 
 
-def with_deepspeed(model: LightningModule | None = None, **options: Any) -> None:
+def train_with_deepspeed(model: LightningModule | None = None, **options: Any) -> None:
     """Train with DeepSpeed in bfloat16."""
     precision = HPUDeepSpeedPrecisionPlugin(precision="bf16-mixed")
-    trained(model or Model(), HPUDeepSpeedStrategy(**options), plugins=[precision])
+    train_on_two_ranks(model or Model(), HPUDeepSpeedStrategy(**options), plugins=[precision])
 
 
-def events_of(folder: Path) -> list[dict[str, Any]]:
+def trace_events(folder: Path) -> list[dict[str, Any]]:
     """Return the events of the traces that a profiler wrote."""
     traces = [path for path in folder.rglob("*.json") if "traceEvents" in path.read_text()]
     assert traces, f"no trace in {folder}"
@@ -121,19 +120,17 @@ def events_of(folder: Path) -> list[dict[str, Any]]:
 
 @program
 def profiler() -> None:
-    """Profile a training. Assert that the trace has rows of the device if the profiler of this torch supports
-    them.
-    """
+    """Profile a training. Assert that the trace has device rows if the profiler of this torch has them."""
     used = HPUProfiler(dirpath=str(HERE / "traces"), filename="perf-logs")
-    trainer(profiler=used).fit(BoringModel())
+    make_trainer(profiler=used).fit(BoringModel())
     # torch 2.6 has no profiler activity for hpu: its profiles contain the rows of the host.
     has_device = "HPU" in torch._C._profiler.ProfilerActivity.__members__
     wanted = ("kernel", "hpu_op") if has_device else ("cpu_op",)
-    assert any(event.get("cat") in wanted for event in events_of(HERE))
+    assert any(event.get("cat") in wanted for event in trace_events(HERE))
 
 
 @program
-def actions_of_ones_own() -> None:
+def custom_actions() -> None:
     """Profile custom actions in both forms that the guide shows."""
 
     class Profiled(BoringModel):
@@ -150,38 +147,38 @@ def actions_of_ones_own() -> None:
             return super().training_step(batch, batch_idx)
 
     used = HPUProfiler(dirpath=str(HERE / "traces"))
-    trainer(profiler=used).fit(Profiled(used))
-    names = " ".join(str(event.get("name")) for event in events_of(HERE))
+    make_trainer(profiler=used).fit(Profiled(used))
+    names = " ".join(str(event.get("name")) for event in trace_events(HERE))
     assert "by_context" in names and "by_start" in names
 
 
 @program
 def zero_1() -> None:
     """Train with ZeRO-1."""
-    with_deepspeed(zero_optimization=True, stage=1)
+    train_with_deepspeed(zero_optimization=True, stage=1)
 
 
 @program
 def zero_2() -> None:
     """Train with ZeRO-2."""
-    with_deepspeed(zero_optimization=True, stage=2)
+    train_with_deepspeed(zero_optimization=True, stage=2)
 
 
 @program
 def zero_3() -> None:
     """Train with ZeRO-3."""
-    with_deepspeed(zero_optimization=True, stage=3)
+    train_with_deepspeed(zero_optimization=True, stage=3)
 
 
 @program
 def zero_offload() -> None:
     """Train with ZeRO-2 and the optimizer on the host."""
-    with_deepspeed(OnHost(), zero_optimization=True, stage=2, offload_optimizer=True)
+    train_with_deepspeed(OnHost(), zero_optimization=True, stage=2, offload_optimizer=True)
 
 
 @program
 def bf16_optimizer() -> None:
-    """Train with a configuration of DeepSpeed: bfloat16, a schedule, accumulated gradients."""
+    """Train with a DeepSpeed configuration: bfloat16, a learning-rate schedule, accumulated gradients."""
     warmup = {
         "warmup_min_lr": 0.02,
         "warmup_max_lr": 0.05,
@@ -208,7 +205,9 @@ def bf16_optimizer() -> None:
 
     strategy = HPUDeepSpeedStrategy(config=config, parallel_devices=[torch.device("hpu")] * 2)
     options = {"limit_train_batches": 16, "accumulate_grad_batches": 2, "use_distributed_sampler": False}
-    trained(WithAdam(), strategy, plugins=[HPUDeepSpeedPrecisionPlugin(precision="bf16-mixed")], **options)
+    train_on_two_ranks(
+        WithAdam(), strategy, plugins=[HPUDeepSpeedPrecisionPlugin(precision="bf16-mixed")], **options
+    )
 
 
 @program
@@ -224,11 +223,11 @@ def activation_checkpointing() -> None:
             return checkpoint(self.layer[1], self.layer[0](x))
 
     options = {"offload_optimizer": True, "cpu_checkpointing": True}
-    with_deepspeed(Recomputing(), zero_optimization=True, stage=3, **options)
+    train_with_deepspeed(Recomputing(), zero_optimization=True, stage=3, **options)
 
 
 class Predicting(LightningModule):
-    """Two layers that predict."""
+    """A model of two layers for prediction."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -250,28 +249,28 @@ class Predicting(LightningModule):
         return DataLoader(torch.randn(8, 32), batch_size=2)
 
 
-def predicted(**options: Any) -> None:
+def predict_on_two_ranks(**options: Any) -> None:
     """Predict with DeepSpeed on two ranks.
 
-    The guide also has DeepSpeed replace kernels and cut layers without a policy, which it does for the models
-    of its own list alone.
+    In the guide, DeepSpeed also replaces kernels and splits layers without a policy. DeepSpeed does this only
+    for the models of its own list, so these programs omit it.
     """
     precision = HPUDeepSpeedPrecisionPlugin(precision="bf16-mixed")
     strategy = HPUDeepSpeedStrategy(parallel_devices=[torch.device("hpu")] * 2, **options)
-    used = trainer(devices=2, strategy=strategy, plugins=[precision], use_distributed_sampler=False)
+    used = make_trainer(devices=2, strategy=strategy, plugins=[precision], use_distributed_sampler=False)
     assert len(used.predict(Predicting())) == 4
 
 
 @program
 def inference_by_arguments() -> None:
-    """Predict with DeepSpeed, set by arguments."""
-    predicted(tensor_parallel={"tp_size": 1}, dtype=torch.float, replace_with_kernel_inject=False)
+    """Predict with DeepSpeed, configured by arguments."""
+    predict_on_two_ranks(tensor_parallel={"tp_size": 1}, dtype=torch.float, replace_with_kernel_inject=False)
 
 
 @program
 def inference_by_keywords() -> None:
-    """Predict with DeepSpeed, set by keywords, a layer cut among the ranks."""
-    predicted(
+    """Predict with DeepSpeed, configured by keywords, with one layer split over the ranks."""
+    predict_on_two_ranks(
         dtype=torch.float,
         tensor_parallel={"tp_size": 2},
         enable_cuda_graph=False,
@@ -283,8 +282,8 @@ def inference_by_keywords() -> None:
 
 @program
 def inference_by_configuration() -> None:
-    """Predict with DeepSpeed, set by a configuration."""
-    predicted(
+    """Predict with DeepSpeed, configured by a dictionary."""
+    predict_on_two_ranks(
         config={
             "replace_with_kernel_inject": False,
             "tensor_parallel": {"tp_size": 1},
@@ -294,7 +293,7 @@ def inference_by_configuration() -> None:
     )
 
 
-def with_fsdp(sharding: str) -> None:
+def train_with_fsdp(sharding: str) -> None:
     """Train with FSDP in bfloat16."""
 
     class Configured(BoringModel):
@@ -309,30 +308,30 @@ def with_fsdp(sharding: str) -> None:
         sharding_strategy=sharding,
         precision_plugin=HPUFSDPPrecision("bf16-mixed"),
     )
-    trained(Configured(), strategy)
+    train_on_two_ranks(Configured(), strategy)
 
 
 @program
 def fsdp_full_shard() -> None:
-    """Train with everything sharded."""
-    with_fsdp("FULL_SHARD")
+    """Train with FSDP that shards parameters, gradients and optimizer states."""
+    train_with_fsdp("FULL_SHARD")
 
 
 @program
 def fsdp_shard_grad_op() -> None:
-    """Train with sharded gradients and states."""
-    with_fsdp("SHARD_GRAD_OP")
+    """Train with FSDP that shards gradients and optimizer states."""
+    train_with_fsdp("SHARD_GRAD_OP")
 
 
-def learned(step: Callable[[], torch.Tensor]) -> None:
-    """Run steps, and assert that the loss falls by half."""
+def assert_loss_falls(step: Callable[[], torch.Tensor]) -> None:
+    """Run 60 steps, and assert that the last loss is less than half of the first."""
     losses = [step().item() for _ in range(60)]
     assert losses[-1] < losses[0] / 2, losses
 
 
 @program
-def mixed_precision_of_hmp() -> None:
-    """Train as the old guide does: casts by hmp, none in the optimizer."""
+def hmp_mixed_precision() -> None:
+    """Train as the old guide does: hmp casts operators, but not in the optimizer step."""
     x, y = torch.randn(64, 64, device="hpu"), torch.randn(64, 4, device="hpu")
     hmp.convert(opt_level="O1", bf16_file_path="", fp32_file_path="", isVerbose=False)
     model = nn.Linear(64, 4).to(torch.device("hpu"))
@@ -347,7 +346,7 @@ def mixed_precision_of_hmp() -> None:
         return loss.detach()
 
     assert model(x).dtype == torch.bfloat16
-    learned(step)
+    assert_loss_falls(step)
 
 
 @program
@@ -370,14 +369,14 @@ def digits_compiled() -> None:
             optimizer.step()
         return loss.detach()
 
-    learned(step)
+    assert_loss_falls(step)
     compiled.eval()
     assert torch.compile(model, backend="hpu_backend")(data.to("hpu")).argmax(1).cpu().eq(target).all()
 
 
 @program
-def graph_in_a_module() -> None:
-    """Wrap a model into a graph of the device, as for inference."""
+def hpu_graph_inference() -> None:
+    """Wrap a model in an HPU graph for inference."""
     model = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2)).to("hpu").eval()
     x = torch.randn(8, 32, device="hpu")
     with torch.no_grad():
@@ -391,8 +390,8 @@ def graph_in_a_module() -> None:
 
 
 @program
-def residual_network() -> None:
-    """Run a network of torchvision on the device."""
+def torchvision_resnet() -> None:
+    """Run a ResNet of torchvision on the device."""
     from torchvision import models
 
     model = models.resnet50().eval()

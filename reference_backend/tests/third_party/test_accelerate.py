@@ -1,4 +1,4 @@
-"""The installation test scripts of accelerate, unmodified, on one rank and on two ranks.
+"""Run the unmodified installation test scripts of accelerate on one rank and on two ranks.
 
 accelerate is not a requirement of the project. Without it, these tests are skipped.
 """
@@ -29,7 +29,7 @@ SCRIPTS = {
 }
 
 
-def launched(name: str, ranks: int) -> str:
+def run_script(name: str, ranks: int) -> str:
     """Run a script on the given number of ranks, and return its output."""
     assert _SPEC is not None and _SPEC.origin is not None
     script = Path(_SPEC.origin).parent / "test_utils" / "scripts" / f"{name}.py"
@@ -49,7 +49,7 @@ def launched(name: str, ranks: int) -> str:
     ("name", "ranks"), [(name, rank_count) for name, all in SCRIPTS.items() for rank_count in all]
 )
 def test_a_script_of_accelerate(name: str, ranks: int) -> None:
-    output = launched(name, ranks)
+    output = run_script(name, ranks)
     if name == "test_script":
         expected = "DistributedType.MULTI_HPU  Backend: hccl" if ranks > 1 else "Device: hpu"
         assert expected in output

@@ -1,6 +1,6 @@
-"""Weights of 4 bits by bitsandbytes, unchanged: its kernel for hpu, a layer, its gradient, and a training.
+"""Test 4-bit weights of unmodified bitsandbytes: its kernel for hpu, a layer, its gradient, and a training.
 
-bitsandbytes is not a requirement of the project: without it, these tests are skipped.
+bitsandbytes is not a requirement of the project. Without it, these tests are skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
 @pytest.mark.parametrize("blocksize", [64, 256])
-def test_a_weight_of_4_bits_is_the_nearest_there_is(dtype: torch.dtype, blocksize: int) -> None:
+def test_4_bit_weights_are_the_nearest_values(dtype: torch.dtype, blocksize: int) -> None:
     from bitsandbytes import functional
 
     weight = torch.randn(64, 128, generator=torch.Generator().manual_seed(0)).to(dtype)
@@ -28,7 +28,7 @@ def test_a_weight_of_4_bits_is_the_nearest_there_is(dtype: torch.dtype, blocksiz
     assert (
         dequantized.device.type == "hpu" and dequantized.dtype == dtype and dequantized.shape == weight.shape
     )
-    # Not compared with the CPU's kernel, which is wrong in blocks of 256 in version 0.50.
+    # The CPU kernel is not the reference: in version 0.50 it is wrong for blocks of 256.
     blocks = weight.double().reshape(-1, blocksize)
     largest = blocks.abs().amax(1, keepdim=True)
     values = functional.get_4bit_type("nf4", device="cpu").double()
@@ -57,7 +57,7 @@ def test_a_layer_of_4_bits_computes_and_passes_gradients() -> None:
     torch.testing.assert_close(device_input.grad.cpu(), weight.sum(0).expand(5, -1), rtol=1e-4, atol=1e-4)
 
 
-def test_an_adapter_beside_a_layer_of_4_bits_learns() -> None:
+def test_an_adapter_next_to_a_layer_of_4_bits_learns() -> None:
     import bitsandbytes
 
     torch.manual_seed(0)

@@ -1,8 +1,9 @@
-"""DeepSpeed, unchanged, trains on two ranks, in every stage and form: its streams, which it does not order,
-compute what one does.
+"""Test unmodified DeepSpeed on two ranks, in every ZeRO stage and training form.
 
-DeepSpeed is not a requirement of the project: without it, these tests are skipped. To have it, next to torch,
-setuptools and wheel: ``DS_BUILD_OPS=0 pip install --no-build-isolation deepspeed==0.19.5``.
+DeepSpeed does not order the work of its streams. Its losses must still equal the losses of synchronous runs.
+
+DeepSpeed is not a requirement of the project. Without it, these tests are skipped. To install it, with torch,
+setuptools and wheel already installed: ``DS_BUILD_OPS=0 pip install --no-build-isolation deepspeed==0.19.5``.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ OTHERS = [
 ]
 #: Allowed relative difference of a loss from stage 1: the order of additions differs.
 DIFFERENCE = {"fp32": 1e-5, "bf16": 1e-2}
-#: The same for DeepSpeed's own Adam, which adds epsilon to the second moment before the bias correction.
-OF_OWN_ADAM = 1e-4
+#: Allowed relative difference with DeepSpeed's own Adam, which adds epsilon to the second moment before the
+#: bias correction.
+OWN_ADAM_DIFFERENCE = 1e-4
 #: Seconds for a rank and case on a busy machine.
 PATIENCE = 300
 
@@ -64,14 +66,14 @@ PATIENCE = 300
 Losses = dict[Case, list[list[str]]]
 
 
-def stage_1_of(case: Case) -> Case:
+def stage_1_case(case: Case) -> Case:
     """Return the same case with stage 1, which gathers and reduces whole tensors, and without overlap."""
     return case._replace(stage=1, form="plain")
 
 
 @contextlib.contextmanager
-def load() -> Iterator[None]:
-    """Keep each processor busy with a process."""
+def keep_processors_busy() -> Iterator[None]:
+    """Keep each processor busy with a process while the context is active."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
     try:
         yield
@@ -83,11 +85,12 @@ def load() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def losses_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Losses]:
-    """Return a function that trains cases on the ranks, with environment variables, and returns the
-    losses.
+    """Return a function that trains cases on all ranks, and returns the losses.
+
+    Its keyword arguments are environment variables.
     """
 
-    def losses(cases: list[Case], **environment: str) -> Losses:
+    def train_and_read_losses(cases: list[Case], **environment: str) -> Losses:
         folder = tmp_path_factory.mktemp("losses")
         ended = run_ranks(
             PROGRAM,
@@ -108,23 +111,24 @@ def losses_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Losses]
         written = [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(RANKS)]
         return {case: [results[str(case)]["losses"] for results in written] for case in cases}
 
-    return losses
+    return train_and_read_losses
 
 
 @pytest.fixture(scope="module")
 def without_pipeline(losses_of: Callable[..., Losses]) -> Losses:
-    """Return the losses of all cases, and of stage 1, with each operator run before the next one is
-    issued.
+    """Return the losses of all cases, and of stage 1, in synchronous runs.
+
+    In such a run each operator finishes before the host issues the next operator.
     """
-    cases = list(dict.fromkeys([*map(stage_1_of, [*CASES, *OTHERS]), *CASES]))
+    cases = list(dict.fromkeys([*map(stage_1_case, [*CASES, *OTHERS]), *CASES]))
     return losses_of(cases, PT_HPU_EAGER_PIPELINE_ENABLE="0")
 
 
 @pytest.mark.parametrize("repetition", range(RUNS))
-def test_losses_are_those_without_pipeline(
+def test_losses_equal_synchronous_losses(
     losses_of: Callable[..., Losses], without_pipeline: Losses, repetition: int
 ) -> None:
-    with load() if NIGHTLY else contextlib.nullcontext():
+    with keep_processors_busy() if NIGHTLY else contextlib.nullcontext():
         losses = losses_of(CASES)
     for case in CASES:
         for rank in range(RANKS):
@@ -146,16 +150,16 @@ def test_losses_are_near_those_of_stage_1(without_pipeline: Losses, case: Case) 
 
 
 @pytest.mark.parametrize("case", OTHERS, ids=str)
-def test_every_form_of_training_gives_near_losses(
+def test_losses_of_every_training_form_are_near_those_of_stage_1(
     losses_of_forms: Losses, without_pipeline: Losses, case: Case
 ) -> None:
     assert_losses_are_near(losses_of_forms, case, without_pipeline)
 
 
-def test_inference_computes_what_the_model_does(tmp_path: Path) -> None:
+def test_inference_matches_the_model(tmp_path: Path) -> None:
     ended = run_ranks(
         PROGRAM,
-        "infer",
+        "check_inference",
         1,
         tmp_path / "meeting",
         limit=PATIENCE,
@@ -167,9 +171,9 @@ def test_inference_computes_what_the_model_does(tmp_path: Path) -> None:
 
 def assert_losses_are_near(losses: Losses, case: Case, references: Losses) -> None:
     """Assert that the losses of a case equal the losses of stage 1, except for the order of additions."""
-    allowed = OF_OWN_ADAM if case.form == "own-adam" else DIFFERENCE[case.dtype]
+    allowed = OWN_ADAM_DIFFERENCE if case.form == "own-adam" else DIFFERENCE[case.dtype]
     for rank in range(RANKS):
         for step in range(STEPS):
             actual_loss = float.fromhex(losses[case][rank][step])
-            expected = float.fromhex(references[stage_1_of(case)][rank][step])
+            expected = float.fromhex(references[stage_1_case(case)][rank][step])
             assert abs(actual_loss - expected) <= allowed * abs(expected), (rank, step)

@@ -1,8 +1,7 @@
-"""The examples of lightning-habana, unmodified, each in a separate process, in the folder of their source
-tree.
+"""Run the unmodified examples of lightning-habana, each in a separate process.
 
-If the current folder is not that source tree, these tests are skipped. The digits and the text in its folder
-``data`` replace downloads.
+The current folder must be the source tree of lightning-habana; otherwise these tests are skipped. Its folder
+``data`` must contain the digits and the text that the examples would download.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ import pytest
 EXAMPLES = Path("examples")
 pytestmark = pytest.mark.skipif(
     not (EXAMPLES / "pytorch" / "mnist_trainer.py").is_file(),
-    reason="The current folder is no tree of lightning-habana.",
+    reason="The current folder is not a source tree of lightning-habana.",
 )
 
 #: Seconds for an example.
 PATIENCE = 600
-#: The calls of each example: every option, with two ranks or two tenants if it starts several.
+#: The calls of each example with every option. Examples that start ranks or tenants start two of them.
 CALLS = {
     "pytorch/mnist_trainer.py": (
         "--verbose --run_types basic",
@@ -73,10 +72,10 @@ def test_an_example_runs(example: str, arguments: str) -> None:
     command = [sys.executable, str(EXAMPLES / example), *arguments.split()]
     environment = dict(os.environ)
     if "HYBRID_SHARD" in arguments:
-        # It shards within a node, which has as many devices as the example has ranks then.
+        # This strategy shards within a node, so the node must have as many devices as the example has ranks.
         environment["HABANA_VISIBLE_MODULES"] = "0,1"
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     text = done.stdout + done.stderr
     assert done.returncode == 0, text[-4000:]
-    # The trainer says which device it uses; Fabric does not.
+    # The trainer prints which device it uses; Fabric does not.
     assert re.search(r"HPU available: True, using: [1-9]\d* HPUs", text) or "fabric" in example

@@ -1,6 +1,6 @@
-"""Programs after the public guides of the device and of lightning-habana, each in a process of its own.
+"""Run the programs of `lightning_guide_program`, each in its own process.
 
-lightning-habana is not a requirement of the project: without it, these tests are skipped.
+lightning-habana and DeepSpeed are not requirements of the project. Without them, these tests are skipped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""optimum-habana, unchanged: each of its modules can be imported, and its trainer learns as on the CPU.
+"""Test unmodified optimum-habana: its modules can be imported, and its trainer learns as on the CPU.
 
-optimum-habana is not a requirement of the project: without it, these tests are skipped. It asks pip for a
-distribution named habana-torch-plugin, which ``reference_backend/habana_torch_plugin_stub`` is.
+optimum-habana is not a requirement of the project. Without it, these tests are skipped. optimum-habana asks
+pip for the distribution habana-torch-plugin, which ``reference_backend/habana_torch_plugin_stub`` provides.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from .training import ROUNDING_OF_BFLOAT16, trained
+from .training import ROUNDING_OF_BFLOAT16, run_trainer
 
 try:
     importlib.metadata.version("optimum-habana")
 except importlib.metadata.PackageNotFoundError:
     pytestmark = pytest.mark.skip(reason="optimum-habana is not installed.")
 
-#: One module imports GRPOTrainer, which trl has from 0.14 on. Others import names that trl has only until
-#: 0.9.
-_OF_ANOTHER_TRL = ["optimum.habana.trl.trainer.grpo_trainer"]
-#: Imports every module of optimum-habana and prints a line for each import that fails.
+#: Modules that cannot be imported. This one requires GRPOTrainer of trl 0.14 or later, but other modules
+#: require names that trl 0.9 is the last version to have.
+_NEEDS_NEWER_TRL = ["optimum.habana.trl.trainer.grpo_trainer"]
+#: Script that imports every module of optimum-habana and prints a line for each import.
 _IMPORTS = """
 import importlib, pkgutil
 import optimum.habana
@@ -49,15 +49,15 @@ def test_every_module_can_be_imported() -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     lines = done.stdout.splitlines()
     refused = [line.split()[1] for line in lines if line.startswith("refused:")]
-    assert refused == _OF_ANOTHER_TRL, [line for line in lines if line.startswith("refused:")]
+    assert refused == _NEEDS_NEWER_TRL, [line for line in lines if line.startswith("refused:")]
     assert sum(line.startswith("imported:") for line in lines) > 200
 
 
 @pytest.mark.parametrize("words", [(), ("--bf16",)], ids=["fp32", "bf16"])
-def test_its_trainer_has_the_losses_of_the_cpu(tmp_path: Path, words: tuple[str, ...]) -> None:
-    on_cpu = trained(tmp_path / "cpu", "--cpu")["losses"]
-    report = trained(tmp_path / "hpu", "--gaudi", *words)
+def test_trainer_has_the_losses_of_the_cpu(tmp_path: Path, words: tuple[str, ...]) -> None:
+    on_cpu = run_trainer(tmp_path / "cpu", "--cpu")["losses"]
+    report = run_trainer(tmp_path / "hpu", "--gaudi", *words)
     assert (report["device"], report["ranks"]) == ("hpu", 1)
     assert on_cpu[12] < on_cpu[1] - 1
-    # Its optimizer is the device's, which adds epsilon before the correction of the bias.
+    # The trainer uses the device's fused optimizer, which adds epsilon before the bias correction.
     assert report["losses"] == pytest.approx(on_cpu, rel=ROUNDING_OF_BFLOAT16)

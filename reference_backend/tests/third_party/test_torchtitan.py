@@ -1,8 +1,8 @@
-"""torchtitan, unchanged, trains its debug model on two ranks of hpu, in each of its parallel forms.
+"""Test unmodified torchtitan: it trains its debug model on two ranks of hpu, in each of its parallel forms.
 
-torchtitan looks for its device under the names that torch knows, which are those of CUDA here: it runs with
-``PT_HPU_GPU_MIGRATION=1``. Its tokenizer and texts are not in its wheel; a tokenizer of bytes and texts
-of random words replaces them. It is not a requirement of the project: without it, these tests are skipped.
+torchtitan looks up its device under CUDA names, so it runs with ``PT_HPU_GPU_MIGRATION=1``. Its wheel does
+not contain its tokenizer and texts. A tokenizer of bytes and texts of random words replace them. torchtitan
+is not a requirement of the project. Without it, these tests are skipped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 #: Seconds for a training.
 PATIENCE = 600
 STEPS = 6
-#: Batches of 2 × 128 tokens in float32, so that forms of one computation can be compared.
+#: Batches of 2 × 128 tokens. They are in float32, so that different forms of one computation can be compared.
 TRAINING = (
     *("--training.seq_len", "128", "--training.local_batch_size", "2", "--training.steps", str(STEPS)),
     *("--training.mixed_precision_param", "float32", "--debug.seed", "1", "--optimizer.lr", "8e-4"),
@@ -66,8 +66,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def losses(folder: Path, output: str, *options: str, ranks: int = 2) -> dict[int, float]:
-    """Train, and return the loss of each step. All ranks must report the same loss."""
+def train_and_read_losses(folder: Path, output: str, *options: str, ranks: int = 2) -> dict[int, float]:
+    """Train, and return the loss of each step. Assert that all ranks report the same loss."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     command += ["-m", "torchtitan.train", *TRAINING, "--job.dump_folder", output, *options]
     environment = os.environ | {"PT_HPU_GPU_MIGRATION": "1", "PT_HPU_LAZY_MODE": "0", "OMP_NUM_THREADS": "1"}
@@ -87,7 +87,7 @@ def losses(folder: Path, output: str, *options: str, ranks: int = 2) -> dict[int
 @pytest.fixture(scope="module")
 def sharded(folder: Path) -> dict[int, float]:
     """Return the losses of the model, sharded by FSDP. Assert that it learns."""
-    sharded_losses = losses(folder, "sharded")
+    sharded_losses = train_and_read_losses(folder, "sharded")
     assert list(sharded_losses) == list(range(1, STEPS + 1))
     assert sharded_losses[STEPS] < sharded_losses[1] - 3
     return sharded_losses
@@ -105,7 +105,7 @@ def sharded(folder: Path) -> dict[int, float]:
 def test_forms_of_one_computation_have_the_same_losses(
     folder: Path, sharded: dict[int, float], words: tuple[str, ...]
 ) -> None:
-    assert losses(folder, "form", *words) == pytest.approx(sharded, rel=1e-4)
+    assert train_and_read_losses(folder, "form", *words) == pytest.approx(sharded, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,16 @@ def test_forms_of_one_computation_have_the_same_losses(
     ],
 )
 def test_parallel_forms_learn(folder: Path, form: str, ranks: int) -> None:
-    losses_by_step = losses(folder, form, f"--parallelism.{form}_degree", str(ranks), ranks=ranks)
+    losses_by_step = train_and_read_losses(
+        folder, form, f"--parallelism.{form}_degree", str(ranks), ranks=ranks
+    )
     assert list(losses_by_step) == list(range(1, STEPS + 1))
     assert losses_by_step[STEPS] < losses_by_step[1] - 3
 
 
-def test_a_training_that_was_stopped_goes_on_where_it_was(folder: Path) -> None:
-    whole = losses(folder, "stopped", *CHECKPOINTS)
+def test_stopped_training_resumes_from_its_checkpoint(folder: Path) -> None:
+    whole = train_and_read_losses(folder, "stopped", *CHECKPOINTS)
     saved = folder / "stopped" / "checkpoint"
     (saved / f"step-{STEPS}").rename(folder / "last")
-    rest = losses(folder, "stopped", *CHECKPOINTS)
+    rest = train_and_read_losses(folder, "stopped", *CHECKPOINTS)
     assert rest == {step: loss for step, loss in whole.items() if step > 3}

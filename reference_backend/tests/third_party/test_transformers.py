@@ -1,4 +1,4 @@
-"""The Trainer of transformers, unmodified, trains a small language model on hpu, alone and on two ranks.
+"""Test the unmodified Trainer of transformers: it trains a small language model on one and two ranks of hpu.
 
 transformers and accelerate are not requirements of the project. Without them, these tests are skipped.
 """
@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from .training import ROUNDING, ROUNDING_OF_BFLOAT16, trained
+from .training import ROUNDING, ROUNDING_OF_BFLOAT16, run_trainer
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None or importlib.util.find_spec("accelerate") is None,
     reason="transformers and accelerate are not installed.",
 )
 
-#: Starts the program on two ranks.
+#: Arguments of Python that start a program on two ranks.
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 ACCELERATE = (
     *("-m", "accelerate.commands.launch", "--num_processes", "2", "--num_machines", "1"),
@@ -28,7 +28,7 @@ ACCELERATE = (
 @pytest.fixture(scope="module")
 def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
     """Return the losses of the training on the CPU. Assert that the model learns."""
-    report = trained(tmp_path_factory.mktemp("cpu"), "--cpu")
+    report = run_trainer(tmp_path_factory.mktemp("cpu"), "--cpu")
     losses = report["losses"]
     assert (report["device"], report["ranks"], len(losses)) == ("cpu", 1, 12)
     assert losses[12] < losses[1] - 1
@@ -43,21 +43,21 @@ def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
 def test_training_on_hpu_has_the_losses_of_the_cpu(
     tmp_path: Path, on_cpu: dict[int, float], words: tuple[str, ...], tolerance: float
 ) -> None:
-    report = trained(tmp_path, *words)
+    report = run_trainer(tmp_path, *words)
     assert (report["device"], report["ranks"]) == ("hpu", 1)
     assert report["losses"] == pytest.approx(on_cpu, rel=tolerance)
 
 
 @pytest.mark.parametrize("launcher", [TORCHRUN, ACCELERATE], ids=["torchrun", "accelerate"])
-def test_two_ranks_have_the_losses_of_one_with_all_of_the_batch(
+def test_two_ranks_have_the_losses_of_one_rank_with_the_whole_batch(
     tmp_path: Path, on_cpu: dict[int, float], launcher: tuple[str, ...]
 ) -> None:
-    report = trained(tmp_path, "--batch", "4", launcher=launcher)
+    report = run_trainer(tmp_path, "--batch", "4", launcher=launcher)
     assert (report["device"], report["ranks"]) == ("hpu", 2)
     assert report["losses"] == pytest.approx(on_cpu, rel=1e-3)
 
 
-def test_a_training_that_was_stopped_goes_on_where_it_was(tmp_path: Path, on_cpu: dict[int, float]) -> None:
-    trained(tmp_path, "--steps", "6", "--save-at", "6")
-    report = trained(tmp_path, "--resume")
+def test_stopped_training_resumes_from_its_checkpoint(tmp_path: Path, on_cpu: dict[int, float]) -> None:
+    run_trainer(tmp_path, "--steps", "6", "--save-at", "6")
+    report = run_trainer(tmp_path, "--resume")
     assert report["losses"] == pytest.approx(on_cpu, rel=ROUNDING)

@@ -1,9 +1,9 @@
-"""A small language model, trained with the Trainer of transformers, or with that of optimum-habana.
+"""Train a small language model with the Trainer of transformers or of optimum-habana.
 
     python trainer_program.py --output FOLDER [--steps N] [--batch N] [--bf16] [--compile] [--cpu]
                               [--save-at N] [--resume] [--gaudi]
 
-Its data are sequences that a rule makes, so that there is something to learn. Rank 0 writes ``losses.json``
+The training data are sequences that follow a rule, so that the model can learn. Rank 0 writes ``losses.json``
 to the folder: the device, the number of ranks, and the loss of each step.
 """
 
@@ -32,8 +32,11 @@ class Sequences(torch.utils.data.Dataset):
         return {"input_ids": tokens, "labels": tokens}
 
 
-def gaudi() -> tuple[type, type, dict[str, Any]]:
-    """Return the trainer of optimum-habana with the device's optimizer and norm, and its extra arguments."""
+def optimum_trainer() -> tuple[type, type, dict[str, Any]]:
+    """Return the trainer class and arguments class of optimum-habana, and the extra arguments for both.
+
+    The extra arguments select the device's fused optimizer and gradient clipping.
+    """
     from optimum.habana import GaudiConfig, GaudiTrainer, GaudiTrainingArguments
 
     config = GaudiConfig(use_fused_adam=True, use_fused_clip_norm=True)
@@ -57,7 +60,7 @@ def main() -> None:
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
     )  # fmt: skip
     trainer_class, arguments_class, extra_arguments = (
-        gaudi() if options.gaudi else (Trainer, TrainingArguments, {})
+        optimum_trainer() if options.gaudi else (Trainer, TrainingArguments, {})
     )
     arguments = arguments_class(
         str(options.output),

@@ -16,8 +16,8 @@ ROUNDING, ROUNDING_OF_BFLOAT16 = 1e-4, 2e-2
 PATIENCE = 600
 
 
-def trained(folder: Path, *arguments: str, launcher: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Run the program. Return the device, the number of ranks and the loss of each step."""
+def run_trainer(folder: Path, *arguments: str, launcher: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Run `trainer_program.py`. Return the device, the number of ranks and the loss of each step."""
     command = [sys.executable, *launcher, PROGRAM, "--output", str(folder), *arguments]
     here = str(Path(sys.executable).parent)  # optimum-habana starts pip
     environment = os.environ | {

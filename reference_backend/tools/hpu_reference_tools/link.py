@@ -19,11 +19,11 @@ def main(arguments: list[str] | None = None, link_path: Path = SYSTEM_PATH) -> i
     """
     parser = argparse.ArgumentParser(prog="hpu-reference-hlml", description=__doc__)
     parser.add_argument(
-        "what",
+        "action",
         choices=("link", "unlink", "path"),
         help="create the link, remove it, or print the path of the library",
     )
-    action = parser.parse_args(arguments).what
+    action = parser.parse_args(arguments).action
     if action == "path":
         print(PATH)
         return 0

@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parser().parse_args(arguments)
         library = Library()
         while True:
-            print(_output(options, library), flush=True)
+            print(_requested_output(options, library), flush=True)
             if not options.loop:
                 return 0
             time.sleep(options.loop)
@@ -131,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         "-Q", "--query-aip", "--query-gpu", metavar="FIELDS", help=f"show fields: {','.join(FIELDS)}"
     )
     parser.add_argument(
-        "-f", "--format", default="csv", metavar="csv[,noheader][,nounits]", help="form of -Q"
+        "-f", "--format", default="csv", metavar="csv[,noheader][,nounits]", help="format of -Q"
     )
     parser.add_argument(
         "-i", "--id", metavar="ID", help="only this module: its index, bus id, serial or UUID"
@@ -153,7 +153,7 @@ def _positive_seconds(text: str) -> float:
     return seconds
 
 
-def _output(options: argparse.Namespace, library: Library) -> str:
+def _requested_output(options: argparse.Namespace, library: Library) -> str:
     if options.version:
         return f"Habanalabs hl-smi/hlml version hl-{library.version()}-fw-{FIRMWARE} (simulated)"
     modules = _select_modules(library.modules(), options.id)
@@ -164,52 +164,56 @@ def _output(options: argparse.Namespace, library: Library) -> str:
             for module in modules
         )
     if options.query_aip is not None:
-        return _csv(modules, options.query_aip, options.format)
+        return _fields_as_csv(modules, options.query_aip, options.format)
     if options.query or options.display is not None:
         return _query_text(modules, options.display, library)
     return _table(modules, library)
 
 
-def _select_modules(modules: list[Module], wanted: str | None) -> list[Module]:
-    if wanted is None:
+def _select_modules(modules: list[Module], module_id: str | None) -> list[Module]:
+    if module_id is None:
         return modules
     matches = [
         module
         for module in modules
-        if wanted in (str(module.index), module.bus_id, module.bus_id[5:], module.serial, module.uuid)
+        if module_id in (str(module.index), module.bus_id, module.bus_id[5:], module.serial, module.uuid)
     ]
     if not matches:
-        raise UsageError(f"no module has the id {wanted!r}. Use an index from 0 to {len(modules) - 1}.")
+        raise UsageError(f"no module has the id {module_id!r}. Use an index from 0 to {len(modules) - 1}.")
     return matches
 
 
-def _csv(modules: list[Module], wanted: str, form: str) -> str:
-    kind, *choices = (part.strip() for part in form.split(","))
+def _fields_as_csv(modules: list[Module], field_names: str, format_text: str) -> str:
+    kind, *choices = (part.strip() for part in format_text.split(","))
     if kind != "csv" or not set(choices) <= {"noheader", "nounits"}:
-        raise UsageError(f"the format {form!r} is unknown. Use csv, csv,noheader or csv,noheader,nounits.")
-    names = [name.strip() for name in wanted.split(",")]
+        raise UsageError(
+            f"the format {format_text!r} is unknown. Use csv, csv,noheader or csv,noheader,nounits."
+        )
+    names = [name.strip() for name in field_names.split(",")]
     for name in names:
         if name not in FIELDS:
             raise UsageError(f"the field {name!r} does not exist. Use {', '.join(FIELDS)}.")
     units = "nounits" not in choices
-    lines = [] if "noheader" in choices else [", ".join(_heading(name, units) for name in names)]
+    lines = [] if "noheader" in choices else [", ".join(_column_heading(name, units) for name in names)]
     for module in modules:
-        lines.append(", ".join(_value(module, name, units) for name in names))
+        lines.append(", ".join(_field_text(module, name, units) for name in names))
     return "\n".join(lines)
 
 
-def _heading(name: str, units: bool) -> str:
+def _column_heading(name: str, units: bool) -> str:
     unit = FIELDS[name][0]
     return f"{name} [{unit}]" if units and unit else name
 
 
-def _value(module: Module, name: str, units: bool) -> str:
+def _field_text(module: Module, name: str, units: bool) -> str:
     unit, value = FIELDS[name]
     return f"{value(module)} {unit}" if units and unit else str(value(module))
 
 
-def _query_text(modules: list[Module], wanted: str | None, library: Library) -> str:
-    section_names = list(SECTIONS) if wanted is None else [name.strip().upper() for name in wanted.split(",")]
+def _query_text(modules: list[Module], sections: str | None, library: Library) -> str:
+    section_names = (
+        list(SECTIONS) if sections is None else [name.strip().upper() for name in sections.split(",")]
+    )
     for name in section_names:
         if name not in SECTIONS:
             raise UsageError(f"the section {name!r} does not exist. Use {', '.join(SECTIONS)}.")
@@ -238,8 +242,8 @@ def _table(modules: list[Module], library: Library) -> str:
     version = f"hl-{library.version()}-fw-{FIRMWARE}"
     lines = [
         rule,
-        _boxed(f" HL-SMI Version:                              {version}"),
-        _boxed(f" Driver Version:                              {library.driver_version()}"),
+        _table_row(f" HL-SMI Version:                              {version}"),
+        _table_row(f" Driver Version:                              {library.driver_version()}"),
         "|-------------------------------+----------------------+----------------------|",
         "| AIP  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |",
         "| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | AIP-Util  Compute M. |",
@@ -255,22 +259,22 @@ def _table(modules: list[Module], library: Library) -> str:
             "|-------------------------------+----------------------+----------------------+",
         ]
     lines += [
-        _boxed(" Compute Processes:                                               AIP Memory"),
-        _boxed("  AIP       PID   Type   Process name                             Usage"),
+        _table_row(" Compute Processes:                                               AIP Memory"),
+        _table_row("  AIP       PID   Type   Process name                             Usage"),
         "|" + "=" * (_WIDTH - 2) + "|",
     ]
     for module in modules:
         for process in module.processes:
             size = f"{_mebibytes(process.in_use)}MiB"
             lines.append(
-                _boxed(f"{module.index:>5}{process.id:>10}      C   {process.name[:37]:<37}{size:>10}")
+                _table_row(f"{module.index:>5}{process.id:>10}      C   {process.name[:37]:<37}{size:>10}")
             )
         if not module.processes:
-            lines.append(_boxed(f"{module.index:>5}{'N/A':>10}    N/A   {'N/A':<37}{'N/A':>10}"))
+            lines.append(_table_row(f"{module.index:>5}{'N/A':>10}    N/A   {'N/A':<37}{'N/A':>10}"))
     return "\n".join([*lines, "+" + "=" * (_WIDTH - 2) + "+"])
 
 
-def _boxed(text: str) -> str:
+def _table_row(text: str) -> str:
     return f"|{text:<{_WIDTH - 2}}|"
 
 

@@ -1,24 +1,25 @@
-// GitHub's actions, imitated on this machine: artifacts and pages are folders, a signature is a digest.
+// Emulations of GitHub's own actions on this machine. Artifacts and pages are folders; an attestation is a file whose name
+// is the digest of the attested file.
 import { execFileSync } from "node:child_process";
 import crypto from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
-import { need } from "./permissions.mjs";
+import { requirePermission } from "./permissions.mjs";
 
-const matches = (name, pattern) =>
+const matchesPattern = (name, pattern) =>
   new RegExp(`^${pattern.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&")).join(".*")}$`).test(name);
 
-function upload(run, inputs) {
+function uploadArtifact(run, inputs) {
   const name = inputs.name;
-  if (!/^[^":<>|*?\r\n\\/]+$/.test(name)) throw new Error(`${name} is no name of an artifact`);
+  if (!/^[^":<>|*?\r\n\\/]+$/.test(name)) throw new Error(`${name} is not a valid artifact name`);
   const target = path.join(run.state, "artifacts", name);
   if (fs.existsSync(target)) {
-    if (String(inputs.overwrite) !== "true") throw new Error(`artifact ${name} is there already, and cannot be changed`);
+    if (String(inputs.overwrite) !== "true") throw new Error(`artifact ${name} exists already; set overwrite to replace it`);
     fs.rmSync(target, { recursive: true });
   }
   const source = path.resolve(run.workspace, inputs.path);
   if (!fs.existsSync(source) || (fs.statSync(source).isDirectory() && fs.readdirSync(source).length === 0)) {
-    if (inputs["if-no-files-found"] === "error") throw new Error(`no files at ${inputs.path}`);
+    if (inputs["if-no-files-found"] === "error") throw new Error(`${inputs.path} contains no files to upload`);
     return {};
   }
   fs.mkdirSync(target, { recursive: true });
@@ -27,28 +28,28 @@ function upload(run, inputs) {
   return { "artifact-id": String(fs.readdirSync(path.dirname(target)).length) };
 }
 
-function download(run, inputs) {
+function downloadArtifact(run, inputs) {
   const folder = path.join(run.state, "artifacts");
   const names = fs.existsSync(folder) ? fs.readdirSync(folder).sort() : [];
   const target = path.resolve(run.workspace, inputs.path ?? ".");
   if (inputs.name) {
-    if (!names.includes(inputs.name)) throw new Error(`there is no artifact ${inputs.name}`);
+    if (!names.includes(inputs.name)) throw new Error(`artifact ${inputs.name} does not exist`);
     fs.cpSync(path.join(folder, inputs.name), target, { recursive: true });
     return {};
   }
-  const wanted = names.filter((one) => matches(one, inputs.pattern ?? "*"));
-  for (const name of wanted) {
-    // Since version 5 a single artifact is put into the folder itself.
-    const flat = String(inputs["merge-multiple"]) === "true" || wanted.length === 1;
-    const own = flat ? target : path.join(target, name);
-    fs.cpSync(path.join(folder, name), own, { recursive: true });
+  const selected = names.filter((name) => matchesPattern(name, inputs.pattern ?? "*"));
+  for (const name of selected) {
+    // Since version 5, the action writes a single artifact into the target folder without a subfolder.
+    const flat = String(inputs["merge-multiple"]) === "true" || selected.length === 1;
+    const destination = flat ? target : path.join(target, name);
+    fs.cpSync(path.join(folder, name), destination, { recursive: true });
   }
   return {};
 }
 
 function checkout(run, inputs) {
-  need(run.permissions, "contents", "read", "actions/checkout");
-  if (String(inputs["persist-credentials"]) !== "false") throw new Error("actions/checkout keeps its token");
+  requirePermission(run.permissions, "contents", "read", "actions/checkout");
+  if (String(inputs["persist-credentials"]) !== "false") throw new Error("actions/checkout would store its token; set persist-credentials to false");
   const target = path.resolve(run.workspace, inputs.path ?? ".");
   const source = `${run.github.server_url}/${run.github.repository}`;
   const branch = inputs.ref ? ["--branch", inputs.ref] : [];
@@ -57,8 +58,8 @@ function checkout(run, inputs) {
 }
 
 function attest(run, inputs) {
-  need(run.permissions, "id-token", "write", "actions/attest");
-  need(run.permissions, "attestations", "write", "actions/attest");
+  requirePermission(run.permissions, "id-token", "write", "actions/attest");
+  requirePermission(run.permissions, "attestations", "write", "actions/attest");
   const file = path.resolve(run.workspace, inputs["subject-path"]);
   const digest = crypto.createHash("sha256").update(fs.readFileSync(file)).digest("hex");
   const folder = path.join(run.state, "attestations");
@@ -67,21 +68,22 @@ function attest(run, inputs) {
   return {};
 }
 
-function deploy(run, inputs) {
-  need(run.permissions, "pages", "write", "actions/deploy-pages");
-  need(run.permissions, "id-token", "write", "actions/deploy-pages");
+function deployPages(run, inputs) {
+  requirePermission(run.permissions, "pages", "write", "actions/deploy-pages");
+  requirePermission(run.permissions, "id-token", "write", "actions/deploy-pages");
   const target = path.join(run.state, "pages");
   fs.rmSync(target, { recursive: true, force: true });
   fs.cpSync(path.join(run.state, "artifacts", inputs.artifact_name ?? "github-pages"), target, { recursive: true });
   return { page_url: `file://${target}/` };
 }
 
-export const PROVIDED = {
+/** Functions by the name of the action that they emulate. Each function returns the outputs of the action. */
+export const EMULATED_ACTIONS = {
   "actions/checkout": checkout,
   "actions/setup-python": () => ({}),
-  "actions/upload-artifact": upload,
-  "actions/download-artifact": download,
+  "actions/upload-artifact": uploadArtifact,
+  "actions/download-artifact": downloadArtifact,
   "actions/attest": attest,
-  "actions/upload-pages-artifact": (run, inputs) => upload(run, { name: "github-pages", ...inputs }),
-  "actions/deploy-pages": deploy,
+  "actions/upload-pages-artifact": (run, inputs) => uploadArtifact(run, { name: "github-pages", ...inputs }),
+  "actions/deploy-pages": deployPages,
 };

@@ -1,20 +1,21 @@
-// The workflows and actions of a repository.
+// Find and read the workflow and action files of a repository.
 import fs from "node:fs";
 import path from "node:path";
 import { parse } from "yaml";
 
-export const read = (file) => parse(fs.readFileSync(file, "utf8"));
+export const readYaml = (file) => parse(fs.readFileSync(file, "utf8"));
 
-export function action(folder) {
+/** Return the content of the action file in a folder. */
+export function readAction(folder) {
   for (const name of ["action.yml", "action.yaml"]) {
     const file = path.join(folder, name);
-    if (fs.existsSync(file)) return read(file);
+    if (fs.existsSync(file)) return readYaml(file);
   }
-  throw new Error(`there is no action in ${folder}`);
+  throw new Error(`${folder} contains no action.yml`);
 }
 
-/** All workflow files of a repository. */
-export function workflows(root) {
+/** Return the paths of all workflow files of a repository, sorted. */
+export function workflowFiles(root) {
   const folder = path.join(root, ".github", "workflows");
   return fs
     .readdirSync(folder)
@@ -23,8 +24,8 @@ export function workflows(root) {
     .map((name) => path.join(folder, name));
 }
 
-/** All actions of a repository, as folders. */
-export function actions(root) {
+/** Return the folders of all actions of a repository, sorted. */
+export function actionFolders(root) {
   const folder = path.join(root, ".github", "actions");
   return fs
     .readdirSync(folder)

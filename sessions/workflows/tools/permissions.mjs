@@ -1,25 +1,25 @@
-// The permissions of a job. A called workflow that asks for more than its caller grants does not start at all.
+// The permissions of jobs. GitHub does not start a called workflow that asks for more permissions than its caller grants.
 const RANK = { none: 0, read: 1, write: 2 };
 
-/** Permissions of a job: its own, or those of its workflow. */
-export function of(job, workflow) {
+/** Return the permissions of a job. A job without permissions has the permissions of its workflow. */
+export function permissionsOfJob(job, workflow) {
   const value = job.permissions ?? workflow.permissions;
   if (value === undefined || typeof value === "string") {
-    throw new Error(`permissions are ${value ?? "the default"}; name each one`);
+    throw new Error(`permissions are ${value ?? "the default"}. List each permission with its level.`);
   }
   return value;
 }
 
-/** Throws where permissions go beyond those that were granted. */
-export function within(asked, granted, where) {
-  for (const [name, level] of Object.entries(asked)) {
+/** Throw an error if a job requests a permission that its caller did not grant. */
+export function requireGranted(requested, granted, jobLabel) {
+  for (const [name, level] of Object.entries(requested)) {
     if (RANK[level] > RANK[granted[name] ?? "none"]) {
-      throw new Error(`${where} asks for ${name}: ${level}, which its caller does not grant`);
+      throw new Error(`${jobLabel} asks for ${name}: ${level}, which its caller does not grant`);
     }
   }
 }
 
-/** Throws where a job does not have a permission that an action needs. */
-export function need(granted, name, level, what) {
-  if (RANK[granted[name] ?? "none"] < RANK[level]) throw new Error(`${what} needs ${name}: ${level}`);
+/** Throw an error if a job does not have a permission that an action needs. */
+export function requirePermission(granted, name, level, action) {
+  if (RANK[granted[name] ?? "none"] < RANK[level]) throw new Error(`${action} needs ${name}: ${level}`);
 }

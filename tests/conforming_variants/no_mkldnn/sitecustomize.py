@@ -1,8 +1,8 @@
 """Disable mkldnn, whose kernels round differently, in every Python process that has this folder on
 PYTHONPATH.
 
-The process that recomputes reference values must compute like the process that runs the suite. A module that
-the target file names would be imported only by the latter.
+Two processes must compute with the same kernels: the one that runs the suite, and the one that recomputes
+reference values. If the target file named this module, only the process that runs the suite would import it.
 """
 
 import torch

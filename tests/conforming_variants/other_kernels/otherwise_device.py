@@ -2,17 +2,18 @@
 
 * Sums and matrix products add in the opposite order.
 
-* A floating-point value that an integer type cannot hold saturates, and a NaN becomes the largest integer
-  (torch.Tensor.to: the behaviour is undefined, and may differ between platforms).
+* In a conversion to an integer dtype, a value out of range saturates, and a NaN becomes the largest integer.
+  torch.Tensor.to documents both conversions as undefined.
 
 * Normalisations of 16-bit inputs return statistics in float32, as CUDA's do.
 
 * NaNs have a sign bit and a payload.
 
-* Sorting that is not stable, and `topk`, put the last of equal keys first; `mode` returns the largest value.
+* `topk` and sorting that is not stable put the last of equal keys first. If several values are most frequent,
+  `mode` returns the largest.
 
-* With OTHERWISE_FLUSHES set, subnormal results of arithmetic are zeros, as the target flush_subnormals.toml
-  declares.
+* If OTHERWISE_FLUSHES is set, subnormal results of arithmetic become zeros, as the target
+  flush_subnormals.toml declares.
 
 The suite must pass on this device: every failure is a false alarm.
 """
@@ -30,23 +31,25 @@ _LIBRARY = torch.library.Library("aten", "IMPL")
 _NAN = -0x3EDCBB  # as int32: a quiet NaN with the sign bit set and a payload
 
 
-def _kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a kernel for the device. The kernel gets the replaced kernel as its first argument."""
+def _replaces_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that registers a kernel of the device. The kernel receives the replaced kernel as
+    its first argument.
+    """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         before = torch.library.get_kernel(f"aten::{name}", "HPU")
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.HPU)
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call_variant(*args: Any, **kwargs: Any) -> Any:
             return function(lambda *a, **k: before.call_boxed(keys, *a, **k), *args, **kwargs)
 
-        _LIBRARY.impl(name, call, "HPU", allow_override=True)
+        _LIBRARY.impl(name, call_variant, "HPU", allow_override=True)
         return function
 
     return register
 
 
-def _dims(x: torch.Tensor, dim: Sequence[int] | int | None) -> list[int]:
+def _reduced_dims(x: torch.Tensor, dim: Sequence[int] | int | None) -> list[int]:
     if x.dim() == 0:
         return []
     if dim is None or (not isinstance(dim, int) and not len(dim)):
@@ -54,48 +57,69 @@ def _dims(x: torch.Tensor, dim: Sequence[int] | int | None) -> list[int]:
     return [dim] if isinstance(dim, int) else list(dim)
 
 
-def _rare(x: torch.Tensor) -> bool:
+def _is_unsupported_by_flip(x: torch.Tensor) -> bool:
     """Return whether the CPU's flip does not support the dtype."""
     unsigned = (torch.uint16, torch.uint32, torch.uint64)
     return x.dtype in unsigned or (x.is_floating_point() and x.itemsize == 1)
 
 
-def _device(x: torch.Tensor) -> torch.Tensor:
+def _to_device(x: torch.Tensor) -> torch.Tensor:
     return x.to("hpu")
 
 
-@_kernel("sum.dim_IntList")
+@_replaces_kernel("sum.dim_IntList")
 def _sum(before: Any, x: torch.Tensor, dim: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    if _rare(x):
+    if _is_unsupported_by_flip(x):
         return before(x, dim, keepdim, dtype=dtype)
-    return _device(torch.sum(x.cpu().flip(_dims(x, dim)), _dims(x, dim), keepdim, dtype=dtype))
+    return _to_device(
+        torch.sum(x.cpu().flip(_reduced_dims(x, dim)), _reduced_dims(x, dim), keepdim, dtype=dtype)
+    )
 
 
-@_kernel("mean.dim")
+@_replaces_kernel("mean.dim")
 def _mean(before: Any, x: torch.Tensor, dim: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    if _rare(x):
+    if _is_unsupported_by_flip(x):
         return before(x, dim, keepdim, dtype=dtype)
-    return _device(torch.mean(x.cpu().flip(_dims(x, dim)), _dims(x, dim), keepdim, dtype=dtype))
+    return _to_device(
+        torch.mean(x.cpu().flip(_reduced_dims(x, dim)), _reduced_dims(x, dim), keepdim, dtype=dtype)
+    )
 
 
-@_kernel("mm")
+@_replaces_kernel("mm")
 def _mm(before: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    if a.dim() != 2 or b.dim() != 2 or a.device != b.device or _rare(a) or _rare(b):
+    if (
+        a.dim() != 2
+        or b.dim() != 2
+        or a.device != b.device
+        or _is_unsupported_by_flip(a)
+        or _is_unsupported_by_flip(b)
+    ):
         return before(a, b)
-    return _device(torch.mm(a.cpu().flip(1), b.cpu().flip(0)))
+    return _to_device(torch.mm(a.cpu().flip(1), b.cpu().flip(0)))
 
 
-@_kernel("bmm")
+@_replaces_kernel("bmm")
 def _bmm(before: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    if a.dim() != 3 or b.dim() != 3 or a.device != b.device or _rare(a) or _rare(b):
+    if (
+        a.dim() != 3
+        or b.dim() != 3
+        or a.device != b.device
+        or _is_unsupported_by_flip(a)
+        or _is_unsupported_by_flip(b)
+    ):
         return before(a, b)
-    return _device(torch.bmm(a.cpu().flip(2), b.cpu().flip(1)))
+    return _to_device(torch.bmm(a.cpu().flip(2), b.cpu().flip(1)))
 
 
-@_kernel("copy_")
+@_replaces_kernel("copy_")
 def _copy(before: Any, x: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     integer = not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
-    if not integer or _rare(x) or not source.is_floating_point() or source.device.type == "meta":
+    if (
+        not integer
+        or _is_unsupported_by_flip(x)
+        or not source.is_floating_point()
+        or source.device.type == "meta"
+    ):
         return before(x, source, non_blocking)
     limits = torch.iinfo(x.dtype)
     numbers = source.detach().cpu().to(torch.float64)
@@ -106,38 +130,38 @@ def _copy(before: Any, x: torch.Tensor, source: torch.Tensor, non_blocking: bool
     return before(x, whole, non_blocking)
 
 
-def _wide(values: Sequence[Any]) -> list[Any]:
+def _with_tensors_as_float32_on_cpu(values: Sequence[Any]) -> list[Any]:
     return [v.cpu().float() if isinstance(v, torch.Tensor) else v for v in values]
 
 
-def _half(x: torch.Tensor) -> bool:
+def _is_16_bit(x: torch.Tensor) -> bool:
     return x.dtype in (torch.float16, torch.bfloat16)
 
 
-@_kernel("native_layer_norm")
+@_replaces_kernel("native_layer_norm")
 def _layer_norm(before: Any, x: torch.Tensor, *args: Any) -> Any:
-    if not _half(x):
+    if not _is_16_bit(x):
         return before(x, *args)
-    out, mean, rstd = torch.native_layer_norm(*_wide([x, *args]))
-    return _device(out.to(x.dtype)), _device(mean), _device(rstd)
+    out, mean, rstd = torch.native_layer_norm(*_with_tensors_as_float32_on_cpu([x, *args]))
+    return _to_device(out.to(x.dtype)), _to_device(mean), _to_device(rstd)
 
 
-@_kernel("native_layer_norm_backward")
+@_replaces_kernel("native_layer_norm_backward")
 def _layer_norm_backward(before: Any, grad: torch.Tensor, x: torch.Tensor, *args: Any) -> Any:
-    if not _half(x):
+    if not _is_16_bit(x):
         return before(grad, x, *args)
-    gradients = torch.ops.aten.native_layer_norm_backward(*_wide([grad, x, *args]))
-    return tuple(None if value is None else _device(value.to(x.dtype)) for value in gradients)
+    gradients = torch.ops.aten.native_layer_norm_backward(*_with_tensors_as_float32_on_cpu([grad, x, *args]))
+    return tuple(None if value is None else _to_device(value.to(x.dtype)) for value in gradients)
 
 
-def _has_keys(x: torch.Tensor, dim: int) -> bool:
-    """Return whether the dimension has keys to sort, in a dtype that can be flipped."""
-    return -x.dim() <= dim < x.dim() and x.shape[dim] > 0 and not _rare(x)
+def _has_sortable_keys(x: torch.Tensor, dim: int) -> bool:
+    """Return whether the dimension exists and is not empty, and the CPU's flip supports the dtype."""
+    return -x.dim() <= dim < x.dim() and x.shape[dim] > 0 and not _is_unsupported_by_flip(x)
 
 
-def _unary(name: str) -> None:
-    @_kernel(name)
-    def call(before: Any, *args: Any, **kwargs: Any) -> Any:
+def _use_signed_nans(name: str) -> None:
+    @_replaces_kernel(name)
+    def kernel_with_signed_nans(before: Any, *args: Any, **kwargs: Any) -> Any:
         result = before(*args, **kwargs)
         if result.dtype != torch.float32 or result.device.type != "hpu":
             return result
@@ -149,60 +173,60 @@ def _unary(name: str) -> None:
 
 
 for _name in ("sqrt", "log", "sin", "cos", "exp", "rsqrt", "asin", "reciprocal"):
-    _unary(_name)
+    _use_signed_nans(_name)
 
 
-@_kernel("sort.stable")
+@_replaces_kernel("sort.stable")
 def _sort(
     before: Any, x: torch.Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False
 ) -> Any:
-    if stable or not _has_keys(x, dim):
+    if stable or not _has_sortable_keys(x, dim):
         return before(x, stable=stable, dim=dim, descending=descending)
     values, indices = torch.sort(x.cpu().flip(dim), stable=True, dim=dim, descending=descending)
-    return _device(values), _device(x.shape[dim] - 1 - indices)
+    return _to_device(values), _to_device(x.shape[dim] - 1 - indices)
 
 
-@_kernel("topk")
+@_replaces_kernel("topk")
 def _topk(
     before: Any, x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Any:
-    if not _has_keys(x, dim) or not 0 <= k <= x.shape[dim]:
+    if not _has_sortable_keys(x, dim) or not 0 <= k <= x.shape[dim]:
         return before(x, k, dim, largest, sorted)
     values, indices = torch.topk(x.cpu().flip(dim), k, dim, largest, sorted)
-    return _device(values), _device(x.shape[dim] - 1 - indices)
+    return _to_device(values), _to_device(x.shape[dim] - 1 - indices)
 
 
-@_kernel("mode")
+@_replaces_kernel("mode")
 def _mode(before: Any, x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    if not x.is_floating_point() or not _has_keys(x, dim):
+    if not x.is_floating_point() or not _has_sortable_keys(x, dim):
         return before(x, dim, keepdim)
     values, indices = torch.mode(-x.cpu(), dim, keepdim)
-    return _device(-values), _device(indices)
+    return _to_device(-values), _to_device(indices)
 
 
-def _flushing(name: str) -> None:
-    @_kernel(name)
-    def call(before: Any, *args: Any, **kwargs: Any) -> Any:
+def _flush_subnormal_results(name: str) -> None:
+    @_replaces_kernel(name)
+    def kernel_with_flushed_results(before: Any, *args: Any, **kwargs: Any) -> Any:
         if not all(isinstance(value, torch.Tensor) for value in args[:2]) and name in _NEUTRAL:
-            # A number argument arrives as a number, and the kernel takes tensors: the kernel gets the
-            # computed result and a neutral number.
+            # An argument can be a Python number, but the replaced kernel accepts only tensors. It therefore
+            # receives the result, computed on the CPU, and the operand that leaves the result unchanged.
             host = [value.cpu() if isinstance(value, torch.Tensor) else value for value in args[:2]]
             alpha = {"alpha": kwargs.pop("alpha")} if "alpha" in kwargs else {}
-            computed = _device(getattr(torch, name.partition(".")[0])(*host, **alpha))
+            computed = _to_device(getattr(torch, name.partition(".")[0])(*host, **alpha))
             whole = not (computed.is_floating_point() or computed.is_complex())
             number = int(_NEUTRAL[name]) if whole else _NEUTRAL[name]
             args = (computed, torch.tensor(number, dtype=computed.dtype, device="hpu"))
         result = before(*args, **kwargs)
-        if not result.is_floating_point() or _rare(result):
+        if not result.is_floating_point() or _is_unsupported_by_flip(result):
             return result
         host = result.cpu()
         small = (host != 0) & (host.abs() < torch.finfo(host.dtype).tiny)
         return result.masked_fill_(small.to(result.device), 0.0) if bool(small.any()) else result
 
 
-#: The right operand that leaves the left operand unchanged.
+#: For each operator, the right operand that leaves the left operand unchanged.
 _NEUTRAL = {"add.out": -0.0, "sub.out": 0.0, "mul.out": 1.0, "div.out": 1.0}
 
 if os.environ.get("OTHERWISE_FLUSHES"):
     for _name in (*_NEUTRAL, "exp.out", "bmm", "mm", "prod.dim_int"):
-        _flushing(_name)
+        _flush_subnormal_results(_name)

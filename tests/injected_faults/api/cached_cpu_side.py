@@ -1,7 +1,8 @@
-"""Runs of a behaviour whose CPU side runs once per name, dtype and seed, and is shared.
+"""Run a behaviour with an injected fault on its device side. Its CPU side runs once per name, dtype and seed,
+and all tests of a process share the observations.
 
-Outside the nightly run, behaviours over torch's operator database use a quarter of the operators, because the
-detection of a fault does not depend on the operator.
+Outside the nightly run, behaviours that iterate over torch's operator database use a quarter of the
+operators, because the detection of a fault does not depend on the operator.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ from tests.support.nightly import NIGHTLY
 TARGET = target_file.load("cpu").target("eager")
 SEED = 7
 
-#: Observations of the CPU side by name, dtype and seed. They are copies, so no later call changes them.
-_shown: dict[tuple[str, str, int], tuple[list[Observation], dict[str, Deviation]]] = {}
+#: (name, dtype, seed) of a behaviour -> the CPU side's observations and doubtful errors. The observed values
+#: are copies, so no later call changes them.
+_cpu_observations: dict[tuple[str, str, int], tuple[list[Observation], dict[str, Deviation]]] = {}
 
 
 @functools.cache
-def _over_the_database() -> tuple[ModuleType, ...]:
+def _modules_over_operator_database() -> tuple[ModuleType, ...]:
     """Return the modules of the behaviours that iterate over torch's operator database."""
     modules = [
         module for name, module in sys.modules.items() if name.startswith("conformance.properties.api.")
@@ -44,69 +46,80 @@ def _over_the_database() -> tuple[ModuleType, ...]:
     return tuple(
         module
         for module in modules
-        if module is not _opinfo_calls and getattr(module, "first_calls", None) is _opinfo_calls.first_calls
+        if module is not _opinfo_calls
+        and getattr(module, "first_sample_calls", None) is _opinfo_calls.first_sample_calls
     )
 
 
-def _of_each_fourth(lab: Lab, part: int, parts: int) -> Iterator[_opinfo_calls.OpInfoCall]:
-    return _opinfo_calls.first_calls(lab, part, 4 * parts)
+def _first_calls_of_each_fourth_operator(
+    lab: Lab, part: int, parts: int
+) -> Iterator[_opinfo_calls.OpInfoCall]:
+    return _opinfo_calls.first_sample_calls(lab, part, 4 * parts)
 
 
 @contextlib.contextmanager
-def _fewer_operators() -> Iterator[None]:
+def _with_a_quarter_of_the_operators() -> Iterator[None]:
     """Reduce each part of the operator database to a quarter, except in the nightly run."""
     with contextlib.ExitStack() as stack:
-        for module in () if NIGHTLY else _over_the_database():
-            stack.enter_context(mock.patch.object(module, "first_calls", _of_each_fourth))
+        for module in () if NIGHTLY else _modules_over_operator_database():
+            stack.enter_context(
+                mock.patch.object(module, "first_sample_calls", _first_calls_of_each_fourth_operator)
+            )
         yield
 
 
-def dtypes(name: str) -> list[str]:
+def dtypes_of_behaviour(name: str) -> list[str]:
     """Return the dtypes in which a behaviour applies to the CPU."""
     subject = find_subject("api", behaviour.BEHAVIOURS[name].area)
     return list(find_property("api", name).applies(TARGET, subject))
 
 
-def checked(name: str, dtype: str | None = None) -> Result:
-    """Check a behaviour, by default in its first dtype, with the injected fault on the device side."""
+def check_behaviour(name: str, dtype: str | None = None) -> Result:
+    """Return the result of a behaviour with the current fault on its device side. The default dtype is the
+    behaviour's first.
+    """
     entry = behaviour.BEHAVIOURS[name]
-    dtype = dtype or dtypes(name)[0]
+    dtype = dtype or dtypes_of_behaviour(name)[0]
     recorder = Recorder(ResultId(CaseId(name, entry.area), dtype), seed=SEED)
 
     def program(lab: Lab) -> None:
         if lab.on_target:
             entry.program(lab)
             return
-        recorded = _shown.get((name, dtype, SEED))
+        recorded = _cpu_observations.get((name, dtype, SEED))
         if recorded is not None:
             lab.observations += recorded[0]
             lab.doubtful_errors.update(recorded[1])
             return
         entry.program(lab)
         if not lab.deviations:
-            _shown[name, dtype, SEED] = (list(lab.observations), dict(lab.doubtful_errors))
+            _cpu_observations[name, dtype, SEED] = (list(lab.observations), dict(lab.doubtful_errors))
 
-    with _fewer_operators(), warnings.catch_warnings():
+    with _with_a_quarter_of_the_operators(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         behaviour.check_behaviour(dataclasses.replace(entry, program=program), TARGET, recorder)
     return recorder.result()
 
 
 @contextlib.contextmanager
-def around(surroundings: Callable[[Lab], contextlib.AbstractContextManager[Any]]) -> Iterator[None]:
-    """Run the device side of every behaviour inside the context manager."""
-    behaviour.replace_target_side(None, surroundings)
+def with_device_side_inside(
+    surroundings: Callable[[Lab], contextlib.AbstractContextManager[Any]],
+) -> Iterator[None]:
+    """Run the device side of every behaviour inside ``surroundings(lab)``."""
+    behaviour.inject_fault_into_device_runs(None, surroundings)
     try:
         yield
     finally:
-        behaviour.replace_target_side(None, None)
+        behaviour.inject_fault_into_device_runs(None, None)
 
 
 @contextlib.contextmanager
-def planted(kind: str) -> Iterator[None]:
-    """Inject one fault into the device side of every behaviour."""
-    behaviour.replace_target_side(faults.lab_with(kind), lambda lab: faults.around(lab, kind))
+def with_injected_fault(kind: str) -> Iterator[None]:
+    """Inject a fault of a general kind, such as ``value``, into the device side of every behaviour."""
+    behaviour.inject_fault_into_device_runs(
+        faults.broken_lab_class(kind), lambda lab: faults.with_faulty_operators(lab, kind)
+    )
     try:
         yield
     finally:
-        behaviour.replace_target_side(None, None)
+        behaviour.inject_fault_into_device_runs(None, None)

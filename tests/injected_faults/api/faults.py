@@ -13,13 +13,13 @@ from conformance.behaviours import lab as bench
 from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tree_map
 
-#: Faults by the name of a behaviour that the general faults do not affect: context managers that break a
-#: function on the device side. The modules ``faults_*.py`` of this folder add their own entries.
+#: Name of a behaviour that no general kind of fault affects -> its own fault: a context manager that breaks a
+#: function on the device side. The modules ``faults_*.py`` of this folder add the entries.
 NAMED: dict[str, Callable[[Lab], contextlib.AbstractContextManager[Any]]] = {}
 
 
-def wrong(value: Any) -> Any:
-    """Return the same value with a changed first element."""
+def with_wrong_first_element(value: Any) -> Any:
+    """Change the first element of a tensor in place and return the tensor, or return a changed number."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, (int, float)):
@@ -27,7 +27,7 @@ def wrong(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or value.numel() == 0 or value.layout is not torch.strided:
         return value
     if value.is_nested or value.is_quantized or value._is_zerotensor():
-        # Tangents that are zeros have no memory of their own.
+        # These tensors have no first element in memory that could be written.
         return value
     with torch.no_grad():
         first = value.as_strided((1,), (1,), value.storage_offset())
@@ -40,18 +40,20 @@ def wrong(value: Any) -> Any:
     return value
 
 
-def writes(function: Any) -> bool:
+def writes_an_argument(function: Any) -> bool:
     """Return whether an operator changes an argument."""
     return any(a.alias_info is not None and a.alias_info.is_write for a in function._schema.arguments)
 
 
-def is_view(function: Any) -> bool:
+def returns_a_view(function: Any) -> bool:
     """Return whether the result of an operator is a view of an argument that the operator does not change."""
-    return not writes(function) and any(a.alias_info is not None for a in function._schema.arguments)
+    return not writes_an_argument(function) and any(
+        a.alias_info is not None for a in function._schema.arguments
+    )
 
 
-class Faulty(TorchDispatchMode):
-    """Dispatch mode in which every operator is wrong in one way. Calls of the lab itself are unchanged."""
+class FaultyOperators(TorchDispatchMode):
+    """Dispatch mode in which every operator has the fault ``kind``. Calls by the lab itself stay correct."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -67,15 +69,15 @@ class Faulty(TorchDispatchMode):
             except Exception:
                 return next((a for a in args if isinstance(a, torch.Tensor)), torch.empty(0))
         result = function(*args, **kwargs)
-        if self.kind == "alias" and is_view(function):
+        if self.kind == "alias" and returns_a_view(function):
             return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, result)
-        if self.kind == "value" and not is_view(function):
-            return tree_map(wrong, result)
-        if not writes(function):
-            return tree_map(self.bent, result)
+        if self.kind == "value" and not returns_a_view(function):
+            return tree_map(with_wrong_first_element, result)
+        if not writes_an_argument(function):
+            return tree_map(self.with_wrong_metadata, result)
         return result
 
-    def bent(self, leaf: Any) -> Any:
+    def with_wrong_metadata(self, leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided or leaf.is_nested:
             return leaf
         if self.kind == "dtype":
@@ -88,7 +90,7 @@ class Faulty(TorchDispatchMode):
 
 
 class BrokenLab(Lab):
-    """A lab that loses errors, their messages or warnings."""
+    """A lab that drops errors, error messages or warnings, or turns errors into missing kernels."""
 
     kind = ""
 
@@ -105,16 +107,16 @@ class BrokenLab(Lab):
         return () if self.kind == "warning" else caught
 
 
-def lab_with(kind: str) -> type[Lab]:
+def broken_lab_class(kind: str) -> type[Lab]:
     """Return a lab class with one of the faults of :class:`BrokenLab`."""
     return type("Broken", (BrokenLab,), {"kind": kind})
 
 
 @contextlib.contextmanager
-def around(lab: Lab, kind: str) -> Iterator[None]:
-    """Context of the device side in which every operator is wrong in one way."""
+def with_faulty_operators(lab: Lab, kind: str) -> Iterator[None]:
+    """Make every operator on the device side wrong, if the fault ``kind`` is a fault of operators."""
     if kind in ("value", "alias", "dtype", "shape", "stride", "error"):
-        with Faulty(kind):
+        with FaultyOperators(kind):
             yield
     else:
         yield

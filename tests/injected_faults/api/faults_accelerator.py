@@ -16,14 +16,14 @@ from tests.injected_faults.api.faults import NAMED
 class _Nowhere(_accelerator_or_model.ModelRuntime):
     """A device whose current index exceeds the device count."""
 
-    def index(self) -> int:
+    def current_index(self) -> int:
         return 3
 
 
 class _Lax(_accelerator_or_model.ModelRuntime):
     """A device that accepts any index."""
 
-    def set_index(self, index: Any) -> None:
+    def set_current_index(self, index: Any) -> None:
         self.device_index = index if isinstance(index, int) else 0
 
 
@@ -37,8 +37,8 @@ class _Stuck(_accelerator_or_model.ModelRuntime):
 class _HalfSeed(_accelerator_or_model.ModelRuntime):
     """A device module that drops the upper half of a seed."""
 
-    def module(self) -> Any:
-        module = super().module()
+    def device_module(self) -> Any:
+        module = super().device_module()
         module.manual_seed = lambda seed: torch.random.manual_seed(seed & 0xFFFFFFFF)
         return module
 
@@ -46,8 +46,8 @@ class _HalfSeed(_accelerator_or_model.ModelRuntime):
 class _FromTheSeed(_accelerator_or_model.ModelRuntime):
     """A device module that restarts a generator from the seed when a state is set."""
 
-    def module(self) -> Any:
-        module = super().module()
+    def device_module(self) -> Any:
+        module = super().device_module()
 
         def restore(state: torch.Tensor) -> None:
             torch.random.set_rng_state(state)
@@ -60,8 +60,8 @@ class _FromTheSeed(_accelerator_or_model.ModelRuntime):
 class _Unset(_accelerator_or_model.ModelRuntime):
     """A device module that does not set a stream."""
 
-    def module(self) -> Any:
-        module = super().module()
+    def device_module(self) -> Any:
+        module = super().device_module()
         module.set_stream = lambda stream: None
         return module
 
@@ -69,11 +69,11 @@ class _Unset(_accelerator_or_model.ModelRuntime):
 class _OneMore(_accelerator_or_model.ModelRuntime):
     """A device module that counts one byte too many."""
 
-    def memory(self) -> Any:
+    def memory_functions(self) -> Any:
         return _accelerator_or_model.ModelModule(self)
 
-    def module(self) -> Any:
-        module = super().module()
+    def device_module(self) -> Any:
+        module = super().device_module()
         module.memory_reserved = lambda: module.size + 1
         return module
 
@@ -81,13 +81,13 @@ class _OneMore(_accelerator_or_model.ModelRuntime):
 class _AnyDevice(_accelerator_or_model.ModelRuntime):
     """A device module that accepts any device."""
 
-    def module(self) -> Any:
-        module = super().module()
+    def device_module(self) -> Any:
+        module = super().device_module()
         module.set_device = lambda index: None
         return module
 
 
-def _with(runtime: Callable[[Lab], _accelerator_or_model.Runtime]) -> Callable[[Lab], Any]:
+def _with_runtime(runtime: Callable[[Lab], _accelerator_or_model.Runtime]) -> Callable[[Lab], Any]:
     @contextlib.contextmanager
     def around(lab: Lab) -> Iterator[None]:
         _accelerator_or_model.replace_runtime_factory(runtime)
@@ -99,11 +99,11 @@ def _with(runtime: Callable[[Lab], _accelerator_or_model.Runtime]) -> Callable[[
     return around
 
 
-NAMED["the-accelerator"] = _with(_Nowhere)
-NAMED["guards-of-the-device"] = _with(_Lax)
-NAMED["streams-as-contexts"] = _with(_Stuck)
-NAMED["seeds-by-the-module"] = _with(_HalfSeed)
-NAMED["states-by-the-module"] = _with(_FromTheSeed)
-NAMED["streams-of-the-module"] = _with(_Unset)
-NAMED["memory-by-the-module"] = _with(_OneMore)
-NAMED["devices-of-the-module"] = _with(_AnyDevice)
+NAMED["the-accelerator"] = _with_runtime(_Nowhere)
+NAMED["guards-of-the-device"] = _with_runtime(_Lax)
+NAMED["streams-as-contexts"] = _with_runtime(_Stuck)
+NAMED["seeds-by-the-module"] = _with_runtime(_HalfSeed)
+NAMED["states-by-the-module"] = _with_runtime(_FromTheSeed)
+NAMED["streams-of-the-module"] = _with_runtime(_Unset)
+NAMED["memory-by-the-module"] = _with_runtime(_OneMore)
+NAMED["devices-of-the-module"] = _with_runtime(_AnyDevice)

@@ -1,4 +1,4 @@
-"""Faults of tracing: wrong results, lost writes, and wrong modules and graphs."""
+"""Faults of ahead-of-time tracing: wrong results, lost writes, and wrong modules and graphs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.aot import exported_graphs, functions, modules, operators
 from tests.injected_faults.api.faults import NAMED
-from tests.injected_faults.api.faults_control_flow import bent
+from tests.injected_faults.api.faults_control_flow import with_wrong_results
 
 
 @contextlib.contextmanager
@@ -17,8 +17,8 @@ def wrong_results(lab: Lab) -> Iterator[None]:
     """Make traced functions return wrong results on the device side."""
     traced: Callable[..., Any] = functions.traced
     compiled: Callable[..., Any] = functions.compiled
-    functions.traced = lambda function, **options: bent(traced(function, **options))
-    functions.compiled = lambda function, **options: bent(compiled(function, **options))
+    functions.traced = lambda function, **options: with_wrong_results(traced(function, **options))
+    functions.compiled = lambda function, **options: with_wrong_results(compiled(function, **options))
     try:
         yield
     finally:
@@ -55,11 +55,11 @@ def lost_writes(lab: Lab) -> Iterator[None]:
     """Make traced functions write into copies of their inputs."""
     traced: Callable[..., Any] = functions.traced
 
-    def change(function: Any, **options: Any) -> Any:
+    def traced_on_copies(function: Any, **options: Any) -> Any:
         traced_function = traced(function, **options)
         return lambda *args: traced_function(*(arg.clone() if hasattr(arg, "clone") else arg for arg in args))
 
-    functions.traced = change
+    functions.traced = traced_on_copies
     try:
         yield
     finally:
@@ -72,14 +72,16 @@ NAMED["aot-writes-into-inputs"] = lost_writes
 @contextlib.contextmanager
 def wrong_modules(lab: Lab) -> Iterator[None]:
     """Make traced and lowered modules return wrong results on the device side."""
-    traced, lowered, graph_of = modules.traced, modules.lowered, modules.graph_of
-    modules.traced = lambda module: bent(traced(module))
-    modules.lowered = lambda module, inputs: bent(lowered(module, inputs))
-    modules.graph_of = lambda function, *inputs: bent(graph_of(function, *inputs))
+    traced, lowered, graph_of = modules.traced, modules.lowered, modules.graph_with_dynamic_shapes
+    modules.traced = lambda module: with_wrong_results(traced(module))
+    modules.lowered = lambda module, inputs: with_wrong_results(lowered(module, inputs))
+    modules.graph_with_dynamic_shapes = lambda function, *inputs: with_wrong_results(
+        graph_of(function, *inputs)
+    )
     try:
         yield
     finally:
-        modules.traced, modules.lowered, modules.graph_of = traced, lowered, graph_of
+        modules.traced, modules.lowered, modules.graph_with_dynamic_shapes = traced, lowered, graph_of
 
 
 for name in (
@@ -94,18 +96,26 @@ for name in (
 @contextlib.contextmanager
 def wrong_exports(lab: Lab) -> Iterator[None]:
     """Make exported graphs return wrong results on the device side."""
-    exported, exported_function = exported_graphs.exported, exported_graphs.exported_function
+    exported, exported_function = (
+        exported_graphs.exported_graph_and_signature,
+        exported_graphs.exported_graph_of_function,
+    )
 
-    def bent_graph(module: Any, inputs: Any, **options: Any) -> Any:
+    def wrong_exported(module: Any, inputs: Any, **options: Any) -> Any:
         graph, signature = exported(module, inputs, **options)
-        return bent(graph), signature
+        return with_wrong_results(graph), signature
 
-    exported_graphs.exported = bent_graph
-    exported_graphs.exported_function = lambda *args, **options: bent(exported_function(*args, **options))
+    exported_graphs.exported_graph_and_signature = wrong_exported
+    exported_graphs.exported_graph_of_function = lambda *args, **options: with_wrong_results(
+        exported_function(*args, **options)
+    )
     try:
         yield
     finally:
-        exported_graphs.exported, exported_graphs.exported_function = exported, exported_function
+        exported_graphs.exported_graph_and_signature, exported_graphs.exported_graph_of_function = (
+            exported,
+            exported_function,
+        )
 
 
 for name in (
@@ -120,7 +130,7 @@ for name in (
 def wrong_graphs(lab: Lab) -> Iterator[None]:
     """Make graphs of operators return wrong results on the device side."""
     traced: Callable[..., Any] = operators.traced
-    operators.traced = lambda *args, **options: bent(traced(*args, **options))
+    operators.traced = lambda *args, **options: with_wrong_results(traced(*args, **options))
     try:
         yield
     finally:

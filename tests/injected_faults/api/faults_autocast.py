@@ -16,15 +16,15 @@ from tests.injected_faults.api.faults import NAMED
 
 @contextlib.contextmanager
 def no_casts(lab: Lab) -> Iterator[None]:
-    """Enter autocast without casting anything."""
+    """Run operators on the device side without autocast."""
     right = declared._call_under_autocast
 
-    def call(lab: Lab, op: Any, arguments: Any, options: Any, *dtypes: torch.dtype, **how: Any) -> Any:
+    def faulty_call(lab: Lab, op: Any, arguments: Any, options: Any, *dtypes: torch.dtype, **how: Any) -> Any:
         return (
             op(*arguments, **options) if lab.on_target else right(lab, op, arguments, options, *dtypes, **how)
         )
 
-    declared._call_under_autocast = call
+    declared._call_under_autocast = faulty_call
     try:
         yield
     finally:
@@ -33,11 +33,11 @@ def no_casts(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def old_weights(lab: Lab) -> Iterator[None]:
-    """Use the arguments of the first call, like a cast cache that is never cleared."""
+    """Reuse the arguments of the first call in each later call, like a cast cache that is never cleared."""
     right = declared._call_under_autocast
     old_copies: dict[int, Any] = {}
 
-    def call(lab: Lab, op: Any, arguments: Any, *rest: Any, **how: Any) -> Any:
+    def faulty_call(lab: Lab, op: Any, arguments: Any, *rest: Any, **how: Any) -> Any:
         if lab.on_target:
             copies = trees.tree_map(
                 lambda x: x.clone() if isinstance(x, torch.Tensor) else x, list(arguments)
@@ -45,7 +45,7 @@ def old_weights(lab: Lab) -> Iterator[None]:
             arguments = old_copies.setdefault(id(arguments), copies)
         return right(lab, op, arguments, *rest, **how)
 
-    declared._call_under_autocast = call
+    declared._call_under_autocast = faulty_call
     try:
         yield
     finally:

@@ -1,5 +1,5 @@
-"""Faults of control flow operators. Torch refuses a dispatch mode around these operators, so this module
-patches them.
+"""Faults of control flow operators. Torch rejects these operators under a dispatch mode, so the faults
+replace the functions through which behaviours call the operators.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from conformance.properties.api.control_flow import branches, graphs, loops
 from tests.injected_faults.api.faults import NAMED
 
 
-def off(value: Any) -> Any:
-    """Return the number or tensor with a changed value and its gradient."""
+def with_wrong_value(value: Any) -> Any:
+    """Return a tensor with a changed value and gradient. A value that is not a tensor is returned unchanged."""
     if isinstance(value, torch.Tensor) and (value.is_floating_point() or not value.dtype.is_signed):
         return value * 2 + 1
     return value
 
 
-def bent(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with wrong results."""
-    return lambda *args, **kwargs: tree_map(off, function(*args, **kwargs))
+def with_wrong_results(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that returns wrong results of ``function``."""
+    return lambda *args, **kwargs: tree_map(with_wrong_value, function(*args, **kwargs))
 
 
-def silent(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function without its errors."""
+def without_errors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that returns None if ``function`` raises."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def faulty_call(*args: Any, **kwargs: Any) -> Any:
         with contextlib.suppress(Exception):
             return function(*args, **kwargs)
 
-    return call
+    return faulty_call
 
 
-def planted(change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[[Lab], Any]:
-    """Return a fault that changes every control flow operator on the device side."""
+def control_flow_fault(change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[[Lab], Any]:
+    """Return a fault: a context manager that applies ``change`` to every control flow operator."""
 
     @contextlib.contextmanager
     def around(lab: Lab) -> Iterator[None]:
-        choose, find = branches.choose, loops.control_flow
-        branches.choose = change(choose)
+        choose, find = branches.call_cond, loops.control_flow
+        branches.call_cond = change(choose)
         loops.control_flow = lambda name: change(find(name))
         try:
             yield
         finally:
-            branches.choose = choose
+            branches.call_cond = choose
             loops.control_flow = find
 
     return around
@@ -74,7 +74,7 @@ for name in (
     "while-loop-counts",
     "scan-agrees-with-associative-scan",
 ):
-    NAMED[name] = planted(bent)
+    NAMED[name] = control_flow_fault(with_wrong_results)
 for name in (
     "scan-refuses",
     "associative-scan-refuses",
@@ -85,12 +85,12 @@ for name in (
     "writes-of-branches-are-refused",
     "writes-of-loops-are-refused",
 ):
-    NAMED[name] = planted(silent)
+    NAMED[name] = control_flow_fault(without_errors)
 
 
-def bent_graph(graph: Any) -> Any:
-    """Return the graph with wrong results."""
-    graph.forward = bent(graph.forward)
+def with_wrong_forward(graph: Any) -> Any:
+    """Make the graph return wrong results, and return it."""
+    graph.forward = with_wrong_results(graph.forward)
     return graph
 
 
@@ -98,8 +98,10 @@ def bent_graph(graph: Any) -> Any:
 def wrong_graphs(lab: Lab) -> Iterator[None]:
     """Make graphs and compiled functions return wrong results on the device side."""
     traced, compiled = graphs.traced, graphs.compiled
-    graphs.traced = lambda function, *inputs, **options: bent_graph(traced(function, *inputs, **options))
-    graphs.compiled = lambda function, backend: bent(compiled(function, backend))
+    graphs.traced = lambda function, *inputs, **options: with_wrong_forward(
+        traced(function, *inputs, **options)
+    )
+    graphs.compiled = lambda function, backend: with_wrong_results(compiled(function, backend))
     try:
         yield
     finally:

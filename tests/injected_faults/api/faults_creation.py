@@ -1,4 +1,4 @@
-"""Factory functions with rare wrong results."""
+"""Faults of factory functions: a wrong result in a single call."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from tests.injected_faults.api.faults import NAMED
 
 
 @contextlib.contextmanager
-def _wrong_copies(lab: Lab) -> Iterator[None]:
-    """Make copies to the device wrong by one."""
+def _wrong_non_blocking_copies(lab: Lab) -> Iterator[None]:
+    """Add one to each copy with ``non_blocking=True``."""
     whole: Any = torch.Tensor.to
 
     def to(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -31,19 +31,19 @@ def _wrong_copies(lab: Lab) -> Iterator[None]:
 @contextlib.contextmanager
 def _one_worker(lab: Lab) -> Iterator[None]:
     """Run loaders with one worker instead of two."""
-    whole = workers._loader
+    whole = workers._two_worker_loader
 
     def loader(data: Any, **options: Any) -> Any:
         created = whole(data, **options)
         created.num_workers = 1
         return created
 
-    with mock.patch.object(workers, "_loader", loader):
+    with mock.patch.object(workers, "_two_worker_loader", loader):
         yield
 
 
 @contextlib.contextmanager
-def _turned_around(lab: Lab) -> Iterator[None]:
+def _reversed_samples(lab: Lab) -> Iterator[None]:
     """Make loaders with workers return their samples in reverse order."""
     whole = worker_options._sample_indices
 
@@ -52,20 +52,20 @@ def _turned_around(lab: Lab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _forgetful(lab: Lab) -> Iterator[None]:
-    """Make workers skip their initialization function."""
-    whole = worker_options._loader
+def _without_worker_init(lab: Lab) -> Iterator[None]:
+    """Make loaders ignore ``worker_init_fn``."""
+    whole = worker_options._worker_loader
 
     def loader(data: Any, **options: Any) -> Any:
         options.pop("worker_init_fn", None)
         return whole(data, **options)
 
-    with mock.patch.object(worker_options, "_loader", loader):
+    with mock.patch.object(worker_options, "_worker_loader", loader):
         yield
 
 
-NAMED["orders-of-workers"] = _turned_around
-NAMED["lives-of-workers"] = _forgetful
-NAMED["work-of-workers"] = _turned_around
-NAMED["pinned-batches"] = _wrong_copies
+NAMED["orders-of-workers"] = _reversed_samples
+NAMED["lives-of-workers"] = _without_worker_init
+NAMED["work-of-workers"] = _reversed_samples
+NAMED["pinned-batches"] = _wrong_non_blocking_copies
 NAMED["workers-beside-a-device"] = _one_worker

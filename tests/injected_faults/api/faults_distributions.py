@@ -86,7 +86,7 @@ def generators_ignored(lab: Lab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def orders_of_the_indices(lab: Lab) -> Iterator[None]:
+def ordered_draws(lab: Lab) -> Iterator[None]:
     """Make drawing without replacement return categories in ascending order."""
     real = torch.multinomial
     with mock.patch.object(torch, "multinomial", lambda *args: real(*args).sort(-1).values):
@@ -98,7 +98,7 @@ faults.NAMED |= {
     "samples-of-heavy-tails": samples_doubled,
     "counts-of-binomial": one_count_too_few,
     "samplers-with-generators": generators_ignored,
-    "orders-without-repetition": orders_of_the_indices,
+    "orders-without-repetition": ordered_draws,
     "sample-moments": drawn_too_large,
     "vector-sample-moments": drawn_too_large,
     "sample-gradients": scale_forgotten,

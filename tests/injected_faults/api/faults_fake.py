@@ -19,7 +19,7 @@ from tests.injected_faults.api.faults import NAMED
 
 @contextlib.contextmanager
 def fake_device_lost(lab: Lab) -> Iterator[None]:
-    """Make fake tensors report device meta."""
+    """Make every fake tensor report the device ``meta``."""
     with mock.patch.object(FakeTensor, "device", property(lambda self: torch.device("meta"))):
         yield
 
@@ -29,20 +29,20 @@ NAMED["functionalize-of-fake-tensors"] = fake_device_lost
 
 
 @contextlib.contextmanager
-def _mispredicted(lab: Lab) -> Iterator[None]:
-    """Predict results with a different dtype."""
+def _wrong_predictions(lab: Lab) -> Iterator[None]:
+    """Make fake tensors predict results with a wrong dtype."""
     predict: Any = operators.run_on_fake_tensors
 
-    def wrong(leaf: Any) -> Any:
+    def with_wrong_dtype(leaf: Any) -> Any:
         return leaf.to(torch.complex128) if isinstance(leaf, torch.Tensor) else leaf
 
-    def bent(call: Any, mode: Any, run: Any) -> Any:
+    def wrong_prediction(call: Any, mode: Any, run: Any) -> Any:
         predicted = predict(call, mode, run)
         with mode:
             # The predictions of the CPU side stay correct.
-            return predicted if bench.is_lab_working() else tree_map(wrong, predicted)
+            return predicted if bench.is_lab_working() else tree_map(with_wrong_dtype, predicted)
 
-    with mock.patch.object(operators, "run_on_fake_tensors", bent):
+    with mock.patch.object(operators, "run_on_fake_tensors", wrong_prediction):
         yield
 
 
@@ -51,4 +51,4 @@ for _part in range(1, 5):
         f"open-sizes-of-operators-{_part}-of-8",
         f"open-sizes-of-operators-in-place-{_part}-of-4",
     ):
-        NAMED[_name] = _mispredicted
+        NAMED[_name] = _wrong_predictions

@@ -21,31 +21,31 @@ class _Leaks(_host_memory_model.ModelMemory):
 
 
 class _LosesCount(_host_memory_model.ModelMemory):
-    """A memory manager that does not count freed memory in its table."""
+    """A memory manager whose statistics report zero freed bytes."""
 
     def stats(self) -> dict[str, Any]:
         return super().stats() | {"allocated_bytes.all.freed": 0}
 
 
 class _NeverOut(_host_memory_model.ModelMemory):
-    """A memory manager that raises a different error when memory is exhausted."""
+    """A memory manager that raises ValueError instead of an out-of-memory error."""
 
-    def make(self, size: int) -> torch.Tensor:
+    def allocate(self, size: int) -> torch.Tensor:
         if size >= _host_memory_model.TOO_MUCH:
             raise ValueError("no")
-        return super().make(size)
+        return super().allocate(size)
 
 
 class _NeverReuses(_host_memory_model.ModelMemory):
     """A memory manager that allocates new system memory for each request."""
 
-    def make(self, size: int) -> torch.Tensor:
-        block = super().make(size)
+    def allocate(self, size: int) -> torch.Tensor:
+        block = super().allocate(size)
         self.reserved_bytes += size
         return block
 
 
-def _with(memory: Callable[[Lab], _host_memory_model.DeviceMemory]) -> Callable[[Lab], Any]:
+def _with_memory(memory: Callable[[Lab], _host_memory_model.DeviceMemory]) -> Callable[[Lab], Any]:
     @contextlib.contextmanager
     def around(lab: Lab) -> Iterator[None]:
         _host_memory_model.replace_memory(memory)
@@ -57,8 +57,8 @@ def _with(memory: Callable[[Lab], _host_memory_model.DeviceMemory]) -> Callable[
     return around
 
 
-NAMED["statistics-add-up"] = _with(_Leaks)
-NAMED["tables-of-statistics"] = _with(_LosesCount)
-NAMED["nothing-is-lost"] = _with(_Leaks)
-NAMED["running-out-of-memory"] = _with(_NeverOut)
-NAMED["memory-is-reused"] = _with(_NeverReuses)
+NAMED["statistics-add-up"] = _with_memory(_Leaks)
+NAMED["tables-of-statistics"] = _with_memory(_LosesCount)
+NAMED["nothing-is-lost"] = _with_memory(_Leaks)
+NAMED["running-out-of-memory"] = _with_memory(_NeverOut)
+NAMED["memory-is-reused"] = _with_memory(_NeverReuses)

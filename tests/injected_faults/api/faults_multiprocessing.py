@@ -1,4 +1,4 @@
-"""Faults of processes on the device side."""
+"""Faults of child processes and of queues between processes, on the device side."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def _patched(name: str, replacement: Any) -> Callable[[Lab], Any]:
     return around
 
 
-#: Child processes that crash, as with a runtime that does not survive a fork.
+#: The forked child process sends no reply, as if it had crashed.
 NAMED["host-memory-is-shared"] = _patched("_reply_of_forked_child", lambda work: b"")
 NAMED["forks-beside-a-device"] = _patched("_reply_of_forked_child", lambda work: b"")
-#: Values that are copied and not shared.
+#: Tensors in queues are copied instead of shared.
 NAMED["tensors-through-queues"] = _patched(
     "_through_pickle", lambda value: __import__("copy").deepcopy(value)
 )

@@ -1,7 +1,8 @@
-"""Devices and graphs with one fault each, for the properties of random programs. The compile backends are in
-``broken_compile_backends``.
+"""Devices and graphs with one fault each, for the properties of random programs. Faulty compile backends are
+in ``broken_compile_backends``.
 
-A device of this file is the CPU with tensors of a separate class, which the CPU side of a check never uses.
+Each device is a tensor class on the CPU. The check's inputs on the device have this class. The CPU side of
+the check never uses it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tests.support import fake_graph
 
 
 class Sound(torch.Tensor):
-    """A tensor of a device without a fault."""
+    """A tensor of a correct device. Subclasses add one fault each."""
 
     #: Number of step markers since the program began.
     marks: ClassVar[int] = 0
@@ -41,7 +42,7 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class CopiesViews(Sound):
-    """A device that writes in-place changes of a view to a copy."""
+    """A device that writes an in-place change of a view to a copy of the view, so that the base is unchanged."""
 
     @classmethod
     def target(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Faults of random numbers: seeds, states and generators without effect."""
+"""Faults of random numbers: seeds, states and generators without effect, and wrong distributions."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tests.injected_faults.api import faults
 
 
 @contextlib.contextmanager
-def deaf_to_seeds(lab: Lab) -> Iterator[None]:
+def seeds_ignored(lab: Lab) -> Iterator[None]:
     """Make torch.manual_seed leave the state unchanged."""
     with mock.patch.object(torch, "manual_seed", lambda seed: torch.default_generator):
         yield
 
 
 @contextlib.contextmanager
-def deaf_to_states(lab: Lab) -> Iterator[None]:
+def states_ignored(lab: Lab) -> Iterator[None]:
     """Make torch.set_rng_state leave the state unchanged."""
     with mock.patch.object(torch, "set_rng_state", lambda state: None):
         yield
 
 
 @contextlib.contextmanager
-def deaf_to_generators(lab: Lab) -> Iterator[None]:
-    """Make torch.rand draw from the device's own generator and ignore the argument."""
+def generators_ignored(lab: Lab) -> Iterator[None]:
+    """Make torch.rand ignore ``generator=`` and draw from the default generator."""
     real = torch.rand
 
     def rand(*sizes: Any, generator: Any = None, **options: Any) -> torch.Tensor:
@@ -59,7 +59,7 @@ def half_as_large(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def always_ones(lab: Lab) -> Iterator[None]:
-    """Make bernoulli_ return ones, and multinomial the first category, for any probabilities."""
+    """For any probabilities, make bernoulli_ fill with ones and multinomial draw the first category."""
 
     def bernoulli(self: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
         return self.fill_(1)
@@ -75,10 +75,10 @@ def always_ones(lab: Lab) -> Iterator[None]:
 
 
 faults.NAMED |= {
-    "seeds-repeat": deaf_to_seeds,
-    "random-in-parts": deaf_to_seeds,
-    "device-random-state": deaf_to_states,
-    "generator-objects": deaf_to_generators,
+    "seeds-repeat": seeds_ignored,
+    "random-in-parts": seeds_ignored,
+    "device-random-state": states_ignored,
+    "generator-objects": generators_ignored,
     "uniform-numbers": half_as_large,
     "normal-numbers": half_as_large,
     "random-integers": half_as_large,

@@ -13,17 +13,17 @@ from tests.injected_faults.api.faults import NAMED
 
 
 @contextlib.contextmanager
-def _kept(lab: Lab) -> Iterator[None]:
-    """Make coalesce retain a reference to every tensor that it gets."""
+def _inputs_retained(lab: Lab) -> Iterator[None]:
+    """Make Tensor.coalesce keep a reference to every tensor on which it is called."""
     names: list[torch.Tensor] = []
     coalesce = torch.Tensor.coalesce
 
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
+    def retaining_coalesce(tensor: torch.Tensor) -> torch.Tensor:
         names.append(tensor)
         return coalesce(tensor)
 
-    with mock.patch.object(torch.Tensor, "coalesce", keep):
+    with mock.patch.object(torch.Tensor, "coalesce", retaining_coalesce):
         yield
 
 
-NAMED["coalesced-tensors-are-freed"] = _kept
+NAMED["coalesced-tensors-are-freed"] = _inputs_retained

@@ -1,4 +1,4 @@
-"""A conforming variant: a device that rounds each inexact result to the other neighbour."""
+"""A conforming variant: a device that rounds inexact results differently from the CPU."""
 
 from __future__ import annotations
 
@@ -10,35 +10,41 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.behaviours import lab as bench
 from conformance.framework.trees import tree_map
-from tests.injected_faults.api.faults import is_view, writes
+from tests.injected_faults.api.faults import returns_a_view, writes_an_argument
 
-#: Operators that only move, select or create given numbers. They round nothing.
+#: The tag of operators that draw random numbers. Their results are not rounded differently.
 _DRAWS = torch.Tag.nondeterministic_seeded
 
 
 class RoundsOtherwise(TorchDispatchMode):
-    """A device on which each inexact floating result of 32 bits or fewer differs by one unit.
+    """Dispatch mode in which each inexact floating-point element of 16 or 32 bits differs by one unit in the
+    last place.
 
-    A result is inexact if it differs from the result of float64 inputs. An element whose exact value fits the
-    dtype is unchanged, because every IEEE device returns it. Sums and products of small whole numbers,
-    comparisons, copies and random draws are unchanged too.
+    An element is inexact if the operator's result for float64 inputs is not representable in the dtype. Exact
+    elements are unchanged, because every IEEE device returns them. Examples are sums and products of small
+    whole numbers, comparisons and copies. Random draws are unchanged too.
     """
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        unchanged = bench.is_lab_working() or is_view(function) or writes(function) or _DRAWS in function.tags
-        if unchanged or not _small(args):
+        unchanged = (
+            bench.is_lab_working()
+            or returns_a_view(function)
+            or writes_an_argument(function)
+            or _DRAWS in function.tags
+        )
+        if unchanged or not _may_round(args):
             return function(*args, **kwargs)
-        widened = tree_map(_wide, (args, kwargs))
+        widened = tree_map(_as_float64, (args, kwargs))
         result = function(*args, **kwargs)
         try:
             exact = function(*widened[0], **widened[1])
         except Exception:
             return result
-        return _both(result, exact)
+        return _move_inexact_elements(result, exact)
 
 
-def _small(args: Any) -> bool:
+def _may_round(args: Any) -> bool:
     operands: list[torch.Tensor] = []
     tree_map(lambda leaf: operands.append(leaf) if isinstance(leaf, torch.Tensor) else None, args)
     if any(t.is_meta or isinstance(t, FakeTensor) for t in operands):
@@ -46,7 +52,7 @@ def _small(args: Any) -> bool:
     return any(t.is_floating_point() and t.itemsize <= 4 and t.layout is torch.strided for t in operands)
 
 
-def _wide(leaf: Any) -> Any:
+def _as_float64(leaf: Any) -> Any:
     if isinstance(leaf, torch.dtype) and leaf.is_floating_point:
         return torch.float64
     if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.layout is torch.strided:
@@ -54,10 +60,11 @@ def _wide(leaf: Any) -> Any:
     return leaf
 
 
-def _both(result: Any, exact: Any) -> Any:
+def _move_inexact_elements(result: Any, exact: Any) -> Any:
     if isinstance(result, (tuple, list)) and isinstance(exact, (tuple, list)) and len(result) == len(exact):
         moved = [
-            _both(result_item, exact_item) for result_item, exact_item in zip(result, exact, strict=True)
+            _move_inexact_elements(result_item, exact_item)
+            for result_item, exact_item in zip(result, exact, strict=True)
         ]
         if hasattr(result, "_fields") or hasattr(result, "n_fields"):
             return result

@@ -1,10 +1,10 @@
 """Every behaviour passes on the CPU, fails for each kind of fault that it must detect, and causes no false
 alarm.
 
-The CPU side of a behaviour runs once and is shared by the tests of this file (``cached_cpu_side.py``). In
-every run each behaviour is tested with one fault: its own injected fault, or the rarest kind that it must
-detect. The other pairs of behaviour and kind are tested at night, because one piece of code injects a kind
-into all behaviours.
+The CPU side of a behaviour runs once, and all tests of this file use its observations
+(``cached_cpu_side.py``). Every run tests each behaviour with one fault: the behaviour's own fault from
+``faults.NAMED``, or the kind that it must detect and that the fewest behaviours must detect. The nightly run
+tests each behaviour with all kinds that it must detect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from conformance.behaviours.lab import Lab
 from conformance.model.verdicts import Kind, Verdict
 from conformance.properties.registry import properties
 from tests.injected_faults.api import faults
-from tests.injected_faults.api.cached_cpu_side import TARGET, around, checked, dtypes, planted
+from tests.injected_faults.api.cached_cpu_side import (
+    TARGET,
+    check_behaviour,
+    dtypes_of_behaviour,
+    with_device_side_inside,
+    with_injected_fault,
+)
 from tests.injected_faults.api.rounds_other_way import RoundsOtherwise
 from tests.support.nightly import NIGHTLY, every_nth
 
@@ -30,43 +36,46 @@ for module in sorted(Path(__file__).parent.glob("faults_*.py")):
 NAMES = [entry.name for entry in properties("api") if entry.name in behaviour.BEHAVIOURS]
 
 
-#: Tracing takes them seconds. A false alarm of theirs is one of the suite's run on the reference device too,
-#: so that every third of them is enough outside the nightly run.
+#: Behaviours that trace functions, which takes seconds. Outside the nightly run every third of them is tested
+#: without a fault: a false alarm would also fail the suite's run on the reference device.
 TRACED = [name for name in NAMES if behaviour.BEHAVIOURS[name].area in ("aot", "control-flow")]
 GREEN = sorted({*NAMES} - {*TRACED} | {*every_nth(3, TRACED)}, key=NAMES.index)
 
 
 @pytest.mark.parametrize("name", GREEN)
 def test_passes_without_the_fault(name: str) -> None:
-    result = checked(name)
+    result = check_behaviour(name)
     assert result.verdict is Verdict.PASS, result.failures
 
 
-#: Number of behaviours that must detect a kind of fault.
+#: Kind of fault -> number of behaviours that must detect it.
 SEEN_BY = collections.Counter(kind for name in NAMES for kind in behaviour.BEHAVIOURS[name].must_detect)
 
 
-def kinds(name: str) -> list[str]:
-    """Return the kinds of faults to inject: all that the behaviour must detect at night, and otherwise the
-    rarest.
+def fault_kinds_to_inject(name: str) -> list[str]:
+    """Return the kinds of faults to inject into a behaviour. The nightly run injects all kinds that the
+    behaviour must detect. Other runs inject the kind that the fewest behaviours must detect.
     """
     detected_faults = sorted(behaviour.BEHAVIOURS[name].must_detect, key=SEEN_BY.__getitem__)
     return detected_faults[: None if NIGHTLY else 1]
 
 
-@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in NAMES for kind in kinds(name)])
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, kind) for name in NAMES for kind in fault_kinds_to_inject(name)]
+)
 def test_fails_with_the_fault(name: str, kind: str) -> None:
-    with planted(kind):
-        result = checked(name)
+    with with_injected_fault(kind):
+        result = check_behaviour(name)
     assert result.verdict is Verdict.FAIL, f"{name} does not detect a device whose {kind} is wrong"
 
 
-#: Behaviours whose only error is torch's own report that something does not exist, such as a derivative.
+#: Behaviours whose only expected error is torch's own report that something, such as a derivative, is not
+#: implemented. A missing kernel looks the same.
 _REFUSED_BY_TORCH = {"gradients-at-special-points", "fake-copies"}
 
 
-#: Every fourth behaviour outside the nightly run: one function distinguishes a missing kernel from the
-#: expected error.
+#: Behaviours that expect an error. Outside the nightly run every fourth is tested, because the same function
+#: distinguishes a missing kernel from the expected error in all of them.
 MISSED = every_nth(
     4,
     [
@@ -78,49 +87,51 @@ MISSED = every_nth(
 
 
 @pytest.mark.parametrize("name", MISSED)
-def test_a_missing_kernel_is_not_the_error_that_is_due(name: str) -> None:
-    with planted("refusal"):
-        result = checked(name)
+def test_a_missing_kernel_is_not_the_expected_error(name: str) -> None:
+    with with_injected_fault("refusal"):
+        result = check_behaviour(name)
     assert result.verdict is Verdict.FAIL, f"{name} mistakes a missing kernel for the expected error"
     assert all(failure.kind is Kind.REFUSED for failure in result.failures), result.failures
 
 
 @pytest.mark.parametrize("name", sorted(faults.NAMED))
-def test_red_with_its_own_fault(name: str) -> None:
-    with around(faults.NAMED[name]):
-        result = checked(name)
+def test_fails_with_its_own_fault(name: str) -> None:
+    with with_device_side_inside(faults.NAMED[name]):
+        result = check_behaviour(name)
     assert result.verdict is Verdict.FAIL, f"{name} does not detect its injected fault"
 
 
 def test_every_behaviour_has_a_fault() -> None:
     assert {name for name in NAMES if not behaviour.BEHAVIOURS[name].must_detect} <= set(faults.NAMED)
     assert set(faults.NAMED) <= set(NAMES)
-    assert {name for name in NAMES if kinds(name)} | set(faults.NAMED) == set(NAMES), "each in every run"
-    assert {kind for name in NAMES for kind in kinds(name)} == set(SEEN_BY), "and each kind"
+    tested = {name for name in NAMES if fault_kinds_to_inject(name)} | set(faults.NAMED)
+    assert tested == set(NAMES), "a behaviour is tested with no fault in this run"
+    injected = {kind for name in NAMES for kind in fault_kinds_to_inject(name)}
+    assert injected == set(SEEN_BY), "a kind of fault is injected into no behaviour in this run"
 
 
 @pytest.mark.parametrize(("value", "holds"), [(0.1 + 0.2, True), (0.3 + 1e-3, False), (float("nan"), False)])
-def test_plain_numbers_are_held_against_what_is_known(value: float, holds: bool) -> None:
+def test_expect_compares_a_number_with_the_expected_number(value: float, holds: bool) -> None:
     lab = Lab(TARGET, "float32", 0, on_target=False)
     lab.expect("the number", value, 0.3, roundings=4.0)
     assert (not lab.deviations) == holds
 
 
-#: In the nightly run the device that rounds differently is tested on each behaviour instead of every twelfth,
-#: in each dtype, and with ahead-of-time traces. The operators of the traces belong to other behaviours, and
-#: tracing one under a dispatch mode takes ten seconds. Torch refuses control flow operators under a dispatch
-#: mode, which this device is.
+#: Areas that are not tested on the device that rounds differently. Torch rejects control flow operators under
+#: a dispatch mode, and that device is a dispatch mode. Ahead-of-time tracing under a dispatch mode takes ten
+#: seconds, and its operators are tested in other behaviours, so only the nightly run includes it.
 LEFT_OUT = {"control-flow"} if NIGHTLY else {"control-flow", "aot"}
 ROUNDED = [name for name in NAMES if behaviour.BEHAVIOURS[name].area not in LEFT_OUT]
 
 
 @pytest.mark.parametrize("name", every_nth(12, ROUNDED))
 def test_a_different_rounding_is_not_a_failure(name: str) -> None:
-    """A device that rounds differently is correct. It is tested in one dtype, and in the nightly run in each
+    """A behaviour must not fail on a device that rounds differently, because the device is correct. The
+    nightly run tests each behaviour in each dtype. Other runs test every twelfth behaviour in its first
     dtype.
     """
-    for dtype in dtypes(name)[: None if NIGHTLY else 1]:
-        with around(lambda lab: RoundsOtherwise()):
-            result = checked(name, dtype)
+    for dtype in dtypes_of_behaviour(name)[: None if NIGHTLY else 1]:
+        with with_device_side_inside(lambda lab: RoundsOtherwise()):
+            result = check_behaviour(name, dtype)
         values = [failure.message for failure in result.failures if failure.kind is Kind.VALUE]
         assert result.verdict is Verdict.PASS or not values, (dtype, values)

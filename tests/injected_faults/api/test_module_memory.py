@@ -1,4 +1,4 @@
-"""Device modules whose memory functions are wrong in one way each."""
+"""Device modules with wrong memory functions: the checks of the behaviours of device modules detect them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ def _module(**functions: Any) -> SimpleNamespace:
     return SimpleNamespace(**functions)
 
 
-def test_sums_that_are_not_reset_are_seen() -> None:
+def test_sums_that_are_not_reset_are_detected() -> None:
     counts = _Counts()
-    assert not behaviours._resets_sums(_module(reset_accumulated_memory_stats=lambda: None), counts)
-    assert behaviours._resets_sums(_module(), counts)  # the module does not have this function
+    assert not behaviours._resets_sums_if_supported(
+        _module(reset_accumulated_memory_stats=lambda: None), counts
+    )
+    assert behaviours._resets_sums_if_supported(_module(), counts)  # the module does not have this function
 
     def reset() -> None:
         counts.sum = 0
 
-    assert behaviours._resets_sums(_module(reset_accumulated_memory_stats=reset), counts)
+    assert behaviours._resets_sums_if_supported(_module(reset_accumulated_memory_stats=reset), counts)
 
 
 def test_freed_memory_of_an_earlier_call_is_detected() -> None:
@@ -42,7 +44,7 @@ def test_freed_memory_of_an_earlier_call_is_detected() -> None:
     assert behaviours._agrees_about_free_memory(_module(mem_get_info=counts.get_memory_info), counts)
 
 
-def test_free_memory_may_change_between_two_looks() -> None:
+def test_free_memory_may_change_between_two_reads() -> None:
     counts = _Counts()
 
     def other_process_allocates() -> tuple[int, int]:

@@ -24,7 +24,8 @@ from tests.injected_faults.api import faults_programs as planted
 from tests.injected_faults.api.faults_programs import Sound
 
 GRAPHS = "tests.support.fake_graph"
-#: (property, mode, fault). The fault is a tensor class, a compile backend, or the hook that creates a graph.
+#: (property, mode, fault). The fault is a tensor class, the name of a compile backend, or the import path of
+#: a graph class.
 FAULTS: list[tuple[str, str, Any]] = [
     ("programs", "eager", planted.CopiesViews),
     ("programs", "eager", planted.LosesOut),
@@ -41,10 +42,10 @@ FAULTS: list[tuple[str, str, Any]] = [
 SOUND = {"compile": "aot_eager", "graph": f"{GRAPHS}:Graph"}
 
 
-def checked(
+def check_property(
     monkeypatch: pytest.MonkeyPatch, name: str, mode: str, fault: Any, dtype: str = "float32"
 ) -> Result:
-    """Check a property on the CPU, which acts as a device with a fault."""
+    """Return the result of a property on the CPU, which acts as a device with the fault."""
     hooks = {"mark_step": "tests.injected_faults.api.faults_programs:mark_step"} if mode == "lazy" else {}
     hooks |= {"graph": fault} if mode == "graph" else {}
     backend = fault if mode == "compile" else "aot_eager"
@@ -77,7 +78,7 @@ def checked(
 def test_fails_with_the_fault(
     monkeypatch: pytest.MonkeyPatch, name: str, mode: str, fault: Any, dtype: str
 ) -> None:
-    result = checked(monkeypatch, name, mode, fault, dtype)
+    result = check_property(monkeypatch, name, mode, fault, dtype)
     assert result.verdict is Verdict.FAIL
     assert {failure.kind for failure in result.failures} == {Kind.VALUE}
     first, *rest = result.failures[0].message.splitlines()
@@ -88,17 +89,17 @@ def test_fails_with_the_fault(
 
 @pytest.mark.parametrize(("name", "mode"), sorted({row[:2] for row in FAULTS}))
 def test_passes_without_the_fault(monkeypatch: pytest.MonkeyPatch, name: str, mode: str) -> None:
-    result = checked(monkeypatch, name, mode, SOUND.get(mode, Sound))
+    result = check_property(monkeypatch, name, mode, SOUND.get(mode, Sound))
     assert result.verdict is Verdict.PASS, result.failures
     refused = [note for note in result.notes if "is not captured on the CPU" in note]
     assert list(result.notes) == refused
     assert len(refused) <= (3 if mode == "compile" else 0)
 
 
-def test_a_lazy_device_that_is_asked_for_nothing_between_steps_hides_the_loss(
+def test_lost_aliases_are_hidden_if_no_step_is_marked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert checked(monkeypatch, "programs", "lazy", planted.ForgetsAliases).verdict is Verdict.PASS
+    assert check_property(monkeypatch, "programs", "lazy", planted.ForgetsAliases).verdict is Verdict.PASS
 
 
 def test_every_property_has_a_fault() -> None:

@@ -1,5 +1,5 @@
-"""Faults of collectives: with each fault the properties of collectives and the multi-rank properties that use
-them fail.
+"""With each fault of a collective, the properties of this collective fail, and so do the multi-rank
+properties that call it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.faulty_rank_pools import assert_fault_is_detected
 
-#: Cases of the suite that must fail with each fault. Faults that start with ``hpu:`` run on the reference
-#: device.
+#: Fault -> cases of the suite that must fail with it. Faults that start with ``hpu:`` run on the reference
+#: device, and the others on the CPU.
 FAULTS: dict[str, list[str]] = {
     "wrong_values": [
         *(

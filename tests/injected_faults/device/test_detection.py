@@ -97,15 +97,15 @@ def test_fails_with_the_fault(device: Callable[..., Result], fault: Any) -> None
     assert kind in {failure.kind for failure in result.failures}, result.failures
 
 
-@pytest.mark.parametrize("place", sorted({(fault[0], fault[1]) for fault in FAULTS}), ids="-".join)
-def test_passes_without_the_fault(device: Callable[..., Result], place: tuple[str, str]) -> None:
-    result = device(place[0], Subject("device", place[1], None), GOOD, GRAPH)
+@pytest.mark.parametrize("case", sorted({(fault[0], fault[1]) for fault in FAULTS}), ids="-".join)
+def test_passes_without_the_fault(device: Callable[..., Result], case: tuple[str, str]) -> None:
+    result = device(case[0], Subject("device", case[1], None), GOOD, GRAPH)
     assert result.verdict is Verdict.PASS, result.failures
     assert not result.notes
 
 
-def _sloppy() -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a function that Dynamo must recompile for each call, because a number in it changes."""
+def _function_recompiled_for_each_call() -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a function that Dynamo recompiles for each call, because a number that it reads changes."""
     state = {"calls": 0}
 
     def call(x: torch.Tensor) -> torch.Tensor:
@@ -118,7 +118,9 @@ def _sloppy() -> Callable[[torch.Tensor], torch.Tensor]:
 def test_recompilations(device: Callable[..., Result]) -> None:
     conforming = device("recompilations", Subject("device", "Compile", None), GOOD, GRAPH)
     assert conforming.verdict is Verdict.PASS, conforming.failures
-    result = device("recompilations", Subject("device", "Compile", _sloppy()), GOOD, GRAPH)
+    result = device(
+        "recompilations", Subject("device", "Compile", _function_recompiled_for_each_call()), GOOD, GRAPH
+    )
     assert result.verdict is Verdict.FAIL
     assert {failure.kind for failure in result.failures} == {Kind.STATE}
 
@@ -127,11 +129,11 @@ def test_every_property_has_a_fault() -> None:
     faulted_properties = {fault[0] for fault in FAULTS} | {
         "recompilations",
         "huge_tensors",
-    }  # tested in other files
+    }  # test_recompilations and test_huge_tensors.py inject their faults
     assert {entry.name for entry in properties("device")} == faulted_properties
 
 
-def test_the_host_has_cases_of_compiling_alone() -> None:
+def test_only_recompilations_applies_to_the_cpu() -> None:
     target = Target("cpu", None, "cpu", frozenset({"int64"}), {}, hooks={"delay": "builtins:print"})
     host_properties = {
         entry.name

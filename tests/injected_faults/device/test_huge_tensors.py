@@ -1,4 +1,4 @@
-"""The property of huge tensors, on small tensors."""
+"""The property ``huge_tensors`` passes without a fault and fails with a fault. The tests use small tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from conformance.target.target import Target
 
 
 class LosesResults(TorchFunctionMode):
-    """Dispatch mode in which one function returns zeros."""
+    """Function mode in which the torch function or method ``name`` returns zeros."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class LosesResults(TorchFunctionMode):
         return torch.zeros_like(result) if func.__name__ == self.name else result
 
 
-def checked(
+def check_huge_tensors(
     monkeypatch: pytest.MonkeyPatch,
     free: int = 1 << 20,
     samples: int | None = None,
@@ -45,7 +45,7 @@ def checked(
 
 
 def test_passes_without_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = checked(monkeypatch)
+    result = check_huge_tensors(monkeypatch)
     assert (result.verdict, result.comparisons) == (Verdict.PASS, 16), result.failures
 
 
@@ -56,14 +56,16 @@ def test_passes_without_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
         *("index_select", "gather", "index_fill_", "flip", "cat"),
     ],
 )
-def test_red_with_a_fault(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_fails_with_a_fault(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     with LosesResults(name):
-        result = checked(monkeypatch)
+        result = check_huge_tensors(monkeypatch)
     assert result.verdict is Verdict.FAIL
 
 
-def test_nothing_is_made_unless_it_is_asked_for_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_huge_tensor_is_created_unless_requested_declared_and_fitting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for settings in ({"samples": 32}, {"free": 4095}, {"dtypes": frozenset({"float32"})}):
-        result = checked(monkeypatch, **settings)
+        result = check_huge_tensors(monkeypatch, **settings)
         assert (result.verdict, result.comparisons) == (Verdict.PASS, 0)
         assert any("checked nothing" in note for note in result.notes)

@@ -16,8 +16,8 @@ from tests.support.module_and_optimizer_faults import InjectedFault
 
 
 @contextlib.contextmanager
-def outputs(change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
-    """Change the tensor output of every module."""
+def changed_outputs(change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
+    """Apply ``change`` to the output of every module if the output is a tensor."""
 
     def hook(module: Any, arguments: Any, output: Any) -> Any:
         return change(output) if isinstance(output, torch.Tensor) else output
@@ -29,15 +29,17 @@ def outputs(change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
         handle.remove()
 
 
-def gradients_scaled(output: torch.Tensor) -> torch.Tensor:
-    """Return the same values with gradients that are one hundredth too large."""
+def with_larger_gradients(output: torch.Tensor) -> torch.Tensor:
+    """Return the output unchanged, with gradients that are one hundredth too large."""
     if not output.requires_grad:
         return output
     return output + (output - output.detach()) * 0.01
 
 
-class Functions(TorchFunctionMode):
-    """Dispatch mode that changes the calls of torch functions and methods with certain names."""
+class ChangedFunctions(TorchFunctionMode):
+    """Function mode that calls ``change(func, *args, **kwargs)`` instead of each torch function or method
+    whose name is in ``names``.
+    """
 
     def __init__(self, names: tuple[str, ...], change: Callable[..., Any]) -> None:
         super().__init__()
@@ -61,23 +63,23 @@ def _strides_ignored(func: Any, input: torch.Tensor, *rest: Any, **kwargs: Any) 
     return func(input, *rest, **kwargs)
 
 
-def _plus_one(func: Any, *args: Any, **kwargs: Any) -> Any:
+def _result_plus_one(func: Any, *args: Any, **kwargs: Any) -> Any:
     output = func(*args, **kwargs)
     return output + 1 if isinstance(output, torch.Tensor) and output.is_floating_point() else output
 
 
-def _half_as_often(func: Any, input: torch.Tensor, p: float = 0.5, *rest: Any, **kwargs: Any) -> Any:
+def _dropped_half_as_often(func: Any, input: torch.Tensor, p: float = 0.5, *rest: Any, **kwargs: Any) -> Any:
     return func(input, p / 2, *rest, **kwargs) / (1 - p) * (1 - p / 2)
 
 
-def _loaded_wrong() -> contextlib.AbstractContextManager[Any]:
+def _wrong_load() -> contextlib.AbstractContextManager[Any]:
     load = torch.load
 
-    def wrong(*args: Any, **kwargs: Any) -> Any:
+    def wrong_load(*args: Any, **kwargs: Any) -> Any:
         state = load(*args, **kwargs)
         return {key: value + 1 for key, value in state.items()}
 
-    return mock.patch.object(torch, "load", wrong)
+    return mock.patch.object(torch, "load", wrong_load)
 
 
 def _ones_are_twos() -> contextlib.AbstractContextManager[Any]:
@@ -92,34 +94,54 @@ def _copies_share() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(torch.nn.Parameter, "__deepcopy__", lambda self, memo: self)
 
 
-def _cells_take_anything() -> contextlib.AbstractContextManager[Any]:
+def _cells_accept_anything() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(torch.nn.RNNCell, "forward", lambda self, input, hx=None: input)
 
 
 MODULES = (
-    InjectedFault("module", "forward", "nn.Linear", lambda: outputs(lambda out: out * 1.01)),
-    InjectedFault("module", "forward", "nn.LayerNorm", lambda: outputs(lambda out: out.double()), Kind.DTYPE),
-    InjectedFault("module", "backward", "nn.Linear", lambda: outputs(gradients_scaled)),
-    InjectedFault("module", "double-backward", "nn.Tanh", lambda: outputs(gradients_scaled)),
+    InjectedFault("module", "forward", "nn.Linear", lambda: changed_outputs(lambda out: out * 1.01)),
     InjectedFault(
-        "module", "memory-format", "nn.Conv2d", lambda: outputs(lambda out: out.contiguous()), Kind.METADATA
+        "module", "forward", "nn.LayerNorm", lambda: changed_outputs(lambda out: out.double()), Kind.DTYPE
     ),
-    InjectedFault("module", "non-contiguous", "nn.Linear", lambda: Functions(("linear",), _strides_ignored)),
+    InjectedFault("module", "backward", "nn.Linear", lambda: changed_outputs(with_larger_gradients)),
+    InjectedFault("module", "double-backward", "nn.Tanh", lambda: changed_outputs(with_larger_gradients)),
+    InjectedFault(
+        "module",
+        "memory-format",
+        "nn.Conv2d",
+        lambda: changed_outputs(lambda out: out.contiguous()),
+        Kind.METADATA,
+    ),
+    InjectedFault(
+        "module", "non-contiguous", "nn.Linear", lambda: ChangedFunctions(("linear",), _strides_ignored)
+    ),
     InjectedFault(
         "module",
         "zero-grad",
         "nn.Linear",
         lambda: mock.patch.object(torch.nn.Module, "zero_grad", lambda self, set_to_none=True: None),
     ),
-    InjectedFault("module", "state-dict", "nn.Linear", _loaded_wrong, Kind.STATE),
+    InjectedFault("module", "state-dict", "nn.Linear", _wrong_load, Kind.STATE),
     InjectedFault(
-        "module", "device-transfer", "nn.Linear", lambda: Functions(("to",), _plus_one), Kind.STATE
+        "module",
+        "device-transfer",
+        "nn.Linear",
+        lambda: ChangedFunctions(("to",), _result_plus_one),
+        Kind.STATE,
     ),
-    InjectedFault("module", "dtype-transfer", "nn.Linear", lambda: Functions(("to",), _plus_one), Kind.STATE),
+    InjectedFault(
+        "module",
+        "dtype-transfer",
+        "nn.Linear",
+        lambda: ChangedFunctions(("to",), _result_plus_one),
+        Kind.STATE,
+    ),
     InjectedFault("module", "factory-device", "nn.BatchNorm1d", _ones_are_twos),
     InjectedFault("module", "train-eval", "nn.BatchNorm2d", _statistics_move_in_eval, Kind.STATE),
-    InjectedFault("module", "train-eval", "nn.Dropout", lambda: outputs(lambda out: out * 2)),
+    InjectedFault("module", "train-eval", "nn.Dropout", lambda: changed_outputs(lambda out: out * 2)),
     InjectedFault("module", "copies", "nn.Linear", _copies_share, Kind.ALIASING),
-    InjectedFault("module", "random", "nn.Dropout", lambda: Functions(("dropout",), _half_as_often)),
-    InjectedFault("module", "error-inputs", "nn.RNNCell", _cells_take_anything, Kind.ERROR_TYPE),
+    InjectedFault(
+        "module", "random", "nn.Dropout", lambda: ChangedFunctions(("dropout",), _dropped_half_as_often)
+    ),
+    InjectedFault("module", "error-inputs", "nn.RNNCell", _cells_accept_anything, Kind.ERROR_TYPE),
 )

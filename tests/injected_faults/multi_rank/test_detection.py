@@ -1,4 +1,4 @@
-"""Every multi-rank property fails with at least one injected fault. Without a fault all of them pass."""
+"""Every multi-rank property fails with at least one injected fault, and passes without a fault."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from conformance.plan.plan import Case, build_plan
 from conformance.properties.registry import properties
 from conformance.worker.executor import Executor
 from tests.injected_faults.collective import test_detection as collectives
-from tests.support.faulty_rank_pools import assert_fault_is_detected, target_with
+from tests.support.faulty_rank_pools import assert_fault_is_detected, target_with_faulty_ranks
 
-#: Cases of the suite that must fail with each fault. Faults that start with ``hpu:`` run on the reference
-#: device.
+#: Fault -> cases of the suite that must fail with it. Faults that start with ``hpu:`` run on the reference
+#: device, and the others on the CPU.
 FAULTS: dict[str, list[str]] = {
     "wrong_facts": ["group-facts/groups"],
     "no_default_backend": ["backend-of-device/groups"],
@@ -71,9 +71,9 @@ def test_every_property_has_a_fault() -> None:
 
 
 @pytest.mark.nightly("`nox -s conformance` runs all of them without a fault, in mode distributed")
-def test_without_a_fault_they_pass(faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
-    """Without a fault every property passes. All of them run in one rank pool."""
-    target = target_with("none", *faulty)
+def test_every_property_passes_without_a_fault(faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
+    """Every property passes without a fault. One rank pool runs all properties."""
+    target = target_with_faulty_ranks("none", *faulty)
     executor = Executor(target)
     verdict_counts: collections.Counter[Verdict] = collections.Counter()
     done: set[str] = set()

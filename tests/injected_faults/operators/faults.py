@@ -1,7 +1,7 @@
 """Injected faults of operators: at least one for every operator property.
 
-A fault is an operator entry with broken callables. The reference and the samples always come from torch's own
-entry, so a check of a broken entry sees a faulty device.
+A fault is a copy of an OpInfo entry with broken callables, which acts as a faulty device. The reference and
+the samples always come from torch's own entry.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from conformance.samples.operators import dtype_name
 from conformance.subjects import torch_databases
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
-from tests.injected_faults.broken_compile_backends import steeper
+from tests.injected_faults.broken_compile_backends import with_steeper_gradient
 
 Break = Callable[[Any], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """An injected fault. ``breaks`` changes a private copy of the operator's entry; the check must then fail
-    with ``kind``.
+    """An injected fault. ``breaks`` changes a private copy of the operator's OpInfo entry. The check of the
+    copy must fail with ``kind``.
     """
 
     property: str
@@ -47,26 +47,28 @@ class Fault:
 FAULTS: list[Fault] = []
 
 
-def plant(
+def register_fault(
     property: str, operator: str, dtype: str, kind: Kind, *, target: dict[str, Any] | None = None
 ) -> Callable[[Break], Break]:
-    def wrap(breaks: Break) -> Break:
+    def register(breaks: Break) -> Break:
         FAULTS.append(Fault(property, operator, dtype, kind, breaks, **(target or {})))
         return breaks
 
-    return wrap
+    return register
 
 
-def broken(fault: Fault) -> Subject:
-    """Return the operator's subject with the fault."""
+def broken_subject(fault: Fault) -> Subject:
+    """Return the operator's subject with the broken OpInfo entry."""
     whole = torch_databases.find("operator", fault.operator)
     info = copy.copy(whole.info)
     fault.breaks(info)
     return Subject("operator", fault.operator, info)
 
 
-def target_for(fault: Fault | None = None) -> Target:
-    """Return the CPU as a target that declares everything. Its graphs are recorded and replayed in Python."""
+def target_with_fault(fault: Fault | None = None) -> Target:
+    """Return the CPU as a target that declares all dtypes, with the hooks, capabilities and compile backend
+    of the fault. Its graphs are recorded and replayed in Python.
+    """
     names = {dtype_name(d) for info in torch_testing_internals.op_db() for d in info.dtypes}
     hooks = {"graph": "tests.support.fake_graph:Graph", **(fault.hooks if fault else {})}
     capabilities = dict(fault.capabilities) if fault else {}
@@ -83,76 +85,76 @@ def target_for(fault: Fault | None = None) -> Target:
     )
 
 
-def _wrap(info: Any, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+def _replace_op(info: Any, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     info.op = change(info.op)
 
 
-@plant("value", "mul", "float32", Kind.VALUE)
+@register_fault("value", "mul", "float32", Kind.VALUE)
 def off_by_a_hundredth(info: Any) -> None:
-    _wrap(info, lambda op: lambda *a, **k: op(*a, **k) * 1.01)
+    _replace_op(info, lambda op: lambda *a, **k: op(*a, **k) * 1.01)
 
 
-@plant("value", "sum", "bfloat16", Kind.VALUE)
+@register_fault("value", "sum", "bfloat16", Kind.VALUE)
 def off_by_a_tenth(info: Any) -> None:
-    _wrap(info, lambda op: lambda *a, **k: op(*a, **k) * 1.125)
+    _replace_op(info, lambda op: lambda *a, **k: op(*a, **k) * 1.125)
 
 
-@plant("value", "add", "int64", Kind.VALUE)
+@register_fault("value", "add", "int64", Kind.VALUE)
 def off_by_one(info: Any) -> None:
-    _wrap(info, lambda op: lambda *a, **k: op(*a, **k) + 1)
+    _replace_op(info, lambda op: lambda *a, **k: op(*a, **k) + 1)
 
 
-@plant("value", "sort", "float32", Kind.VALUE)
+@register_fault("value", "sort", "float32", Kind.VALUE)
 def indices_of_another_row(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(*args: Any, **kwargs: Any) -> Any:
             values, indices = op(*args, **kwargs)
             return values, indices.flip(-1) if indices.dim() else indices
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
-@plant("value", "linalg.svd", "float32", Kind.VALUE)
+@register_fault("value", "linalg.svd", "float32", Kind.VALUE)
 def vectors_not_unitary(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(*args: Any, **kwargs: Any) -> Any:
             u, s, vh = op(*args, **kwargs)
             return u * 1.01, s, vh / 1.01
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
-@plant("value", "add", "float32", Kind.DTYPE)
+@register_fault("value", "add", "float32", Kind.DTYPE)
 def wrong_result_dtype(info: Any) -> None:
-    _wrap(info, lambda op: lambda *a, **k: op(*a, **k).double())
+    _replace_op(info, lambda op: lambda *a, **k: op(*a, **k).double())
 
 
-@plant("value", "add", "float32", Kind.REFUSED)
+@register_fault("value", "add", "float32", Kind.REFUSED)
 def refuses(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(*args: Any, **kwargs: Any) -> Any:
             raise NotImplementedError("no kernel")
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
-def _with_out(write: Callable[[torch.Tensor, torch.Tensor], Any]) -> Break:
+def _with_faulty_out(write: Callable[[torch.Tensor, torch.Tensor], Any]) -> Break:
     def breaks(info: Any) -> None:
-        def change(op: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+            def faulty_call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
                 if out is None:
                     return op(*args, **kwargs)
                 return write(out, op(*args, **kwargs))
 
-            return call
+            return faulty_call
 
-        _wrap(info, change)
+        _replace_op(info, make_faulty)
 
     return breaks
 
@@ -182,216 +184,218 @@ for _write, _kind in (
     (_another_tensor, Kind.ALIASING),
     (_other_memory, Kind.ALIASING),
 ):
-    _breaks = _with_out(_write)
+    _breaks = _with_faulty_out(_write)
     _breaks.__name__ = _write.__name__
-    plant("out", "add", "float32", _kind)(_breaks)
+    register_fault("out", "add", "float32", _kind)(_breaks)
 
 
 def any_dtype_as_out(info: Any) -> None:
-    _with_out(_any_dtype)(info)
+    _with_faulty_out(_any_dtype)(info)
 
 
 for _name in ("out_dtype", "out_device"):
-    plant(_name, "add", "float32", Kind.ERROR_TYPE)(any_dtype_as_out)
+    register_fault(_name, "add", "float32", Kind.ERROR_TYPE)(any_dtype_as_out)
 
 
-@plant("out_grad", "add", "float32", Kind.ERROR_TYPE)
+@register_fault("out_grad", "add", "float32", Kind.ERROR_TYPE)
 def out_that_requires_grad(info: Any) -> None:
-    _with_out(lambda out, value: out.data.copy_(value))(info)
+    _with_faulty_out(lambda out, value: out.data.copy_(value))(info)
 
 
-@plant("variants", "add", "float32", Kind.ALIASING)
+@register_fault("variants", "add", "float32", Kind.ALIASING)
 def in_place_returns_a_copy(info: Any) -> None:
     original = info.inplace_variant
     info.inplace_variant = lambda *a, **k: original(*a, **k).clone()
 
 
-@plant("variants", "add", "float32", Kind.VALUE)
+@register_fault("variants", "add", "float32", Kind.VALUE)
 def method_disagrees(info: Any) -> None:
     original = info.method_variant
     info.method_variant = lambda *a, **k: original(*a, **k) + 0.5
 
 
-@plant("variants", "mul", "float32", Kind.VALUE)
+@register_fault("variants", "mul", "float32", Kind.VALUE)
 def operator_has_another_gradient(info: Any) -> None:
     original = info.operator_variant
-    info.operator_variant = lambda *a, **k: steeper(original(*a, **k))
+    info.operator_variant = lambda *a, **k: with_steeper_gradient(original(*a, **k))
 
 
-@plant("layout", "abs", "float32", Kind.VALUE)
+@register_fault("layout", "abs", "float32", Kind.VALUE)
 def strides_ignored(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             contiguous_strides = torch.empty(x.shape).stride()
             return op(x if x.is_contiguous() else x.as_strided(x.shape, contiguous_strides), *args, **kwargs)
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
-@plant("layout", "abs", "float32", Kind.VALUE)
+@register_fault("layout", "abs", "float32", Kind.VALUE)
 def offset_ignored(info: Any) -> None:
-    _wrap(info, lambda op: lambda x, *a, **k: op(x.as_strided(x.shape, x.stride(), 0), *a, **k))
+    _replace_op(info, lambda op: lambda x, *a, **k: op(x.as_strided(x.shape, x.stride(), 0), *a, **k))
 
 
-@plant("bits", "sin", "complex64", Kind.VALUE)
+@register_fault("bits", "sin", "complex64", Kind.VALUE)
 def conj_ignored(info: Any) -> None:
-    _wrap(info, lambda op: lambda x, *a, **k: op(x.conj() if x.is_conj() else x, *a, **k))
+    _replace_op(info, lambda op: lambda x, *a, **k: op(x.conj() if x.is_conj() else x, *a, **k))
 
 
-@plant("bits", "sin", "float32", Kind.VALUE)
+@register_fault("bits", "sin", "float32", Kind.VALUE)
 def neg_ignored(info: Any) -> None:
-    _wrap(info, lambda op: lambda x, *a, **k: op(torch._neg_view(x) if x.is_neg() else x, *a, **k))
+    _replace_op(info, lambda op: lambda x, *a, **k: op(torch._neg_view(x) if x.is_neg() else x, *a, **k))
 
 
-@plant("zero-elements", "sum", "float32", Kind.METADATA)
+@register_fault("zero-elements", "sum", "float32", Kind.METADATA)
 def empty_input_keeps_its_shape(info: Any) -> None:
-    _wrap(info, lambda op: lambda x, *a, **k: op(x, *a, **k) if x.numel() else x)
+    _replace_op(info, lambda op: lambda x, *a, **k: op(x, *a, **k) if x.numel() else x)
 
 
-@plant("dtypes", "add", "any", Kind.REFUSED)
+@register_fault("dtypes", "add", "any", Kind.REFUSED)
 def refuses_integers(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             if x.dtype == torch.int64:
                 raise NotImplementedError('"add" not implemented for Long')
             return op(x, *args, **kwargs)
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
-@plant("dtypes", "cholesky", "any", Kind.VALUE)
+@register_fault("dtypes", "cholesky", "any", Kind.VALUE)
 def wrong_in_float16_beyond_the_cpu(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             if x.dtype != torch.float16:
                 return op(x, *args, **kwargs)
             return op(x.float(), *args, **kwargs).to(x.dtype) + 3
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
-def _raising(make: Callable[[Exception], Exception]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
+def _replacing_errors(
+    make: Callable[[Exception], Exception],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(*args: Any, **kwargs: Any) -> Any:
             try:
                 return op(*args, **kwargs)
             except Exception as error:
                 raise make(error) from None
 
-        return call
+        return faulty_call
 
-    return change
+    return make_faulty
 
 
-@plant("error-type", "gather", "any", Kind.ERROR_TYPE)
+@register_fault("error-type", "gather", "any", Kind.ERROR_TYPE)
 def another_type_of_error(info: Any) -> None:
-    _wrap(info, _raising(lambda error: KeyError(str(error))))
+    _replace_op(info, _replacing_errors(lambda error: KeyError(str(error))))
 
 
-@plant("error-message", "gather", "any", Kind.MESSAGE)
+@register_fault("error-message", "gather", "any", Kind.MESSAGE)
 def an_error_without_words(info: Any) -> None:
-    _wrap(info, _raising(lambda error: type(error)("wrong")))
+    _replace_op(info, _replacing_errors(lambda error: type(error)("wrong")))
 
 
-@plant("promotion", "add", "any", Kind.DTYPE)
+@register_fault("promotion", "add", "any", Kind.DTYPE)
 def mixed_dtypes_become_double(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
             result = op(x, y, *args, **kwargs)
             mixed = isinstance(y, torch.Tensor) and x.dtype != y.dtype and not result.is_complex()
             return result.double() if mixed else result
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
-@plant("views", "transpose", "float32", Kind.ALIASING)
+@register_fault("views", "transpose", "float32", Kind.ALIASING)
 def a_copy_where_a_view_is_due(info: Any) -> None:
-    _wrap(info, lambda op: lambda *a, **k: op(*a, **k).clone())
+    _replace_op(info, lambda op: lambda *a, **k: op(*a, **k).clone())
 
 
-@plant("views", "transpose_copy", "float32", Kind.ALIASING)
+@register_fault("views", "transpose_copy", "float32", Kind.ALIASING)
 def a_view_where_a_copy_is_due(info: Any) -> None:
     info.op = torch.transpose
 
 
 for _property, _dtype in (("gradient", "float64"), ("gradgrad", "float64"), ("backward-cpu", "float32")):
 
-    @plant(_property, "sin", _dtype, Kind.VALUE)
+    @register_fault(_property, "sin", _dtype, Kind.VALUE)
     def gradient_too_large(info: Any) -> None:
-        _wrap(info, lambda op: lambda *a, **k: steeper(op(*a, **k)))
+        _replace_op(info, lambda op: lambda *a, **k: with_steeper_gradient(op(*a, **k)))
 
 
-@plant("forward-ad", "sin", "float64", Kind.VALUE)
+@register_fault("forward-ad", "sin", "float64", Kind.VALUE)
 def tangent_too_large(info: Any) -> None:
-    _wrap(
+    _replace_op(
         info, lambda op: lambda x, *a, **k: op(x, *a, **k) + 0.01 * (op(x, *a, **k) - op(x.detach(), *a, **k))
     )
 
 
-def _is_fake(tensor: torch.Tensor) -> bool:
+def _is_fake_tensor(tensor: torch.Tensor) -> bool:
     return type(tensor).__name__ == "FakeTensor"
 
 
-@plant("fake", "add", "float32", Kind.METADATA)
+@register_fault("fake", "add", "float32", Kind.METADATA)
 def real_strides_differ(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(*args: Any, **kwargs: Any) -> Any:
             result = op(*args, **kwargs)
-            if _is_fake(result) or result.dim() < 2:
+            if _is_fake_tensor(result) or result.dim() < 2:
                 return result
             return result.transpose(0, 1).contiguous().transpose(0, 1)
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
-@plant("fake", "add", "float32", Kind.METADATA)
+@register_fault("fake", "add", "float32", Kind.METADATA)
 def real_shape_differs(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(*args: Any, **kwargs: Any) -> Any:
             result = op(*args, **kwargs)
-            return result if _is_fake(result) else result.unsqueeze(0)
+            return result if _is_fake_tensor(result) else result.unsqueeze(0)
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
-@plant("fake", "transpose", "float32", Kind.ALIASING)
+@register_fault("fake", "transpose", "float32", Kind.ALIASING)
 def real_result_shares_no_memory(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(*args: Any, **kwargs: Any) -> Any:
             result = op(*args, **kwargs)
-            return result if _is_fake(result) else result.clone(memory_format=torch.preserve_format)
+            return result if _is_fake_tensor(result) else result.clone(memory_format=torch.preserve_format)
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
-@plant("composite", "add", "float32", Kind.METADATA)
+@register_fault("composite", "add", "float32", Kind.METADATA)
 def writes_a_subclass_into_a_plain_tensor(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(*args: Any, **kwargs: Any) -> Any:
             result = op(*args, **kwargs)
             return torch.zeros(result.shape, dtype=result.dtype).copy_(result)
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
 class _Copied(torch.autograd.Function):
-    """An identity whose derivatives are copied into plain tensors."""
+    """An identity that copies its gradient and its tangent into plain tensors, so that subclasses are lost."""
 
     @staticmethod
     def forward(x: torch.Tensor) -> torch.Tensor:
@@ -410,121 +414,121 @@ class _Copied(torch.autograd.Function):
         return torch.zeros(tangent.shape).copy_(tangent)
 
 
-@plant("composite-backward", "sin", "float32", Kind.METADATA)
-@plant("composite-forward-ad", "sin", "float32", Kind.METADATA)
+@register_fault("composite-backward", "sin", "float32", Kind.METADATA)
+@register_fault("composite-forward-ad", "sin", "float32", Kind.METADATA)
 def derivatives_written_into_plain_tensors(info: Any) -> None:
-    _wrap(info, lambda op: lambda x: _Copied.apply(op(x)))
+    _replace_op(info, lambda op: lambda x: _Copied.apply(op(x)))
 
 
-@plant("extremal", "exp", "float32", Kind.VALUE)
+@register_fault("extremal", "exp", "float32", Kind.VALUE)
 def nan_becomes_zero(info: Any) -> None:
-    _wrap(info, lambda op: lambda *a, **k: op(*a, **k).nan_to_num(nan=0.0, posinf=float("inf")))
+    _replace_op(info, lambda op: lambda *a, **k: op(*a, **k).nan_to_num(nan=0.0, posinf=float("inf")))
 
 
-@plant("sizes", "exp", "float32", Kind.VALUE)
+@register_fault("sizes", "exp", "float32", Kind.VALUE)
 def wrong_from_the_65536th_element_on(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(*args: Any, **kwargs: Any) -> Any:
             result = op(*args, **kwargs)
             if isinstance(result, torch.Tensor):
                 result.reshape(-1)[65536:] = 7
             return result
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
-def _overwrite(tensor: torch.Tensor) -> None:
+def _overwrite_last_element(tensor: torch.Tensor) -> None:
     tensor.data.reshape(-1)[-1:].fill_(7)
 
 
-@plant("value", "exp", "float32", Kind.STATE)
-@plant("layout", "exp", "float32", Kind.STATE)
-@plant("sizes", "exp", "float32", Kind.STATE)
+@register_fault("value", "exp", "float32", Kind.STATE)
+@register_fault("layout", "exp", "float32", Kind.STATE)
+@register_fault("sizes", "exp", "float32", Kind.STATE)
 def argument_overwritten(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = op(self, *args, **kwargs)
             if isinstance(self, torch.Tensor) and result is not self and self.numel():
-                _overwrite(self)
+                _overwrite_last_element(self)
             return result
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
-@plant("gradient", "exp", "float64", Kind.STATE)
+@register_fault("gradient", "exp", "float64", Kind.STATE)
 def argument_overwritten_by_the_backward(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = op(self, *args, **kwargs)
             if result.requires_grad and self.numel():
-                result.register_hook(lambda gradient: _overwrite(self))
+                result.register_hook(lambda gradient: _overwrite_last_element(self))
             return result
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
-def _changing_gradients(info: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """Return a wrapper that changes the gradients of the operator's result."""
+def _change_gradients(info: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Replace the operator by one that applies ``change`` to the gradient of its result."""
 
-    def wrap(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(*args: Any, **kwargs: Any) -> Any:
             result = op(*args, **kwargs)
             if result.requires_grad:
                 result.register_hook(change)
             return result
 
-        return call
+        return faulty_call
 
-    _wrap(info, wrap)
+    _replace_op(info, make_faulty)
 
 
-@plant("gradient-uses", "sin", "float64", Kind.VALUE)
+@register_fault("gradient-uses", "sin", "float64", Kind.VALUE)
 def strided_gradient_read_as_dense(info: Any) -> None:
     def read(gradient: torch.Tensor) -> torch.Tensor:
         if gradient.is_contiguous() or 0 in gradient.stride():
             return gradient
         return gradient.as_strided(gradient.shape, torch.empty(gradient.shape).stride())
 
-    _changing_gradients(info, read)
+    _change_gradients(info, read)
 
 
-@plant("gradient-uses", "cos", "float64", Kind.VALUE)
+@register_fault("gradient-uses", "cos", "float64", Kind.VALUE)
 def expanded_gradient_taken_for_none(info: Any) -> None:
-    _changing_gradients(info, lambda gradient: gradient * 0 if 0 in gradient.stride() else gradient)
+    _change_gradients(info, lambda gradient: gradient * 0 if 0 in gradient.stride() else gradient)
 
 
-@plant("gradient-uses", "mul", "float64", Kind.VALUE)
+@register_fault("gradient-uses", "mul", "float64", Kind.VALUE)
 def gradient_of_one_input_doubled(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(x: Any, y: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(x: Any, y: Any, **kwargs: Any) -> Any:
             result = op(x, y, **kwargs)
             alone = isinstance(y, torch.Tensor) and x.requires_grad != y.requires_grad
-            return steeper(result) if alone else result
+            return with_steeper_gradient(result) if alone else result
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
-@plant("gradient-uses", "exp", "float64", Kind.VALUE)
+@register_fault("gradient-uses", "exp", "float64", Kind.VALUE)
 def second_use_of_an_input_has_no_gradient(info: Any) -> None:
     used: list[Any] = []
 
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(x: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(x: Any, **kwargs: Any) -> Any:
             used_before = any(used_input is x for used_input in used)
             used.append(x)
             return op(x, **kwargs) + (0 if not used_before else op(x.detach()) - op(x))
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
 class _OnlyTogether(torch.autograd.Function):
@@ -538,41 +542,41 @@ class _OnlyTogether(torch.autograd.Function):
         return gradients if gradients[0] is not None else tuple(None for _ in gradients)
 
 
-@plant("gradient-uses", "var_mean", "float64", Kind.VALUE)
+@register_fault("gradient-uses", "var_mean", "float64", Kind.VALUE)
 def gradient_of_a_second_result_alone_lost(info: Any) -> None:
-    _wrap(info, lambda op: lambda *a, **k: _OnlyTogether.apply(*op(*a, **k)))
+    _replace_op(info, lambda op: lambda *a, **k: _OnlyTogether.apply(*op(*a, **k)))
 
 
-@plant("reduction", "sum", "float32", Kind.METADATA)
+@register_fault("reduction", "sum", "float32", Kind.METADATA)
 def keepdim_ignored(info: Any) -> None:
-    _wrap(info, lambda op: lambda *a, keepdim=False, **k: op(*a, **k))
+    _replace_op(info, lambda op: lambda *a, keepdim=False, **k: op(*a, **k))
 
 
-@plant("reduction", "prod", "float32", Kind.VALUE)
+@register_fault("reduction", "prod", "float32", Kind.VALUE)
 def wrong_identity(info: Any) -> None:
-    _wrap(info, lambda op: lambda x, *a, **k: op(x, *a, **k) * (1 if x.numel() else 0))
+    _replace_op(info, lambda op: lambda x, *a, **k: op(x, *a, **k) * (1 if x.numel() else 0))
 
 
-@plant("random", "uniform", "float32", Kind.STATE)
+@register_fault("random", "uniform", "float32", Kind.STATE)
 def always_the_same_values(info: Any) -> None:
-    def call(x: torch.Tensor, low: float = 0.0, high: float = 1.0, **kwargs: Any) -> torch.Tensor:
+    def faulty_call(x: torch.Tensor, low: float = 0.0, high: float = 1.0, **kwargs: Any) -> torch.Tensor:
         generator = torch.Generator().manual_seed(3)
         return x.uniform_(low, high, generator=generator)
 
-    info.unseeded = call
+    info.unseeded = faulty_call
 
 
-@plant("random", "uniform", "float32", Kind.STATE)
+@register_fault("random", "uniform", "float32", Kind.STATE)
 def seed_ignored(info: Any) -> None:
-    def call(x: torch.Tensor, low: float = 0.0, high: float = 1.0, **kwargs: Any) -> torch.Tensor:
+    def faulty_call(x: torch.Tensor, low: float = 0.0, high: float = 1.0, **kwargs: Any) -> torch.Tensor:
         generator = torch.Generator()
         generator.seed()
         return x.uniform_(low, high, generator=generator)
 
-    info.unseeded = call
+    info.unseeded = faulty_call
 
 
-@plant("random", "randn_like", "float32", Kind.VALUE)
+@register_fault("random", "randn_like", "float32", Kind.VALUE)
 def another_distribution(info: Any) -> None:
     info.unseeded = lambda x, **k: torch.rand_like(x, **k) * 3.46 - 1.73
 
@@ -584,7 +588,7 @@ def count_fallbacks() -> int:
     return _fallbacks
 
 
-@plant(
+@register_fault(
     "placement",
     "sin",
     "float32",
@@ -595,12 +599,12 @@ def count_fallbacks() -> int:
     },
 )
 def runs_on_the_cpu(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        def faulty_call(*args: Any, **kwargs: Any) -> Any:
             global _fallbacks
             _fallbacks += 1
             return op(*args, **kwargs)
 
-        return call
+        return faulty_call
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)

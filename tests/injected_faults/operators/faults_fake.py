@@ -1,4 +1,4 @@
-"""Faults of in-place forms that their fake kernels do not have."""
+"""Faults of real kernels only: fake tensors predict the correct result, so that prediction and result differ."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import Any
 import torch
 
 from conformance.model.verdicts import Kind
-from tests.injected_faults.operators.faults import _is_fake, _wrap, plant
+from tests.injected_faults.operators.faults import _is_fake_tensor, _replace_op, register_fault
 
 
-def _wrap_inplace(info: Any, change: Callable[[Any], Any]) -> None:
+def _change_inplace_results(info: Any, change: Callable[[Any], Any]) -> None:
     form = info.inplace_variant
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def faulty_call(*args: Any, **kwargs: Any) -> Any:
         result = form(*args, **kwargs)
-        return result if _is_fake(result) else change(result)
+        return result if _is_fake_tensor(result) else change(result)
 
-    info.inplace_variant = call
+    info.inplace_variant = faulty_call
 
 
-@plant("fake_inplace", "add", "float32", Kind.METADATA)
+@register_fault("fake_inplace", "add", "float32", Kind.METADATA)
 def real_input_grows_a_dimension(info: Any) -> None:
-    _wrap_inplace(info, lambda tensor: tensor.unsqueeze_(0))
+    _change_inplace_results(info, lambda tensor: tensor.unsqueeze_(0))
 
 
-@plant("fake_inplace", "add", "float32", Kind.ALIASING)
+@register_fault("fake_inplace", "add", "float32", Kind.ALIASING)
 def real_form_returns_a_copy(info: Any) -> None:
-    _wrap_inplace(info, lambda tensor: tensor.clone())
+    _change_inplace_results(info, lambda tensor: tensor.clone())
 
 
 class _Widens(torch.autograd.Function):
-    """An identity with gradients in double precision."""
+    """A function with a float64 result and a float32 gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -43,6 +43,6 @@ class _Widens(torch.autograd.Function):
         return grad.float()
 
 
-@plant("fake_backward", "sin", "float32", Kind.DTYPE)
+@register_fault("fake_backward", "sin", "float32", Kind.DTYPE)
 def real_result_is_double(info: Any) -> None:
-    _wrap(info, lambda op: lambda x: op(x) if _is_fake(x) else _Widens.apply(op(x)))
+    _replace_op(info, lambda op: lambda x: op(x) if _is_fake_tensor(x) else _Widens.apply(op(x)))

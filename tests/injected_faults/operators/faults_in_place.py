@@ -1,4 +1,6 @@
-"""Faults of in-place derivatives, of derivatives that torch does not have, and of slices of one row."""
+"""Faults of derivatives of in-place operators, of derivatives that torch does not have, of inputs with a
+single row, and of bool inputs.
+"""
 
 from __future__ import annotations
 
@@ -9,51 +11,51 @@ import torch
 from torch.autograd import forward_ad
 
 from conformance.model.verdicts import Kind
-from tests.injected_faults.broken_compile_backends import steeper
-from tests.injected_faults.operators.faults import _wrap, plant
+from tests.injected_faults.broken_compile_backends import with_steeper_gradient
+from tests.injected_faults.operators.faults import _replace_op, register_fault
 
 
-@plant("gradgrad", "sin", "float64", Kind.VALUE)
+@register_fault("gradgrad", "sin", "float64", Kind.VALUE)
 def gradient_too_large_in_place(info: Any) -> None:
     form = info.inplace_variant
-    info.inplace_variant = lambda *args, **kwargs: steeper(form(*args, **kwargs))
+    info.inplace_variant = lambda *args, **kwargs: with_steeper_gradient(form(*args, **kwargs))
 
 
-@plant("gradgrad", "nn.functional.hardsigmoid", "float64", Kind.ERROR_TYPE)
+@register_fault("gradgrad", "nn.functional.hardsigmoid", "float64", Kind.ERROR_TYPE)
 def a_second_derivative_that_torch_does_not_have(info: Any) -> None:
     info.op = lambda x, **kwargs: (x / 6 + 0.5).clamp(0, 1)
 
 
-@plant("forward-ad", "sin", "float64", Kind.VALUE)
+@register_fault("forward-ad", "sin", "float64", Kind.VALUE)
 def tangent_too_large_in_place(info: Any) -> None:
     form = info.inplace_variant
 
-    def call(x: torch.Tensor) -> torch.Tensor:
+    def faulty_call(x: torch.Tensor) -> torch.Tensor:
         result = form(x)
         return result + 0.01 * (result - forward_ad.unpack_dual(result).primal)
 
-    info.inplace_variant = call
+    info.inplace_variant = faulty_call
 
 
-@plant("extremal", "acos", "float32", Kind.VALUE)
+@register_fault("extremal", "acos", "float32", Kind.VALUE)
 def zero_outside_of_the_domain(info: Any) -> None:
-    _wrap(info, lambda op: lambda x, **k: torch.where((x > 1) & (x < 1.5), 0, op(x, **k)))
+    _replace_op(info, lambda op: lambda x, **k: torch.where((x > 1) & (x < 1.5), 0, op(x, **k)))
 
 
-def _reversed_slices(op: Callable[..., Any]) -> Callable[..., Any]:
-    def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+def _reverse_inputs_with_unusual_strides(op: Callable[..., Any]) -> Callable[..., Any]:
+    def faulty_call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         odd = x.dim() > 1 and x.shape[0] == 1 and x.is_contiguous() and x.stride(0) != x[0].numel()
         return op(x.flip(-1) if odd else x, *args, **kwargs)
 
-    return call
+    return faulty_call
 
 
-@plant("layout", "abs", "float32", Kind.VALUE)
-@plant("layout", "add", "float32", Kind.VALUE)
+@register_fault("layout", "abs", "float32", Kind.VALUE)
+@register_fault("layout", "add", "float32", Kind.VALUE)
 def slices_of_one_row_reversed(info: Any) -> None:
-    _wrap(info, _reversed_slices)
+    _replace_op(info, _reverse_inputs_with_unusual_strides)
 
 
-@plant("bool-bytes", "sum", "bool", Kind.VALUE)
+@register_fault("bool-bytes", "sum", "bool", Kind.VALUE)
 def bytes_summed(info: Any) -> None:
-    _wrap(info, lambda op: lambda x, *a, **k: op(x.view(torch.uint8).long(), *a, **k))
+    _replace_op(info, lambda op: lambda x, *a, **k: op(x.view(torch.uint8).long(), *a, **k))

@@ -1,4 +1,4 @@
-"""Faults under function transforms: operators with wrong batches or wrong derivatives."""
+"""Faults under function transforms: operators with wrong results under vmap, or with wrong derivatives."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import torch
 from torch.autograd import forward_ad
 
 from conformance.model.verdicts import Kind
-from tests.injected_faults.broken_compile_backends import steeper
-from tests.injected_faults.operators.faults import _wrap, plant
+from tests.injected_faults.broken_compile_backends import with_steeper_gradient
+from tests.injected_faults.operators.faults import _replace_op, register_fault
 
 
 class Mixes(torch.autograd.Function):
-    """A function that is correct in a plain call. In a batch each element gets the result of its
-    neighbour.
-    """
+    """An exp that is correct outside vmap. Under vmap each batch element gets the result of its neighbour."""
 
     generate_vmap_rule = False
 
@@ -46,29 +44,29 @@ class Mixes(torch.autograd.Function):
 
 
 def _mixes(info: Any) -> None:
-    _wrap(info, lambda op: lambda x: Mixes.apply(x))
+    _replace_op(info, lambda op: lambda x: Mixes.apply(x))
 
 
 def _steep(info: Any) -> None:
-    def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args, **kwargs: steeper(op(*args, **kwargs))
+    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: with_steeper_gradient(op(*args, **kwargs))
 
-    _wrap(info, change)
+    _replace_op(info, make_faulty)
 
 
-plant("vmap", "exp", "float64", Kind.VALUE)(_mixes)
-plant("vmap-vjp", "exp", "float64", Kind.VALUE)(_mixes)
-plant("vmap-jvp", "exp", "float64", Kind.VALUE)(_mixes)
+register_fault("vmap", "exp", "float64", Kind.VALUE)(_mixes)
+register_fault("vmap-vjp", "exp", "float64", Kind.VALUE)(_mixes)
+register_fault("vmap-jvp", "exp", "float64", Kind.VALUE)(_mixes)
 for name in ("vjp-vmap", "jvp-vmap", "vmap-vjp-vjp", "vmap-jvp-vjp"):
-    plant(name, "exp", "float64", Kind.VALUE)(_mixes)
+    register_fault(name, "exp", "float64", Kind.VALUE)(_mixes)
 for name in ("vjp", "vjp-vjp", "jvp-vjp"):
-    plant(name, "exp", "float64", Kind.VALUE)(_steep)
+    register_fault(name, "exp", "float64", Kind.VALUE)(_steep)
 
 
-@plant("jvp", "exp", "float64", Kind.VALUE)
+@register_fault("jvp", "exp", "float64", Kind.VALUE)
 def _tangent_too_large(info: Any) -> None:
-    def call(x: torch.Tensor) -> torch.Tensor:
+    def faulty_call(x: torch.Tensor) -> torch.Tensor:
         primal = forward_ad.unpack_dual(x).primal  # type: ignore[no-untyped-call]
         return torch.exp(x) + 0.01 * (torch.exp(x) - torch.exp(primal))
 
-    _wrap(info, lambda op: call)
+    _replace_op(info, lambda op: faulty_call)

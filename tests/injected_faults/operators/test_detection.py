@@ -19,7 +19,7 @@ from tests.injected_faults.operators import (
 )
 
 
-def checked(name: str, subject: Subject, dtype: str, target: Target) -> Result:
+def check_property(name: str, subject: Subject, dtype: str, target: Target) -> Result:
     entry = find_property("operator", name)
     assert dtype in entry.applies(target, subject)
     recorder = Recorder(
@@ -31,17 +31,21 @@ def checked(name: str, subject: Subject, dtype: str, target: Target) -> Result:
 
 @pytest.mark.parametrize("fault", faults.FAULTS, ids=lambda fault: fault.name)
 def test_fails_with_the_fault(fault: faults.Fault) -> None:
-    result = checked(fault.property, faults.broken(fault), fault.dtype, faults.target_for(fault))
+    result = check_property(
+        fault.property, faults.broken_subject(fault), fault.dtype, faults.target_with_fault(fault)
+    )
     assert result.verdict is Verdict.FAIL
     assert fault.kind in {failure.kind for failure in result.failures}, result.failures
 
 
 @pytest.mark.parametrize(
-    "place", sorted({(fault.property, fault.operator, fault.dtype) for fault in faults.FAULTS}), ids="-".join
+    "case", sorted({(fault.property, fault.operator, fault.dtype) for fault in faults.FAULTS}), ids="-".join
 )
-def test_passes_without_the_fault(place: tuple[str, str, str]) -> None:
-    name, operator, dtype = place
-    result = checked(name, torch_databases.find("operator", operator), dtype, faults.target_for())
+def test_passes_without_the_fault(case: tuple[str, str, str]) -> None:
+    name, operator, dtype = case
+    result = check_property(
+        name, torch_databases.find("operator", operator), dtype, faults.target_with_fault()
+    )
     assert result.verdict is Verdict.PASS, result.failures
 
 

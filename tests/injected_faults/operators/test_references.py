@@ -1,4 +1,4 @@
-"""A result without a reference for its samples does not pass."""
+"""The properties of function transforms need references: a result does not pass if no sample has one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.target import file as target_file
 TRANSFORMS = ("vmap", "vjp", "jvp", "vmap-vjp", "vjp-vmap", "vjp-vjp", "vmap-vjp-vjp", "vmap-jvp", "jvp-vmap")
 
 
-def checked(name: str, subject: str) -> Result:
+def check_property(name: str, subject: str) -> Result:
     recorder = Recorder(ResultId(CaseId(name, subject), "float64"), seed=5)
     target = target_file.load("cpu").target("eager")
     find_property("operator", name).check(target, find_subject("operator", subject), recorder)
@@ -23,18 +23,18 @@ def checked(name: str, subject: str) -> Result:
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_nothing_to_compare_with_is_no_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert checked(name, "sin").verdict is Verdict.PASS
+def test_a_result_without_a_reference_does_not_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check_property(name, "sin").verdict is Verdict.PASS
     monkeypatch.setattr(
         transforms, "cpu_outcome", lambda call: CallOutcome(error=RuntimeError("no reference"))
     )
-    assert checked(name, "sin").verdict is Verdict.VACUOUS
+    assert check_property(name, "sin").verdict is Verdict.VACUOUS
 
 
 @pytest.mark.parametrize(
     "subject", ["native_layer_norm", "nn.functional.soft_margin_loss", "_batch_norm_with_update"]
 )
-def test_what_is_differentiated_is_what_the_database_marks(subject: str) -> None:
-    result = checked("vjp-vjp", subject)
+def test_only_inputs_that_the_database_marks_are_differentiated(subject: str) -> None:
+    result = check_property("vjp-vjp", subject)
     assert result.verdict is Verdict.PASS
     assert not any("no reference" in note for note in result.notes), result.notes

@@ -29,7 +29,7 @@ from conformance.target import file as target_file
 from tests.injected_faults.overloads import faults
 
 
-def checked(name: str, subject: Subject, dtype: str) -> Result:
+def check_property(name: str, subject: Subject, dtype: str) -> Result:
     entry = find_property("overload", name)
     target = target_file.load("cpu").target("eager")
     assert dtype in entry.applies(target, subject)
@@ -40,17 +40,17 @@ def checked(name: str, subject: Subject, dtype: str) -> Result:
 
 @pytest.mark.parametrize("fault", faults.FAULTS, ids=lambda fault: fault.name)
 def test_fails_with_the_fault(fault: faults.Fault) -> None:
-    result = checked(fault.property, faults.broken(fault), fault.dtype)
+    result = check_property(fault.property, faults.broken_subject(fault), fault.dtype)
     assert result.verdict is Verdict.FAIL
     assert fault.kind in {failure.kind for failure in result.failures}, result.failures
 
 
 @pytest.mark.parametrize(
-    "place", sorted({(fault.property, fault.overload, fault.dtype) for fault in faults.FAULTS}), ids="-".join
+    "case", sorted({(fault.property, fault.overload, fault.dtype) for fault in faults.FAULTS}), ids="-".join
 )
-def test_passes_without_the_fault(place: tuple[str, str, str]) -> None:
-    name, overload, dtype = place
-    result = checked(name, torch_databases.find("overload", overload), dtype)
+def test_passes_without_the_fault(case: tuple[str, str, str]) -> None:
+    name, overload, dtype = case
+    result = check_property(name, torch_databases.find("overload", overload), dtype)
     assert result.verdict is Verdict.PASS, result.failures
 
 
@@ -61,13 +61,13 @@ def test_a_kernel_that_only_inference_mode_calls_is_detected(monkeypatch: pytest
         return whole.info.op(*args, **kwargs) + torch.is_inference_mode_enabled()
 
     broken = Subject("overload", whole.name, dataclasses.replace(whole.info, op=op))
-    assert checked("overload-layouts", broken, "float32").verdict is Verdict.PASS
-    assert checked("overload-repeats", broken, "float32").verdict is Verdict.PASS
+    assert check_property("overload-layouts", broken, "float32").verdict is Verdict.PASS
+    assert check_property("overload-repeats", broken, "float32").verdict is Verdict.PASS
     monkeypatch.setattr(_call_forms, "_device_has_both_kernels", lambda device_type, name: True)
-    assert checked("overload-layouts", broken, "float32").verdict is Verdict.FAIL
-    assert checked("overload-repeats", broken, "float32").verdict is Verdict.FAIL
-    assert checked("overload-layouts", whole, "float32").verdict is Verdict.PASS
-    assert checked("overload-repeats", whole, "float32").verdict is Verdict.PASS
+    assert check_property("overload-layouts", broken, "float32").verdict is Verdict.FAIL
+    assert check_property("overload-repeats", broken, "float32").verdict is Verdict.FAIL
+    assert check_property("overload-layouts", whole, "float32").verdict is Verdict.PASS
+    assert check_property("overload-repeats", whole, "float32").verdict is Verdict.PASS
 
 
 def test_an_error_that_is_missing_only_in_inference_mode_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,14 +82,14 @@ def test_an_error_that_is_missing_only_in_inference_mode_is_detected(monkeypatch
             raise
 
     broken = Subject("overload", whole.name, dataclasses.replace(whole.info, op=op))
-    assert checked("overload-errors", broken, "float32").verdict is Verdict.PASS
+    assert check_property("overload-errors", broken, "float32").verdict is Verdict.PASS
     monkeypatch.setattr(_call_forms, "_device_has_both_kernels", lambda device_type, name: True)
-    assert checked("overload-errors", broken, "float32").verdict is Verdict.FAIL
-    assert checked("overload-errors", whole, "float32").verdict is Verdict.PASS
+    assert check_property("overload-errors", broken, "float32").verdict is Verdict.FAIL
+    assert check_property("overload-errors", whole, "float32").verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize("name", EMPTY_CALLS)
-def test_empty_calls_are_taken_and_have_an_empty_tensor(name: str) -> None:
+def test_empty_calls_are_accepted_and_have_an_empty_tensor(name: str) -> None:
     subject = torch_databases.find("overload", name)
     dtype = next(item for item in ("float32", *subject.info.dtypes) if item in subject.info.dtypes)
     empty_calls = calls.handmade_samples(name, dtype, EMPTY_CALLS)
@@ -138,7 +138,7 @@ def test_the_input_of_a_discriminating_pooling_has_no_equal_values(dimensions: i
     assert len(discriminating.input.unique()) == discriminating.input.numel()
 
 
-def test_large_calls_are_taken_in_some_dtype() -> None:
+def test_large_calls_are_accepted_in_some_dtype() -> None:
     for name in LARGE_CALLS:
         subject = torch_databases.find("overload", name)
         references = [
@@ -161,20 +161,20 @@ def test_memory_that_calls_retain_is_detected(monkeypatch: pytest.MonkeyPatch) -
         memory, "allocated_bytes_counter", lambda target: lambda: sum(t.nbytes for t in retained)
     )
     whole = torch_databases.find("overload", "relu")
-    assert checked("overload-repeats", whole, "float32").verdict is Verdict.PASS
+    assert check_property("overload-repeats", whole, "float32").verdict is Verdict.PASS
 
     def op(x: Any) -> Any:
         retained.append(torch.empty_like(x))
         return whole.info.op(x)
 
     leaking = Subject("overload", "relu", dataclasses.replace(whole.info, op=op))
-    result = checked("overload-repeats", leaking, "float32")
+    result = check_property("overload-repeats", leaking, "float32")
     assert [failure.kind for failure in result.failures] == [Kind.STATE]
 
 
-def test_nothing_is_held_that_the_cpu_does_not_keep_to() -> None:
+def test_a_check_that_the_cpu_fails_is_only_a_note() -> None:
     # torch's own kernel writes a strided out= of im2col as if it were dense (docs/torch-bugs.md).
-    result = checked("overload-layouts", torch_databases.find("overload", "im2col"), "float32")
+    result = check_property("overload-layouts", torch_databases.find("overload", "im2col"), "float32")
     assert result.verdict is Verdict.PASS
     assert any("the CPU fails the same check" in note for note in result.notes)
 
@@ -190,10 +190,12 @@ def test_a_result_that_depends_on_old_memory_is_not_a_reference(monkeypatch: pyt
     assert not _references.is_reproducible_on_cpu(reference)
 
 
-def _answer_of_memory(
+def _reference_with_added_byte(
     monkeypatch: pytest.MonkeyPatch, byte: Callable[[], Any]
 ) -> _references.OverloadReference:
-    """Return a reference of relu to which a byte of some memory was added."""
+    """Return the reference of an overload that computes ``relu(x) + byte()``. Also make it torch's own
+    overload for the rest of the test.
+    """
     whole = torch_databases.find("overload", "relu")
     target = target_file.load("cpu").target("eager")
     sample = next(iter(_references.references(target, whole, _recorder(), 1))).sample
@@ -212,7 +214,7 @@ def _answer_of_memory(
 def test_a_result_that_depends_on_a_kernel_s_own_memory_is_not_a_reference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reference = _answer_of_memory(monkeypatch, lambda: torch.empty(1, dtype=torch.uint8)[0])
+    reference = _reference_with_added_byte(monkeypatch, lambda: torch.empty(1, dtype=torch.uint8)[0])
     assert not _references.is_reproducible_on_cpu(reference)
 
 
@@ -220,12 +222,12 @@ def test_a_result_that_depends_on_a_kernel_s_own_memory_is_not_a_reference(
 def test_a_result_that_depends_on_nan_in_a_kernel_s_own_memory_is_not_a_reference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reference = _answer_of_memory(monkeypatch, lambda: (torch.empty(1024) * 0).isnan().sum())
+    reference = _reference_with_added_byte(monkeypatch, lambda: (torch.empty(1024) * 0).isnan().sum())
     reference.outputs = torch.relu(reference.sample.input)  # the result if the memory contains no NaN
     assert not _references.is_reproducible_on_cpu(reference)
 
 
-def test_other_allocators_are_left_blocks_of_the_sizes_that_kernels_use(
+def test_without_glibc_filling_freed_blocks_have_the_filler_byte(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     block_fillers: list[int] = []
@@ -236,12 +238,12 @@ def test_other_allocators_are_left_blocks_of_the_sizes_that_kernels_use(
 
     monkeypatch.setattr(_memory, "_glibc_fills", lambda: False)
     monkeypatch.setattr(_memory, "leave_freed_memory", leave_behind)
-    reference = _answer_of_memory(monkeypatch, lambda: block_fillers[-1] if block_fillers else 0)
+    reference = _reference_with_added_byte(monkeypatch, lambda: block_fillers[-1] if block_fillers else 0)
     assert not _references.is_reproducible_on_cpu(reference)
 
 
 def test_a_result_of_unwritten_memory_is_not_a_reference() -> None:
-    # torch's own kernel leaves the loss of an empty batch unwritten.
+    # torch's own kernel does not write its output, the loss, if the batch is empty.
     subject = torch_databases.find("overload", "multi_margin_loss")
     batch = torch.empty(0, 3, dtype=torch.float64), torch.empty(0, dtype=torch.int64)
     reference = _references.overload_reference(subject, "float64", Sample(0, batch[0], (batch[1],)))
@@ -250,17 +252,17 @@ def test_a_result_of_unwritten_memory_is_not_a_reference() -> None:
 
 
 @pytest.mark.skipif(not _memory._glibc_fills(), reason="the allocator of the host fills no memory")
-def test_new_memory_holds_a_byte_where_an_allocator_keeps_its_notes() -> None:
-    before = _mapped_byte()
+def test_host_memory_holding_fills_new_memory() -> None:
+    before = _first_byte_of_mapped_block()
     for filler, expected_byte in ((255, 254), (63, 63), (0, 0)):
         for size in (1, 8, 16, 100, 1 << 16, 1 << 22):
             with _memory.host_memory_holding(filler, ()):
                 assert set(torch.empty(size, dtype=torch.uint8).tolist()[:64]) == {expected_byte}
-                assert _mapped_byte() == expected_byte
-        assert _mapped_byte() == before
+                assert _first_byte_of_mapped_block() == expected_byte
+        assert _first_byte_of_mapped_block() == before
 
 
-def _mapped_byte() -> int:
+def _first_byte_of_mapped_block() -> int:
     """Return the first byte of a block that glibc always maps as new memory: 0 unless glibc writes to it.
 
     A smaller block could reuse freed memory at the end of the heap.
@@ -273,7 +275,7 @@ def _recorder() -> Recorder:
     return Recorder(ResultId(CaseId("overload-forms", "relu"), "float32"), seed=0)
 
 
-def test_a_device_that_keeps_statistics_in_float32_is_right() -> None:
+def test_a_device_may_return_statistics_in_float32() -> None:
     whole = torch_databases.find("overload", "native_layer_norm")
 
     def op(*args: Any) -> Any:
@@ -291,11 +293,11 @@ def test_a_device_that_keeps_statistics_in_float32_is_right() -> None:
 
     own = Subject("overload", whole.name, dataclasses.replace(whole.info, op=op, out=out))
     for name in ("overload-forms", "overload-layouts", "overload-repeats"):
-        result = checked(name, own, "bfloat16")
+        result = check_property(name, own, "bfloat16")
         assert result.verdict is Verdict.PASS, (name, result.failures)
 
 
-def test_a_device_may_multiply_only_whole_sixteens_of_8_bit_numbers() -> None:
+def test_a_device_may_multiply_8_bit_numbers_only_in_multiples_of_16() -> None:
     whole = torch_databases.find("overload", "_scaled_mm")
 
     def op(x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
@@ -305,5 +307,5 @@ def test_a_device_may_multiply_only_whole_sixteens_of_8_bit_numbers() -> None:
 
     own = Subject("overload", whole.name, dataclasses.replace(whole.info, op=op))
     for name in ("overload-forms", "overload-layouts", "overload-shapes"):
-        result = checked(name, own, "float8_e4m3fn")
+        result = check_property(name, own, "float8_e4m3fn")
         assert result.verdict is Verdict.PASS, (name, result.failures)

@@ -1,4 +1,4 @@
-"""Tests of Lab: objects that the pending work of a device still references."""
+"""Lab detects whether an object was freed, although pending device work may still refer to the object."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Thing:
 
 @pytest.fixture
 def pending(monkeypatch: pytest.MonkeyPatch) -> list[Thing]:
-    """Return a list that pending device work references until the device is synchronized."""
+    """Return the list of objects to which pending device work refers. Synchronization clears the list."""
     unreleased: list[Thing] = []
     monkeypatch.setattr(Target, "synchronize", lambda target: unreleased.clear())
     return unreleased
 
 
-def test_what_pending_work_holds_is_gone_once_it_is_done(pending: list[Thing]) -> None:
+def test_an_object_of_pending_work_is_gone_after_the_work(pending: list[Thing]) -> None:
     thing = Thing()
     pending.append(thing)
     watch = weakref.ref(thing)
@@ -38,19 +38,19 @@ def test_what_pending_work_holds_is_gone_once_it_is_done(pending: list[Thing]) -
     assert Lab(TARGET, "float32", 0, on_target=True).gone(watch)
 
 
-def test_what_somebody_holds_is_not_gone(pending: list[Thing]) -> None:
+def test_a_referenced_object_is_not_gone(pending: list[Thing]) -> None:
     thing = Thing()
     assert not Lab(TARGET, "float32", 0, on_target=True).gone(weakref.ref(Thing()), weakref.ref(thing))
 
 
-def test_a_device_may_let_go_a_little_after_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_may_release_objects_shortly_after_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
     unreleased = {1: [Thing()], 2: [Thing()]}
     watched = [weakref.ref(things[0]) for things in unreleased.values()]
     monkeypatch.setattr(Target, "synchronize", lambda target: unreleased and unreleased.popitem())
     assert Lab(TARGET, "float32", 0, on_target=True).gone(*watched)
 
 
-def test_cycles_that_pending_work_holds_are_collected(pending: list[Thing]) -> None:
+def test_reference_cycles_of_pending_work_are_collected(pending: list[Thing]) -> None:
     gc.disable()
     try:
         thing = Thing()

@@ -1,4 +1,4 @@
-"""Fixtures: an installed torch of a few files, and shared objects compiled for either C++ ABI."""
+"""Fixtures that create an artificial torch installation, and compile shared objects for either C++ ABI."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-#: Functions as libc10 defines them and as an extension uses them. No header of torch is needed.
+#: C++ sources: functions that libc10 defines (LIBRARY), an extension that uses them (EXTENSION), an extension
+#: with torch's stable ABI (STABLE), and one without torch (PLAIN). They need no header of torch.
 LIBRARY = """
 #include <string>
 namespace c10 {
@@ -36,9 +37,11 @@ Compile = Callable[[str, int], Path]
 
 @pytest.fixture(scope="session")
 def shared_object(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """Return a function that compiles one of the sources for a C++ ABI and returns the file."""
+    """Return a function ``(name, abi)`` that compiles a C++ source for the C++ ABI 0 or 1, and returns the
+    file.
+    """
     if shutil.which("g++") is None:
-        pytest.skip("there is no C++ compiler")
+        pytest.skip("no C++ compiler is installed")
     folder = tmp_path_factory.mktemp("objects")
 
     def make(name: str, abi: int) -> Path:

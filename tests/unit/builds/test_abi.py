@@ -1,4 +1,4 @@
-"""The C++ ABI is read from the symbols of shared objects that were compiled for each ABI."""
+"""``builds.abi`` reads the C++ ABI of shared objects from their symbols."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ def test_the_abi_of_a_torch_and_of_an_extension(value, shared_object, site):
     assert (extension.old > 0, extension.new > 0) == (value == 0, value == 1)
     torch = abi.abi_of_torch(site(abi=value))
     assert torch.value == str(value)
-    assert torch.example in torch.words()
+    assert torch.example in torch.describe()
 
 
-def test_what_an_extension_defines_itself_does_not_count(shared_object):
-    """A copy of torch's functions in the extension does not describe the torch that the extension needs."""
+def test_functions_that_an_extension_defines_itself_are_ignored(shared_object):
+    """If an extension contains its own copy of torch's functions, its ABI is unknown. The copy does not show
+    the ABI of the torch that the extension needs.
+    """
     assert abi.abi_of_extension(shared_object("library", 0)).value == "unknown"
 
 
-def test_objects_without_strings(shared_object):
+def test_extensions_that_pass_no_strings(shared_object):
     assert abi.abi_of_extension(shared_object("stable", 1)).value == "stable"
     assert abi.abi_of_extension(shared_object("plain", 1)).value == "unknown"
 
 
-def test_both_in_one_folder_is_unknown(shared_object, tmp_path):
+def test_a_folder_with_both_abis_is_unknown(shared_object, tmp_path):
     for value in (0, 1):
         (tmp_path / f"part{value}.so").write_bytes(shared_object("extension", value).read_bytes())
     result = abi.abi_of_extension(tmp_path)
@@ -41,7 +43,7 @@ def test_both_in_one_folder_is_unknown(shared_object, tmp_path):
     assert result.new and result.old
 
 
-def test_in_a_wheel(shared_object, tmp_path):
+def test_the_abi_of_an_extension_in_a_wheel(shared_object, tmp_path):
     wheel = tmp_path / "backend-1-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as out:
         out.write(shared_object("extension", 0), "backend/_C.so")
@@ -68,12 +70,12 @@ def test_the_old_string_in_a_mangled_name(mangled, old):
     assert abi.has_old_string(mangled) is old
 
 
-def test_the_verdict_is_that_of_the_loader(shared_object, tmp_path):
-    """A library with a reported mismatch does not load; every other library loads."""
+def test_mismatch_agrees_with_the_dynamic_loader(shared_object, tmp_path):
+    """The loader rejects an extension exactly if the suite reports an ABI mismatch."""
     for library in (0, 1):
         for extension in (0, 1):
             built_for = abi.abi_of_extension(shared_object("extension", extension))
-            sentence = abi.mismatch("backend", built_for, "2.13.0", abi.Abi(str(library)))
+            sentence = abi.abi_mismatch_message("backend", built_for, "2.13.0", abi.Abi(str(library)))
             code = (
                 "import ctypes, os\n"
                 f"ctypes.CDLL({str(shared_object('library', library))!r}, ctypes.RTLD_GLOBAL)\n"
@@ -86,12 +88,12 @@ def test_the_verdict_is_that_of_the_loader(shared_object, tmp_path):
                 assert sentence.count(". ") == 0 and "install" in sentence
 
 
-def test_what_cannot_be_told_is_no_mismatch():
+def test_an_unknown_or_stable_abi_is_not_a_mismatch():
     for value in ("unknown", "stable"):
-        assert abi.mismatch("backend", abi.Abi(value), "2.13.0", abi.Abi("1")) is None
+        assert abi.abi_mismatch_message("backend", abi.Abi(value), "2.13.0", abi.Abi("1")) is None
 
 
-def test_what_is_no_shared_object_is_named(tmp_path: Path):
+def test_a_file_that_is_not_a_shared_object_is_named(tmp_path: Path):
     (tmp_path / "text.so").write_text("not an ELF")
     (tmp_path / "empty").mkdir()
     (tmp_path / "cut.so").write_bytes(b"\x7fELF\x02\x01\x01" + b"\0" * 20)

@@ -1,4 +1,4 @@
-"""Parsing of build specifications. No other text is passed to pip."""
+"""Valid build specifications become arguments of pip. Any other text is rejected before it reaches pip."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DIGEST = "a" * 64
         ),
     ],
 )
-def test_words(spec, variant, requirement, options):
+def test_valid_specifications_become_pip_arguments(spec, variant, requirement, options):
     build = build_spec.parse_build(spec, variant)
     assert (build.requirement, build.options) == (requirement, options)
 
@@ -55,7 +55,7 @@ def test_words(spec, variant, requirement, options):
         f"https://vendor.example/torch-1;x.whl#sha256={DIGEST}",
     ],
 )
-def test_everything_else_is_refused(spec):
+def test_other_specifications_are_rejected(spec):
     with pytest.raises(UsageError):
         build_spec.parse_build(spec)
 
@@ -75,7 +75,7 @@ def test_a_wheel_is_described_with_its_digest(tmp_path, capsys):
     assert described["sha256"] == "277089d91c0bdf4f2e6862ba7e4a07605119431f5d13f726dd352b06f1b206a9"
 
 
-def test_what_pip_does_not_have_is_one_sentence(tmp_path, monkeypatch):
+def test_a_build_that_pip_cannot_find_is_a_usage_error(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     with pytest.raises(UsageError, match=r"torch build '2\.6\.0' is not available"):

@@ -1,4 +1,6 @@
-"""Descriptions of torch builds: the kind, its evidence, and the detection of a replaced torch."""
+"""``builds.describe`` determines the kind of a torch build and its evidence. ``builds.torch_guard`` detects a
+replaced torch.
+"""
 
 from __future__ import annotations
 
@@ -43,15 +45,15 @@ def test_a_public_release(site):
         ("2.13.0b3", "", "unknown", "not a release of PyTorch"),
     ],
 )
-def test_kinds(site, version, extra, kind, evidence):
+def test_the_kind_of_a_build_and_its_evidence(site, version, extra, kind, evidence):
     build = describe.describe_folder(site(version, extra=extra))
     assert build.kind == kind
     assert re.search(evidence, build.evidence[0])
 
 
-def test_a_version_alone_is_no_evidence(site):
-    """Without the file list that a wheel installs, anybody could have built a torch with a release
-    version.
+def test_a_release_version_without_a_record_is_of_kind_unknown(site):
+    """A release version proves nothing if the folder has no RECORD, which pip writes when it installs a wheel:
+    any build can have this version.
     """
     build = describe.describe_folder(site("2.13.0", recorded=False))
     assert (build.kind, build.record) == ("unknown", None)
@@ -69,13 +71,13 @@ def test_a_known_digest_and_a_marker_outrank_the_label(site, monkeypatch):
     assert build.kind == "public" and "torch-x.whl" in build.evidence[0]
 
 
-def test_the_table_of_known_builds():
+def test_the_table_of_known_builds_is_valid():
     for record, entry in known_builds.known_builds().items():
         assert len(record) == 64 and entry.kind in ("public", "fork") and entry.name
 
 
-def test_nothing_is_imported(site, capsys):
-    """The torch in the folder raises an error when it is imported."""
+def test_the_description_does_not_import_torch(site, capsys):
+    """The description does not import torch: the torch in the folder would raise an error."""
     folder = site()
     assert describe.describe_folder(folder).version == "2.13.0+cpu"
     assert cli.main(["torch", "describe", "--python", sys.executable, "--json"]) == 0
@@ -86,8 +88,8 @@ def test_nothing_is_imported(site, capsys):
 @pytest.mark.parametrize(
     ("after", "message"),
     [
-        ({"version": "2.15.0+cu132"}, "its version was 2.13.0a0+gitcf30153 and is 2.15.0+cu132"),
-        ({"abi": 0}, "its C++ ABI was 1 and is 0"),
+        ({"version": "2.15.0+cu132"}, "the version of torch was 2.13.0a0+gitcf30153 and is 2.15.0+cu132"),
+        ({"abi": 0}, "the C++ ABI of torch was 1 and is 0"),
     ],
 )
 def test_a_replaced_torch_is_detected(site, tmp_path, after, message):
@@ -98,7 +100,7 @@ def test_a_replaced_torch_is_detected(site, tmp_path, after, message):
         torch_guard.read_record(file), site(**{"version": "2.13.0a0+gitcf30153", **after}), "c.txt"
     )
     assert sentence is not None and message in sentence
-    assert sentence.startswith("torch was swapped: ") and "--constraint c.txt" in sentence
+    assert sentence.startswith("torch was replaced: ") and "--constraint c.txt" in sentence
 
 
 def test_changed_files_are_detected(site, tmp_path):
@@ -109,7 +111,7 @@ def test_changed_files_are_detected(site, tmp_path):
     assert "files of torch were changed" in (torch_guard.torch_problem(before, folder) or "")
 
 
-def test_the_guard_as_commands(tmp_path, capsys):
+def test_the_commands_of_the_torch_guard(tmp_path, capsys):
     file, constraints = tmp_path / "torch.json", tmp_path / "constraints.txt"
     assert cli.main(["torch", "record", str(file), "--constraints", str(constraints)]) == 0
     assert cli.main(["torch", "check", str(file)]) == 0
@@ -118,20 +120,20 @@ def test_the_guard_as_commands(tmp_path, capsys):
     file.write_text(json.dumps({**data, "version": "2.0.0"}))
     capsys.readouterr()
     assert cli.main(["torch", "check", str(file)]) == 1
-    assert "torch was swapped" in capsys.readouterr().out
+    assert "torch was replaced" in capsys.readouterr().out
     for text in ("{}", "[]", "no json", json.dumps({**data, "kind": "mine"})):
         file.write_text(text)
         assert cli.main(["torch", "check", str(file)]) == 2
 
 
-def test_interpreters_that_cannot_be_asked(tmp_path):
+def test_an_interpreter_that_does_not_run_is_a_usage_error(tmp_path):
     with pytest.raises(UsageError, match="cannot report its torch"):
         describe.describe_environment(str(tmp_path / "python"))
 
 
-def test_the_digest_of_the_wheel_is_that_of_its_files_alone() -> None:
+def test_the_digest_depends_only_on_the_files_of_the_wheel() -> None:
     def digest(*lines: str) -> str | None:
-        return describe.digest("\n".join(lines))
+        return describe.digest_of_record("\n".join(lines))
 
     own = ("torch/_C.so,sha256=abc,12", "torch/version.py,sha256=def,3")
     here = (

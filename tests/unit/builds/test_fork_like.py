@@ -1,4 +1,4 @@
-"""Fork-like wheels, repacked from a wheel of a few files."""
+"""``builds.fork_like`` repacks a wheel of torch under the label of a fork-like build."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ FILES = {
 RECORD = "torch-2.13.0+cpu.dist-info/RECORD"
 
 
-def digest(content: bytes) -> str:
+def sha256_record_entry(content: bytes) -> str:
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
 
 
-def record() -> str:
-    rows = [f"{name},{digest(content)},{len(content)}\n" for name, content in FILES.items()]
+def record_file() -> str:
+    rows = [f"{name},{sha256_record_entry(content)},{len(content)}\n" for name, content in FILES.items()]
     return "".join(rows) + f"{RECORD},,\n"
 
 
@@ -53,11 +53,11 @@ def wheel(tmp_path: Path) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
         for name, content in FILES.items():
             out.writestr(name, content)
-        out.writestr(RECORD, record())
+        out.writestr(RECORD, record_file())
     return path
 
 
-def test_a_wheel_gets_another_label_and_nothing_else(wheel: Path, tmp_path: Path) -> None:
+def test_repacking_changes_only_the_label(wheel: Path, tmp_path: Path) -> None:
     repacked = fork_like.repack(wheel, tmp_path / "dist")
     assert repacked.name == "torch-2.13.0+gitcf30153-py3-none-any.whl"
     with zipfile.ZipFile(repacked) as repacked_zip, zipfile.ZipFile(wheel) as before:
@@ -83,7 +83,7 @@ def test_a_wheel_gets_another_label_and_nothing_else(wheel: Path, tmp_path: Path
         for name, checksum, size in csv.reader(repacked_zip.read(f"{info}/RECORD").decode().splitlines()):
             if not name.endswith("/RECORD"):
                 content = repacked_zip.read(name)
-                assert (checksum, int(size)) == (digest(content), len(content))
+                assert (checksum, int(size)) == (sha256_record_entry(content), len(content))
 
 
 def test_pip_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_pip_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
     assert completed.stdout.split() == [version, "603340c", version, str(site / "torch" / "__init__.py")]
 
 
-def test_what_is_no_wheel_and_no_label_is_named(wheel: Path, tmp_path: Path) -> None:
+def test_invalid_labels_and_wheels_are_usage_errors(wheel: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="label 'cpu' must begin with git or hpu"):
         fork_like.repack(wheel, tmp_path, "cpu")
     with pytest.raises(UsageError, match="cannot be read as a wheel"):

@@ -1,4 +1,6 @@
-"""A fork-like environment that overlays an existing environment."""
+"""``builds.fork_like_environment`` creates an environment that overlays an existing one and shows its torch
+under the label of a fork-like build.
+"""
 
 from __future__ import annotations
 
@@ -35,24 +37,24 @@ FILES = {
 RECORD = "torch-2.13.0+cpu.dist-info/RECORD"
 
 
-def digest(content: bytes) -> str:
+def sha256_record_entry(content: bytes) -> str:
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
 
 
-def record() -> str:
-    rows = [f"{name},{digest(content)},{len(content)}\n" for name, content in FILES.items()]
+def record_file() -> str:
+    rows = [f"{name},{sha256_record_entry(content)},{len(content)}\n" for name, content in FILES.items()]
     return "".join(rows) + f"{RECORD},,\n"
 
 
-def environment(folder: Path) -> Path:
-    """Return an environment whose torch consists of a few files, next to one other package."""
+def create_environment(folder: Path) -> Path:
+    """Create an environment with an artificial torch and two other modules. Return its Python interpreter."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = folder / "bin" / "python"
     code = "import sysconfig; print(sysconfig.get_path('platlib'))"
     site = Path(
         subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     )
-    for name, content in {**FILES, RECORD: record().encode(), "beside.py": b"here = True\n"}.items():
+    for name, content in {**FILES, RECORD: record_file().encode(), "beside.py": b"here = True\n"}.items():
         (site / name).parent.mkdir(parents=True, exist_ok=True)
         (site / name).write_bytes(content)
     (site / "editable.pth").write_text(f"{folder / 'source'}\n")
@@ -61,8 +63,8 @@ def environment(folder: Path) -> Path:
     return python
 
 
-def test_an_environment_is_laid_over_another(tmp_path: Path) -> None:
-    python = environment(tmp_path / "base")
+def test_an_overlay_shows_the_fork_like_label_and_keeps_the_base(tmp_path: Path) -> None:
+    python = create_environment(tmp_path / "base")
     over = tmp_path / "over"
     assert fork_like_environment.make_overlay(python, over) is True
     code = (
@@ -76,7 +78,7 @@ def test_an_environment_is_laid_over_another(tmp_path: Path) -> None:
     linked = next(over.glob("lib/*/site-packages/torch/lib/libtorch.so"))
     assert linked.stat().st_nlink == 2 or linked.is_symlink()
     base = next((tmp_path / "base").glob("lib/*/site-packages/torch/version.py"))
-    assert base.read_text() == VERSION_FILE, "the other environment must not change"
+    assert base.read_text() == VERSION_FILE, "the existing environment was changed"
     assert fork_like_environment.make_overlay(python, over) is False
     assert fork_like_environment.make_overlay(python, over, "git2236df1") is True
     (tmp_path / "full").mkdir()
@@ -86,9 +88,9 @@ def test_an_environment_is_laid_over_another(tmp_path: Path) -> None:
 
 
 def test_metadata_without_the_local_label(tmp_path: Path) -> None:
-    """The metadata of PyPI's torch wheels contains 2.6.0, while torch/version.py contains 2.6.0+cu124."""
-    python = environment(tmp_path / "base")
-    site = Path(describe.locate(str(python)).site or "")
+    """In PyPI's torch wheels the metadata contains 2.6.0, and torch/version.py contains 2.6.0+cu124."""
+    python = create_environment(tmp_path / "base")
+    site = Path(describe.find_torch(str(python)).site or "")
     info = site / "torch-2.13.0+cpu.dist-info"
     text = (info / "RECORD").read_text().replace("2.13.0+cpu", "2.13.0")
     (info / "RECORD").write_text(text)

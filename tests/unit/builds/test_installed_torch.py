@@ -1,10 +1,10 @@
-"""The facts that a run records about its machine."""
+"""A run records only listed environment variables, and no values that are paths."""
 
 from __future__ import annotations
 
 from conformance.builds import installed_torch
 
 
-def test_no_variable_but_those_of_the_list_is_written_down_and_no_path() -> None:
+def test_only_listed_variables_without_paths_are_recorded() -> None:
     variables = {"OMP_NUM_THREADS": "2", "HOME": "/home/jane", "PYTHONHASHSEED": "/etc", "TOKEN": "x"}
     assert installed_torch.recorded_variables(variables) == {"OMP_NUM_THREADS": "2"}

@@ -1,4 +1,8 @@
-"""Verification of a third-party bundle: every change is detected, and no code of the bundle is run."""
+"""``conformance certify --verify`` detects every change of a bundle, and rejects zip files that are not bundles.
+
+The functions ``(certificate, results)`` before FOUND are the changes. Each changes the parsed documents of a
+valid bundle in place.
+"""
 
 from __future__ import annotations
 
@@ -31,112 +35,113 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="module")
 def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an unmodified bundle of level core."""
+    """Return a valid bundle of level core."""
     folder = tmp_path_factory.mktemp("issued")
-    out = sample_passing_leg.folder(folder / "out", sample_passing_leg.leg("core"))
+    out = sample_passing_leg.write_output_folder(folder / "out", sample_passing_leg.leg("core"))
     assert cli.main(["certify", str(out), "-o", str(folder / "core.zip")]) == 0
     return folder / "core.zip"
 
 
-def rows(results: Json) -> list[Json]:
+def rows_of(results: Json) -> list[Json]:
     leg_rows: list[Json] = results["legs"][0]["results"]
     return leg_rows
 
 
-def resummed(certificate: Json, results: Json) -> None:
-    """Recompute all sums and digests after a change, as a careful forger would."""
+def recompute_totals_and_digests(certificate: Json, results: Json) -> None:
+    """Recompute all totals and digests after a change, as a careful forger would."""
     leg = sample_passing_leg.with_recounted_totals(results["legs"][0])
     results.update(result_files.results_document([leg]))
     certificate["evidence"]["results"] = hashlib.sha256(canonical_json(results)).hexdigest()
     certificate["evidence"]["comparisons"] = sum(row.get("comparisons", 0) for row in leg["results"])
 
 
-def verdict(certificate: Json, results: Json) -> None:
-    row = next(row for row in rows(results) if row["id"] == "layout/add@float32")
+def change_a_verdict(certificate: Json, results: Json) -> None:
+    row = next(row for row in rows_of(results) if row["id"] == "layout/add@float32")
     row |= {"verdict": "fail", "failures": [{"kind": "value", "message": "off"}], "failure_count": 1}
 
 
-def verdict_with_failures_left(certificate: Json, results: Json) -> None:
-    rows(results)[0] |= {"failures": [{"kind": "value", "message": "off"}]}
+def add_a_failure_to_a_pass(certificate: Json, results: Json) -> None:
+    rows_of(results)[0] |= {"failures": [{"kind": "value", "message": "off"}]}
 
 
-def dropped(certificate: Json, results: Json) -> None:
-    rows(results).pop()
+def drop_a_row(certificate: Json, results: Json) -> None:
+    rows_of(results).pop()
 
 
-def doubled(certificate: Json, results: Json) -> None:
-    rows(results).append(dict(rows(results)[0]))
+def duplicate_a_row(certificate: Json, results: Json) -> None:
+    rows_of(results).append(dict(rows_of(results)[0]))
 
 
-def renamed_row(certificate: Json, results: Json) -> None:
-    rows(results)[0]["id"] += "_"
+def rename_a_row(certificate: Json, results: Json) -> None:
+    rows_of(results)[0]["id"] += "_"
 
 
-def emptied(certificate: Json, results: Json) -> None:
+def remove_all_rows(certificate: Json, results: Json) -> None:
     results["legs"][0]["results"] = []
 
 
-def level(certificate: Json, results: Json) -> None:
+def change_the_claimed_level(certificate: Json, results: Json) -> None:
     certificate["claim"]["level"] = "full"
 
 
-def level_everywhere(certificate: Json, results: Json) -> None:
+def change_the_level_everywhere(certificate: Json, results: Json) -> None:
     certificate["claim"]["level"] = "training"
     results["legs"][0]["level"] = "training"
 
 
-def other_mode(certificate: Json, results: Json) -> None:
+def change_the_mode(certificate: Json, results: Json) -> None:
     results["legs"][0]["mode"] = certificate["claim"]["mode"] = "graph"
 
 
-def selected(certificate: Json, results: Json) -> None:
+def add_a_selection(certificate: Json, results: Json) -> None:
     results["legs"][0]["selection"] = "add"
 
 
-def suite(certificate: Json, results: Json) -> None:
+def change_the_suite_digest(certificate: Json, results: Json) -> None:
     results["legs"][0]["digests"]["suite"] = certificate["evidence"]["suite"] = "a" * 64
 
 
-def fallback(certificate: Json, results: Json) -> None:
-    next(row for row in rows(results) if row["id"] == "placement/mm@float32")["placement"] = "fallback"
+def change_a_placement(certificate: Json, results: Json) -> None:
+    next(row for row in rows_of(results) if row["id"] == "placement/mm@float32")["placement"] = "fallback"
 
 
-def undeclared_floor(certificate: Json, results: Json) -> None:
+def remove_declared_dtypes(certificate: Json, results: Json) -> None:
     results["legs"][0]["target"]["declared"]["dtypes"] = []
-    results["legs"][0]["results"] = [row for row in rows(results) if not row["id"].endswith("@float32")]
+    results["legs"][0]["results"] = [row for row in rows_of(results) if not row["id"].endswith("@float32")]
 
 
-def path_in_a_message(certificate: Json, results: Json) -> None:
-    rows(results)[0]["notes"] = ["read from /home/jane/x.py"]
+def add_a_path_to_a_note(certificate: Json, results: Json) -> None:
+    rows_of(results)[0]["notes"] = ["read from /home/jane/x.py"]
 
 
-#: Changes that must be detected, with and without recomputed sums.
+#: Changes, and a part of the message with which verification must report them. They must be detected both with
+#: and without recomputed totals and digests.
 FOUND: list[tuple[Change, str]] = [
-    (verdict, "fail (value)"),
-    (verdict_with_failures_left, "has failures"),
-    (dropped, "no result"),
-    (doubled, "has two rows"),
-    (renamed_row, "no result"),
-    (emptied, "no result"),
-    (level, "the run was of level core"),
-    (level_everywhere, "no result"),
-    (other_mode, "no result"),
-    (selected, "restricted with -k"),
-    (suite, "different copy of the suite"),
-    (fallback, "placed fallback"),
-    (undeclared_floor, "no result"),
-    (path_in_a_message, "must not contain"),
+    (change_a_verdict, "fail (value)"),
+    (add_a_failure_to_a_pass, "has failures"),
+    (drop_a_row, "no result"),
+    (duplicate_a_row, "has two rows"),
+    (rename_a_row, "no result"),
+    (remove_all_rows, "no result"),
+    (change_the_claimed_level, "the run was of level core"),
+    (change_the_level_everywhere, "no result"),
+    (change_the_mode, "no result"),
+    (add_a_selection, "restricted with -k"),
+    (change_the_suite_digest, "different copy of the suite"),
+    (change_a_placement, "placed fallback"),
+    (remove_declared_dtypes, "no result"),
+    (add_a_path_to_a_note, "must not contain"),
 ]
 
 
-def tampered(issued: Path, tmp_path: Path, capsys: Capture, *changes: Change) -> str:
-    """Return the output of the verification of a changed bundle. Assert that it is not verified."""
+def output_for_changed_bundle(issued: Path, tmp_path: Path, capsys: Capture, *changes: Change) -> str:
+    """Apply the changes to a copy of the bundle, assert that its verification fails, and return the output."""
 
-    def every(certificate: Json, results: Json) -> None:
+    def apply_changes(certificate: Json, results: Json) -> None:
         for change in changes:
             change(certificate, results)
 
-    changed_bundle = sample_passing_leg.rewrite_bundle(issued, tmp_path / "other.zip", every)
+    changed_bundle = sample_passing_leg.rewrite_bundle(issued, tmp_path / "other.zip", apply_changes)
     capsys.readouterr()
     code = cli.main(["certify", "--verify", str(changed_bundle)])
     captured = capsys.readouterr()
@@ -147,14 +152,14 @@ def tampered(issued: Path, tmp_path: Path, capsys: Capture, *changes: Change) ->
 
 @pytest.mark.parametrize(("change", "message"), FOUND, ids=[change.__name__ for change, _ in FOUND])
 @pytest.mark.parametrize("careful", [False, True], ids=["", "resummed"])
-def test_a_change_is_found(
+def test_a_change_is_detected(
     issued: Path, tmp_path: Path, capsys: Capture, change: Change, message: str, careful: bool
 ) -> None:
-    changes = (change, resummed) if careful else (change,)
-    assert message in tampered(issued, tmp_path, capsys, *changes)
+    changes = (change, recompute_totals_and_digests) if careful else (change,)
+    assert message in output_for_changed_bundle(issued, tmp_path, capsys, *changes)
 
 
-def _set(where: str, value: Any) -> Change:
+def set_certificate_key(where: str, value: Any) -> Change:
     def change(certificate: Json, results: Json) -> None:
         *path, last = where.split(".")
         node = certificate
@@ -187,30 +192,36 @@ EDITS = [
 
 
 @pytest.mark.parametrize(("where", "value"), EDITS, ids=[where for where, _ in EDITS])
-def test_an_edited_certificate_is_found(
+def test_an_edited_certificate_is_detected(
     issued: Path, tmp_path: Path, capsys: Capture, where: str, value: Any
 ) -> None:
-    assert f"certificate.{where}" in tampered(issued, tmp_path, capsys, _set(where, value))
+    assert f"certificate.{where}" in output_for_changed_bundle(
+        issued, tmp_path, capsys, set_certificate_key(where, value)
+    )
 
 
-def test_another_level_alone_does_not_fit_the_rest(issued: Path, tmp_path: Path, capsys: Capture) -> None:
-    output = tampered(issued, tmp_path, capsys, _set("claim.level", "bringup"))
+def test_a_changed_level_contradicts_the_results(issued: Path, tmp_path: Path, capsys: Capture) -> None:
+    output = output_for_changed_bundle(
+        issued, tmp_path, capsys, set_certificate_key("claim.level", "bringup")
+    )
     assert "certificate.evidence.manifest" in output and "certificate.evidence.counts.due" in output
 
 
-def test_a_simulated_device_cannot_be_made_real(tmp_path: Path, capsys: Capture) -> None:
+def test_removing_the_mark_of_a_simulated_device_is_detected(tmp_path: Path, capsys: Capture) -> None:
     leg = sample_passing_leg.leg("core")
     leg["target"]["simulated"] = True
-    out = sample_passing_leg.folder(tmp_path / "out", leg)
+    out = sample_passing_leg.write_output_folder(tmp_path / "out", leg)
     assert cli.main(["certify", str(out), "-o", str(tmp_path / "core.zip")]) == 0
-    output = tampered(tmp_path / "core.zip", tmp_path, capsys, _set("claim.notice", None))
+    output = output_for_changed_bundle(
+        tmp_path / "core.zip", tmp_path, capsys, set_certificate_key("claim.notice", None)
+    )
     assert "certificate.claim.notice" in output
 
 
-def test_another_manifest_does_not_verify(
+def test_a_bundle_of_a_different_manifest_does_not_verify(
     issued: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    level_manifest = sample_passing_leg.known()
+    level_manifest = sample_passing_leg.committed_manifest()
     fewer = type(level_manifest)(level_manifest.minors, level_manifest.statements, level_manifest.waivers[1:])
     dropped_waiver = level_manifest.waivers[0].id
     assert dropped_waiver in level_manifest.demand("2.13", "eager", "full").waived
@@ -230,29 +241,27 @@ def test_another_manifest_does_not_verify(
     assert out["results"]
 
 
-def test_a_sound_bundle_stays_verified_when_it_is_packed_again(
-    issued: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_repacked_bundle_verifies(issued: Path, tmp_path: Path, capsys: Capture) -> None:
     repacked = sample_passing_leg.rewrite_bundle(
         issued, tmp_path / "other.zip", lambda certificate, results: None
     )
     assert cli.main(["certify", "--verify", str(repacked)]) == 0
 
 
-def packed(path: Path, members: dict[str | zipfile.ZipInfo, bytes]) -> Path:
-    """Return a zip file with these members in this order."""
+def write_zip(path: Path, members: dict[str | zipfile.ZipInfo, bytes]) -> Path:
+    """Write a zip file with these members in this order, and return its path."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name, content in members.items():
             file.writestr(name, content)
     return path
 
 
-def members(issued: Path) -> dict[str, bytes]:
+def members_of_bundle(issued: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(issued) as file:
         return {name: file.read(name) for name in file.namelist()}
 
 
-def refused(path: Path) -> str:
+def reading_error(path: Path) -> str:
     with pytest.raises(UsageError) as caught:
         bundles.read_bundle(path)
     return str(caught.value)
@@ -271,48 +280,49 @@ def refused(path: Path) -> str:
         "Certificate.json",
     ],
 )
-def test_names_other_than_the_two_are_refused(issued: Path, tmp_path: Path, name: str) -> None:
-    path = packed(tmp_path / "b.zip", {**members(issued), name: b"{}"})
-    assert "only certificate.json and results.json are allowed" in refused(path)
+def test_members_with_other_names_are_rejected(issued: Path, tmp_path: Path, name: str) -> None:
+    path = write_zip(tmp_path / "b.zip", {**members_of_bundle(issued), name: b"{}"})
+    assert "only certificate.json and results.json are allowed" in reading_error(path)
     assert sorted(tmp_path.iterdir()) == [path]
 
 
-def test_members_that_are_no_plain_files_are_refused(issued: Path, tmp_path: Path) -> None:
+def test_members_that_are_not_regular_files_are_rejected(issued: Path, tmp_path: Path) -> None:
     info = zipfile.ZipInfo("results.json")
     info.external_attr = (stat.S_IFLNK | 0o777) << 16
-    content = members(issued)
-    path = packed(tmp_path / "b.zip", {"certificate.json": content["certificate.json"], info: b"/etc/passwd"})
-    assert "not a regular file" in refused(path)
+    content = members_of_bundle(issued)
+    path = write_zip(
+        tmp_path / "b.zip", {"certificate.json": content["certificate.json"], info: b"/etc/passwd"}
+    )
+    assert "not a regular file" in reading_error(path)
 
 
-def test_a_member_that_is_there_twice_or_not_at_all_is_refused(issued: Path, tmp_path: Path) -> None:
-    content = members(issued)
-    assert "has no results.json" in refused(
-        packed(tmp_path / "a.zip", {"certificate.json": content["certificate.json"]})
+def test_missing_and_duplicate_members_are_rejected(issued: Path, tmp_path: Path) -> None:
+    content = members_of_bundle(issued)
+    assert "has no results.json" in reading_error(
+        write_zip(tmp_path / "a.zip", {"certificate.json": content["certificate.json"]})
     )
     second_entry = zipfile.ZipInfo("results.json")
     with pytest.warns(UserWarning, match="Duplicate name"):
-        path = packed(tmp_path / "b.zip", {**content, second_entry: content["results.json"]})
-    assert "twice" in refused(path)
+        path = write_zip(tmp_path / "b.zip", {**content, second_entry: content["results.json"]})
+    assert "twice" in reading_error(path)
 
 
-def test_sizes_are_capped_whatever_the_zip_says(
+def test_the_unpacked_size_is_limited_even_if_the_header_understates_it(
     issued: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bomb = packed(tmp_path / "b.zip", {**members(issued), "results.json": b" " * (1 << 20)})
+    bomb = write_zip(tmp_path / "b.zip", {**members_of_bundle(issued), "results.json": b" " * (1 << 20)})
     monkeypatch.setitem(bundles.LIMITS, "results.json", 1 << 19)
-    assert "the maximum is 524288" in refused(bomb)
-    # The same archive with a header that understates the size: the excess is not read, and the checksum is
-    # wrong.
+    assert "the maximum is 524288" in reading_error(bomb)
+    # A header that understates the size: the reader stops at this size, so the checksum is wrong.
     content = bytearray(bomb.read_bytes())
     for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         start = content.rindex(signature)
         assert content[start + offset : start + offset + 4] == (1 << 20).to_bytes(4, "little")
         content[start + offset : start + offset + 4] = (1 << 10).to_bytes(4, "little")
     bomb.write_bytes(content)
-    assert "is not a valid zip file" in refused(bomb) or "unpacks to more" in refused(bomb)
+    assert "is not a valid zip file" in reading_error(bomb) or "unpacks to more" in reading_error(bomb)
     monkeypatch.setattr(bundles, "MAX_BYTES", 100)
-    assert "the maximum is 100" in refused(issued)
+    assert "the maximum is 100" in reading_error(issued)
 
 
 @pytest.mark.parametrize(
@@ -328,30 +338,32 @@ def test_sizes_are_capped_whatever_the_zip_says(
     ],
 )
 @pytest.mark.parametrize("name", ["certificate.json", "results.json"])
-def test_members_that_are_something_else_are_refused(
+def test_members_that_do_not_follow_the_schema_are_rejected(
     issued: Path, tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
-    assert message in refused(packed(tmp_path / "b.zip", {**members(issued), name: content}))
+    assert message in reading_error(
+        write_zip(tmp_path / "b.zip", {**members_of_bundle(issued), name: content})
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"not a zip at all", b"PK\x05\x06" + b"\0" * 18])
-def test_what_is_no_zip_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_zip_is_rejected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "b.zip").write_bytes(content)
-    refused(tmp_path / "b.zip")
+    reading_error(tmp_path / "b.zip")
 
 
-def test_a_cut_off_bundle_is_refused(issued: Path, tmp_path: Path) -> None:
+def test_a_truncated_bundle_is_rejected(issued: Path, tmp_path: Path) -> None:
     content = issued.read_bytes()
     for part in (10, len(content) // 2, len(content) - 5):
         (tmp_path / "b.zip").write_bytes(content[:part])
-        refused(tmp_path / "b.zip")
+        reading_error(tmp_path / "b.zip")
     flipped = bytearray(content)
     flipped[len(content) // 2] ^= 0xFF
     (tmp_path / "b.zip").write_bytes(flipped)
-    refused(tmp_path / "b.zip")
+    reading_error(tmp_path / "b.zip")
 
 
-def test_a_certificate_is_of_one_leg(issued: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_bundle_with_two_legs_does_not_verify(issued: Path, tmp_path: Path, capsys: Capture) -> None:
     def change(certificate: Json, results: Json) -> None:
         results["legs"] *= 2
 
@@ -360,8 +372,8 @@ def test_a_certificate_is_of_one_leg(issued: Path, tmp_path: Path, capsys: Captu
     assert "contain 2 legs" in capsys.readouterr().err
 
 
-def test_a_bundle_is_json_and_nothing_else(issued: Path) -> None:
-    content = members(issued)
+def test_a_bundle_contains_only_json(issued: Path) -> None:
+    content = members_of_bundle(issued)
     assert list(content) == ["certificate.json", "results.json"]
     certificate = json.loads(content["certificate.json"])
     assert certificate["claim"] | {"notice": None} == {

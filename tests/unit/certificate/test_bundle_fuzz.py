@@ -1,4 +1,4 @@
-"""Every generated bundle is either accepted or rejected with a one-sentence error."""
+"""The bundle reader accepts each generated bundle or rejects it with a short UsageError."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.certificate import bundle
-from tests.support.fuzz import FUZZ, corrupted, is_accepted, temporary_file
+from tests.support.fuzz import FUZZ, corrupted_documents, is_accepted, temporary_file
 from tests.support.sample_passing_leg import varied_results
 
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    """Return a results document that uses every optional field."""
+    """Return a results document that contains every optional field."""
     return varied_results()
 
 
-def test_bundles(document: dict[str, Any]) -> None:
+def test_generated_bundles_are_accepted_or_rejected(document: dict[str, Any]) -> None:
     certificate = {"certificate": 1, "level": "core", "mode": "eager"}
 
     @FUZZ
     @given(
-        corrupted(certificate),
-        corrupted(document),
+        corrupted_documents(certificate),
+        corrupted_documents(document),
         st.sampled_from(["certificate.json", "../x", "/x", "a/b", "c\x00"]),
     )
-    def fuzz(certificate_like: Any, results_like: Any, name: str) -> None:
+    def read_generated_bundle(certificate_like: Any, results_like: Any, name: str) -> None:
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as file:
             file.writestr(name, json.dumps(certificate_like))
@@ -39,11 +39,11 @@ def test_bundles(document: dict[str, Any]) -> None:
         path = temporary_file("bundle.zip", buffer.getvalue())
         is_accepted(lambda: bundle.read_bundle(path))
 
-    fuzz()
+    read_generated_bundle()
 
 
 @FUZZ
 @given(st.binary(max_size=300))
-def test_bundles_of_any_bytes(data: bytes) -> None:
+def test_random_bytes_are_rejected_cleanly(data: bytes) -> None:
     path = temporary_file("bundle.zip", data)
     assert not is_accepted(lambda: bundle.read_bundle(path))

@@ -1,4 +1,4 @@
-"""Issued certificates are scrubbed, and equal results give equal bytes."""
+"""Issued certificates contain no paths, host names or unlisted variables. Equal results give equal bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from conformance.plan.levels.mutation_score import LevelScore, MutationScores
 from tests.support import sample_passing_leg
 
 
-def test_a_bundle_names_no_host_path_or_other_variable(tmp_path: Path) -> None:
+def test_a_bundle_contains_no_host_name_path_or_unlisted_variable(tmp_path: Path) -> None:
     secrets = ["/home/jane", "myhost", platform.node(), "SECRET", "hunter2", "6.1.0", "/opt/lib"]
     leg = sample_passing_leg.leg()
     leg["facts"]["environment"] |= {"SECRET_TOKEN": "hunter2", "PYTHONHASHSEED": "/opt/lib"}
@@ -27,37 +27,39 @@ def test_a_bundle_names_no_host_path_or_other_variable(tmp_path: Path) -> None:
     leg["facts"]["torch"]["path"] = "/opt/lib/torch"
     leg["problems"] = [f"2 damaged lines in /home/jane/journal.jsonl on {platform.node()}"]
     leg["results"][0]["notes"] = [f"read /home/jane/x.py on {platform.node()}"]
-    out, bundle = sample_passing_leg.folder(tmp_path / "out", leg), tmp_path / "b.zip"
+    out, bundle = sample_passing_leg.write_output_folder(tmp_path / "out", leg), tmp_path / "b.zip"
     assert cli.main(["certify", str(out), "-o", str(bundle)]) == 0
     with zipfile.ZipFile(bundle) as file:
         bundle_text = "".join(file.read(name).decode() for name in file.namelist())
     searched_text = json.dumps(json.loads(bundle_text[: bundle_text.index("\n")])) + bundle_text
-    assert [secret for secret in secrets if _occurs_in(secret, searched_text)] == []
+    assert [secret for secret in secrets if _is_whole_word_in(secret, searched_text)] == []
     assert "OMP_NUM_THREADS" in bundle_text and "<path>" in bundle_text and "<host>" in bundle_text
 
 
-def _occurs_in(secret: str, text: str) -> bool:
-    """Return whether the secret occurs in the text as a whole word. A host may be named ``vm``."""
+def _is_whole_word_in(secret: str, text: str) -> bool:
+    """Return whether the secret occurs in the text as a whole word. A short host name such as ``vm`` may occur
+    inside other words.
+    """
     return re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", text) is not None
 
 
 def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
-    out = sample_passing_leg.folder(tmp_path / "out", sample_passing_leg.leg())
+    out = sample_passing_leg.write_output_folder(tmp_path / "out", sample_passing_leg.leg())
     for name in ("one.zip", "two.zip"):
         assert cli.main(["certify", str(out), "-o", str(tmp_path / name)]) == 0
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
 
 
-def test_a_scrubbed_leg_stays_as_it_is() -> None:
+def test_scrubbing_a_scrubbed_leg_changes_nothing() -> None:
     once = certify.scrubbed_document(sample_passing_leg.leg())
     check: Callable[[Any], Any] = certify.scrubbed_document
     assert check(once["legs"][0]) == once
 
 
-def test_a_certificate_says_how_much_its_suite_sees(
+def test_a_certificate_states_the_mutation_score(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = sample_passing_leg.folder(tmp_path / "out", sample_passing_leg.leg())
+    out = sample_passing_leg.write_output_folder(tmp_path / "out", sample_passing_leg.leg())
     for mode, expected_text in (
         ("eager", "mutation score of the level: 45.0 % of 100 mutants, 88.0 % of the 50"),
         ("graph", "mutation score of the suite: not measured in mode"),

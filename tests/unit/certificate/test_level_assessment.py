@@ -1,4 +1,4 @@
-"""Level assessments, counted from the result rows of a leg."""
+"""``certificate.level_assessment`` determines from the result rows of a leg whether the leg holds a level."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from tests.support import sample_passing_leg
 from tests.support.sample_passing_leg import Leg
 
 
-def assessed(leg: Leg, level: str | None = None) -> LevelAssessment:
-    return level_assessment.assess_level(leg, sample_passing_leg.known(), level or leg["level"])
+def assessment_of(leg: Leg, level: str | None = None) -> LevelAssessment:
+    return level_assessment.assess_level(leg, sample_passing_leg.committed_manifest(), level or leg["level"])
 
 
-def declaring(leg: Leg, **changes: Any) -> Leg:
+def with_declaration(leg: Leg, **changes: Any) -> Leg:
     leg["target"]["declared"] |= changes
     return leg
 
 
-def test_all_passes_hold_the_level_and_every_narrower_one() -> None:
+def test_a_leg_that_passes_holds_the_level_and_all_narrower_levels() -> None:
     leg = sample_passing_leg.leg("core")
-    assessment = assessed(leg)
+    assessment = assessment_of(leg)
     assert assessment.holds and assessment.counts()["passed"] == assessment.counts()["due"] == len(
         leg["results"]
     )
-    assert assessed(leg, "bringup").holds
-    assert not assessed(leg, "training").holds
-    assert level_assessment.broadest_level_held(leg, sample_passing_leg.known()) == "core"
+    assert assessment_of(leg, "bringup").holds
+    assert not assessment_of(leg, "training").holds
+    assert level_assessment.broadest_level_held(leg, sample_passing_leg.committed_manifest()) == "core"
 
 
 @pytest.mark.parametrize(
     "verdict", ["fail", "xfail", "flaky", "xpass", "unsupported", "vacuous", "crash", "error"]
 )
-def test_nothing_but_pass_counts(verdict: str) -> None:
+def test_only_the_verdict_pass_counts(verdict: str) -> None:
     kinds = {} if verdict in ("unsupported", "xpass") else {"failures": [{"kind": "value", "message": "off"}]}
     leg = sample_passing_leg.with_rows(
         sample_passing_leg.leg(), {"value/add@float32": {"verdict": verdict, **kinds}}
     )
-    assessment = assessed(leg)
+    assessment = assessment_of(leg)
     assert not assessment.holds
     assert list(assessment.missing.values()) == [("value/add@float32",)]
 
@@ -49,14 +49,14 @@ def test_nothing_but_pass_counts(verdict: str) -> None:
 def test_a_result_without_a_row_is_missing() -> None:
     leg = sample_passing_leg.leg()
     leg["results"] = [row for row in leg["results"] if row["id"] != "value/add@float32"]
-    assessment = assessed(sample_passing_leg.with_recounted_totals(leg))
+    assessment = assessment_of(sample_passing_leg.with_recounted_totals(leg))
     assert dict(assessment.missing) == {"no result": ("value/add@float32",)} and not assessment.holds
 
 
-def test_two_rows_of_one_result_yield_no_level() -> None:
+def test_duplicate_rows_yield_no_level() -> None:
     leg = sample_passing_leg.leg()
     leg["results"].append(dict(leg["results"][0]))
-    assessment = assessed(sample_passing_leg.with_recounted_totals(leg))
+    assessment = assessment_of(sample_passing_leg.with_recounted_totals(leg))
     assert not assessment.holds and assessment.unfit == (f"{leg['results'][0]['id']} has two rows",)
 
 
@@ -76,39 +76,39 @@ UNFIT: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("change", "unfit_text"), UNFIT, ids=lambda value: str(value)[:40])
-def test_a_run_that_is_not_whole_yields_no_level(change: dict[str, Any], unfit_text: str) -> None:
+def test_a_restricted_or_incomplete_run_yields_no_level(change: dict[str, Any], unfit_text: str) -> None:
     leg = sample_passing_leg.with_recounted_totals(sample_passing_leg.leg() | change)
-    assessment = assessed(leg, "bringup")
+    assessment = assessment_of(leg, "bringup")
     assert not assessment.holds
     assert any(unfit_text in reason for reason in assessment.unfit), assessment.unfit
-    assert level_assessment.broadest_level_held(leg, sample_passing_leg.known()) is None
+    assert level_assessment.broadest_level_held(leg, sample_passing_leg.committed_manifest()) is None
 
 
-def test_extra_modules_and_sums_that_do_not_follow_yield_no_level() -> None:
+def test_extra_modules_and_wrong_totals_yield_no_level() -> None:
     leg = sample_passing_leg.leg()
     leg["facts"]["extra"] = ["mine"]
-    assert "extra modules (mine)" in assessed(leg).unfit[0]
+    assert "extra modules (mine)" in assessment_of(leg).unfit[0]
     leg = sample_passing_leg.leg()
     leg["totals"] = {"pass": 1}
-    assert assessed(leg).unfit == ("the totals do not follow from the rows",)
+    assert assessment_of(leg).unfit == ("the totals do not follow from the rows",)
     leg = sample_passing_leg.leg()
     leg["cases"]["value/add"] = "fail"
-    assert assessed(leg).unfit == ("the verdicts of cases do not follow from the rows",)
+    assert assessment_of(leg).unfit == ("the verdicts of cases do not follow from the rows",)
     leg = sample_passing_leg.leg()
     leg["planned"] += 1
-    assert "were planned" in assessed(leg).unfit[0]
+    assert "were planned" in assessment_of(leg).unfit[0]
 
 
-def test_the_default_samples_or_all_will_do_and_no_number() -> None:
-    assert assessed(sample_passing_leg.leg(samples="all")).holds
+def test_a_level_needs_the_default_samples_or_all_samples() -> None:
+    assert assessment_of(sample_passing_leg.leg(samples="all")).holds
     for samples in ("8", "32", "100"):
-        assert "--samples" in assessed(sample_passing_leg.leg(samples=samples)).unfit[0]
+        assert "--samples" in assessment_of(sample_passing_leg.leg(samples=samples)).unfit[0]
 
 
 @pytest.mark.parametrize("verdict", ["fail", "crash", "timeout", "xfail"])
-def test_what_is_declared_unsupported_must_be_refused(verdict: str) -> None:
-    leg = declaring(sample_passing_leg.leg("core"), unsupported={"value/ad*@float16": "slow"})
-    assessment = assessed(sample_passing_leg.with_rows(leg, {"value/add@float16": {"verdict": verdict}}))
+def test_a_result_declared_unsupported_must_be_refused(verdict: str) -> None:
+    leg = with_declaration(sample_passing_leg.leg("core"), unsupported={"value/ad*@float16": "slow"})
+    assessment = assessment_of(sample_passing_leg.with_rows(leg, {"value/add@float16": {"verdict": verdict}}))
     assert not assessment.holds
     assert any("not refused cleanly" in reason for reason in assessment.missing)
 
@@ -123,7 +123,7 @@ def test_what_is_declared_unsupported_must_be_refused(verdict: str) -> None:
     ],
 )
 def test_a_pass_that_its_row_contradicts_does_not_count(change: dict[str, Any], message: str) -> None:
-    assessment = assessed(
+    assessment = assessment_of(
         sample_passing_leg.with_rows(sample_passing_leg.leg(), {"value/add@float32": change})
     )
     (reason,) = assessment.missing
@@ -140,10 +140,10 @@ DECLARED: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("declared", "reason", "name"), DECLARED, ids=[entry[1] for entry in DECLARED])
-def test_what_is_not_declared_is_not_claimed(declared: dict[str, Any], reason: str, name: str) -> None:
-    leg = declaring(sample_passing_leg.leg("core"), **declared)
+def test_undeclared_results_are_not_claimed(declared: dict[str, Any], reason: str, name: str) -> None:
+    leg = with_declaration(sample_passing_leg.leg("core"), **declared)
     leg = sample_passing_leg.with_rows(leg, {name: {"verdict": "unsupported"}})
-    assessment = assessed(leg)
+    assessment = assessment_of(leg)
     assert assessment.holds and name in assessment.not_claimed[reason]
     assert (
         assessment.claimed
@@ -151,10 +151,10 @@ def test_what_is_not_declared_is_not_claimed(declared: dict[str, Any], reason: s
         == len(assessment.passed)
     )
     # A passing result that is not claimed is not counted as passed.
-    unrestricted = assessed(declaring(sample_passing_leg.leg("core"), **declared))
+    unrestricted = assessment_of(with_declaration(sample_passing_leg.leg("core"), **declared))
     assert unrestricted.counts() == assessment.counts()
-    # If the result is claimed, it is missing.
-    assert not assessed(
+    # If the target claims the result, the result is missing.
+    assert not assessment_of(
         sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: {"verdict": "unsupported"}})
     ).holds
 
@@ -169,24 +169,24 @@ FLOOR: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("declared", "name"), FLOOR, ids=lambda value: str(value)[:40])
-def test_no_declaration_removes_the_floor(declared: dict[str, Any], name: str) -> None:
-    leg = declaring(sample_passing_leg.leg("core"), **declared)
-    assessment = assessed(sample_passing_leg.with_rows(leg, {name: {"verdict": "unsupported"}}))
+def test_the_floor_of_a_level_cannot_be_declared_away(declared: dict[str, Any], name: str) -> None:
+    leg = with_declaration(sample_passing_leg.leg("core"), **declared)
+    assessment = assessment_of(sample_passing_leg.with_rows(leg, {name: {"verdict": "unsupported"}}))
     assert dict(assessment.missing) == {"unsupported, in the floor of core": (name,)} and not assessment.holds
 
 
 @pytest.mark.parametrize(("mode", "capability"), [("compile", "compile"), ("graph", "graphs")])
-def test_nobody_holds_a_mode_by_not_declaring_it(mode: str, capability: str) -> None:
-    leg = declaring(sample_passing_leg.leg(mode=mode), capabilities={capability: False})
-    assert assessed(leg).holds  # everything works: the target declares less than the device supports
+def test_a_mode_cannot_be_held_by_not_declaring_its_capability(mode: str, capability: str) -> None:
+    leg = with_declaration(sample_passing_leg.leg(mode=mode), capabilities={capability: False})
+    assert assessment_of(leg).holds  # all results pass, although the target does not declare the capability
     leg["results"] = [{**row, "verdict": "unsupported"} for row in leg["results"]]
-    assert not assessed(sample_passing_leg.with_recounted_totals(leg)).holds
+    assert not assessment_of(sample_passing_leg.with_recounted_totals(leg)).holds
 
 
-def test_a_hook_that_the_file_does_not_name_is_not_claimed() -> None:
-    leg = declaring(sample_passing_leg.leg("full"), hooks=[])
+def test_results_of_an_undeclared_hook_are_not_claimed() -> None:
+    leg = with_declaration(sample_passing_leg.leg("full"), hooks=[])
     leg["results"] = [row for row in leg["results"] if row["id"] != "no_host_wait/Stream@any"]
-    assessment = assessed(sample_passing_leg.with_recounted_totals(leg))
+    assessment = assessment_of(sample_passing_leg.with_recounted_totals(leg))
     assert assessment.holds and assessment.not_claimed["hook delay"] == ("no_host_wait/Stream@any",)
 
 
@@ -198,44 +198,44 @@ def test_listed_operators_must_not_fall_back(placement: str | None) -> None:
     for row in leg["results"]:
         if row.get("placement", "") is None:
             del row["placement"]
-    assessment = assessed(leg)
+    assessment = assessment_of(leg)
     problem = f"placed {placement or 'unknown'}, but the device must run the operator itself"
     assert dict(assessment.missing) == {problem: ("placement/mm@float32",)} and not assessment.holds
-    assert assessed(leg, "bringup").holds
+    assert assessment_of(leg, "bringup").holds
     assert levels.load("core").native == assessment.demand.native
 
 
-def test_composites_of_kernels_on_the_device_will_do() -> None:
+def test_placement_composite_is_accepted() -> None:
     leg = sample_passing_leg.with_rows(
         sample_passing_leg.leg("core"), {"placement/mm@float32": {"placement": "composite"}}
     )
-    assert assessed(leg).holds
+    assert assessment_of(leg).holds
 
 
 @pytest.mark.parametrize("verdict", ["fail", "xfail"])
-def test_what_torch_itself_breaks_is_waived_for_everyone(verdict: str) -> None:
+def test_a_fault_of_torch_is_waived_for_every_backend(verdict: str) -> None:
     name = "out/nn.functional.gelu@float32"
     off = {"verdict": verdict, "failures": [{"kind": "value", "message": "off"}], "failure_count": 1}
-    assessment = assessed(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off}))
+    assessment = assessment_of(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off}))
     assert assessment.holds and assessment.waived == (name,) and name not in assessment.passed
     # A waiver covers one kind of failure only.
     off["failures"] = [{"kind": "value", "message": "off"}, {"kind": "crash", "message": "and worse"}]
-    assert not assessed(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off})).holds
-    # A waiver covers failures only: an unstable result is not a fault of torch.
+    assert not assessment_of(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off})).holds
+    # A waiver covers failures only: a flaky result is not a fault of torch.
     off |= {"verdict": "flaky", "failures": [{"kind": "value", "message": "off"}]}
-    assert not assessed(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off})).holds
+    assert not assessment_of(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off})).holds
 
 
-def test_what_needs_an_undeclared_dtype_is_not_claimed_in_the_floor_either() -> None:
+def test_a_result_of_an_undeclared_dtype_is_not_claimed_even_in_the_floor() -> None:
     name = "value/float_power@float32"
     row = {"verdict": "unsupported", "comparisons": 0, "undeclared": ["float64"]}
     leg = sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: row})
-    # The target declares the dtype, so there was no reason to omit the result.
-    assert not assessed(leg).holds
+    # The target declares the dtype, so the result must not be omitted.
+    assert not assessment_of(leg).holds
     dtypes = [dtype_name for dtype_name in leg["target"]["declared"]["dtypes"] if dtype_name != "float64"]
-    assessment = assessed(declaring(leg, dtypes=dtypes))
+    assessment = assessment_of(with_declaration(leg, dtypes=dtypes))
     assert name in assessment.not_claimed["dtype float64"] and assessment.holds
-    # A refusal for a different reason remains a refusal.
+    # Without an undeclared dtype, an unsupported result counts as missing.
     row["undeclared"] = []
     leg = sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: row})
-    assert not assessed(declaring(leg, dtypes=dtypes)).holds
+    assert not assessment_of(with_declaration(leg, dtypes=dtypes)).holds

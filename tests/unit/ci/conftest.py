@@ -1,4 +1,4 @@
-"""Fixtures: a GitHub repository whose state is a folder."""
+"""Fixtures: the fake ``gh`` program, and the output file of a workflow step."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from tests.support import fake_gh
 
 @pytest.fixture
 def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder with the state of the fake ``gh`` program, for repository owner/name in run 7."""
-    programs = fake_gh.installed(tmp_path / "programs")
+    """Install the fake ``gh`` program, and act as workflow run 7 of repository owner/name. Return the folder with
+    the program's state.
+    """
+    programs = fake_gh.install_fake_gh(tmp_path / "programs")
     state = tmp_path / "github"
     state.mkdir()
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")

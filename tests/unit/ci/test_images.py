@@ -1,4 +1,6 @@
-"""``ci push``: a saved image is pushed under the name of the release, and its digest becomes an output."""
+"""``conformance ci push`` pushes a saved image under the name of the release, and writes the image's digest to
+the outputs of the workflow step.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ if words[0] == "copy":
 
 @pytest.fixture
 def skopeo(tmp_path, monkeypatch):
-    """Install a fake ``skopeo`` that records its calls."""
+    """Install a fake ``skopeo`` that records its calls. Return the folder of its files."""
     program = tmp_path / "programs" / "skopeo"
     program.parent.mkdir()
     program.write_text(SKOPEO)
@@ -68,7 +70,7 @@ def push_exit_code(folder, **changes):
     return cli.main(["ci", "push", str(folder / "image.tar"), *options])
 
 
-def test_a_push(skopeo, outputs):
+def test_a_push_logs_in_copies_and_outputs_the_digest(skopeo, outputs):
     assert push_exit_code(skopeo) == 0
     calls = (skopeo / "calls").read_text().splitlines()
     assert [call.split()[0] for call in calls] == ["list-tags", "login", "stdin", "copy"]
@@ -80,7 +82,7 @@ def test_a_push(skopeo, outputs):
     assert "ghcr.io/owner/name" in written and DIGEST in written
 
 
-def test_the_login_stays_for_the_step_that_signs(skopeo, outputs):
+def test_the_login_is_kept_for_the_signing_step(skopeo, outputs):
     settings = skopeo / "docker" / "config.json"
     assert push_exit_code(skopeo) == 0
     assert json.loads(settings.read_text()) == {"auths": {"ghcr.io": {"auth": "YTpi"}}}
@@ -110,7 +112,7 @@ def test_a_push_that_is_denied(skopeo, outputs, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("names", [[], [NAME, "conformance:other"]])
-def test_a_file_is_one_named_image(names, skopeo, monkeypatch, capsys):
+def test_a_file_must_contain_one_named_image(names, skopeo, monkeypatch, capsys):
     monkeypatch.setenv("NAMES", json.dumps(names))
     assert push_exit_code(skopeo) == 2
     assert f"image.tar contains {len(names)} named images" in capsys.readouterr().err
@@ -120,17 +122,17 @@ def test_a_file_is_one_named_image(names, skopeo, monkeypatch, capsys):
     "changes",
     [{"version": "v1;x"}, {"version": ""}, {"repository": "a/../b"}, {"registry": "host/path"}],
 )
-def test_names_are_plain(changes, skopeo):
+def test_invalid_names_are_usage_errors(changes, skopeo):
     assert push_exit_code(skopeo, **changes) == 2
     assert not (skopeo / "calls").exists()
 
 
-def test_there_is_no_image(tmp_path):
+def test_a_missing_image_file_is_a_usage_error(tmp_path):
     with pytest.raises(UsageError, match="does not exist"):
         images.push_image(tmp_path / "x.tar", "ghcr.io", "a/b", "v1", "u", "t")
 
 
-def test_there_is_no_skopeo(tmp_path, monkeypatch):
+def test_a_missing_skopeo_is_a_usage_error(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "x.tar").touch()
     with pytest.raises(
@@ -139,22 +141,22 @@ def test_there_is_no_skopeo(tmp_path, monkeypatch):
         images.push_image(tmp_path / "x.tar", "ghcr.io", "a/b", "v1", "u", "t")
 
 
-#: The login ``somebody:secret`` of the registry, hashed by bcrypt with the lowest cost.
+#: The registry's account ``somebody`` with the password ``secret``, hashed by bcrypt with the lowest cost.
 ACCOUNT = "somebody:$2b$04$X9JAej3RF1b2YyQJzg0Zb.DpgjBjvOhHbYdNPaIb7dACKeScfbSlS"
 PROGRAMS = ("skopeo", "docker-registry")
 
 
-def image(file):
-    """Save an image with one small file in the format of ``docker save``."""
-    layer = archive({"hello": b"hello"})
+def write_image(file):
+    """Write an image with one small file in the format of ``docker save``."""
+    layer = tar_bytes({"hello": b"hello"})
     system = {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]}
     config = json.dumps({"architecture": "amd64", "os": "linux", "config": {}, "rootfs": system})
     manifest = [{"Config": "config.json", "RepoTags": [NAME], "Layers": ["layer.tar"]}]
     members = {"config.json": config.encode(), "layer.tar": layer}
-    file.write_bytes(archive({**members, "manifest.json": json.dumps(manifest).encode()}))
+    file.write_bytes(tar_bytes({**members, "manifest.json": json.dumps(manifest).encode()}))
 
 
-def archive(members):
+def tar_bytes(members):
     handle = io.BytesIO()
     with tarfile.open(fileobj=handle, mode="w") as tar:
         for name, content in members.items():
@@ -166,7 +168,7 @@ def archive(members):
 
 @pytest.fixture
 def registry(tmp_path, monkeypatch):
-    """Start Debian's registry on this machine with a password, and save an image in ``tmp_path``."""
+    """Start Debian's image registry on this machine, with a password. Write an image into ``tmp_path``."""
     if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
         pytest.skip(f"there is no {missing[0]}: apt-get install {' '.join(PROGRAMS)}")
     with socket.socket() as listener:
@@ -177,7 +179,7 @@ def registry(tmp_path, monkeypatch):
         f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {tmp_path / 'kept'}}}}}\n"
         f"http: {{addr: '{host}'}}\nauth: {{htpasswd: {{realm: x, path: {tmp_path / 'accounts'}}}}}\n"
     )
-    image(tmp_path / "image.tar")
+    write_image(tmp_path / "image.tar")
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
     monkeypatch.setenv("GITHUB_ACTOR", "somebody")
     with (tmp_path / "registry.log").open("w") as log:

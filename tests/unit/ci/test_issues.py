@@ -1,4 +1,4 @@
-"""``ci issues``: one issue for each cell that regressed, and no other issue."""
+"""``conformance ci issues`` opens one issue for each matrix cell that regressed, and no other issue."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ def cell(mode="eager"):
     return plan.Cell(f"2.13.0-public-{mode}", "mine", "2.13.0-public", "2.13.0", "public", mode, "bringup")
 
 
-def failing(base_leg, *failing_indices):
+def with_failures(base_leg, *failing_indices):
     row = {"verdict": "fail", "failures": [{"kind": "value", "message": "no"}], "failure_count": 1}
     base_leg = with_rows(base_leg, {base_leg["results"][index]["id"]: row for index in failing_indices})
     return {**base_leg, "exit": 1}
 
 
-def night(folder, *legs, statuses=None, text=""):
-    """Write the legs in the form that ``ci gather`` leaves."""
+def write_nightly_run(folder, *legs, statuses=None, text=""):
+    """Write the legs of a nightly run as ``conformance ci gather`` writes them."""
     folder.mkdir(parents=True, exist_ok=True)
     with fixed_suite_digest():
         outcomes = []
         for leg_of_run in legs:
             status = (statuses or {}).get(leg_of_run["mode"], "failed" if leg_of_run["exit"] else "passed")
             fields = {"torch": leg_of_run["torch"], "counts": dict(leg_of_run["totals"]), "text": text}
-            outcomes.append(collect.CellOutcome(cell(leg_of_run["mode"]), status, **fields))
+            outcomes.append(
+                collect.CellOutcome(cell(leg_of_run["mode"]), collect.CellStatus(status), **fields)
+            )
         for mode, status in (statuses or {}).items():
             if mode not in {leg_of_run["mode"] for leg_of_run in legs}:
-                outcomes.append(collect.CellOutcome(cell(mode), status, text=text))
+                outcomes.append(collect.CellOutcome(cell(mode), collect.CellStatus(status), text=text))
         (folder / "matrix.json").write_text(collect.outcomes_json(outcomes))
         if legs:
             document.write_results(folder / "results.json", document.results_document(list(legs)))
@@ -44,81 +46,81 @@ def night(folder, *legs, statuses=None, text=""):
 
 @pytest.fixture
 def issues_after(tmp_path, github):
-    """Return a function that runs the command on consecutive nights and returns the issues."""
+    """Return a function that writes the legs of the next night, runs the command, and returns all issues."""
     count = 0
 
-    def run(*legs, **changes):
+    def issues_after_next_night(*legs, **changes):
         nonlocal count
         count += 1
-        after = night(tmp_path / f"night{count}", *legs, **changes)
+        after = write_nightly_run(tmp_path / f"night{count}", *legs, **changes)
         (tmp_path / "branch").mkdir(exist_ok=True)
         options = ["--before", str(tmp_path / "branch"), "--backend", "cpu", "--target", "cpu"]
         with fixed_suite_digest():
             assert cli.main(["ci", "issues", str(after), *options]) == 0
-            night(tmp_path / "branch" / "cpu" / f"2026010{count}-{count}-x", *legs, **changes)
+            write_nightly_run(tmp_path / "branch" / "cpu" / f"2026010{count}-{count}-x", *legs, **changes)
         return issues(github)
 
-    return run
+    return issues_after_next_night
 
 
-def test_a_night_like_the_one_before_opens_none(issues_after):
+def test_an_unchanged_night_opens_no_issue(issues_after):
     assert issues_after(leg()) == []
     assert issues_after(leg()) == []
-    bad = failing(leg(), 0)
+    bad = with_failures(leg(), 0)
     assert len(issues_after(bad)) == 1
-    assert len(issues_after(bad)) == 1  # still failing, not worse
+    assert len(issues_after(bad)) == 1  # the result still fails, and no other result regressed
 
 
-def test_an_issue_from_its_first_night_to_its_last(issues_after):
+def test_an_issue_is_opened_updated_and_closed(issues_after):
     issues_after(leg())
-    (issue,) = issues_after(failing(leg(), 0))
+    (issue,) = issues_after(with_failures(leg(), 0))
     name = leg()["results"][0]["id"]
     assert issue["title"] == "Regression: cpu, eager, torch 2.13.0-public"
     assert issue["labels"] == ["conformance-regression"] and issue["state"] == "open"
     assert "1 results regressed" in issue["body"] and name.split("@")[0].split("/")[1] in issue["body"]
     assert "https://github.com/owner/name/actions/runs/7" in issue["body"]
-    (issue,) = issues_after(failing(leg(), 0, 1))
-    assert "1 results regressed" in issue["body"] and issue["state"] == "open"  # the second issue
-    (issue,) = issues_after(failing(leg(), 0, 1))
+    (issue,) = issues_after(with_failures(leg(), 0, 1))
+    assert "1 results regressed" in issue["body"] and issue["state"] == "open"  # one more result regressed
+    (issue,) = issues_after(with_failures(leg(), 0, 1))
     assert issue["state"] == "open" and not issue["comments"]
     (issue,) = issues_after(leg())
     assert issue["state"] == "closed" and "passed again" in issue["comments"][0]
 
 
 @pytest.mark.parametrize("status", ["missing", "incomplete", "not-started"])
-def test_a_cell_that_is_gone_is_a_regression(status, issues_after):
+def test_a_cell_without_results_is_a_regression(status, issues_after):
     issues_after(leg(), leg(mode="compile"))
     (issue,) = issues_after(leg(), statuses={"compile": status}, text="it was `[lost](http://x)` @you")
     assert "compile" in issue["title"] and status.replace("-", "") in issue["body"].replace("-", "")
     assert (
         "\n`it was '[lost](http://x)' @you`\n" in issue["body"]
-    )  # text in code formatting sends no notification
+    )  # GitHub sends no notification for a mention in code formatting
 
 
-def test_a_new_cell_is_no_regression(issues_after):
+def test_a_new_failing_cell_is_not_a_regression(issues_after):
     issues_after(leg())
-    assert issues_after(leg(), failing(leg(mode="compile"), 0)) == []
+    assert issues_after(leg(), with_failures(leg(mode="compile"), 0)) == []
 
 
-def test_issues_of_others_are_left_alone(issues_after, github):
+def test_issues_of_other_authors_are_unchanged(issues_after, github):
     title = "Regression: cpu, eager, torch 2.13.0-public"
     unrelated = {"number": 1, "title": title, "state": "open", "labels": [], "comments": [], "body": "mine"}
     (github / "issues.json").write_text(json.dumps([unrelated]))
     issues_after(leg())
-    issues = issues_after(failing(leg(), 0))
+    issues = issues_after(with_failures(leg(), 0))
     assert len(issues) == 2 and issues[0]["body"] == "mine"
     assert issues_after(leg())[0]["state"] == "open"
 
 
-def test_one_event_does_not_flood(issues_after, monkeypatch):
+def test_the_number_of_issues_per_night_is_limited(issues_after, monkeypatch):
     monkeypatch.setattr("conformance.ci.issues.MOST", 1)
     issues_after(leg(), leg(mode="compile"))
-    issues = issues_after(failing(leg(), 0), failing(leg(mode="compile"), 0))
+    issues = issues_after(with_failures(leg(), 0), with_failures(leg(mode="compile"), 0))
     assert [issue["title"] for issue in issues][1:] == ["Regression: cpu, 1 further cells"]
     assert "2.13.0-public-compile" in issues[1]["body"]
 
 
-def test_the_run_itself_is_not_the_one_before(tmp_path):
+def test_a_run_is_not_compared_with_itself(tmp_path):
     for name in ("20260101-6-x", "20260102-7-y"):
         (tmp_path / "cpu" / name).mkdir(parents=True)
         (tmp_path / "cpu" / name / "matrix.json").touch()
@@ -128,22 +130,22 @@ def test_the_run_itself_is_not_the_one_before(tmp_path):
     assert cell_regressions.earlier_runs(tmp_path, "hpu-reference") == []
 
 
-def test_a_night_of_fewer_cells_is_no_clean_slate(issues_after):
+def test_a_night_with_fewer_cells_does_not_hide_a_regression(issues_after):
     issues_after(leg(), leg(mode="compile"))
     issues_after(leg())  # a night with one mode only
-    (issue,) = issues_after(leg(), failing(leg(mode="compile"), 0))
+    (issue,) = issues_after(leg(), with_failures(leg(mode="compile"), 0))
     assert "compile" in issue["title"]
 
 
-def test_a_night_without_results_is_no_clean_slate(issues_after, github):
-    issues_after(failing(leg(), 0))
+def test_a_night_without_results_does_not_close_an_issue(issues_after, github):
+    issues_after(with_failures(leg(), 0))
     issues_after(statuses={"eager": "missing"})
-    (issue,) = issues_after(failing(leg(), 0, 1))
+    (issue,) = issues_after(with_failures(leg(), 0, 1))
     assert "1 results regressed" in issue["body"]
 
 
-def test_a_place_that_is_not_there_is_no_first_run(tmp_path, github, capsys):
-    after = night(tmp_path / "after", leg())
+def test_a_missing_results_folder_is_not_a_first_run(tmp_path, github, capsys):
+    after = write_nightly_run(tmp_path / "after", leg())
     options = ["--backend", "cpu", "--target", "cpu"]
     with fixed_suite_digest():
         assert cli.main(["ci", "issues", str(after), "--before", str(tmp_path / "typo"), *options]) == 2
@@ -154,10 +156,10 @@ def test_a_place_that_is_not_there_is_no_first_run(tmp_path, github, capsys):
         assert "no backend 'zz'" in capsys.readouterr().err
 
 
-def test_github_says_no(issues_after, monkeypatch, capsys, tmp_path):
+def test_an_error_of_github_is_reported(issues_after, monkeypatch, capsys, tmp_path):
     issues_after(leg())
     monkeypatch.delenv("GH_TOKEN")
-    after = night(tmp_path / "after", failing(leg(), 0))
+    after = write_nightly_run(tmp_path / "after", with_failures(leg(), 0))
     options = ["--before", str(tmp_path / "branch"), "--backend", "cpu", "--target", "cpu"]
     with fixed_suite_digest():
         assert cli.main(["ci", "issues", str(after), *options]) == 2

@@ -1,5 +1,5 @@
-"""Sending reports to the relay: a refusal is an error, an outage is not, and no message contains
-the token.
+"""``ci.relay_client`` sends reports to the relay. A rejected report is an error, a relay that does not respond is
+not an error, and no message contains the token.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import pytest
 from conformance import cli
 from conformance.ci import relay_client
 from conformance.errors import UsageError
-from tests.support.sample_passing_leg import fixed_suite_digest, folder, leg
+from tests.support.sample_passing_leg import fixed_suite_digest, leg, write_output_folder
 
 TOKEN = "eyJ-very-secret.token"
 
 
 class Relay(http.server.BaseHTTPRequestHandler):
-    """HTTP handler that sends the response of the test."""
+    """HTTP handler of a fake relay. It records requests, and sends the response that the test sets."""
 
     status, answer, headers_sent, wait = 200, b'{"ok": true, "status": "completed"}', {}, 0.0
     seen = None
@@ -59,7 +59,7 @@ def relay(monkeypatch):
     server.server_close()
 
 
-def test_a_callback_that_is_taken(relay):
+def test_an_accepted_callback(relay):
     answer = relay_client.send_callback({"workflow": "é"}, relay.url)
     assert answer.accepted and answer.status == 200
     ((path, headers, content),) = relay.seen
@@ -68,7 +68,7 @@ def test_a_callback_that_is_taken(relay):
     assert headers["Content-Type"] == "application/json"
 
 
-def test_a_repository_below_level_2(relay):
+def test_a_callback_that_the_relay_ignores(relay):
     relay.answer = b'{"ok": true, "status": "ignored"}'
     assert not relay_client.send_callback({}, relay.url).accepted
     for reply in (b"", b"[1]", b"\xff", b"[" * 9000):
@@ -77,7 +77,7 @@ def test_a_repository_below_level_2(relay):
 
 
 @pytest.mark.parametrize("status", [400, 403, 413, 429])
-def test_a_refusal_is_an_error_without_the_token(status, relay):
+def test_a_rejected_callback_is_an_error_without_the_token(status, relay):
     relay.status, relay.answer = status, f"no dispatch\x1b[31m for {TOKEN}".encode()
     with pytest.raises(UsageError, match=f"rejected the callback .HTTP {status}: no dispatch") as caught:
         relay_client.send_callback({}, relay.url)
@@ -85,7 +85,7 @@ def test_a_refusal_is_an_error_without_the_token(status, relay):
 
 
 @pytest.mark.parametrize("status", [500, 503])
-def test_a_fault_of_the_relay_is_not_the_sender_s(status, relay):
+def test_a_server_error_of_the_relay_is_unavailable(status, relay):
     relay.status = status
     with pytest.raises(relay_client.Unavailable, match=f"HTTP {status}"):
         relay_client.send_callback({}, relay.url)
@@ -99,7 +99,7 @@ def test_a_redirection_is_not_followed(status, relay):
     assert len(relay.seen) == 1
 
 
-def test_it_never_hangs(relay):
+def test_a_slow_relay_is_unavailable_after_the_timeout(relay):
     relay.wait = 5
     began = time.monotonic()
     with pytest.raises(relay_client.Unavailable, match=r"did not respond within 0\.2 seconds"):
@@ -107,7 +107,7 @@ def test_it_never_hangs(relay):
     assert time.monotonic() - began < 3
 
 
-def test_a_relay_that_is_not_there(monkeypatch):
+def test_an_unreachable_relay_is_unavailable(monkeypatch):
     monkeypatch.setenv("OIDC_TOKEN", TOKEN)
     with pytest.raises(relay_client.Unavailable, match=r"cannot be reached \(ConnectionRefusedError"):
         relay_client.send_callback({}, "http://127.0.0.1:9/x")
@@ -122,17 +122,17 @@ def test_variables_without_a_token(token, monkeypatch):
 
 
 @pytest.mark.parametrize("url", ["http://x.org/y", "file:///etc/passwd", "https://", "https://a@b/c", "x"])
-def test_addresses_that_the_token_must_not_go_to(url, monkeypatch):
+def test_the_token_is_sent_only_to_https_addresses(url, monkeypatch):
     monkeypatch.setenv("OIDC_TOKEN", TOKEN)
     with pytest.raises(UsageError, match="not an https address"):
         relay_client.send_callback({}, url)
 
 
-def test_the_command(relay, tmp_path, capsys):
+def test_the_relay_command(relay, tmp_path, capsys):
     with fixed_suite_digest():
         bringup_leg = leg("bringup")
         bringup_leg["facts"]["torch"]["revision"] = "a" * 40
-        folder(tmp_path / "run", bringup_leg)
+        write_output_folder(tmp_path / "run", bringup_leg)
     arguments = ["relay", str(tmp_path / "run"), "-o", str(tmp_path / "relay.json"), "--name", "n"]
     arguments += ["--url", "https://x", "--run-id", "1", "--send", relay.url]
     assert cli.main(arguments) == 0

@@ -1,4 +1,4 @@
-"""The results branch is append only, also with concurrent writers."""
+"""``ci.results_branch`` only adds runs to the results branch, also if several writers push at the same time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.results import document
 from tests.support.sample_passing_leg import fixed_suite_digest, leg
 
 
-def git(folder, *arguments):
+def git_output(folder, *arguments):
     done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True)
     return done.stdout
 
@@ -23,11 +23,11 @@ def git(folder, *arguments):
 def remote(tmp_path):
     folder = tmp_path / "remote.git"
     folder.mkdir()
-    git(folder, "init", "--quiet", "--bare")
+    git_output(folder, "init", "--quiet", "--bare")
     return folder
 
 
-def run(tmp_path, name="20260109", text="{}", folder_name="source"):
+def write_run(tmp_path, name="20260109", text="{}", folder_name="source"):
     folder = tmp_path / folder_name / "cpu" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(text)
@@ -35,102 +35,102 @@ def run(tmp_path, name="20260109", text="{}", folder_name="source"):
     return tmp_path / folder_name
 
 
-def names(remote):
-    return git(remote, "ls-tree", "-r", "--name-only", "results").split()
+def file_names_in_branch(remote):
+    return git_output(remote, "ls-tree", "-r", "--name-only", "results").split()
 
 
 def test_runs_are_added(tmp_path, remote):
-    first = results_branch.add_runs(str(remote), "results", run(tmp_path, "1", folder_name="a"))
-    second = results_branch.add_runs(str(remote), "results", run(tmp_path, "2", folder_name="b"))
+    first = results_branch.add_runs(str(remote), "results", write_run(tmp_path, "1", folder_name="a"))
+    second = results_branch.add_runs(str(remote), "results", write_run(tmp_path, "2", folder_name="b"))
     assert first != second
-    assert names(remote) == [
+    assert file_names_in_branch(remote) == [
         f"cpu/{n}/{file_name}.json" for n in "12" for file_name in ("provenance", "results")
     ]
-    assert git(remote, "rev-list", "--count", "results").strip() == "2"
+    assert git_output(remote, "rev-list", "--count", "results").strip() == "2"
     assert (
-        results_branch.add_runs(str(remote), "results", run(tmp_path, "2", folder_name="b")) == second
-    )  # added twice, stored once
+        results_branch.add_runs(str(remote), "results", write_run(tmp_path, "2", folder_name="b")) == second
+    )  # adding the same run again makes no commit
 
 
 def test_a_run_is_never_changed(tmp_path, remote):
-    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", folder_name="a"))
+    results_branch.add_runs(str(remote), "results", write_run(tmp_path, "1", folder_name="a"))
     with pytest.raises(UsageError, match="never changed"):
-        results_branch.add_runs(str(remote), "results", run(tmp_path, "1", "{ }", folder_name="b"))
+        results_branch.add_runs(str(remote), "results", write_run(tmp_path, "1", "{ }", folder_name="b"))
 
 
-def test_somebody_else_pushes_in_between(tmp_path, remote, monkeypatch):
-    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", folder_name="a"))
+def test_a_concurrent_push_is_retried(tmp_path, remote, monkeypatch):
+    results_branch.add_runs(str(remote), "results", write_run(tmp_path, "1", folder_name="a"))
     original, done = results_branch._Git.ok, []
 
     def ok(self, *arguments):
         if arguments[0] == "push" and not done:
             done.append(1)
-            results_branch.add_runs(str(remote), "results", run(tmp_path, "2", folder_name="b"))
+            results_branch.add_runs(str(remote), "results", write_run(tmp_path, "2", folder_name="b"))
         return original(self, *arguments)
 
     monkeypatch.setattr(results_branch._Git, "ok", ok)
-    results_branch.add_runs(str(remote), "results", run(tmp_path, "3", folder_name="c"))
-    assert [name for name in names(remote) if name.endswith("results.json")] == [
+    results_branch.add_runs(str(remote), "results", write_run(tmp_path, "3", folder_name="c"))
+    assert [name for name in file_names_in_branch(remote) if name.endswith("results.json")] == [
         f"cpu/{n}/results.json" for n in "123"
     ]
 
 
-def test_a_push_that_is_refused_is_an_error(tmp_path, remote, monkeypatch):
+def test_a_rejected_push_is_an_error(tmp_path, remote, monkeypatch):
     (remote / "hooks").mkdir(exist_ok=True)
     hook = remote / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\nexit 1\n")
     hook.chmod(0o755)
     monkeypatch.setattr(results_branch.time, "sleep", lambda seconds: None)
     with pytest.raises(UsageError, match="rejected 5 times"):
-        results_branch.add_runs(str(remote), "results", run(tmp_path))
+        results_branch.add_runs(str(remote), "results", write_run(tmp_path))
 
 
-def test_a_run_that_is_said_twice_is_there_once(tmp_path, remote):
-    first = run(tmp_path, "1", folder_name="a")
+def test_a_run_that_is_added_twice_is_stored_once(tmp_path, remote):
+    first = write_run(tmp_path, "1", folder_name="a")
     commit = results_branch.add_runs(str(remote), "results", first)
     (first / "cpu" / "1" / "provenance.json").write_text('{"received": "later"}')
     assert results_branch.add_runs(str(remote), "results", first) == commit
 
 
-def test_a_branch_is_fetched_or_not_there_yet(tmp_path, remote):
+def test_fetching_a_branch_that_may_not_exist_yet(tmp_path, remote):
     assert results_branch.fetch_branch(str(remote), "results", tmp_path / "none") is False
     assert [path.name for path in (tmp_path / "none").iterdir()] == [".git"]
-    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", folder_name="a"))
+    results_branch.add_runs(str(remote), "results", write_run(tmp_path, "1", folder_name="a"))
     assert results_branch.fetch_branch(str(remote), "results", tmp_path / "there") is True
     assert (tmp_path / "there" / "cpu" / "1" / "results.json").exists()
     with pytest.raises(UsageError, match="not empty"):
         results_branch.fetch_branch(str(remote), "results", tmp_path / "there")
 
 
-def test_old_runs_stay_behind(tmp_path, remote, monkeypatch):
+def test_only_the_newest_runs_are_fetched(tmp_path, remote, monkeypatch):
     for number in range(5):
         results_branch.add_runs(
-            str(remote), "results", run(tmp_path, f"2026010{number}", folder_name=str(number))
+            str(remote), "results", write_run(tmp_path, f"2026010{number}", folder_name=str(number))
         )
     monkeypatch.setattr(results_branch, "KEPT", 2)
     results_branch.fetch_branch(str(remote), "results", tmp_path / "there")
     assert sorted(path.name for path in (tmp_path / "there" / "cpu").iterdir()) == ["20260103", "20260104"]
-    results_branch.add_runs(str(remote), "results", run(tmp_path, "20260109", folder_name="new"))
-    assert len(names(remote)) == 12
+    results_branch.add_runs(str(remote), "results", write_run(tmp_path, "20260109", folder_name="new"))
+    assert len(file_names_in_branch(remote)) == 12
 
 
-def test_a_failure_is_no_first_run(tmp_path):
+def test_a_failed_fetch_is_not_a_missing_branch(tmp_path):
     with pytest.raises(UsageError, match="git ls-remote failed"):
         results_branch.fetch_branch(str(tmp_path / "nowhere"), "results", tmp_path / "out")
 
 
-def test_outside_of_a_workflow_nothing_is_ours():
+def test_outside_a_workflow_the_provenance_is_self_reported():
     assert results_branch.own_provenance("our-workflow", ours={})["channel"] == "self-reported"
 
 
 @pytest.mark.parametrize("branch", ["main;x", "--force", "a b", "../x", ""])
-def test_a_branch_is_a_plain_name(branch, tmp_path, remote):
+def test_invalid_branch_names_are_usage_errors(branch, tmp_path, remote):
     with pytest.raises(UsageError, match="not a name of a branch"):
-        results_branch.add_runs(str(remote), branch, run(tmp_path))
+        results_branch.add_runs(str(remote), branch, write_run(tmp_path))
 
 
 def test_other_files_and_links_are_not_added(tmp_path, remote):
-    source = run(tmp_path)
+    source = write_run(tmp_path)
     (source / "cpu" / "20260109" / "page.html").touch()
     with pytest.raises(UsageError, match=r"page\.html"):
         results_branch.add_runs(str(remote), "results", source)
@@ -140,13 +140,13 @@ def test_other_files_and_links_are_not_added(tmp_path, remote):
         results_branch.add_runs(str(remote), "results", source)
 
 
-def test_the_token_is_on_no_command_line(tmp_path):
+def test_the_token_is_not_on_a_command_line(tmp_path):
     repository = results_branch._Git(tmp_path, "secret-token")
     assert "secret-token" not in str(repository.environment)
     assert repository.environment["GIT_CONFIG_KEY_0"] == "http.extraHeader"
 
 
-def test_the_command(tmp_path, remote, github, outputs, monkeypatch):
+def test_the_command_that_adds_a_run(tmp_path, remote, github, outputs, monkeypatch):
     monkeypatch.setenv("GITHUB_WORKFLOW_REF", "owner/name/.github/workflows/nightly.yml@refs/heads/main")
     monkeypatch.setenv("GITHUB_SHA", "b" * 40)
     with fixed_suite_digest():
@@ -156,15 +156,15 @@ def test_the_command(tmp_path, remote, github, outputs, monkeypatch):
         command = ["ci", "store", str(tmp_path / "out"), "--repository", str(remote)]
         assert cli.main([*command, "--backend", "nobody"]) == 2
         assert cli.main([*command, "--backend", "cpu"]) == 0
-    (provenance_name,) = [name for name in names(remote) if name.endswith("provenance.json")]
-    origin = json.loads(git(remote, "show", f"results:{provenance_name}"))
+    (provenance_name,) = [name for name in file_names_in_branch(remote) if name.endswith("provenance.json")]
+    origin = json.loads(git_output(remote, "show", f"results:{provenance_name}"))
     assert origin["channel"] == "our-workflow" and origin["run_id"] == "7"
     assert origin["workflow"] == ".github/workflows/nightly.yml" and origin["commit"] == "b" * 40
     assert provenance_name.split("/")[1].split("-")[1] == "7"
 
 
-def site_store(folder, *runs):
-    """Return a site store that contains these runs."""
+def write_site_store(folder, *runs):
+    """Write a site store that contains these runs, and return its folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "schedules.jsonl").write_text("")
     head = {"schema": 1, "seen": [f"cpu/{name}" for name in runs], "refused": []}
@@ -172,23 +172,25 @@ def site_store(folder, *runs):
     return folder
 
 
-def test_the_store_is_kept_beside_the_runs_and_replaced(tmp_path, remote):
-    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", folder_name="a"))
-    first = results_branch.replace_site_store(str(remote), "results", site_store(tmp_path / "s", "1"))
+def test_the_site_store_is_stored_next_to_the_runs_and_replaced(tmp_path, remote):
+    results_branch.add_runs(str(remote), "results", write_run(tmp_path, "1", folder_name="a"))
+    first = results_branch.replace_site_store(str(remote), "results", write_site_store(tmp_path / "s", "1"))
     assert results_branch.replace_site_store(str(remote), "results", tmp_path / "s") == first, "no new commit"
     (tmp_path / "s" / "cpu").mkdir()
     (tmp_path / "s" / "cpu" / "eager@x.jsonl").write_text("{}\n")
     results_branch.replace_site_store(str(remote), "results", tmp_path / "s")
-    assert ".store/cpu/eager@x.jsonl" in names(remote) and "cpu/1/results.json" in names(remote)
+    assert ".store/cpu/eager@x.jsonl" in file_names_in_branch(
+        remote
+    ) and "cpu/1/results.json" in file_names_in_branch(remote)
     (tmp_path / "s" / "cpu" / "eager@x.jsonl").unlink()
     results_branch.replace_site_store(str(remote), "results", tmp_path / "s")
-    assert ".store/cpu/eager@x.jsonl" not in names(remote)
+    assert ".store/cpu/eager@x.jsonl" not in file_names_in_branch(remote)
 
 
-def test_with_the_store_only_other_runs_are_fetched(tmp_path, remote):
+def test_runs_that_the_site_store_contains_are_not_fetched(tmp_path, remote):
     for name in "123":
-        results_branch.add_runs(str(remote), "results", run(tmp_path, name, folder_name=name))
-    results_branch.replace_site_store(str(remote), "results", site_store(tmp_path / "s", "1", "2"))
+        results_branch.add_runs(str(remote), "results", write_run(tmp_path, name, folder_name=name))
+    results_branch.replace_site_store(str(remote), "results", write_site_store(tmp_path / "s", "1", "2"))
     assert results_branch.fetch_branch(str(remote), "results", tmp_path / "with", with_store=True)
     fetched = {path.name for path in (tmp_path / "with").glob("cpu/*")}
     assert fetched == {"3"} and (tmp_path / "with" / ".store" / "store.json").is_file()
@@ -197,8 +199,8 @@ def test_with_the_store_only_other_runs_are_fetched(tmp_path, remote):
     assert not (tmp_path / "without" / ".store").exists()
 
 
-def test_only_a_store_is_kept(tmp_path, remote):
-    for source_folder in (run(tmp_path), tmp_path / "nothing"):
+def test_a_folder_without_a_site_store_is_rejected(tmp_path, remote):
+    for source_folder in (write_run(tmp_path), tmp_path / "nothing"):
         with pytest.raises(UsageError):
             results_branch.replace_site_store(str(remote), "results", source_folder)
 

@@ -1,4 +1,6 @@
-"""The first workflow step validates its inputs and writes a plan."""
+"""``conformance ci plan`` validates the inputs of a workflow and writes a plan. The workflow template accepts
+only valid settings.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ def plan_exit_code(tmp_path, *extra_options, **changes):
     return cli.main(["ci", "plan", *arguments, *extra_options, "-o", str(tmp_path / "plan" / "plan.json")])
 
 
-def test_a_plan_and_its_outputs(tmp_path, outputs):
+def test_a_plan_and_the_outputs_of_the_step(tmp_path, outputs):
     assert (
         plan_exit_code(tmp_path, builds="2.6.0:fork-like:core newest", modes="eager lazy", level="smoke") == 0
     )
@@ -53,14 +55,14 @@ def test_a_plan_and_its_outputs(tmp_path, outputs):
         ({"builds": " ".join(f"2.{n}.{m}" for n in range(9) for m in range(9))}, "256 jobs"),
     ],
 )
-def test_wrong_inputs_are_one_sentence(changes, says, tmp_path, outputs, capsys):
+def test_a_wrong_input_is_a_usage_error(changes, says, tmp_path, outputs, capsys):
     assert plan_exit_code(tmp_path, **changes) == 2
     error = capsys.readouterr().err
     assert says in error and len(error.strip().splitlines()) == 1
     assert not outputs.exists()
 
 
-def test_no_output_can_write_another(outputs):
+def test_the_value_of_an_output_cannot_set_another_output(outputs):
     step_outputs.set_outputs(first="a\nsecond=b\nx<<E\n", third="c")
     lines = outputs.read_text().splitlines()
     name, mark = lines[0].split("<<")
@@ -82,12 +84,12 @@ def test_no_output_can_write_another(outputs):
         "name;python_version<'4'",
     ],
 )
-def test_a_backend_is_plain_or_refused(requirement):
+def test_unsafe_backend_requirements_are_rejected(requirement):
     with pytest.raises(UsageError):
         install.backend_requirements(requirement, None)
 
 
-def test_backends_that_are_taken(tmp_path):
+def test_valid_backend_requirements(tmp_path):
     requirements = ["torch_npu==2.6.0", "name[extra]", f"https://host/x.whl#sha256={DIGEST}"]
     assert install.backend_requirements(" ".join(requirements), None) == requirements
     (tmp_path / "a.whl").touch()
@@ -112,7 +114,7 @@ def rendered_workflow(**changes):
     return template.render_workflow(**{**settings, **changes})
 
 
-def test_the_template_is_pinned_and_whole():
+def test_the_rendered_template_is_pinned_and_complete():
     text = rendered_workflow()
     assert "<<" not in text and ">>" not in text
     assert 'package: "my_backend"' in rendered_workflow(package="my_backend")
@@ -141,13 +143,15 @@ def test_the_template_is_pinned_and_whole():
         {"level": "all"},
     ],
 )
-def test_nothing_else_gets_into_a_workflow(changes):
+def test_invalid_settings_of_the_template_are_rejected(changes):
     with pytest.raises(UsageError):
         rendered_workflow(**changes)
 
 
-def test_the_template_pins_what_this_repository_pins():
-    """Vendors copy the template, and no bot updates its pins in this repository."""
+def test_the_template_has_the_same_pins_as_this_repository():
+    """The template pins the same versions of actions as this repository's workflows. No bot updates the
+    template's pins.
+    """
     folder = ROOT / ".github"
     ours = "".join(path.read_text() for path in sorted(folder.glob("*/**/*.yml")))
     pins = re.findall(r"uses: (actions/[\w-]+@[0-9a-f]{40} # v[0-9.]+)", template.FILE.read_text())
@@ -164,7 +168,7 @@ def test_the_template_pins_what_this_repository_pins():
         ["torch", "record", "{folder}"],
     ],
 )
-def test_a_path_that_cannot_be_written_is_one_sentence(words, tmp_path, capsys):
+def test_an_unwritable_path_is_a_usage_error(words, tmp_path, capsys):
     file = tmp_path / "file"
     file.touch()
     assert cli.main([argument.format(folder=tmp_path, file=file) for argument in words]) == 2

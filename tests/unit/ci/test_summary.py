@@ -1,4 +1,4 @@
-"""The job summary lists every unexpected result. Text of a device cannot add markup."""
+"""The summary of a workflow job lists unexpected results. Markup in texts of a backend is escaped."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from conformance.ci import step_outputs, summary
 from conformance.cli import main
-from tests.support.sample_passing_leg import fixed_suite_digest, folder, leg
+from tests.support.sample_passing_leg import fixed_suite_digest, leg, write_output_folder
 
 
-def broken(count):
+def leg_with_failures(count):
     broken_leg = leg("bringup")
     for row in broken_leg["results"][:count]:
         row["verdict"] = "fail"
@@ -23,15 +23,15 @@ def test_a_good_leg_is_one_row():
     assert "mine, eager, torch" in text and "not as expected" not in text
 
 
-def test_what_is_wrong_is_named():
-    broken_leg = broken(3)
+def test_unexpected_results_are_listed():
+    broken_leg = leg_with_failures(3)
     text = summary.summary_markdown([leg("bringup"), broken_leg], "job")
     assert "3 results not as expected" in text and text.count("\n- fail: ") == 3
     assert f"`{broken_leg['results'][0]['id']}`" in text
 
 
-def test_a_flood_is_cut_and_counted():
-    text = summary.summary_markdown([broken(50)], "job")
+def test_a_long_list_is_cut_and_counted():
+    text = summary.summary_markdown([leg_with_failures(50)], "job")
     assert text.count("\n- fail: ") == 20 and "- and 30 more" in text
 
 
@@ -43,18 +43,18 @@ def test_a_flood_is_cut_and_counted():
         ({"oracle": {"checked": 3, "differences": ["x"]}}, "1 oracle values differ without the backend"),
     ],
 )
-def test_a_leg_that_is_not_whole_is_named(changes, says):
+def test_an_incomplete_leg_is_reported(changes, says):
     assert f"- `{says}`" in summary.summary_markdown([{**leg("bringup"), **changes}], "job")
 
 
-def test_half_a_character_is_no_end(tmp_path, outputs):
+def test_a_lone_surrogate_does_not_stop_the_summary(tmp_path, outputs):
     damaged_leg = leg("bringup")
     damaged_leg["problems"] = ["file 'a\udcff' is damaged"]
     step_outputs.add_summary(summary.summary_markdown([damaged_leg], "job"))
     assert "is damaged" in (tmp_path / "summary.md").read_text()
 
 
-def test_words_of_others_mean_nothing_in_it():
+def test_markup_in_third_party_text_is_escaped():
     hostile_leg = leg("bringup")
     hostile_leg["problems"] = ["`x` <script>\n## a | [x](http://y) @owner #12"]
     text = summary.summary_markdown([hostile_leg], "a | b\n# c www.example.org <b>")
@@ -64,13 +64,15 @@ def test_words_of_others_mean_nothing_in_it():
 
 
 @pytest.mark.parametrize("commit", ["abc", "a" * 40])
-def test_it_is_what_the_step_writes(commit, tmp_path, outputs, capsys):
-    """The torch may be a local build without a recorded commit; then no relay report is written."""
+def test_the_step_writes_the_summary_and_the_relay_report(commit, tmp_path, outputs, capsys):
+    """``conformance ci report`` writes the summary. It writes no relay report if the commit of torch is unknown,
+    as for a local build.
+    """
     bringup_leg = leg("bringup")
     bringup_leg["facts"]["torch"]["revision"] = commit
     bringup_leg["digests"]["torch"] = f"{bringup_leg['torch']} {commit}"
     with fixed_suite_digest():
-        folder(tmp_path / "out", bringup_leg)
+        write_output_folder(tmp_path / "out", bringup_leg)
         assert main(["ci", "report", str(tmp_path / "out"), "--job", "measure"]) == 0
     assert "mine, eager" in (tmp_path / "summary.md").read_text()
     relayed = len(commit) == 40
@@ -80,12 +82,14 @@ def test_it_is_what_the_step_writes(commit, tmp_path, outputs, capsys):
     ) != relayed
 
 
-def test_in_a_workflow_that_the_relay_began_its_event_is_answered(tmp_path, outputs, monkeypatch, capsys):
-    """No nightly run is reported if the event has a different commit or sender."""
+def test_the_relay_report_answers_the_event_that_started_the_workflow(tmp_path, outputs, monkeypatch, capsys):
+    """If the relay started the workflow, the relay report answers the relay's event. Nothing is reported for an
+    event with a different commit or type.
+    """
     bringup_leg = leg("bringup")
     bringup_leg["facts"]["torch"]["revision"] = "a" * 40
     with fixed_suite_digest():
-        folder(tmp_path / "out", bringup_leg)
+        write_output_folder(tmp_path / "out", bringup_leg)
     event = tmp_path / "event.json"
     monkeypatch.setenv("GITHUB_EVENT_NAME", "repository_dispatch")
     monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))

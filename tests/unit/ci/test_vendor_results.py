@@ -1,4 +1,4 @@
-"""Vendor results are accepted only from the workflow that the registry names, and only with a valid
+"""``ci.vendor_results`` accepts results only from the vendor's workflow in the registry, and only with a valid
 signature.
 """
 
@@ -21,7 +21,7 @@ TODAY = datetime.date(2026, 1, 10)
 COMMIT = "c" * 40
 
 
-def backend(**changes):
+def registry_backend(**changes):
     fields = {"device": "cpu", "repository": REPOSITORY, "workflow": WORKFLOW}
     fields["expires"] = datetime.date(2027, 1, 1)
     return registry.Backend("cpu", "CPU", **{**fields, **changes})
@@ -29,10 +29,10 @@ def backend(**changes):
 
 @pytest.fixture
 def vendor(github):
-    """Return a function that creates a run of the vendor's workflow with an artifact and a signature."""
+    """Return a function that adds a run of the vendor's workflow with a signed artifact to the fake GitHub."""
     runs = []
 
-    def run(number=11, signed=True, artifact=vendor_results.ARTIFACT, content=None, **changes):
+    def add_vendor_run(number=11, signed=True, artifact=vendor_results.ARTIFACT, content=None, **changes):
         run_record = {
             "id": number,
             "path": WORKFLOW,
@@ -59,19 +59,21 @@ def vendor(github):
         (github / REPOSITORY / "runs.json").write_text(json.dumps(runs))
         return folder
 
-    return run
+    return add_vendor_run
 
 
-def pulled(tmp_path, **changes):
+def pull_messages(tmp_path, **changes):
     with fixed_suite_digest():
         return list(
-            vendor_results.pull_new_runs(backend(**changes), tmp_path / "new", tmp_path / "present", TODAY)
+            vendor_results.pull_new_runs(
+                registry_backend(**changes), tmp_path / "new", tmp_path / "present", TODAY
+            )
         )
 
 
-def test_a_signed_run_is_taken_and_shown(vendor, tmp_path):
+def test_a_signed_run_is_accepted_and_shown(vendor, tmp_path):
     vendor()
-    (line,) = pulled(tmp_path)
+    (line,) = pull_messages(tmp_path)
     assert "fetched and verified" in line
     (run,) = (tmp_path / "new" / "cpu").iterdir()
     origin = json.loads((run / "provenance.json").read_text())
@@ -79,23 +81,23 @@ def test_a_signed_run_is_taken_and_shown(vendor, tmp_path):
     with fixed_suite_digest():
         refused: list[submissions.Refused] = []
         (accepted,) = submissions.read_submissions(
-            tmp_path / "new", {"cpu": backend()}, datetime.date.today(), refused
+            tmp_path / "new", {"cpu": registry_backend()}, datetime.date.today(), refused
         )
     assert not refused and accepted[0].provenance.channel == "vendor-workflow"
 
 
-def test_it_is_taken_once(vendor, tmp_path):
+def test_a_run_is_accepted_once(vendor, tmp_path):
     vendor()
-    pulled(tmp_path)
+    pull_messages(tmp_path)
     (tmp_path / "new").rename(tmp_path / "present")
-    assert pulled(tmp_path) == []
+    assert pull_messages(tmp_path) == []
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"signed": False}, "no attestation that fits"),
-        ({"head_sha": "d" * 40}, "no attestation that fits"),
+        ({"signed": False}, "no attestation matches"),
+        ({"head_sha": "d" * 40}, "no attestation matches"),
         ({"event": "pull_request"}, "its event is pull_request"),
         ({"event": "pull_request_target"}, "its event is"),
         ({"head_repository": {"full_name": "someone/fork"}}, "another repository's"),
@@ -107,38 +109,40 @@ def test_it_is_taken_once(vendor, tmp_path):
         ({"content": '{"schema": 1}'}, "is not taken"),
     ],
 )
-def test_what_is_not_the_vendors_is_not_taken(changes, says, vendor, tmp_path):
+def test_unsigned_or_unexpected_runs_are_rejected(changes, says, vendor, tmp_path):
     vendor(**changes)
-    (line,) = pulled(tmp_path)
+    (line,) = pull_messages(tmp_path)
     assert "is not taken" in line and says in line
     assert not list((tmp_path / "new").glob("*/*"))
 
 
-def test_an_artifact_that_is_too_large(vendor, tmp_path, monkeypatch):
+def test_a_too_large_artifact_is_rejected(vendor, tmp_path, monkeypatch):
     vendor()
     monkeypatch.setattr(vendor_results, "LARGEST", 100)
-    (line,) = pulled(tmp_path)
+    (line,) = pull_messages(tmp_path)
     assert "at most 100 are taken" in line
 
 
-def test_a_link_in_an_artifact(vendor, tmp_path):
+def test_a_symbolic_link_in_an_artifact_is_rejected(vendor, tmp_path):
     folder = vendor()
     (folder / "results.json").unlink()
     (folder / "results.json").symlink_to("/etc/hostname")
-    (line,) = pulled(tmp_path)
+    (line,) = pull_messages(tmp_path)
     assert "is not a plain file" in line
 
 
-def test_an_artifact_that_unpacks_to_more_than_it_says(vendor, tmp_path, monkeypatch):
+def test_an_artifact_that_is_larger_than_stated_is_rejected(vendor, tmp_path, monkeypatch):
     folder = vendor(content=" " * 2_000_000)
     monkeypatch.setattr(vendor_results, "LARGEST", 1_000_000)
-    monkeypatch.setattr(vendor_results.github, "get_json", smaller(vendor_results.github.get_json))
-    (line,) = pulled(tmp_path)
+    monkeypatch.setattr(
+        vendor_results.github, "get_json", with_small_artifact_sizes(vendor_results.github.get_json)
+    )
+    (line,) = pull_messages(tmp_path)
     assert "more than the 1000000 bytes" in line and folder.exists()
 
 
-def smaller(get):
-    """Return responses in which each artifact has the size of its zip file."""
+def with_small_artifact_sizes(get):
+    """Return a replacement of ``get`` whose responses state a size of 3000 bytes for each artifact."""
 
     def answer(path, **fields):
         response = get(path, **fields)
@@ -149,35 +153,35 @@ def smaller(get):
     return answer
 
 
-def test_runs_of_other_branches_do_not_crowd_out(vendor, tmp_path):
+def test_runs_of_other_branches_do_not_hide_the_vendor_run(vendor, tmp_path):
     vendor(11)
     for number in range(20, 35):
         vendor(number, listed="feature", head_branch="feature")
-    (line,) = pulled(tmp_path)
+    (line,) = pull_messages(tmp_path)
     assert "fetched and verified" in line
 
 
-def test_an_artifact_that_is_no_zip(vendor, tmp_path, monkeypatch):
+def test_an_artifact_that_is_not_a_zip_is_rejected(vendor, tmp_path, monkeypatch):
     vendor()
     monkeypatch.setattr(vendor_results.github, "download", lambda path, file: file.write_bytes(b"<html>"))
-    (line,) = pulled(tmp_path)
+    (line,) = pull_messages(tmp_path)
     assert "cannot be read" in line
 
 
 def test_one_bad_run_does_not_hide_a_good_one(vendor, tmp_path):
     vendor(11)
     vendor(12, signed=False, content='{"x": 1}')
-    lines = pulled(tmp_path)
+    lines = pull_messages(tmp_path)
     assert len(lines) == 2 and len(list((tmp_path / "new" / "cpu").iterdir())) == 1
 
 
-def test_an_entry_that_expired(vendor, tmp_path):
+def test_an_expired_registry_entry_is_ignored(vendor, tmp_path):
     vendor()
-    (line,) = pulled(tmp_path, expires=datetime.date(2026, 1, 9))
+    (line,) = pull_messages(tmp_path, expires=datetime.date(2026, 1, 9))
     assert "expired on 2026-01-09" in line
     assert not (tmp_path / "new").exists()
 
 
-def test_a_backend_without_a_workflow(vendor, tmp_path):
+def test_a_backend_without_a_workflow_has_no_vendor_results(vendor, tmp_path):
     vendor()
-    assert pulled(tmp_path, repository="", workflow="") == []
+    assert pull_messages(tmp_path, repository="", workflow="") == []

@@ -17,15 +17,15 @@ from tests.support.sample_passing_leg import Leg
 Capture = pytest.CaptureFixture[str]
 
 
-def declaring(leg: Leg, **changes: Any) -> Leg:
+def with_declaration(leg: Leg, **changes: Any) -> Leg:
     leg["target"]["declared"] |= changes
     return leg
 
 
-def test_the_answer_yes(tmp_path: Path, capsys: Capture) -> None:
+def test_the_output_for_a_held_level(tmp_path: Path, capsys: Capture) -> None:
     leg = sample_passing_leg.leg()
     leg["target"]["simulated"] = True
-    out, bundle = sample_passing_leg.folder(tmp_path / "out", leg), tmp_path / "bringup.zip"
+    out, bundle = sample_passing_leg.write_output_folder(tmp_path / "out", leg), tmp_path / "bringup.zip"
     assert cli.main(["certify", str(out), "-o", str(bundle)]) == 0
     output = capsys.readouterr().out
     assert "mine: bringup in eager on torch 2.13, self-reported" in output
@@ -39,16 +39,16 @@ def test_the_answer_yes(tmp_path: Path, capsys: Capture) -> None:
     assert order == sorted(order) and "simulated device" in output
 
 
-def test_the_answer_no(tmp_path: Path, capsys: Capture) -> None:
+def test_the_output_for_a_level_that_is_not_held(tmp_path: Path, capsys: Capture) -> None:
     off = {"verdict": "fail", "failures": [{"kind": "value", "message": "off"}], "failure_count": 1}
-    leg = declaring(sample_passing_leg.leg("core"), dtypes=["float32", "int64", "bool"])
+    leg = with_declaration(sample_passing_leg.leg("core"), dtypes=["float32", "int64", "bool"])
     leg["results"] = [
         row for row in leg["results"] if row["id"] not in ("value/exp@float32", "value/mul@float16")
     ]
     leg = sample_passing_leg.with_rows(
         leg, {f"layout/{name}@float32": off for name in ("add", "mul", "mm", "sub")}
     )
-    out = sample_passing_leg.folder(tmp_path / "out", leg)
+    out = sample_passing_leg.write_output_folder(tmp_path / "out", leg)
     assert cli.main(["certify", str(out), "-o", str(tmp_path / "core.zip")]) == 3
     assert not (tmp_path / "core.zip").exists()
     lines = [
@@ -73,11 +73,11 @@ next: conformance repro layout/add@float32 --target mine.toml --mode eager""",
     )
 
 
-def test_it_says_which_narrower_level_is_held(tmp_path: Path, capsys: Capture) -> None:
+def test_the_output_names_the_narrower_level_that_is_held(tmp_path: Path, capsys: Capture) -> None:
     leg = sample_passing_leg.with_rows(
         sample_passing_leg.leg("core"), {"layout/add@float32": {"verdict": "flaky"}}
     )
-    out = sample_passing_leg.folder(tmp_path / "out", leg)
+    out = sample_passing_leg.write_output_folder(tmp_path / "out", leg)
     assert cli.main(["certify", str(out)]) == 3
     output = capsys.readouterr().out
     assert "held: bringup in eager" in output and "--level bringup --mode eager -o BUNDLE" in output
@@ -102,46 +102,46 @@ def test_it_says_which_narrower_level_is_held(tmp_path: Path, capsys: Capture) -
         (["--verify", "nothing.zip"], "cannot be read"),
     ],
 )
-def test_mistakes_of_the_user(
+def test_errors_of_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    sample_passing_leg.folder(
+    sample_passing_leg.write_output_folder(
         tmp_path / "out", sample_passing_leg.leg(), sample_passing_leg.leg(mode="graph")
     )
     assert cli.main(["certify", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_of_several_legs_the_mode_chooses(tmp_path: Path, capsys: Capture) -> None:
-    out = sample_passing_leg.folder(
+def test_mode_selects_one_of_several_legs(tmp_path: Path, capsys: Capture) -> None:
+    out = sample_passing_leg.write_output_folder(
         tmp_path / "out", sample_passing_leg.leg(), sample_passing_leg.leg(mode="graph")
     )
     assert cli.main(["certify", str(out), "--mode", "graph"]) == 0
     assert "bringup in graph" in capsys.readouterr().out
 
 
-def test_an_unknown_torch_is_one_sentence(tmp_path: Path, capsys: Capture) -> None:
+def test_a_torch_without_manifest_entry_is_a_usage_error(tmp_path: Path, capsys: Capture) -> None:
     leg = sample_passing_leg.leg(torch="2.99.0", name="2.99.0-eager", build="2.99.0")
-    out = sample_passing_leg.folder(tmp_path / "out", leg)
+    out = sample_passing_leg.write_output_folder(tmp_path / "out", leg)
     assert cli.main(["certify", str(out)]) == 3
     output = capsys.readouterr().out
     assert output.count("\n") == 1 and "the manifest has no entry for torch 2.99 (it has 2.13)" in output
 
 
-def test_results_of_another_suite_certify_nothing(tmp_path: Path, capsys: Capture) -> None:
+def test_results_of_a_different_suite_are_not_certified(tmp_path: Path, capsys: Capture) -> None:
     leg = sample_passing_leg.leg()
     leg["digests"]["suite"] = "f" * 64
-    out = sample_passing_leg.folder(tmp_path / "out", leg)
+    out = sample_passing_leg.write_output_folder(tmp_path / "out", leg)
     assert cli.main(["certify", str(out), "-o", str(tmp_path / "b.zip")]) == 3
     assert "different copy of the suite" in capsys.readouterr().out
     assert not (tmp_path / "b.zip").exists()
 
 
-def test_results_without_a_declaration_are_of_an_older_version(tmp_path: Path, capsys: Capture) -> None:
+def test_results_without_a_declaration_must_be_rerun(tmp_path: Path, capsys: Capture) -> None:
     leg = sample_passing_leg.leg()
     del leg["target"]["declared"]
-    assert cli.main(["certify", str(sample_passing_leg.folder(tmp_path / "out", leg))]) == 2
+    assert cli.main(["certify", str(sample_passing_leg.write_output_folder(tmp_path / "out", leg))]) == 2
     assert "run the suite again" in capsys.readouterr().err
 
 
@@ -149,7 +149,7 @@ def test_a_certificate_needs_all_shards(tmp_path: Path, capsys: pytest.CaptureFi
     with sample_passing_leg.fixed_suite_digest():
         shard = sample_passing_leg.leg(shard="1/2")
         for name, leg_record in (("shard", shard), ("merged", merge_legs([("a", shard)])[0])):
-            out = sample_passing_leg.folder(tmp_path / name, leg_record)
+            out = sample_passing_leg.write_output_folder(tmp_path / name, leg_record)
             assert cli.main(["certify", str(out)]) == 3
             output = capsys.readouterr().out
             assert (
@@ -159,6 +159,8 @@ def test_a_certificate_needs_all_shards(tmp_path: Path, capsys: pytest.CaptureFi
                 "next: conformance merge DIR... -o OUT, with the folders of all 2 shards\n"
             )
         # The remaining shards would not correct the other problems.
-        out = sample_passing_leg.folder(tmp_path / "less", sample_passing_leg.leg(shard="1/2", samples="4"))
+        out = sample_passing_leg.write_output_folder(
+            tmp_path / "less", sample_passing_leg.leg(shard="1/2", samples="4")
+        )
         assert cli.main(["certify", str(out)]) == 3
         assert "\nnext: conformance run --target mine.toml" in capsys.readouterr().out

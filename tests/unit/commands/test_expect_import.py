@@ -1,4 +1,6 @@
-"""``conformance expect import`` proposes expectations that a run rejects until someone has read them."""
+"""``conformance expect import`` proposes expectations. A run rejects them until a person replaces their reason
+``unread``.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from conformance.target import file as target_file
 
 @pytest.fixture
 def target(tmp_path, monkeypatch):
-    """Return a target file with a folder of expectations. The plan has two results."""
+    """Write a target file with a folder of expectations, make the plan two results, and return the folder."""
     shipped = Path(target_file.__file__).parent / "known" / "cpu.toml"
     text = shipped.read_text().replace('name = "cpu"', 'name = "mine"')
     (tmp_path / "mine.toml").write_text('expectations = "expectations"\n' + text)
@@ -25,7 +27,7 @@ def target(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(target, name, text, *more):
+def import_exit_code(target, name, text, *more):
     (target / name).write_text(text)
     return cli.main(["expect", "import", str(target / name), "--target", str(target / "mine.toml"), *more])
 
@@ -36,8 +38,8 @@ PYTHON = (
 )
 
 
-def test_a_list_is_shown(target, capsys):
-    assert run(target, "list.txt", LIST) == 1
+def test_expectations_from_a_list_are_printed(target, capsys):
+    assert import_exit_code(target, "list.txt", LIST) == 1
     out, err = capsys.readouterr()
     book = list(entries.read_entries(Path("x.toml"), out.encode(), entries.Aliases({}, {}), unread=True))
     assert [(entry.id, entry.kind.value, entry.reason) for entry in book] == [
@@ -48,13 +50,13 @@ def test_a_list_is_shown(target, capsys):
     assert "1 entries are proposed, 0 are already expected, 2 parts" in err
 
 
-def test_a_python_file_is_written_to_the_target_s_folder(target, capsys):
-    assert run(target, "list.py", PYTHON, "--write", "--until", "2999-01-01") == 0
+def test_expectations_from_a_python_file_are_written(target, capsys):
+    assert import_exit_code(target, "list.py", PYTHON, "--write", "--until", "2999-01-01") == 0
     file = target / "expectations" / "new.toml"
     assert 'id = "out/add@int8"\nkind = "crash"\nreason = "unread"' in file.read_text()
     with pytest.raises(UsageError, match="reason is still 'unread'"):
         entries.load_expectations([file])
-    assert run(target, "list.py", PYTHON, "--write") == 0
+    assert import_exit_code(target, "list.py", PYTHON, "--write") == 0
     assert file.read_text().count("[[expect]]") == 1
     assert "0 entries are proposed, 1 are already expected" in capsys.readouterr().err
 
@@ -67,14 +69,14 @@ def test_a_python_file_is_written_to_the_target_s_folder(target, capsys):
         ("list.txt", LIST, ("--until", "soon"), "--until 'soon'"),
     ],
 )
-def test_usage(name, text, more, message, target, capsys):
-    assert run(target, name, text, *more) == 2
+def test_errors_of_the_user(name, text, more, message, target, capsys):
+    assert import_exit_code(target, name, text, *more) == 2
     err = capsys.readouterr().err
     assert message in err and "Traceback" not in err
 
 
-def test_a_target_without_a_place_for_them(target, capsys):
+def test_a_target_without_the_expectations_key(target, capsys):
     file = target / "mine.toml"
     file.write_text(file.read_text().replace('expectations = "expectations"\n', ""))
-    assert run(target, "list.txt", LIST, "--write") == 2
+    assert import_exit_code(target, "list.txt", LIST, "--write") == 2
     assert "has no key 'expectations'" in capsys.readouterr().err

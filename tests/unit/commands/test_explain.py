@@ -18,7 +18,7 @@ def output_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0
     return captured.out if code == 0 else captured.err
 
 
-def test_an_operators_result_has_promise_inputs_and_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_shows_requirement_inputs_and_command(capsys: pytest.CaptureFixture[str]) -> None:
     text = output_of(capsys, "explain", "layout/add@float32")
     assert text.splitlines()[0] == "layout/add@float32"
     assert "requirement: Inputs with gaps, transposed, at an offset" in text
@@ -28,7 +28,7 @@ def test_an_operators_result_has_promise_inputs_and_command(capsys: pytest.Captu
     assert text.endswith("run it: conformance repro layout/add@float32 --target TARGET\n")
 
 
-def test_a_number_of_samples_is_that_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_accepts_a_sample_limit(capsys: pytest.CaptureFixture[str]) -> None:
     from conformance.samples import sample_limit
 
     before = sample_limit.sample_limit, sample_limit.exact
@@ -38,13 +38,13 @@ def test_a_number_of_samples_is_that_of_a_run(capsys: pytest.CaptureFixture[str]
         sample_limit.sample_limit, sample_limit.exact = before
 
 
-def test_a_behaviour_is_shown_with_its_program(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_shows_the_program_of_a_behaviour(capsys: pytest.CaptureFixture[str]) -> None:
     text = output_of(capsys, "explain", "write-through-select/views@float32")
     assert "area: views" in text and "    def write_through_select(lab: Lab) -> None:" in text
     assert "detects these injected faults in its test: value, alias" in text
 
 
-def test_a_property_shows_the_faults_that_it_is_there_to_see(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_shows_the_designated_mutation_operators(capsys: pytest.CaptureFixture[str]) -> None:
     text = output_of(capsys, "explain", "graph_value/add@float32")
     assert "is designated to kill these mutation operators (docs/mutation-testing.md):" in text
     assert "    replay-dropped: " in text
@@ -60,7 +60,7 @@ def test_a_property_shows_the_faults_that_it_is_there_to_see(capsys: pytest.Capt
         ("value", "value"),
     ],
 )
-def test_what_does_not_exist_is_one_sentence(
+def test_an_unknown_result_is_a_usage_error(
     capsys: pytest.CaptureFixture[str], result_id: str, message: str
 ) -> None:
     text = output_of(capsys, "explain", result_id, code=2)

@@ -6,7 +6,7 @@ import pytest
 
 from conformance import cli
 from tests.support.sample_deviating_leg import leg, row
-from tests.support.sample_passing_leg import fixed_suite_digest, folder
+from tests.support.sample_passing_leg import fixed_suite_digest, write_output_folder
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def run(tmp_path):
         row("value/mul@int8", "flaky"),
     ]
     with fixed_suite_digest():
-        folder(tmp_path / "run", leg(*rows))
+        write_output_folder(tmp_path / "run", leg(*rows))
     return tmp_path
 
 
@@ -30,7 +30,7 @@ def run(tmp_path):
         ("dtypes", "1 dtypes of 1 operators", "    'add': (torch.int8,),"),
     ],
 )
-def test_each_form(form, expected_text, part, run, capsys):
+def test_each_export_form_counts_results_that_it_cannot_express(form, expected_text, part, run, capsys):
     file = run / "new" / "file.py"
     assert cli.main(["export", str(run / "run"), "--form", form, "-o", str(file)]) == 0
     assert part in file.read_text()

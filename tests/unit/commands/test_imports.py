@@ -1,6 +1,4 @@
-"""The command line starts without torch, so that ``--help`` is fast and ``repro`` can fork its guarded
-process.
-"""
+"""``conformance.cli`` does not import torch, so that ``--help`` is fast and ``conformance repro`` can fork."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``conformance query``: lines, counts, JSON and user errors."""
+"""``conformance query`` prints results as lines, counts or JSON, and reports errors of the user."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_results_are_rows_of_json(run: Path, capsys: pytest.CaptureFixture[str])
     assert (row["id"], row["verdict"], row["failures"][0]["kind"]) == ("p/s1@d", "fail", "value")
 
 
-def test_nothing_found_is_exit_one(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_matching_result_exits_with_1(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["query", str(run), "op:other"]) == 1
     assert capsys.readouterr().out == "0 of 4 results match\n"
 
@@ -53,7 +53,7 @@ def test_nothing_found_is_exit_one(run: Path, capsys: pytest.CaptureFixture[str]
         (["", "--by", "op", "--json"], "use one of them"),
     ],
 )
-def test_a_mistake_is_one_sentence(
+def test_errors_of_the_user(
     run: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["query", str(run), *words]) == 2

@@ -1,4 +1,4 @@
-"""The accelerator of the process must be the device of the target."""
+"""``device.bring_up`` rejects a target whose device is not the accelerator of the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.errors import UsageError
 from conformance.target import file as target_file
 
 
-def test_another_accelerator_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_different_accelerator_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = target_file.load("cpu").target("eager")
     target = dataclasses.replace(cpu, name="mine", device="hpu", module="my_backend")
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda *_: torch.device("xpu"))

@@ -1,4 +1,4 @@
-"""Trials of capabilities."""
+"""``doctor.capability_trials`` tries each capability on the device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.doctor.registration_checks import MODULE_FUNCTIONS
 
 
 @pytest.mark.parametrize("capability", ["events", "streams", "generator"])
-def test_a_trial_asks_for_the_functions_that_the_doctor_asks_for(
+def test_a_trial_needs_the_module_functions_of_its_capability(
     monkeypatch: pytest.MonkeyPatch, capability: str
 ) -> None:
     needed = [name for name, needed_by in MODULE_FUNCTIONS.items() if needed_by == capability]
@@ -20,18 +20,18 @@ def test_a_trial_asks_for_the_functions_that_the_doctor_asks_for(
     monkeypatch.setattr(torch, "get_device_module", lambda device: module)
     monkeypatch.setitem(capability_trials._TRIALS, capability, lambda device: None)
     assert (
-        capability_trials.attempt(capability, "meta")
-        == f"torch.nowhere has no {needed[0]}, which torch calls"
+        capability_trials.error_of_capability_trial(capability, "meta")
+        == f"torch.nowhere does not have {needed[0]}, which torch calls"
     )
     setattr(module, needed[0], None)
-    assert capability_trials.attempt(capability, "meta") == ""
-    assert capability_trials.attempt(capability, "cpu") == ""
+    assert capability_trials.error_of_capability_trial(capability, "meta") == ""
+    assert capability_trials.error_of_capability_trial(capability, "cpu") == ""
 
 
-def test_the_functions_of_a_generator_include_its_seed() -> None:
+def test_initial_seed_belongs_to_the_capability_generator() -> None:
     assert MODULE_FUNCTIONS["initial_seed"] == "generator"
 
 
-def test_every_trial_has_its_place_in_a_bring_up() -> None:
+def test_every_trial_has_a_position_in_the_order() -> None:
     assert sorted(capability_trials.ORDER) == sorted(capability_trials._TRIALS)
     assert capability_trials.trial_names()[0] == "views"

@@ -1,4 +1,4 @@
-"""Watching the files of a backend: the watched files, the end of a build, and the messages."""
+"""``doctor.file_watch`` watches the files of a backend, and reports their change when a build has ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_package_is_watched_and_not_imported(package: Path, tmp_path: Path) 
     assert "watched_device" not in sys.modules
 
 
-def test_a_module_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+def test_a_missing_module_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'no_such_device' of the target cannot be found"):
         file_watch.watched_paths("no_such_device", tmp_path / "mine.toml")
 
@@ -47,12 +47,12 @@ def test_a_build_of_many_files_is_one_change(package: Path) -> None:
         (package / "_C.so").write_bytes(b"2" * (number + 2))
         (package / f"part{number}.py").write_text("")
         time.sleep(file_watch.QUIET / 2)
-    assert not changes, "no change is reported before the build is finished"
+    assert not changes, "a change was reported before the build ended"
     thread.join(20)
     assert [path.name for path in changes[0]] == ["_C.so", "part0.py", "part1.py", "part2.py"]
 
 
-def test_what_changed_is_said_alone() -> None:
+def test_only_changed_lines_are_reported() -> None:
     before = [
         "target x",
         "ok      copy     works",
@@ -80,7 +80,7 @@ def test_what_changed_is_said_alone() -> None:
     ]
 
 
-def test_a_change_before_the_first_look_counts_and_one_taken_back_does_not(package: Path) -> None:
+def test_early_changes_are_reported_and_reverted_changes_are_not(package: Path) -> None:
     changed = file_watch.watch_changes([package])
     (package / "_C.so").write_bytes(b"another")
     assert [path.name for path in next(changed)] == ["_C.so"]
@@ -91,7 +91,7 @@ def test_a_change_before_the_first_look_counts_and_one_taken_back_does_not(packa
     time.sleep(3 * file_watch.LOOK)
     (package / "moved").rename(package / "__init__.py")
     time.sleep(file_watch.QUIET + 3 * file_watch.LOOK)
-    assert not changes or changes[0], "an empty change list is never reported"
+    assert not changes or changes[0], "an empty list of changed files was reported"
     (package / "_C.so").write_bytes(b"third one")
     thread.join(20)
     assert changes and changes[0]

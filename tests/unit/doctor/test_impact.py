@@ -1,4 +1,4 @@
-"""The number of results that a missing feature blocks, counted from the manifest."""
+"""``doctor.impact`` counts the results of the manifest that a missing feature blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.target import file as target_file
 TARGET = target_file.load("hpu-reference").target("eager")
 
 
-def counts(text: str) -> dict[str, int]:
+def counts_by_level(text: str) -> dict[str, int]:
     return {level: int(count.replace(",", "")) for count, level in re.findall(r"([\d,]+) of (\w+)", text)}
 
 
@@ -22,21 +22,25 @@ def planned_count(level: str) -> int:
     return len(manifest.load().demand(torch.__version__, "eager", level).entries)
 
 
-def test_without_copies_everything_is_blocked() -> None:
+def test_missing_copies_block_all_results() -> None:
     text = impact.impact_of(Fact("prerequisite copies", False, "wrong"), TARGET, "bringup")
-    assert counts(text) == {"bringup": planned_count("bringup"), "full": planned_count("full")}
+    assert counts_by_level(text) == {"bringup": planned_count("bringup"), "full": planned_count("full")}
     assert "openreg: csrc/aten/OpenRegMinimal.cpp" in text
 
 
-def test_a_kernel_blocks_the_results_of_the_operators_that_wait_for_it() -> None:
-    kernel_counts = counts(impact.impact_of(Fact("kernels", False, "", operators=("add",)), TARGET, "core"))
-    two = counts(impact.impact_of(Fact("kernels", False, "", operators=("add", "mul")), TARGET, "core"))
+def test_a_missing_kernel_blocks_the_results_of_its_operators() -> None:
+    kernel_counts = counts_by_level(
+        impact.impact_of(Fact("kernels", False, "", operators=("add",)), TARGET, "core")
+    )
+    two = counts_by_level(
+        impact.impact_of(Fact("kernels", False, "", operators=("add", "mul")), TARGET, "core")
+    )
     assert 0 < kernel_counts["core"] < two["core"] < two["full"] and kernel_counts["full"] > 20
 
 
-def test_a_capability_blocks_the_results_that_need_it() -> None:
+def test_a_missing_capability_blocks_the_results_that_need_it() -> None:
     text = impact.impact_of(Fact("streams", False, "declared, but not there"), TARGET, "bringup")
-    counted = counts(text)
+    counted = counts_by_level(text)
     assert "bringup" not in counted and 0 < counted["full"] < 300, "level bringup requires no streams"
     assert text.endswith("openreg: csrc/runtime/OpenRegStream.cpp")
 

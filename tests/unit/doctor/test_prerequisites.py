@@ -1,4 +1,4 @@
-"""Prerequisites of the suite."""
+"""``doctor.prerequisites`` checks the features of a device that the suite itself needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_the_cpu_has_all_prerequisites() -> None:
     assert [fact.ok for fact in facts] == [True] * len(facts)
 
 
-def test_each_prerequisite_that_fails_is_named_with_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_prerequisite_names_the_missing_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     def tree(self: Copier, tensors: list[torch.Tensor]) -> None:
         if not tensors[0].is_contiguous():
             raise WrongCopy(Kind.EXCEPTION, "strided memory", "neither works")

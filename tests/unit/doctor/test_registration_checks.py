@@ -1,4 +1,4 @@
-"""The facts about registration that the doctor collects."""
+"""``doctor.registration_checks`` requires collectives only of targets with mode distributed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from conformance.doctor import registration_checks
 from conformance.target import file as target_file
 
 
-def test_collectives_are_missed_only_where_they_are_promised() -> None:
+def test_collectives_are_required_only_with_mode_distributed() -> None:
     for modes, expected_ok in ((["eager"], None), (["eager", "distributed"], True)):
         target = target_file.load("cpu").target("eager")
         object.__setattr__(target, "modes", modes)

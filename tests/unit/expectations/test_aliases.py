@@ -1,4 +1,4 @@
-"""Former names of properties and subjects."""
+"""``expectations.aliases`` translates former names of properties and subjects."""
 
 from __future__ import annotations
 

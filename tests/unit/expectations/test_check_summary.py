@@ -1,5 +1,5 @@
-"""The last line of ``expect check``: the number of verified expectations. Only a run can confirm an
-expectation.
+"""The last line that ``conformance expect check`` prints. It counts the expectations by state: only an
+unrestricted run confirms an expectation.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from typing import Any
 
 from conformance.expectations import check_summary
 from conformance.expectations.entries import Expectation, TargetExpectations
-from tests.support.sample_legs import DAY, expected, judged
+from tests.support.sample_legs import DAY, expectation, leg_with_expectations
 
 
 def summary_of(
     entries: list[Expectation], *legs: dict[str, Any], problems: int = 0, modes: tuple[str, ...] = ("eager",)
 ) -> str:
-    """Return the last line of the check of a target with the results ``p/good@d`` and ``p/bad@d``."""
+    """Return the last line of the check for a target whose results are ``p/good@d`` and ``p/bad@d``.
+
+    ``problems``: number of problems that the check found. ``modes``: modes of the target.
+    """
     plans = {mode: frozenset(["p/good@d", "p/bad@d"]) for mode in modes}
     entry_counts = check_summary.count_entries(
         TargetExpectations(tuple(entries), ""), plans, legs, ["2.13.0"], DAY
@@ -23,8 +26,8 @@ def summary_of(
     return check_summary.summary_line(entry_counts, problems)
 
 
-def test_only_what_a_whole_run_decided_is_called_true() -> None:
-    bad, unrelated = expected("p/bad@d", "value"), expected("p/bad@d", "message")
+def test_only_an_unrestricted_run_confirms_expectations() -> None:
+    bad, unrelated = expectation("p/bad@d", "value"), expectation("p/bad@d", "message")
     assert summary_of([]) == "0 entries"
     nobody = (
         "2 entries: names, modes and expiry are valid; they are not yet verified: run level full, without -k "
@@ -33,23 +36,28 @@ def test_only_what_a_whole_run_decided_is_called_true() -> None:
     assert summary_of([bad, unrelated]) == nobody
     verdicts = {"good": "pass", "bad": "fail"}
     for part in ({"level": "bringup"}, {"selection": "bad"}, {"shard": "1/2"}, {"missing": 1}):
-        assert summary_of([bad, unrelated], judged([bad, unrelated], verdicts, **part)) == nobody, part
-    assert summary_of([bad], judged([bad], verdicts)) == "1 entries are confirmed"
-    assert summary_of([bad, unrelated], judged([bad], verdicts), problems=1) == "2 entries, 1 problems"
+        assert (
+            summary_of([bad, unrelated], leg_with_expectations([bad, unrelated], verdicts, **part)) == nobody
+        ), part
+    assert summary_of([bad], leg_with_expectations([bad], verdicts)) == "1 entries are confirmed"
+    assert (
+        summary_of([bad, unrelated], leg_with_expectations([bad], verdicts), problems=1)
+        == "2 entries, 1 problems"
+    )
     assert summary_of([bad], problems=1) == (
         "1 entries, 1 problems; the others are not yet verified: run level full, without -k and with all "
         "shards"
     )
 
 
-def test_a_check_names_what_nobody_has_looked_at() -> None:
-    eager, both = expected("p/bad@d", "value", modes=("eager",)), expected("p/bad@d", "value")
-    leg_of_eager = judged([eager, both], {"good": "pass", "bad": "fail"})
+def test_the_summary_counts_unverified_and_inconclusive_expectations() -> None:
+    eager, both = expectation("p/bad@d", "value", modes=("eager",)), expectation("p/bad@d", "value")
+    leg_of_eager = leg_with_expectations([eager, both], {"good": "pass", "bad": "fail"})
     assert summary_of([eager, both], leg_of_eager, modes=("eager", "lazy")) == (
         "2 entries: names, modes and expiry are valid, and 1 are confirmed; the others are not yet verified: "
         "run level full in lazy, without -k and with all shards"
     )
-    crashed = judged([both], {"good": "pass", "bad": "flaky"})
+    crashed = leg_with_expectations([both], {"good": "pass", "bad": "flaky"})
     assert summary_of([both], crashed) == (
         "1 entries: names, modes and expiry are valid; 1 are inconclusive: their results neither passed nor "
         "failed"
@@ -59,7 +67,7 @@ def test_a_check_names_what_nobody_has_looked_at() -> None:
         "2 entries: names, modes and expiry are valid, and 1 are confirmed; 1 apply to other versions of "
         "torch and were not checked"
     )
-    of_graphs = expected("p/bad@d", "value", modes=("graph",))
+    of_graphs = expectation("p/bad@d", "value", modes=("graph",))
     assert summary_of([of_graphs], problems=1) == "1 entries, 1 problems", (
         "the target does not have this mode"
     )

@@ -1,4 +1,4 @@
-"""Edits of expectation files."""
+"""``expectations.edit`` changes entries of an expectation file and leaves the rest of the text unchanged."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from expecttest import assert_expected_inline
 
 from conformance.errors import UsageError
 from conformance.expectations import edit, entries
-from tests.support.sample_legs import expected
+from tests.support.sample_legs import expectation
 
 
-def test_files_change_only_where_they_must() -> None:
+def test_an_edit_changes_only_the_affected_entries() -> None:
     text = (
         "# The head of the file.\nschema = 1\n\n# About the first.\n"
-        + edit.entry_toml(expected("p/a@d", "value"))
+        + edit.entry_toml(expectation("p/a@d", "value"))
         + "\n# About the second.\n"
-        + edit.entry_toml(expected("p/*@d", "value")).replace("id =", "id   =")
+        + edit.entry_toml(expectation("p/*@d", "value")).replace("id =", "id   =")
         + "\n"
-        + edit.entry_toml(expected("p/c@d", "message"))
+        + edit.entry_toml(expectation("p/c@d", "message"))
     )
     path = Path("known.toml")
-    narrow = [expected("p/b@d", "value"), expected("p/d@d", "value", modes=("lazy",))]
+    narrow = [expectation("p/b@d", "value"), expectation("p/d@d", "value", modes=("lazy",))]
     edited = edit.edited_text(path, text, {0: [], 1: narrow})
     assert_expected_inline(
         edited,
@@ -61,16 +61,16 @@ until = "2999-01-01"
                     'link = "docs/x", until = "torch 2.99"}]\n', {0: []})  # fmt: skip
 
 
-def test_whatever_a_message_holds_is_read_back(tmp_path: Path) -> None:
+def test_any_detail_text_is_written_and_read_back(tmp_path: Path) -> None:
     for text in ('say "no"\\', "tab\tand\nline", "\x00\x1b[0m\u2028", "[[expect]]", "é 字 😀"):
-        entry = dataclasses.replace(expected("p/a@d", "value"), detail=text)
+        entry = dataclasses.replace(expectation("p/a@d", "value"), detail=text)
         path = tmp_path / "known.toml"
         path.write_text(edit.appended_text(edit.HEAD, [entry]))
         assert entries.load_expectations([path]).entries[0].detail == text
 
 
-def test_processors_are_written_as_they_were_read(tmp_path: Path) -> None:
+def test_the_processor_of_an_entry_is_written_and_read_back(tmp_path: Path) -> None:
     path = tmp_path / "known.toml"
-    entry = dataclasses.replace(expected("p/a@d", "value"), processor="with AVX-512")
+    entry = dataclasses.replace(expectation("p/a@d", "value"), processor="with AVX-512")
     path.write_text("schema = 1\n\n" + edit.entry_toml(entry))
     assert 'processor = "with AVX-512"' in path.read_text()

@@ -1,4 +1,4 @@
-"""Reading expectations, their scopes and their expiry."""
+"""``expectations.entries`` reads and validates expectation files, and selects entries by mode, torch and date."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.expectations import edit, entries
 from conformance.expectations.entries import TargetExpectations
 from conformance.expectations.index import Index
 from conformance.plan.levels import manifest
-from tests.support.sample_legs import DAY, expected
+from tests.support.sample_legs import DAY, expectation
 
 GOOD_ENTRY = {
     "id": "value/add@*",
@@ -46,13 +46,13 @@ def test_mistakes_in_expectations_are_named(tmp_path: Path, change: dict[str, st
     assert message in str(error.value)
 
 
-def test_the_reference_device_is_excused_only_with_the_cpu() -> None:
+def test_the_reference_device_has_only_expectations_of_the_cpu() -> None:
     cpu, device = (
         entries.load_expectations(entries.expectation_files(name)).entries
         for name in ("cpu", "hpu-reference")
     )
-    # A fault of torch is waived for every backend. A result in which a backend can be better than Inductor is
-    # not waived.
+    # Faults of torch are waived for every backend and need no expectation. This result has one, because a
+    # backend can pass it although Inductor fails.
     assert {entry.id for entry in cpu if entry.reason != "upstream"} == {"compiled-state/programs@float32"}
     assert {entry.reason for entry in device} == {"upstream"}
     assert "compiled-state/programs@float32" not in manifest.waiver_links("2.13.0", "compile")
@@ -63,17 +63,17 @@ def test_the_reference_device_is_excused_only_with_the_cpu() -> None:
 
 
 def test_expectations_expire_by_day_and_by_torch() -> None:
-    book = TargetExpectations((expected("a/a@a", "value", "2030-01-01"),
-                 expected("b/b@b", "value", "2030-01-02"),
-                 expected("c/c@c", "value", "torch 2.13"),
-                 expected("d/d@d", "value", "torch 2.14")), "")  # fmt: skip
+    book = TargetExpectations((expectation("a/a@a", "value", "2030-01-01"),
+                 expectation("b/b@b", "value", "2030-01-02"),
+                 expectation("c/c@c", "value", "torch 2.13"),
+                 expectation("d/d@d", "value", "torch 2.14")), "")  # fmt: skip
     assert [entry.id for entry in book.active("eager", DAY, "2.13.1+cpu")] == ["b/b@b", "d/d@d"]
     assert [entry.id for entry in book.expired(DAY, "2.13.1+cpu")] == ["a/a@a", "c/c@c"]
     assert [entry.id for entry in book.active("eager", DAY, "2.9.0")] == ["b/b@b", "c/c@c", "d/d@d"]
 
 
-def test_expectations_keep_to_their_modes() -> None:
-    book = TargetExpectations((expected("a/a@a", "value", modes=("lazy",)),), "")
+def test_expectations_apply_only_in_their_modes() -> None:
+    book = TargetExpectations((expectation("a/a@a", "value", modes=("lazy",)),), "")
     assert not book.active("eager", DAY, "2.13")
     assert book.active("lazy", DAY, "2.13")
 
@@ -81,15 +81,15 @@ def test_expectations_keep_to_their_modes() -> None:
 def test_expectations_that_match_nothing_are_found() -> None:
     ids = ["value/add@float32", "value/fft.fft@float32"]
     entries = [
-        expected(pattern, "value")
+        expectation(pattern, "value")
         for pattern in ("value/fft.*@*", "*/add@float3?", "value/[a]dd@*", "out/add@*")
     ]
     index = Index(ids)
     assert [entry.id for entry in entries if not index.matching(entry.id)] == ["value/[a]dd@*", "out/add@*"]
 
 
-def test_an_entry_speaks_of_its_modes_and_versions_only() -> None:
-    entry = dataclasses.replace(expected("a/a@a", "value", modes=("lazy",)), torch="<2.10")
+def test_an_entry_applies_only_to_its_modes_and_torch_versions() -> None:
+    entry = dataclasses.replace(expectation("a/a@a", "value", modes=("lazy",)), torch="<2.10")
     book = TargetExpectations((entry,), "")
     assert book.active("lazy", DAY, "2.9.1") == [entry]
     assert not book.active("eager", DAY, "2.9.1") and not book.active("lazy", DAY, "2.10.0")
@@ -106,15 +106,15 @@ def test_an_entry_speaks_of_its_modes_and_versions_only() -> None:
 )
 def test_mistakes_in_scopes_are_named(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "known.toml"
-    path.write_text(f"{edit.HEAD}{edit.entry_toml(expected('a/a@a', 'value'))}{line}\n")
+    path.write_text(f"{edit.HEAD}{edit.entry_toml(expectation('a/a@a', 'value'))}{line}\n")
     with pytest.raises(UsageError) as error:
         entries.load_expectations([path])
     assert message in str(error.value)
 
 
-def test_an_entry_that_nobody_has_read_is_refused(tmp_path: Path) -> None:
+def test_an_entry_with_reason_unread_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "new.toml"
-    entry = dataclasses.replace(expected("a/b@c", "value"), reason=entries.UNREAD, link="")
+    entry = dataclasses.replace(expectation("a/b@c", "value"), reason=entries.UNREAD, link="")
     path.write_text(edit.HEAD + edit.entry_toml(entry))
     with pytest.raises(
         UsageError, match="entry 1: reason is still 'unread'; inspect a/b@c and set the reason to one of accu"

@@ -1,4 +1,4 @@
-"""Every generated expectation file is either accepted or rejected with a one-sentence error."""
+"""The reader of expectation files accepts each generated file or rejects it with a short UsageError."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hypothesis import given
 
 from conformance.expectations import aliases, entries
 from conformance.target import file as target_file
-from tests.support.fuzz import FUZZ, corrupted, is_accepted, temporary_file, toml_text
+from tests.support.fuzz import FUZZ, corrupted_documents, is_accepted, temporary_file, toml_text
 
 EXPECTATIONS = target_file.tomllib.loads((Path(aliases.FOLDER) / "cpu" / "numerics.toml").read_text())
 
 
 @FUZZ
-@given(corrupted(EXPECTATIONS))
-def test_expectations(data: Any) -> None:
+@given(corrupted_documents(EXPECTATIONS))
+def test_generated_expectation_files_are_accepted_or_rejected(data: Any) -> None:
     path = temporary_file("e.toml", toml_text(data).encode("utf-8", "replace"))
     is_accepted(lambda: entries.load_expectations([path]))

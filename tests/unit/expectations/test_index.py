@@ -1,11 +1,11 @@
-"""Suggestions for an unknown name."""
+"""``expectations.index`` suggests similar names for an unknown name."""
 
 from __future__ import annotations
 
 from conformance.expectations.index import Index
 
 
-def test_names_near_to_an_unknown_one() -> None:
+def test_similar_names_of_an_unknown_name() -> None:
     index = Index(["value/add@float32", "value/mul@float32", "out/add@float32", "compile_value/add@float32"])
     assert index.nearest("value/ad@float32") == ["value/add@float32"]
     assert index.nearest("valu/add@*") == ["value/add@*"]

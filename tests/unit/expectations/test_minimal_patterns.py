@@ -1,4 +1,4 @@
-"""Patterns that match exactly the failing results."""
+"""``expectations.minimal_patterns`` returns few patterns that match exactly the failing results."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ IDS = [f"{name}/{subject}@{dtype}" for name in ("value", "out") for dtype in ("f
         (["value/sum@int64", "value/sum@float32", "out/sum@float32"], ["*/sum@float32", "value/sum@int64"]),
     ],
 )  # fmt: skip
-def test_patterns_are_few_and_never_broader_than_what_failed(wanted: list[str], patterns: list[str]) -> None:
+def test_minimal_patterns_of_failing_results(wanted: list[str], patterns: list[str]) -> None:
     assert minimal_patterns(wanted, IDS) == patterns
 
 
-def test_patterns_match_what_is_wanted_and_nothing_else_whatever_that_is() -> None:
+def test_patterns_match_exactly_any_random_selection() -> None:
     source = random.Random(0)
     for _ in range(200):
         wanted = source.sample(IDS, source.randrange(1, len(IDS)))

@@ -1,4 +1,4 @@
-"""The recorder of a result."""
+"""``framework.recorder`` collects the failures, notes and comparisons of a result and determines its verdict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_a_recorder_that_compared_nothing_is_vacuous() -> None:
     assert about_emptiness.result().verdict is Verdict.PASS
 
 
-def test_a_recorder_keeps_one_failure_of_every_kind() -> None:
+def test_a_recorder_keeps_a_failure_of_each_kind() -> None:
     recorder = Recorder(ResultId.parse("value/add@float32"), seed=0)
     for _ in range(3 * MAX_FAILURES_KEPT):
         recorder.fail(Kind.VALUE, "differs")
@@ -57,7 +57,7 @@ def test_scratch_observations_count_only_if_they_are_merged() -> None:
     assert result.notes == ["seen"]
 
 
-def test_a_scratch_recorder_omits_what_its_result_omits() -> None:
+def test_a_scratch_recorder_omits_the_same_dtypes_as_its_result() -> None:
     recorder = Recorder(ResultId.parse("value/add@float32"), seed=0)
     recorder.lacking = ("views",)
     trial = recorder.scratch()
@@ -88,7 +88,7 @@ def test_a_result_with_nothing_to_check_passes_with_a_note() -> None:
     assert elsewhere.result().verdict is Verdict.VACUOUS
 
 
-def test_deviations_of_some_kinds_alone() -> None:
+def test_failures_of_selected_kinds() -> None:
     recorder = Recorder(ResultId(CaseId("value", "add"), "float32"), seed=0)
     recorder.compared(3)
     recorder.fail(Kind.VALUE, "one")

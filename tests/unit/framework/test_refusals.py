@@ -1,4 +1,4 @@
-"""Classification of exceptions: declared refusal, clean refusal, or failure."""
+"""``framework.refusals`` classifies exceptions of a device: declared refusal, clean refusal, or failure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_refusals_are_declared_and_clean_or_failures() -> None:
     declared, undeclared = ResultId.parse("value/fft_rfft@float16"), ResultId.parse("value/fft_rfft@float32")
 
     def classify(error: BaseException, result_id: ResultId = declared) -> str:
-        return refusals.classify(target, result_id, error)
+        return refusals.classify_exception(target, result_id, error)
 
     assert classify(NotImplementedError("no")) == classify(RuntimeError("no")) == "declared"
     assert classify(NotImplementedError("no"), undeclared) == "undeclared"
@@ -29,13 +29,13 @@ def test_refusals_are_declared_and_clean_or_failures() -> None:
     assert refusals.unsupported_reason(target, declared) == "no half"
 
 
-def test_the_answer_of_torch_for_an_allocator_without_statistics_is_clean() -> None:
+def test_the_error_of_an_allocator_without_statistics_is_a_clean_refusal() -> None:
     target = target_file.load("cpu").target("eager")
     error = RuntimeError(
         "device_allocator INTERNAL ASSERT FAILED at CachingDeviceAllocator.h:262, please report a bug. "
         "Allocator for privateuseone is not a DeviceAllocator."
     )
     result_id = ResultId.parse("api/statistics-add-up/memory@any")
-    assert refusals.classify(target, result_id, error, ("memory_statistics",)) == "declared"
-    assert refusals.classify(target, result_id, error) == "undeclared"
+    assert refusals.classify_exception(target, result_id, error, ("memory_statistics",)) == "declared"
+    assert refusals.classify_exception(target, result_id, error) == "undeclared"
     assert is_refusal(error)

@@ -1,4 +1,4 @@
-"""Tolerance rules of operators."""
+"""``framework.tolerances`` selects the tolerance rule of an operator and computes the allowed error."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from conformance.framework.tolerances import rule
 @pytest.mark.parametrize(
     ("operator", "name"), [("__rmatmul__", "matrix"), ("matmul", "matrix"), ("__radd__", "elementwise")]
 )
-def test_reflected_operators_have_the_tolerance_of_what_they_compute(operator: str, name: str) -> None:
+def test_reflected_operators_have_the_tolerance_rule_of_their_operator(operator: str, name: str) -> None:
     assert rule(operator, torch.float32).name == name
 
 
-def test_a_bound_of_low_precision_stays_below_the_values() -> None:
+def test_the_tolerance_of_a_low_precision_sum_is_below_its_values() -> None:
     summed = rule("sum", torch.bfloat16)
     assert summed.growth == "sqrt"
     for dtype in (torch.bfloat16, torch.float16):

@@ -1,4 +1,4 @@
-"""The cells of a matrix, and the cells for which the target declares a refusal."""
+"""``matrix.plan`` plans a cell for each build and mode. It marks cells that the target declares to refuse."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from conformance.target import file as target_file
 BUILDS = ["2.6.0:public", "2.6.0:fork-like:core", "newest"]
 
 
-def cells(builds=BUILDS, modes=("eager", "lazy"), level="smoke"):
+def planned_cells(builds=BUILDS, modes=("eager", "lazy"), level="smoke"):
     file = target_file.load("hpu-reference")
     return plan.plan_cells(file, [plan.RequestedBuild.parse(text) for text in builds], list(modes), level)
 
 
 def test_every_build_in_every_mode():
-    planned = cells()
+    planned = planned_cells()
     assert [cell.id for cell in planned] == [
         "2.6.0-public-eager",
         "2.6.0-public-lazy",
@@ -32,21 +32,23 @@ def test_every_build_in_every_mode():
     assert [cell.level for cell in planned] == ["smoke", "smoke", "core", "core", "smoke", "smoke"]
 
 
-def test_what_the_target_declares_for_other_builds_is_expected_to_refuse():
-    expected = {cell.id: cell.expect for cell in cells()}
+def test_modes_for_other_builds_are_expected_to_be_refused():
+    expected = {cell.id: cell.expect for cell in planned_cells()}
     assert [name for name, expectation in expected.items() if expectation == "refusal"] == [
         "2.6.0-public-lazy",
         "newest-public-lazy",
     ]
     assert all(
-        "mode lazy is for fork-like builds" in cell.why for cell in cells() if cell.expect == "refusal"
+        "mode lazy is for fork-like builds" in cell.why
+        for cell in planned_cells()
+        if cell.expect == "refusal"
     )
 
 
 @pytest.mark.parametrize(
     "text", ["2.6.0:vendor", "2.6.0:forklike", "2.6.0:public:tiny", "latest", "2.6.0 --pre:public", ""]
 )
-def test_other_builds_are_refused(text):
+def test_invalid_build_requests_are_usage_errors(text):
     with pytest.raises(UsageError):
         plan.RequestedBuild.parse(text)
 
@@ -56,14 +58,14 @@ def test_an_invalid_kind_is_reported():
         plan.RequestedBuild.parse("2.6.0:forklike")
 
 
-def test_a_build_named_twice_and_a_mode_that_is_none():
+def test_duplicate_builds_and_unknown_modes_are_usage_errors():
     with pytest.raises(UsageError, match=r"2\.6\.0-public is a duplicate"):
-        cells(["2.6.0", "2.6.0:public:core"])
+        planned_cells(["2.6.0", "2.6.0:public:core"])
     with pytest.raises(UsageError, match="mode"):
-        cells(modes=["eagr"])
+        planned_cells(modes=["eagr"])
 
 
-def test_names_of_wheels_and_addresses_are_fit_for_folders(tmp_path):
+def test_builds_from_wheels_and_urls_have_valid_folder_names(tmp_path):
     wheel = tmp_path / "torch-2.6.0a0+git1-cp311-cp311-linux_x86_64.whl"
     wheel.touch()
     address = f"https://vendor.example/w/torch-2.6.0-cp311-cp311-linux_x86_64.whl#sha256={'a' * 64}"
@@ -72,7 +74,7 @@ def test_names_of_wheels_and_addresses_are_fit_for_folders(tmp_path):
         assert "/" not in name and "#" not in name and len(name) <= 80 and name.startswith("torch-2.6.0")
 
 
-def test_as_the_matrix_of_a_workflow(tmp_path, capsys):
+def test_matrix_plan_writes_the_matrix_of_a_workflow(tmp_path, capsys):
     arguments = ["matrix", "plan", "--target", "hpu-reference", "--build", "2.13.0", "--mode", "eager,lazy"]
     assert cli.main(arguments) == 0
     data = json.loads(capsys.readouterr().out)
@@ -94,7 +96,7 @@ def test_as_the_matrix_of_a_workflow(tmp_path, capsys):
         '{"include": [{"id": "x", "build": 1, "spec": "", "kind": "", "mode": "", "level": ""}]}',
     ],
 )
-def test_what_is_no_plan_is_refused(tmp_path, text):
+def test_an_invalid_plan_file_is_a_usage_error(tmp_path, text):
     (tmp_path / "plan.json").write_text(text)
     with pytest.raises(UsageError) as error:
         plan.read_plan(tmp_path / "plan.json")

@@ -1,10 +1,12 @@
-"""Message patterns."""
+"""``model.messages`` replaces numbers, shapes, dtypes and names in messages, so that messages of one cause are
+equal.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from conformance.model.messages import message_shape
+from conformance.model.messages import message_pattern
 
 BROKEN = "the call on (({}, 4) float32 on hpu:0) raised RuntimeError: allocator is out of {} blocks at {}"
 
@@ -33,5 +35,5 @@ BROKEN = "the call on (({}, 4) float32 on hpu:0) raised RuntimeError: allocator 
         ("conv2d differs\nmore", "nn.functional.conv2d", "SUBJECT differs"),
     ],
 )  # fmt: skip
-def test_messages_of_one_cause_have_one_shape(message: str, subject: str, shape: str) -> None:
-    assert message_shape(message, subject) == shape
+def test_message_pattern_of_a_message(message: str, subject: str, shape: str) -> None:
+    assert message_pattern(message, subject) == shape

@@ -1,4 +1,4 @@
-"""The record types and the schema of results documents must agree."""
+"""Each record type has the same keys as its definition in the JSON schema of results documents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_type_has_the_keys_of_its_schema(kind: Any, schema: dict[str, Any]) ->
     assert kind.__required_keys__ | kind.__optional_keys__ == set(schema["properties"])
 
 
-def test_an_attempt_is_a_row_with_its_number_and_without_other_attempts() -> None:
+def test_an_attempt_row_has_a_number_and_no_attempts() -> None:
     row, attempt = records.ResultRow, records.AttemptRow
     assert attempt.__required_keys__ == row.__required_keys__
     assert attempt.__optional_keys__ ^ row.__optional_keys__ == {"attempt", "attempts"}

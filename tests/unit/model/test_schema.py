@@ -1,4 +1,4 @@
-"""The schema validator."""
+"""``model.schema`` validates JSON values, and rejects schemas with keywords that it does not check."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from conformance.report.page_data import LETTERS
         ({"$ref": "#/$defs/n", "$defs": {"n": {"const": 1}}}, 1, 2, ": 2 is not 1"),
     ],
 )
-def test_the_validator(schema: dict[str, Any], good: object, bad: object, where: str) -> None:
+def test_valid_and_invalid_values(schema: dict[str, Any], good: object, bad: object, where: str) -> None:
     compiled = Schema(schema)
     compiled.validate(good)
     with pytest.raises(SchemaError) as error:
@@ -45,12 +45,12 @@ def test_the_validator(schema: dict[str, Any], good: object, bad: object, where:
     assert str(error.value) == where
 
 
-def test_the_validator_refuses_keywords_that_it_would_not_check() -> None:
+def test_unsupported_schema_keywords_are_rejected() -> None:
     with pytest.raises(SchemaError, match="'oneOf' is not supported"):
         Schema({"oneOf": []})
 
 
-def test_the_schema_knows_the_words_of_the_model() -> None:
+def test_the_schema_lists_the_verdicts_and_kinds_of_the_model() -> None:
     definitions = json.loads((FOLDER / "results.json").read_text())["$defs"]
     assert definitions["verdict"]["enum"] == [verdict.value for verdict in Verdict]
     assert definitions["kind"]["enum"] == [kind.value for kind in Kind]

@@ -1,4 +1,4 @@
-"""Ranges of torch versions."""
+"""``model.torch_range`` parses ranges of torch versions, and finds a range that separates two sets of versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.model.torch_range import TorchScope, separating_scope
         ("==2.13", ["2.13.0", "2.13.1+hpu"], ["2.12.9", "2.1.0"]),
     ],
 )
-def test_scopes_of_versions(scope: str, inside: list[str], outside: list[str]) -> None:
+def test_versions_inside_and_outside_a_range(scope: str, inside: list[str], outside: list[str]) -> None:
     torch_range = TorchScope.parse(scope)
     assert all(map(torch_range.holds, inside)) and not any(map(torch_range.holds, outside))
     assert str(torch_range) == scope
@@ -24,12 +24,12 @@ def test_scopes_of_versions(scope: str, inside: list[str], outside: list[str]) -
 @pytest.mark.parametrize(
     "text", ["2.13", "<2", ">2.13", "", "<2.14,", ">=2.14, <2.10", "==2.1, ==2.2", "soon"]
 )
-def test_scopes_that_make_no_sense(text: str) -> None:
+def test_invalid_ranges_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a range of versions|does not match any version"):
         TorchScope.parse(text)
 
 
-def test_the_scope_between_versions_that_fail_and_others() -> None:
+def test_the_range_that_separates_failing_versions() -> None:
     assert str(separating_scope({(2, 6), (2, 9)}, {(2, 13)})) == "<2.13"
     assert str(separating_scope({(2, 13)}, {(2, 6), (2, 9)})) == ">=2.13"
     assert separating_scope({(2, 9)}, {(2, 6), (2, 13)}) is None

@@ -1,4 +1,4 @@
-"""Verdicts, ids and seeds."""
+"""``model.verdicts``: result ids are parsed and printed, seeds are fixed, and verdicts have an order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_seeds_never_change() -> None:
     assert seed_of("add", "float32") != seed_of("add", "float64")
 
 
-def test_a_case_shows_its_worst_verdict() -> None:
+def test_the_verdict_of_a_case_is_its_worst_verdict() -> None:
     order = [
         "crash", "timeout", "error", "fail", "vacuous", "xpass",
         "flaky", "xfail", "unsupported", "skip", "pass",
@@ -43,7 +43,7 @@ def test_unexpected_verdicts_are_those_of_exit_code_1() -> None:
     }  # fmt: skip
 
 
-def test_results_survive_the_way_through_json() -> None:
+def test_results_are_converted_to_json_and_back() -> None:
     failures = [Failure(Kind.VALUE, "m", 2)]
     name = ResultId.parse("value/nn.functional.relu@bool")
     result = Result(name, Verdict.FAIL, 4, 1, failures, ["note"], 3, 9, None, 0.25, 7, 2)

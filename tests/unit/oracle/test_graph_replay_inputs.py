@@ -1,4 +1,4 @@
-"""The choice of replay data for a captured call."""
+"""``oracle.graph_replay_inputs`` chooses replay data for a captured call."""
 
 from __future__ import annotations
 
@@ -17,31 +17,35 @@ from conformance.target.target import Target
 NORM = find("operator", "_native_batch_norm_legit")
 
 
-def first_of(sample: Sample) -> list[float]:
+def first_tensor_values(sample: Sample) -> list[float]:
     return next(iter(sample.tensors())).flatten().tolist()
 
 
-def test_the_first_data_that_is_accurate_enough_or_the_first_of_all() -> None:
-    sample = next(s for s in samples_of(NORM, torch.float16).varied(8) if len(first_of(s)) > 1)
-    seed, second_seed, _ = (first_of(renewal) for renewal in replay_samples(NORM, torch.float16, sample))
+def test_the_first_accurate_replay_data_is_chosen_or_else_the_first() -> None:
+    sample = next(s for s in samples_of(NORM, torch.float16).varied(8) if len(first_tensor_values(s)) > 1)
+    seed, second_seed, _ = (
+        first_tensor_values(renewal) for renewal in replay_samples(NORM, torch.float16, sample)
+    )
     tried = []
 
     def second(renewal: Sample, reference: Reference) -> bool:
-        tried.append(first_of(renewal))
+        tried.append(first_tensor_values(renewal))
         return len(tried) == 2
 
     chosen = replay_data_with_reference(NORM, torch.float16, sample, second)
-    assert chosen is not None and first_of(chosen[0]) == second_seed
+    assert chosen is not None and first_tensor_values(chosen[0]) == second_seed
     assert tried == [seed, second_seed]
     for answer in (True, False):
         chosen = replay_data_with_reference(
             NORM, torch.float16, sample, lambda *arguments, answer=answer: answer
         )
-        assert chosen is not None and first_of(chosen[0]) == seed
+        assert chosen is not None and first_tensor_values(chosen[0]) == seed
 
 
-def test_data_for_which_the_cpu_itself_is_too_inexact_is_passed_over() -> None:
-    """Two numbers are so close that their mean, rounded to float16, loses most of their difference."""
+def test_replay_data_with_an_inexact_reference_is_skipped() -> None:
+    """Replay data is skipped if the CPU's float16 result is too inexact. An example is a norm of two numbers so
+    close that their mean, rounded to float16, loses most of their difference.
+    """
     target = Target("fake", None, "cpu", frozenset({"float16"}), {})
     recorder = Recorder(ResultId(CaseId("graph_value", NORM.name), "float16"), seed=0)
     passed_over = 0
@@ -60,5 +64,5 @@ def test_data_for_which_the_cpu_itself_is_too_inexact_is_passed_over() -> None:
             passed_over += not accurate
             assert replays is not None
             if not accurate:
-                assert first_of(renewal) != first_of(replays[0])
+                assert first_tensor_values(renewal) != first_tensor_values(replays[0])
     assert passed_over

@@ -1,5 +1,5 @@
-"""Histogram counts above the largest exact integer of the dtype: every value from that limit to the exact
-count is right.
+"""A low-precision dtype can count exactly only up to a limit. For a larger histogram count, every value between
+this limit and the exact count is correct.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ DUE = torch.tensor([256.0, 100.0], dtype=torch.bfloat16)
         ([1200, 100], None),
     ],
 )
-def test_a_count_that_the_dtype_cannot_hold(found: list[int], right: bool | None) -> None:
-    """With None no relation applies, and the bins are compared as usual."""
+def test_a_count_beyond_the_exact_integers_of_the_dtype(found: list[int], right: bool | None) -> None:
+    """``right`` is None if no relation applies. The bins are then compared with the reference."""
     claims = histogram_counts.histc(torch.tensor(found, dtype=torch.bfloat16), DUE, SAMPLE)
     all_equal = None if claims is None else all(torch.equal(claim.actual, claim.expected) for claim in claims)
     assert all_equal is right

@@ -1,4 +1,4 @@
-"""Relations of operators that return indices."""
+"""Relations of operators that return indices: ``kthvalue`` and ``mode``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from conformance.oracle.relations.registry import RELATIONS
 from conformance.samples.operators import Sample
 
 
-def test_kthvalue_finds_its_dimension_after_k() -> None:
+def test_the_relation_of_kthvalue_reads_dim_after_k() -> None:
     values = torch.tensor([[3.0, 1.0, 2.0], [6.0, 5.0, 4.0]])
     for args, kwargs in (((2,), {}), ((2, 1), {}), ((2,), {"dim": 1}), ((1, 0), {}), ((2, -1, True), {})):
         sample = Sample(0, values, args, kwargs)
@@ -24,7 +24,7 @@ def _relation_holds(actual: tuple[torch.Tensor, torch.Tensor], sample: Sample) -
     return all(torch.equal(claim.actual, claim.expected) for claim in claims)
 
 
-def test_mode_is_any_of_the_values_that_appear_most_often() -> None:
+def test_mode_may_return_any_most_frequent_value() -> None:
     values = torch.tensor([[3.0, 1.0, 3.0, 1.0, 2.0], [6.0, 6.0, 6.0, 4.0, 4.0]])
     for keepdim in (False, True):
         sample = Sample(0, values, (1, keepdim))

@@ -1,4 +1,4 @@
-"""Reference values recomputed without the backend."""
+"""``oracle.recheck`` recomputes reference values without the backend and reports differences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from conformance.oracle import recheck
 
 
-def test_the_oracle_check_names_what_differs() -> None:
+def test_recheck_reports_differing_and_missing_reference_values() -> None:
     events: list[dict[str, Any]] = [
         {"operator": name, "dtype": "float32", "index": 1, "digest": "same"} for name in ("add", "mul", "sub")
     ]

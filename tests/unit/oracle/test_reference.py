@@ -1,4 +1,6 @@
-"""Reference values of operators: their digests, and the bounds of a remainder."""
+"""``oracle.reference``: digests of reference values ignore the last bits, and the tolerance of a remainder covers
+the documented formula.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from conformance.subjects.torch_databases import find as find_subject
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_last_bits_do_not_count_and_changes_do(dtype: torch.dtype) -> None:
+def test_a_digest_ignores_the_last_bits_and_detects_changes(dtype: torch.dtype) -> None:
     value = torch.linspace(-3, 2, 7, dtype=dtype)
     same = value * (1 + torch.finfo(dtype).eps)
     assert torch.equal(_rounded_coarsely(value), _rounded_coarsely(same))
@@ -25,13 +27,15 @@ def test_last_bits_do_not_count_and_changes_do(dtype: torch.dtype) -> None:
         assert not torch.equal(_rounded_coarsely(value), _rounded_coarsely(changed_value))
 
 
-def test_integers_count_exactly() -> None:
+def test_a_digest_of_integers_is_exact() -> None:
     value = torch.arange(5)
     assert torch.equal(_rounded_coarsely(value), value)
 
 
-def remainder_bounds(dividend: list[float], divisor: list[float], dtype: torch.dtype) -> torch.Tensor:
-    """Return the error that the suite allows for torch.remainder of these numbers, in units of the dtype."""
+def allowed_remainder_errors(dividend: list[float], divisor: list[float], dtype: torch.dtype) -> torch.Tensor:
+    """Return the allowed error of each element of ``torch.remainder(dividend, divisor)``, divided by the dtype's
+    machine epsilon.
+    """
     subject = find_subject("operator", "remainder")
     sample = Sample(0, torch.tensor(dividend, dtype=dtype), (torch.tensor(divisor, dtype=dtype),), {})
     expected = oracle.reference_for(subject, dtype, sample)
@@ -42,13 +46,13 @@ def remainder_bounds(dividend: list[float], divisor: list[float], dtype: torch.d
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_remainder_is_held_to_units_of_its_dividend(dtype: torch.dtype) -> None:
-    bounds = remainder_bounds([7.5, -7.5, 0.3, 100.0], [2.0, 2.0, 0.5, 3.0], dtype)
+def test_the_tolerance_of_a_remainder_is_relative_to_its_dividend(dtype: torch.dtype) -> None:
+    bounds = allowed_remainder_errors([7.5, -7.5, 0.3, 100.0], [2.0, 2.0, 0.5, 3.0], dtype)
     sizes = torch.tensor([7.5, 7.5, 0.3, 100.0], dtype=torch.float64)
     assert bool((bounds >= sizes).all()) and bool((bounds <= 7 * sizes).all()), bounds
-    # 6 is a multiple of 2, so its remainder may be 0 or 2. The tolerance of the remaining elements is
-    # unchanged.
-    with_jump = remainder_bounds([7.5, -7.5, 0.3, 100.0, 6.0], [2.0, 2.0, 0.5, 3.0, 2.0], dtype)
+    # 6 is a multiple of 2, so its remainder may be 0 or 2 after rounding. The tolerance of the other elements
+    # must not change.
+    with_jump = allowed_remainder_errors([7.5, -7.5, 0.3, 100.0, 6.0], [2.0, 2.0, 0.5, 3.0, 2.0], dtype)
     assert torch.equal(with_jump[:4], bounds)
     assert with_jump[4] * torch.finfo(dtype).eps >= 2.0
 
@@ -57,6 +61,6 @@ def test_the_documented_formula_of_remainder_is_within_its_bounds() -> None:
     generator = torch.Generator().manual_seed(3)
     a = torch.rand(20_000, generator=generator) * 200 - 100
     b = torch.rand(20_000, generator=generator) * 9 + 0.1
-    allowed = remainder_bounds(a.tolist(), b.tolist(), torch.float32) * torch.finfo(torch.float32).eps
+    allowed = allowed_remainder_errors(a.tolist(), b.tolist(), torch.float32) * torch.finfo(torch.float32).eps
     exact = torch.remainder(a.double(), b.double())
     assert bool(((a - (a / b).floor() * b - exact).abs() <= allowed).all())

@@ -1,4 +1,6 @@
-"""Rounding to decimals: both neighbours of a halfway value are right, and no other value is."""
+"""``torch.round`` with ``decimals``: for a value that lies almost halfway between two decimals, both decimals are
+correct and no other value is.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ VALUES = torch.tensor([6.5175, 1.2344, -2.0005], dtype=torch.float32)
 DUE = torch.round(VALUES.double(), decimals=3)
 
 
-def claims(actual: list[float]) -> bool | None:
+def relations_hold(actual: list[float]) -> bool | None:
     """Return whether all relations hold to a relative error of 1e-6, or None if no relation applies."""
     sample = Sample(0, VALUES, kwargs={"decimals": 3})
     equations = rounding.decimals(torch.tensor(actual), DUE, sample)
@@ -22,28 +24,28 @@ def claims(actual: list[float]) -> bool | None:
     )
 
 
-def test_both_neighbours_of_a_value_halfway_are_right() -> None:
-    assert claims([6.518, 1.234, -2.0]) is True
-    assert claims([6.517, 1.234, -2.001]) is True
+def test_both_decimals_next_to_a_halfway_value_are_correct() -> None:
+    assert relations_hold([6.518, 1.234, -2.0]) is True
+    assert relations_hold([6.517, 1.234, -2.001]) is True
 
 
-def test_another_value_is_wrong() -> None:
-    assert claims([6.518, 1.235, -2.0]) is False
-    assert claims([6.519, 1.234, -2.0]) is False
-    assert claims([6.5175, 1.234, -2.0]) is False
-    assert claims([6.519, 1.234, -2.5]) is None  # then every element is compared as usual
+def test_any_other_decimal_is_wrong() -> None:
+    assert relations_hold([6.518, 1.235, -2.0]) is False
+    assert relations_hold([6.519, 1.234, -2.0]) is False
+    assert relations_hold([6.5175, 1.234, -2.0]) is False
+    assert relations_hold([6.519, 1.234, -2.5]) is None  # every element is then compared with the reference
 
 
-def test_integers_have_no_decimals() -> None:
+def test_no_relation_applies_to_integers() -> None:
     sample = Sample(0, torch.tensor([3]), kwargs={"decimals": -1})
     assert rounding.decimals(torch.tensor([0]), torch.tensor([0]), sample) is None
 
 
-def test_exactly_halfway_the_even_one_is_due() -> None:
+def test_no_relation_applies_to_an_exactly_halfway_value() -> None:
     source = torch.tensor([0.0625, 2.5])
     for decimals, actual in ((3, [0.063, 2.5]), (0, [0.0, 3.0])):
         sample = Sample(0, source, kwargs={"decimals": decimals})
         expected = torch.round(source.double(), decimals=decimals)
         assert (
             rounding.decimals(torch.tensor(actual), expected, sample) is None
-        )  # every element is compared as usual
+        )  # every element is then compared with the reference

@@ -1,4 +1,4 @@
-"""Correct results that differ from the CPU's pass; wrong results fail."""
+"""Results that documentation leaves open pass if they differ from the CPU's, and wrong results fail."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ INTEGERS = {
 }
 
 
-def failures(name: str, dtype: str, samples: list[Sample], answer: Callable[[Sample, Any], Any]) -> list[str]:
-    """Return the failure messages of a device that answers each sample with ``answer``."""
+def failures_of_device(
+    name: str, dtype: str, samples: list[Sample], answer: Callable[[Sample, Any], Any]
+) -> list[str]:
+    """Return the failure messages of a device that returns ``answer(sample, reference outputs)``."""
     subject = find("operator", name)
     recorder = Recorder(ResultId.parse(f"extremal/{name}@{dtype}"), seed=0)
     target = load("cpu").target("eager")
@@ -41,7 +43,7 @@ def failures(name: str, dtype: str, samples: list[Sample], answer: Callable[[Sam
     return [failure.message for failure in recorder.result().failures]
 
 
-def saturated(sample: Sample, expected: torch.Tensor) -> torch.Tensor:
+def with_saturated_conversion(sample: Sample, expected: torch.Tensor) -> torch.Tensor:
     limits = torch.iinfo(expected.dtype)
     whole = sample.input.to(torch.float64).nan_to_num(0.0, float("inf"), float("-inf")).trunc()
     result = expected.clone()
@@ -63,13 +65,14 @@ def test_conversions_may_saturate(name: str, dtype: str) -> None:
         sample
         for sample in samples
         if not torch.equal(
-            saturated(sample, sample.input.to(INTEGERS[name])), sample.input.to(INTEGERS[name])
+            with_saturated_conversion(sample, sample.input.to(INTEGERS[name])),
+            sample.input.to(INTEGERS[name]),
         )
         or not sample.input.isfinite().all()
     ]
     assert odd, "no sample exceeds the range of the dtype"
-    assert not failures(name, dtype, samples, saturated)
-    assert failures(name, dtype, samples, lambda sample, expected: expected + 1)
+    assert not failures_of_device(name, dtype, samples, with_saturated_conversion)
+    assert failures_of_device(name, dtype, samples, lambda sample, expected: expected + 1)
 
 
 @pytest.mark.parametrize("name", ["native_layer_norm", "native_batch_norm"])
@@ -79,16 +82,18 @@ def test_statistics_may_have_the_accumulation_dtype(name: str) -> None:
     def wide(sample: Sample, expected: Any, error: float = 0.0, dtype: torch.dtype = torch.float32) -> Any:
         return (expected[0], *(part.to(dtype) + error for part in expected[1:]))
 
-    assert not failures(name, "bfloat16", samples, wide)
-    assert failures(name, "bfloat16", samples, lambda sample, expected: wide(sample, expected, 1.0))
-    assert failures(
+    assert not failures_of_device(name, "bfloat16", samples, wide)
+    assert failures_of_device(name, "bfloat16", samples, lambda sample, expected: wide(sample, expected, 1.0))
+    assert failures_of_device(
         name, "bfloat16", samples, lambda sample, expected: wide(sample, expected, 0.0, torch.float64)
     )
-    assert failures(name, "bfloat16", samples, lambda sample, expected: (expected[0].float(), *expected[1:]))
+    assert failures_of_device(
+        name, "bfloat16", samples, lambda sample, expected: (expected[0].float(), *expected[1:])
+    )
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_a_fault_of_a_kernel_of_torch_is_a_note(monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
+def test_a_fault_of_torch_s_composite_kernel_is_a_note(monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
     monkeypatch.setattr(
         known_torch_bugs,
         "composite_key",
@@ -101,7 +106,7 @@ def test_a_fault_of_a_kernel_of_torch_is_a_note(monkeypatch: pytest.MonkeyPatch,
     except RuntimeError as error:
         outcome = CallOutcome(error=error)
     else:
-        pytest.fail("torch's kernel takes such an input now: remove the entry")
+        pytest.fail("torch's kernel accepts this input now: remove its entry from known_torch_bugs")
     recorder = Recorder(ResultId.parse("layout/native_group_norm@float32"), seed=0)
     sample = next(iter(samples_of(find("operator", "native_group_norm"), torch.float32).chosen(1)))
     report_failed_call(load("cpu").target("eager"), recorder, sample, outcome)

@@ -1,4 +1,4 @@
-"""Digests of reference values are written to the journal of a run only."""
+"""``oracle.value_digests`` sends digests of reference values only if a run writes a journal."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from conformance.oracle import value_digests
 from conformance.results import journal
 
 
-def test_announcements_reach_the_journal_of_a_run_only(tmp_path: Path) -> None:
+def test_digests_reach_only_the_journal_of_a_run(tmp_path: Path) -> None:
     assert not value_digests.has_receiver()
     value_digests.send_digest("mul", "float32", 0, "d0")
     writer = journal.Journal(tmp_path / "journal.jsonl")
-    value_digests.set_receiver(journal.oracle_events(writer))
+    value_digests.set_receiver(journal.reference_digest_writer(writer))
     try:
         value_digests.send_digest("add", "float32", 1, "d1")
     finally:

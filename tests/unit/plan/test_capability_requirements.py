@@ -1,4 +1,6 @@
-"""Undeclared capabilities that work, and declared capabilities that are refused."""
+"""Results that need an undeclared capability still run: a clean refusal is ``unsupported``, and a pass has a
+note. A refusal of a declared capability is a failure.
+"""
 
 from __future__ import annotations
 
@@ -29,23 +31,23 @@ class Subject:
     kind: str = "capable"
 
 
-def _error(recorder: Recorder, target: Target, error: Exception) -> None:
+def _report_error(recorder: Recorder, target: Target, error: Exception) -> None:
     recorder.compared(1)
     report_error(target, recorder, error, label="the call")
 
 
-def _raised(call: Callable[[], Any]) -> Exception:
+def _error_of(call: Callable[[], Any]) -> Exception:
     with pytest.raises(Exception) as caught:
         call()
     return caught.value
 
 
-#: Programs of a device without the capability, each with its verdict for an undeclared and for a declared
-#: capability.
+#: What a device does if the capability ``streams`` is needed -> the check that imitates it, the verdict if the
+#: capability is not declared, and the verdict if the capability is declared.
 BEHAVIOURS: dict[str, tuple[Callable[[Recorder, Target], None], Verdict, Verdict]] = {
     "works": (lambda r, t: r.compared(1), Verdict.PASS, Verdict.PASS),
     "refuses": (
-        lambda r, t: _error(r, t, NotImplementedError("no streams")),
+        lambda r, t: _report_error(r, t, NotImplementedError("no streams")),
         Verdict.UNSUPPORTED,
         Verdict.FAIL,
     ),
@@ -55,25 +57,25 @@ BEHAVIOURS: dict[str, tuple[Callable[[Recorder, Target], None], Verdict, Verdict
         Verdict.FAIL,
     ),
     "lacks_the_function": (
-        lambda r, t: _error(r, t, _raised(lambda: torch.no_such_function)),
+        lambda r, t: _report_error(r, t, _error_of(lambda: torch.no_such_function)),
         Verdict.UNSUPPORTED,
         Verdict.FAIL,
     ),
     "lacks_an_attribute": (
-        lambda r, t: _error(r, t, _raised(lambda: object().stream)),  # type: ignore[attr-defined]
+        lambda r, t: _report_error(r, t, _error_of(lambda: object().stream)),  # type: ignore[attr-defined]
         Verdict.FAIL,
         Verdict.FAIL,
     ),
     "wrong_value": (lambda r, t: r.fail(Kind.VALUE, "1 of 1 differs"), Verdict.FAIL, Verdict.FAIL),
-    "wrong_error": (lambda r, t: _error(r, t, KeyError("stream")), Verdict.FAIL, Verdict.FAIL),
+    "wrong_error": (lambda r, t: _report_error(r, t, KeyError("stream")), Verdict.FAIL, Verdict.FAIL),
     "breaks": (
-        lambda r, t: _error(r, t, RuntimeError("INTERNAL ASSERT FAILED at stream.cpp")),
+        lambda r, t: _report_error(r, t, RuntimeError("INTERNAL ASSERT FAILED at stream.cpp")),
         Verdict.FAIL,
         Verdict.FAIL,
     ),
-    "runs_out": (lambda r, t: _error(r, t, torch.OutOfMemoryError("out")), Verdict.FAIL, Verdict.FAIL),
+    "runs_out": (lambda r, t: _report_error(r, t, torch.OutOfMemoryError("out")), Verdict.FAIL, Verdict.FAIL),
     "refuses_then_errs": (
-        lambda r, t: (_error(r, t, NotImplementedError("no")), r.fail(Kind.VALUE, "differs"))[0],
+        lambda r, t: (_report_error(r, t, NotImplementedError("no")), r.fail(Kind.VALUE, "differs"))[0],
         Verdict.FAIL,
         Verdict.FAIL,
     ),
@@ -104,17 +106,17 @@ def registered() -> Iterator[None]:
         REGISTRY.pop(("capable", name))
 
 
-def _target(**declared: bool) -> Target:
+def _cpu_target(**declared: bool) -> Target:
     return Target("cpu", None, "cpu", frozenset({"float32"}), declared)
 
 
-def _run(name: str, **declared: bool) -> Result:
-    return Executor(_target(**declared)).run(Case("capable", "streamed", name, ("any",)))[0]
+def _result_of(name: str, **declared: bool) -> Result:
+    return Executor(_cpu_target(**declared)).run(Case("capable", "streamed", name, ("any",)))[0]
 
 
 @pytest.mark.parametrize("name", BEHAVIOURS)
-def test_where_it_is_not_declared(name: str) -> None:
-    result = _run(name, streams=False)
+def test_verdict_if_the_capability_is_not_declared(name: str) -> None:
+    result = _result_of(name, streams=False)
     assert result.verdict is BEHAVIOURS[name][1], result
     if result.verdict is Verdict.PASS:
         assert result.notes == ["works although capability streams is not declared"]
@@ -124,45 +126,47 @@ def test_where_it_is_not_declared(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BEHAVIOURS)
-def test_where_it_is_declared(name: str) -> None:
-    result = _run(name)
+def test_verdict_if_the_capability_is_declared(name: str) -> None:
+    result = _result_of(name)
     assert result.verdict is BEHAVIOURS[name][2], result
     assert not any("not declared" in note for note in result.notes)
 
 
-def test_what_works_although_declared_unsupported_is_a_note() -> None:
-    target = dataclasses.replace(_target(), unsupported={"streamed/*@any": "it is slow"})
+def test_a_pass_despite_declared_unsupported_has_a_note() -> None:
+    target = dataclasses.replace(_cpu_target(), unsupported={"streamed/*@any": "it is slow"})
     (result,) = Executor(target).run(Case("capable", "streamed", "works", ("any",)))
     assert result.verdict is Verdict.PASS
     assert result.notes == ["works although declared unsupported: it is slow"]
 
 
-def test_without_what_nothing_refuses_there_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_undeclared_capability_that_no_device_refuses_removes_results(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(catalogue.KINDS_VARIABLE, "capable")
     names = [
-        {case.property for case in plan.build_plan(_target(**declared), "core").cases}
+        {case.property for case in plan.build_plan(_cpu_target(**declared), "core").cases}
         for declared in ({}, {"streams": False}, {"asynchronous": False})
     ]
     assert names == [{"streamed", "waits"}, {"streamed", "waits"}, {"streamed"}]
 
 
-def test_subjects_bring_needs_of_their_own() -> None:
+def test_subjects_add_capability_requirements() -> None:
     entry = registry.find_property("operator", "out")
     assert capability_requirements.required_capabilities(entry, "operator", "add") == ("out_variants",)
     assert capability_requirements.required_capabilities(entry, "operator", "bernoulli") == (
         "out_variants",
         "random",
     )
-    target = _target(random=False)
+    target = _cpu_target(random=False)
     assert capability_requirements.undeclared_capabilities(target, entry, "operator", "bernoulli") == (
         "random",
     )
     assert capability_requirements.undeclared_capabilities(target, entry, "operator", "add") == ()
 
 
-def test_undeclared_capabilities_of_the_suites_properties_leave_results_in_the_plan() -> None:
-    """An undeclared capability does not remove its results from the plan, so a capability that works is
-    noticed.
+def test_undeclared_capabilities_keep_their_results_in_the_plan() -> None:
+    """An undeclared capability removes no results from the plan, so that the run shows if it works. Exceptions
+    are capabilities whose absence no device refuses (``vocabulary.WITHOUT_REFUSAL``).
     """
     target = target_file.load("hpu-reference").target("eager")
     modest = dataclasses.replace(target, capabilities=dict.fromkeys(vocabulary.CAPABILITIES, False))

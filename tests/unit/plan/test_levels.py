@@ -1,4 +1,6 @@
-"""Levels and their requirements."""
+"""``plan.levels`` loads the requirements of each level, and a broader level requires all results of a narrower
+one.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ def test_every_name_in_a_level_exists() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_each_level_takes_all_of_the_narrower_one_and_more(committed: Manifest, mode: str) -> None:
+def test_each_level_requires_all_results_of_the_narrower_level(committed: Manifest, mode: str) -> None:
     demands = [committed.demand("2.13.0", mode, level) for level in LEVELS]
     for narrow, broad in itertools.pairwise(demands):
         assert narrow.entries.keys() < broad.entries.keys()
@@ -54,7 +56,7 @@ def test_each_level_takes_all_of_the_narrower_one_and_more(committed: Manifest, 
         assert floor <= {name for name, entry in broad.entries.items() if entry.floor}
 
 
-def test_bringup_needs_a_handful_of_operators_in_float32(committed: Manifest) -> None:
+def test_bringup_requires_few_operators_in_float32(committed: Manifest) -> None:
     entries = committed.demand("2.13", "eager", "bringup").entries.values()
     operators = [entry for entry in entries if entry.kind == "operator"]
     assert {entry.id.dtype for entry in operators} == {"float32"}
@@ -63,7 +65,7 @@ def test_bringup_needs_a_handful_of_operators_in_float32(committed: Manifest) ->
     assert all(entry.floor for entry in operators)
 
 
-def test_native_operators_are_placed_from_core_up(committed: Manifest) -> None:
+def test_native_placement_is_required_from_level_core_up(committed: Manifest) -> None:
     assert not committed.demand("2.13", "eager", "bringup").native
     for level in ("core", "training", "full"):
         demand = committed.demand("2.13", "eager", level)
@@ -71,7 +73,7 @@ def test_native_operators_are_placed_from_core_up(committed: Manifest) -> None:
         assert set(levels.load("core").native) == set(demand.native) <= placed
 
 
-def test_floors_name_words_without_which_a_result_still_exists() -> None:
+def test_floors_list_only_capabilities_that_keep_their_results_in_the_plan() -> None:
     for level in map(levels.load, LEVELS):
         for mode in vocabulary.MODES:
             floor = level.floor(mode)
@@ -80,7 +82,7 @@ def test_floors_name_words_without_which_a_result_still_exists() -> None:
             assert "float32" in floor.dtypes
 
 
-def test_kinds_of_extra_modules_go_by_the_level_of_their_properties() -> None:
+def test_subject_kinds_of_extra_modules_have_the_level_of_their_properties() -> None:
     core = levels.load("core")
     assert core.selected_dtypes("mine", "anything", "core", "a", ("int8",)) == ("int8",)
     assert core.selected_dtypes("mine", "anything", "training", "a", ("int8",)) == ()
@@ -96,7 +98,7 @@ def test_kinds_of_extra_modules_go_by_the_level_of_their_properties() -> None:
         ('[[take]]\nkind = "operator"\nlevel = "smoke"\n', "'smoke' is not a level"),
     ],
 )
-def test_a_mistake_in_a_level_is_named(
+def test_a_mistake_in_a_level_file_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
     (tmp_path / "bringup.toml").write_text(text)

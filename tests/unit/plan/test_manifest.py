@@ -1,4 +1,4 @@
-"""The committed manifest: digests, ids, torch minors and waivers."""
+"""The committed manifest of level requirements has current digests, unique ids, and valid waivers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def committed() -> Manifest:
     return manifest.load()
 
 
-def test_its_digests_are_those_of_what_levels_ask_for(committed: Manifest) -> None:
+def test_the_digests_of_level_requirements_are_current(committed: Manifest) -> None:
     assert json.loads(manifest.PATH.read_text())["digests"] == manifest.digests(committed)
     every = [
         digest
@@ -35,7 +35,7 @@ def test_its_digests_are_those_of_what_levels_ask_for(committed: Manifest) -> No
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_id_is_in_it_once(committed: Manifest, mode: str) -> None:
+def test_every_id_occurs_once(committed: Manifest, mode: str) -> None:
     ids = [
         f"{statement.name}/{subject}@{dtype}" for statement, subject, dtype in committed.ids((2, 13), mode)
     ]
@@ -46,7 +46,7 @@ def _statement(*groups: Group, name: str = "value", kind: str = "operator") -> M
     return ManifestProperty(kind, name, "bringup", ("eager",), (), (), groups)
 
 
-def test_an_id_that_is_there_twice_is_an_error() -> None:
+def test_a_duplicate_id_is_an_error() -> None:
     recent_group = Group((2, 13), None, ("float32",), ("add", "mul"))
     older_group = Group((2, 12), None, ("int64", "float32"), ("add",))
     manifest = Manifest(((2, 12), (2, 13)), (_statement(recent_group, older_group),), ())
@@ -57,14 +57,14 @@ def test_an_id_that_is_there_twice_is_an_error() -> None:
         list(manifest.ids((2, 13), "eager"))
 
 
-def test_a_minor_that_it_does_not_know_certifies_nothing(committed: Manifest) -> None:
+def test_a_torch_minor_without_entry_is_an_error(committed: Manifest) -> None:
     with pytest.raises(manifest.UnknownMinor, match=r"no entry for torch 2\.6 \(it has 2\.13\)"):
         committed.demand("2.6.0+cpu", "eager", "core")
     assert committed.demand("2.13.1a0+git12", "eager", "core").minor == (2, 13)
 
 
 @pytest.mark.parametrize("change", ["entry", "floor", "native", "waiver", "capability"])
-def test_whatever_decides_a_level_changes_its_digest(committed: Manifest, change: str) -> None:
+def test_each_part_of_the_requirements_changes_the_digest(committed: Manifest, change: str) -> None:
     demand = committed.demand("2.13", "eager", "core")
     entries = dict(demand.entries)
     name, entry = next(iter(entries.items()))
@@ -80,7 +80,7 @@ def test_whatever_decides_a_level_changes_its_digest(committed: Manifest, change
     assert changed.digest() != demand.digest()
 
 
-def test_waivers_are_of_results_that_exist_and_say_where_they_are_tracked(committed: Manifest) -> None:
+def test_waivers_are_for_existing_results_and_have_a_link(committed: Manifest) -> None:
     ids = {
         mode: {
             f"{statement.name}/{subject}@{dtype}"
@@ -99,12 +99,13 @@ def test_waivers_are_of_results_that_exist_and_say_where_they_are_tracked(commit
         assert waiver.until is not None
 
 
-def test_a_result_in_place_of_a_waived_one_has_its_waiver() -> None:
+def test_a_result_that_replaces_a_waived_result_is_waived() -> None:
     link = {"value": "docs/torch-bugs.md#roll"}
     assert manifest.waiver_links("2.13.0", "eager")["vmap/roll@float64"] == link
-    # A result that replaces float64, because the target does not declare float64.
+    # The result in float32 replaces the waived result in float64 if the target does not declare float64.
     assert manifest.waiver_links("2.13.0", "eager", ["vmap/roll@float32"])["vmap/roll@float32"] == link
-    # A result in addition to float64, and a result that every target has.
+    # The result in float32 does not replace the one in float64 if the leg has both, and out_grad/prod is not
+    # waived.
     both = ["vmap/roll@float64", "vmap/roll@float32"]
     assert "vmap/roll@float32" not in manifest.waiver_links("2.13.0", "eager", both)
     assert "out_grad/prod@float32" not in manifest.waiver_links("2.13.0", "eager", ["out_grad/prod@float32"])

@@ -1,4 +1,4 @@
-"""Every generated manifest is either accepted or rejected with a one-sentence error."""
+"""The manifest reader accepts each generated manifest or rejects it with a short UsageError."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 
 from conformance.plan.levels import manifest as manifests
-from tests.support.fuzz import FUZZ, corrupted, is_accepted, temporary_file
+from tests.support.fuzz import FUZZ, corrupted_documents, is_accepted, temporary_file
 
 
-def test_manifests() -> None:
+def test_generated_manifests_are_accepted_or_rejected() -> None:
     whole = json.loads(manifests.PATH.read_text())
     small = {
         key: value[:3]
@@ -23,9 +23,9 @@ def test_manifests() -> None:
     }
 
     @FUZZ
-    @given(corrupted(small))
-    def fuzz(data: Any) -> None:
+    @given(corrupted_documents(small))
+    def load_generated_manifest(data: Any) -> None:
         path = temporary_file("manifest.json", json.dumps(data).encode())
         is_accepted(lambda: manifests.load(path))
 
-    fuzz()
+    load_generated_manifest()

@@ -1,4 +1,4 @@
-"""Plans and their shards."""
+"""``plan.plan``: shards split a plan into disjoint parts, and plans are converted to JSON and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PLAN = Plan(
 )
 
 
-def test_shards_cut_a_plan_into_parts_that_never_move() -> None:
+def test_shards_split_a_plan_reproducibly() -> None:
     parts = [PLAN.shard(Shard(index, 3)) for index in (1, 2, 3)]
     ids = [result_id for part in parts for result_id in part.result_ids()]
     assert sorted(ids) == sorted(PLAN.result_ids())
@@ -27,19 +27,19 @@ def test_shards_cut_a_plan_into_parts_that_never_move() -> None:
     ] == [0, 2, 0, 2]
 
 
-def test_a_shard_does_not_depend_on_what_else_there_is() -> None:
+def test_the_shard_of_a_case_does_not_depend_on_other_cases() -> None:
     fewer = Plan(PLAN.cases[::2])
     whole = set(PLAN.shard(Shard(2, 3)).result_ids())
     assert set(fewer.shard(Shard(2, 3)).result_ids()) <= whole
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "1/", "a/b", "-1/2"])
-def test_shards_that_make_no_sense(text: str) -> None:
+def test_invalid_shards_are_usage_errors(text: str) -> None:
     with pytest.raises(UsageError, match="is not of the form I/N"):
         Shard.parse(text)
 
 
-def test_plans_survive_the_way_through_json() -> None:
+def test_plans_are_converted_to_json_and_back() -> None:
     assert Plan.from_json(PLAN.to_json()) == PLAN
     assert PLAN.digest() == Plan(PLAN.cases[::-1]).digest() != Plan(PLAN.cases[1:]).digest()
     part = PLAN.only(["a/op3@int64", "b/op7@float32", "b/op7@int64"])

@@ -1,4 +1,4 @@
-"""Results that are excluded for older torch releases. No other result is excluded."""
+"""``plan.release_exclusions`` excludes listed results for older torch releases, and no other results."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def every() -> list[str]:
     return list(plan.build_plan(target, "full", MODES).result_ids())
 
 
-def test_each_pattern_is_of_results_that_there_are(every):
+def test_each_pattern_matches_a_result(every):
     for entry in release_exclusions.load():
         for pattern in entry.ids:
             expression = release_exclusions.compile_pattern(pattern)
             assert any(expression.fullmatch(name) for name in every), pattern
 
 
-def test_newer_releases_are_asked_all(every):
+def test_nothing_is_excluded_for_newer_releases(every):
     for version in ("2.13.0", "2.15.0+cu132", installed_torch.version()):
         for name in every[::97]:
             case, _, dtype = name.rpartition("@")
@@ -33,7 +33,7 @@ def test_newer_releases_are_asked_all(every):
 
 
 @pytest.mark.parametrize("version", ["2.6.0", "2.6.0+cu124", "2.6.0+git2236df1"])
-def test_an_older_one_is_not(version):
+def test_results_are_excluded_for_an_older_release(version):
     passed_dtypes = release_exclusions.dtypes_passed_by_release
     assert passed_dtypes("masks/indexing", ("float32", "int64"), version) == ()
     assert passed_dtypes("diagonals/shape", ("float16", "bfloat16", "float32"), version) == ("float32",)
@@ -42,7 +42,7 @@ def test_an_older_one_is_not(version):
     assert passed_dtypes("masks/indexing", ("float32",), "2.7.0") == ("float32",)
 
 
-def test_the_plan_goes_by_it(monkeypatch):
+def test_the_plan_omits_excluded_results(monkeypatch):
     target = target_file.load("cpu").target("eager")
     here = set(plan.build_plan(target, "core").result_ids())
     monkeypatch.setattr(installed_torch, "version", lambda: "2.6.0")
@@ -62,7 +62,7 @@ def test_the_plan_goes_by_it(monkeypatch):
         'schema = 1\n[[missing]]\nids = ["x"]',
     ],
 )
-def test_a_file_that_is_wrong(text, tmp_path):
+def test_an_invalid_exclusion_file_is_rejected(text, tmp_path):
     file = tmp_path / "releases.toml"
     file.write_text(text)
     with pytest.raises(ValueError, match=r"releases\.toml|not a range"):

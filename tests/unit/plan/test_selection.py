@@ -1,4 +1,4 @@
-"""Expressions of the option ``-k``."""
+"""``plan.selection`` parses expressions of the option ``-k`` and selects result ids."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from conformance.plan import selection
         ("not not relu", "value/nn.relu@bool"),
     ],
 )
-def test_selections(expression: str, chosen: str) -> None:
+def test_selected_results_of_an_expression(expression: str, chosen: str) -> None:
     ids = ["value/add@float32", "value/addmm@float32", "out/add@int64", "value/nn.relu@bool"]
     assert " ".join(filter(selection.parse_selection(expression), ids)) == chosen
 
 
 @pytest.mark.parametrize("expression", ["", "and", "a b", "(a", "a or", "not", "a)"])
-def test_selections_that_do_not_parse(expression: str) -> None:
+def test_invalid_expressions_are_usage_errors(expression: str) -> None:
     with pytest.raises(UsageError, match="-k "):
         selection.parse_selection(expression)

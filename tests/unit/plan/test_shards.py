@@ -1,4 +1,6 @@
-"""Shards by recorded time: disjoint, complete, reproducible, and of nearly equal duration."""
+"""``plan.shards`` assigns subjects to shards by their recorded seconds. Shards are disjoint, complete and
+reproducible, and take nearly the same time.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from conformance.plan.plan import Case, Plan, Shard
 TABLE = shards.recorded_seconds()
 
 
-def test_the_committed_table_is_good() -> None:
+def test_the_committed_table_of_seconds_is_valid() -> None:
     assert {"eager", "compile", "graph"} <= set(TABLE)
     for mode, seconds in TABLE.items():
         assert all(value > 0 for value in seconds.values()), mode
@@ -24,19 +26,21 @@ def test_the_committed_table_is_good() -> None:
 
 @pytest.mark.parametrize("count", [2, 3, 4, 8, 16, 100])
 @pytest.mark.parametrize("mode", sorted(TABLE))
-def test_shards_take_the_same_time(mode: str, count: int) -> None:
+def test_shards_take_nearly_the_same_time(mode: str, count: int) -> None:
     seconds = TABLE[mode]
     assignment = shards.shard_assignment(mode, count)
     assert set(assignment) == set(seconds) and set(assignment.values()) == set(range(count))
     loads = [sum(seconds[name] for name in seconds if assignment[name] == shard) for shard in range(count)]
     largest = max(seconds.values())
     fair = sum(loads) / count
-    # The best possible limit is the fair share, or the longest single subject if that is longer.
+    # No assignment can be faster than an equal share, or than the longest single subject.
     assert max(loads) <= max(largest, fair * 1.05)
 
 
 def test_shards_by_name_alone_would_take_longer() -> None:
-    """With the table of seconds, the slowest of four shards is nearer to the mean than without the table."""
+    """The slowest of four shards is nearer to the mean if subjects are assigned by recorded seconds instead of by
+    name.
+    """
     seconds = TABLE["graph"]
 
     def slowest(shard_of: Mapping[str, int]) -> float:
@@ -47,7 +51,7 @@ def test_shards_by_name_alone_would_take_longer() -> None:
     assert slowest(shards.shard_assignment("graph", 4)) < 1.05 < 1.1 < slowest(by_name)
 
 
-def test_every_subject_is_in_one_shard_whether_it_is_known_or_not() -> None:
+def test_every_subject_is_in_one_shard_with_or_without_recorded_seconds() -> None:
     known_subjects = [tuple(name.split("/", 1)) for name in list(TABLE["eager"])[:200]]
     subjects = [*known_subjects, *(("operator", f"unheard-of-{i}") for i in range(100))]
     plan = Plan([Case(kind, name, subject, ("d",)) for kind, subject in subjects for name in ("a", "b")])

@@ -1,5 +1,5 @@
-"""A child process is terminated with all its descendants, its end is reported, and it never blocks its
-parent.
+"""``process_control.child`` terminates a child process together with its descendants, reports how the child
+ended, and never blocks the parent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from conformance.process_control.channel import HEADER
 from conformance.process_control.child import Child, ChildEnd, How, stop
-from conformance.process_control.supervisor import dump_stacks, watch
+from conformance.process_control.supervisor import dump_stacks, wait_for_end
 from tests.support import python_path
 
 LINK = """
@@ -24,7 +24,7 @@ import ctypes, os, signal, subprocess, sys, time
 from conformance.process_control.parent_link import ParentLink
 link = ParentLink.connect()
 """
-#: Start a process that ignores SIGTERM, print its process id, and continue.
+#: Code of a child process: fork a process that ignores SIGTERM, print its process id, and continue.
 GRANDCHILD = """
 import os, signal, sys, time
 reading, writing = os.pipe()
@@ -38,25 +38,25 @@ print(pid, flush=True)
 """
 
 
-def python(folder: Path, code: str, *, channel: bool = False, stdout: bool = True) -> Child:
+def python_child(folder: Path, code: str, *, channel: bool = False, stdout: bool = True) -> Child:
     variables = {**os.environ, "PYTHONPATH": python_path()}
     return Child.exec(
         [sys.executable, "-c", code], variables, log=folder / "log", channel=channel, stdout=stdout
     )
 
 
-def alive(pid: int) -> bool:
-    """Return whether a process runs. A zombie does not run."""
+def is_running(pid: int) -> bool:
+    """Return whether the process runs. A zombie process does not run."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 
 
-def until(test: Callable[[], object], seconds: float = 10.0) -> None:
+def wait_until_true(test: Callable[[], object], seconds: float = 10.0) -> None:
     end = time.monotonic() + seconds
     while not test():
-        assert time.monotonic() < end, f"not so within {seconds:g} s"
+        assert time.monotonic() < end, f"{test} did not become true within {seconds:g} s"
         time.sleep(0.01)
 
 
@@ -66,16 +66,16 @@ SIGNALS = ["SIGKILL", "SIGTERM", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGF
 @pytest.mark.parametrize("name", SIGNALS)
 def test_a_signal_that_ends_a_process_is_a_crash(tmp_path: Path, name: str) -> None:
     code = f"import os, signal; print('words', flush=True); os.kill(os.getpid(), signal.{name})"
-    with python(tmp_path, code) as child:
-        end = watch(child, limit=60)
+    with python_child(tmp_path, code) as child:
+        end = wait_for_end(child, limit=60)
     assert end == ChildEnd(How.CRASHED, -getattr(signal, name), "words\n")
     assert (end.signal, end.cause, end.last_line) == (name, f"signal {name}", "words")
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 255])
-def test_an_exit_code_is_no_crash(tmp_path: Path, code: int) -> None:
-    with python(tmp_path, f"import os; os._exit({code})") as child:
-        end = watch(child, limit=60)
+def test_an_exit_code_is_not_a_crash(tmp_path: Path, code: int) -> None:
+    with python_child(tmp_path, f"import os; os._exit({code})") as child:
+        end = wait_for_end(child, limit=60)
     assert (end.how, end.code, end.signal, end.cause) == (How.EXITED, code, None, f"exit code {code}")
 
 
@@ -89,10 +89,10 @@ def test_a_command_that_does_not_exist_is_an_error_of_the_caller(tmp_path: Path)
 
 def test_standard_output_can_be_dropped(tmp_path: Path) -> None:
     code = "import sys; print('out'); print('err', file=sys.stderr)"
-    with python(tmp_path, code, stdout=False) as child:
-        assert watch(child).log_tail == "err\n"
-    with python(tmp_path, code) as child:
-        assert sorted(watch(child).log_tail.split()) == ["err", "out"]
+    with python_child(tmp_path, code, stdout=False) as child:
+        assert wait_for_end(child).log_tail == "err\n"
+    with python_child(tmp_path, code) as child:
+        assert sorted(wait_for_end(child).log_tail.split()) == ["err", "out"]
     assert sorted((tmp_path / "log").read_text().split()) == ["err", "err", "out"]
 
 
@@ -100,24 +100,24 @@ def test_megabytes_of_output_do_not_block_and_only_their_end_is_kept(tmp_path: P
     code = (
         "import os\nfor _ in range(40): os.write(1, b'o' * 250_000); os.write(2, b'e' * 250_000)\nprint('!')"
     )
-    with python(tmp_path, code) as child:
-        end = watch(child, limit=60)
+    with python_child(tmp_path, code) as child:
+        end = wait_for_end(child, limit=60)
     assert end.how is How.EXITED and end.log_tail.endswith("e!\n") and len(end.log_tail) < 5000
     assert (tmp_path / "log").stat().st_size == 20_000_002
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 @pytest.mark.parametrize("last", ["os.kill(os.getpid(), signal.SIGSEGV)", "os._exit(0)", "time.sleep(100)"])
-def test_what_a_process_started_ends_with_it(tmp_path: Path, last: str) -> None:
-    with python(tmp_path, GRANDCHILD + last) as child:
-        until(lambda: (tmp_path / "log").read_text().endswith("\n"))
+def test_descendants_end_with_the_process(tmp_path: Path, last: str) -> None:
+    with python_child(tmp_path, GRANDCHILD + last) as child:
+        wait_until_true(lambda: (tmp_path / "log").read_text().endswith("\n"))
         grandchild = int((tmp_path / "log").read_text())
         if "sleep" in last:
-            assert alive(grandchild)
+            assert is_running(grandchild)
             assert child.stop() == ChildEnd(How.STOPPED, -signal.SIGTERM, f"{grandchild}\n")
         else:
-            watch(child, limit=60)
-        until(lambda: not alive(grandchild))
+            wait_for_end(child, limit=60)
+        wait_until_true(lambda: not is_running(grandchild))
 
 
 @pytest.mark.parametrize(
@@ -132,26 +132,26 @@ def test_a_process_that_hangs_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, number: int
 ) -> None:
     monkeypatch.setattr("conformance.process_control.child.STOP", 0.2)
-    with python(tmp_path, f"{LINK}link.send(b'')\n{before}", channel=True) as child:
+    with python_child(tmp_path, f"{LINK}link.send(b'')\n{before}", channel=True) as child:
         assert child.receive(60) == b""
         if "IGN" in before:
             assert child.receive(60) == b""
         start = time.monotonic()
         assert child.receive(0.1) is None and 0.1 <= time.monotonic() - start < 1.0
-        end = watch(child, silence=0.2)
+        end = wait_for_end(child, silence=0.2)
     assert (end.how, end.code) == (How.STALLED, -number)
-    assert not alive(child.pid) and watch(child) is end and child.stop() is end
+    assert not is_running(child.pid) and wait_for_end(child) is end and child.stop() is end
 
 
-def test_a_heartbeat_keeps_a_process_and_the_limit_ends_it(tmp_path: Path) -> None:
+def test_a_heartbeat_extends_the_silence_limit_but_not_the_total_limit(tmp_path: Path) -> None:
     beats = []
 
     def heartbeat() -> bool:
         beats.append(time.monotonic())
         return True
 
-    with python(tmp_path, "import time; time.sleep(100)") as child:
-        end = watch(child, silence=0.05, limit=0.7, heartbeat=heartbeat)
+    with python_child(tmp_path, "import time; time.sleep(100)") as child:
+        end = wait_for_end(child, silence=0.05, limit=0.7, heartbeat=heartbeat)
     assert end.how is How.TIMED_OUT and len(beats) > 3
 
 
@@ -159,28 +159,28 @@ def test_an_error_or_an_interrupt_while_it_is_watched_ends_the_process(tmp_path:
     def interrupt() -> bool:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), python(tmp_path, "import time; time.sleep(100)") as child:
-        watch(child, heartbeat=interrupt)
-    assert not alive(child.pid)
+    with pytest.raises(KeyboardInterrupt), python_child(tmp_path, "import time; time.sleep(100)") as child:
+        wait_for_end(child, heartbeat=interrupt)
+    assert not is_running(child.pid)
 
 
 def test_messages_of_any_size_arrive_in_order_and_before_the_end(tmp_path: Path) -> None:
     code = "while (message := link.receive()) is not None: link.send(message)"
     sizes = [0, 1, 100_000, 5_000_000, 3]
-    with python(tmp_path, LINK + code, channel=True) as child:
+    with python_child(tmp_path, LINK + code, channel=True) as child:
         for size in sizes:
             child.send(bytes([size % 251]) * size)
         assert [child.receive(60) for _ in sizes] == [bytes([size % 251]) * size for size in sizes]
 
-    with python(tmp_path, f"{LINK}link.send(b'last'); os._exit(7)", channel=True) as child:
-        until(child.has_ended)
+    with python_child(tmp_path, f"{LINK}link.send(b'last'); os._exit(7)", channel=True) as child:
+        wait_until_true(child.has_ended)
         child.send(b"nobody reads it")
         assert child.receive(60) == b"last"
         assert child.receive(60) == ChildEnd(How.EXITED, 7)
 
 
 def test_a_process_that_does_not_read_does_not_block_the_parent(tmp_path: Path) -> None:
-    with python(tmp_path, f"{LINK}link.send(b'up'); time.sleep(100)", channel=True) as child:
+    with python_child(tmp_path, f"{LINK}link.send(b'up'); time.sleep(100)", channel=True) as child:
         assert child.receive(60) == b"up"
         start = time.monotonic()
         for _ in range(20):
@@ -191,14 +191,14 @@ def test_a_process_that_does_not_read_does_not_block_the_parent(tmp_path: Path) 
 
 def test_both_may_send_more_than_the_channel_holds_at_once(tmp_path: Path) -> None:
     code = "[link.send(b'c' * 1_000_000) for _ in range(5)]; link.send(str(len(link.receive())).encode())"
-    with python(tmp_path, LINK + code, channel=True) as child:
+    with python_child(tmp_path, LINK + code, channel=True) as child:
         child.send(b"p" * 5_000_000)
         assert [len(child.receive(60) or b"") for _ in range(5)] == [1_000_000] * 5  # type: ignore[arg-type]
         assert child.receive(60) == b"5000000"
 
 
 def test_messages_wait_in_the_channel_and_not_in_memory(tmp_path: Path) -> None:
-    with python(tmp_path, LINK + "while True: link.send(b'x' * 100_000)", channel=True) as child:
+    with python_child(tmp_path, LINK + "while True: link.send(b'x' * 100_000)", channel=True) as child:
         assert child.receive(60) == b"x" * 100_000
         time.sleep(0.3)
         for _ in range(50):
@@ -206,33 +206,33 @@ def test_messages_wait_in_the_channel_and_not_in_memory(tmp_path: Path) -> None:
         assert child.channel is not None and len(child.channel._incoming) < 3_000_000
 
 
-def test_a_length_that_cannot_be_is_unreadable(tmp_path: Path) -> None:
+def test_an_impossible_message_length_is_unreadable(tmp_path: Path) -> None:
     code = "os.write(link._channel.fileno(), b'\\xff' * 100); time.sleep(100)"
-    with python(tmp_path, LINK + code, channel=True) as child:
+    with python_child(tmp_path, LINK + code, channel=True) as child:
         end = child.receive(60)
     assert isinstance(end, ChildEnd) and end.how is How.BROKEN
 
 
-def test_a_process_that_dies_inside_of_a_message_sends_no_part_of_it(tmp_path: Path) -> None:
+def test_a_message_of_a_process_that_dies_while_sending_is_dropped(tmp_path: Path) -> None:
     code = f"os.write(link._channel.fileno(), {HEADER.pack(10)!r} + b'half'); os._exit(0)"
-    with python(tmp_path, LINK + code, channel=True) as child:
+    with python_child(tmp_path, LINK + code, channel=True) as child:
         assert child.receive(60) == ChildEnd(How.EXITED, 0)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_what_a_process_left_behind_cannot_speak_for_it(tmp_path: Path) -> None:
+def test_messages_of_a_left_behind_descendant_are_ignored(tmp_path: Path) -> None:
     code = "link.send(b'up')\nif os.fork(): time.sleep(0.3); os._exit(0)\n"
     code += "while True: link._channel.sendall(bytes(8) * 10_000)"
-    with python(tmp_path, LINK + code, channel=True) as child:
-        until(child.has_ended)
+    with python_child(tmp_path, LINK + code, channel=True) as child:
+        wait_until_true(child.has_ended)
         limit = time.monotonic() + 10
         while not isinstance(child.receive(1), ChildEnd):
             assert time.monotonic() < limit
 
 
-def test_a_process_that_dies_while_it_is_sent_a_message_is_an_end_and_no_error(tmp_path: Path) -> None:
+def test_sending_to_a_process_that_dies_is_not_an_error(tmp_path: Path) -> None:
     code = "link.send(b'up'); link._channel.recv(1000); os.kill(os.getpid(), signal.SIGKILL)"
-    with python(tmp_path, LINK + code, channel=True) as child:
+    with python_child(tmp_path, LINK + code, channel=True) as child:
         assert child.receive(60) == b"up"
         for _ in range(10):
             child.send(b"x" * 1_000_000)
@@ -245,23 +245,23 @@ def test_a_process_that_closes_its_channel_and_hangs_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("conformance.process_control.child.LEAVE", 0.2)
-    with python(tmp_path, LINK + "os.closerange(3, 100); time.sleep(100)", channel=True) as child:
+    with python_child(tmp_path, LINK + "os.closerange(3, 100); time.sleep(100)", channel=True) as child:
         end = child.receive(60)
     assert isinstance(end, ChildEnd) and end.how is How.BROKEN
 
 
 def test_a_process_that_closes_its_channel_may_end_by_itself(tmp_path: Path) -> None:
     code = "os.closerange(3, 100); time.sleep(0.5); raise OSError('no driver')"
-    with python(tmp_path, LINK + code, channel=True) as child:
+    with python_child(tmp_path, LINK + code, channel=True) as child:
         end = child.receive(60)
     assert isinstance(end, ChildEnd) and (end.how, end.code) == (How.EXITED, 1)
     assert end.last_line == "OSError: no driver"
 
 
-def test_a_process_may_leave_by_itself_when_it_is_not_needed(tmp_path: Path) -> None:
+def test_a_process_may_exit_by_itself_after_its_channel_is_closed(tmp_path: Path) -> None:
     code = "link.send(b'')\nassert link.receive() is None\nprint('left')"
-    children = [python(tmp_path, LINK + code, channel=True) for _ in range(2)]
-    stubborn = python(tmp_path, LINK + "link.send(b''); time.sleep(100)", channel=True)
+    children = [python_child(tmp_path, LINK + code, channel=True) for _ in range(2)]
+    stubborn = python_child(tmp_path, LINK + "link.send(b''); time.sleep(100)", channel=True)
     for child in (*children, stubborn):
         assert child.receive(60) == b""
     ends = stop([*children, stubborn], patience=1.0)
@@ -271,9 +271,9 @@ def test_a_process_may_leave_by_itself_when_it_is_not_needed(tmp_path: Path) -> 
 
 def test_stacks_are_dumped_also_with_the_gil_held(tmp_path: Path) -> None:
     text = LINK + "def inner():\n    link.send(b''); ctypes.PyDLL(None).sleep(100)\ninner()"
-    children = [python(tmp_path, text, channel=True), python(tmp_path, "print()")]
+    children = [python_child(tmp_path, text, channel=True), python_child(tmp_path, "print()")]
     assert children[0].receive(60) == b""
-    until(children[1].has_ended)
+    wait_until_true(children[1].has_ended)
     first, _ = dump_stacks(children)
     stop(children)
     assert "in inner" in first and "most recent call first" in first
@@ -292,12 +292,12 @@ def test_a_forked_process(capfd: pytest.CaptureFixture[str]) -> None:
     for code in (0, 4, -signal.SIGKILL):
         with Child.fork(work(code)) as child:
             assert child.receive(60) == b"hello"
-            end = watch(child, limit=60)
+            end = wait_for_end(child, limit=60)
         assert end.code == code and end.how is (How.CRASHED if code < 0 else How.EXITED)
     assert capfd.readouterr().out == "printed\n" * 3
     with Child.fork(lambda link: time.sleep(100) or 0) as child:
         pass
-    assert child.end is not None and child.end.how is How.STOPPED and not alive(child.pid)
+    assert child.end is not None and child.end.how is How.STOPPED and not is_running(child.pid)
 
 
 PARENT = """
@@ -313,7 +313,7 @@ time.sleep(100)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_nothing_runs_on_after_a_parent_that_is_killed(tmp_path: Path) -> None:
+def test_children_end_if_their_parent_is_killed(tmp_path: Path) -> None:
     hangs = LINK + "link.send(b'x'); ctypes.PyDLL(None).sleep(100)"
     variables = {**os.environ, "PYTHONPATH": python_path()}
     with subprocess.Popen(
@@ -325,6 +325,6 @@ def test_nothing_runs_on_after_a_parent_that_is_killed(tmp_path: Path) -> None:
     ) as parent:
         assert parent.stdout is not None
         pids = [int(number) for number in parent.stdout.readline().split()]
-        assert len(pids) == 2 and all(map(alive, pids))
+        assert len(pids) == 2 and all(map(is_running, pids))
         parent.send_signal(signal.SIGKILL)
-    until(lambda: not any(map(alive, pids)))
+    wait_until_true(lambda: not any(map(is_running, pids)))

@@ -1,4 +1,6 @@
-"""Freezing the objects that a process retains, so that the garbage collector skips them."""
+"""``process_control.garbage_collector`` freezes objects that a process retains, so that Python's garbage
+collector skips them, and turns the collector off temporarily.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from conformance.process_control.garbage_collector import Settling, collector_off
+from conformance.process_control.garbage_collector import LiveObjectFreezer, collector_off
 
 
 @pytest.fixture(autouse=True)
@@ -20,13 +22,13 @@ def _unfrozen() -> Iterator[None]:
 
 
 def test_objects_that_outlive_a_collection_are_frozen() -> None:
-    settling = Settling()
-    settling.settle()
+    settling = LiveObjectFreezer()
+    settling.freeze_live_objects()
     gc.unfreeze()
-    settling.settle()
-    assert gc.get_freeze_count() == 0, "without a collection no object is frozen"
+    settling.freeze_live_objects()
+    assert gc.get_freeze_count() == 0, "objects were frozen although no collection ran since the last call"
     gc.collect()
-    settling.settle()
+    settling.freeze_live_objects()
     assert gc.get_freeze_count() > 1000
 
 
@@ -36,26 +38,26 @@ class Node:
 
 
 def test_garbage_is_not_frozen() -> None:
-    settling = Settling()
+    settling = LiveObjectFreezer()
     gc.collect()
     gc.disable()
     try:
         node = weakref.ref(Node())
         assert node() is not None
-        settling.settle()
+        settling.freeze_live_objects()
         assert node() is None
     finally:
         gc.enable()
 
 
-def test_what_a_case_leaves_later_is_still_collected() -> None:
+def test_garbage_after_the_freeze_is_still_collected() -> None:
     gc.collect()
-    Settling().settle()
+    LiveObjectFreezer().freeze_live_objects()
     Node()
     assert gc.collect() >= 1
 
 
-def test_the_collector_is_on_again_after_threads_that_overlap() -> None:
+def test_the_collector_is_on_after_overlapping_threads() -> None:
     entered = threading.Barrier(2)
 
     def work() -> None:
@@ -67,7 +69,7 @@ def test_the_collector_is_on_again_after_threads_that_overlap() -> None:
     with collector_off():
         entered.wait()
         thread.join()
-        assert not gc.isenabled(), "one of the two threads is still inside"
+        assert not gc.isenabled(), "the collector is on although one thread is still inside collector_off()"
     assert gc.isenabled()
 
 

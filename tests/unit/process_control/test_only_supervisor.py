@@ -1,4 +1,4 @@
-"""Only ``process_control`` supervises processes; other modules may run a quick command to its end."""
+"""Only ``process_control`` supervises processes. Other modules may only run a quick command to its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support import ROOT
 
 SUPERVISES = re.compile(r"\b(Popen|killpg|setsid|get_context|signal\.SIG(KILL|USR1)|waitpid|os\.fork)\b")
-#: Checks of devices, which run in a process that is supervised.
+#: Folder of the checks. They may start processes, because they run in a supervised worker.
 CHECKS = ROOT / "conformance" / "properties"
 SUPERVISOR = ROOT / "conformance" / "process_control"
 
@@ -17,10 +17,14 @@ def test_no_other_module_supervises_processes() -> None:
     files = [*(ROOT / "conformance").rglob("*.py"), *(ROOT / "tools").rglob("*.py")]
     others = [file for file in files if not {CHECKS, SUPERVISOR} & set(file.parents)]
     assert len(others) > 300
-    found = {str(file.relative_to(ROOT)): lines for file in others if (lines := supervising(file))}
+    found = {
+        str(file.relative_to(ROOT)): lines
+        for file in others
+        if (lines := lines_that_supervise_processes(file))
+    }
     assert not found
 
 
-def supervising(file: Path) -> list[str]:
+def lines_that_supervise_processes(file: Path) -> list[str]:
     lines = [line.partition("#")[0] for line in file.read_text().splitlines()]
     return [line for line in lines if SUPERVISES.search(line) and "hasattr(os" not in line]

@@ -1,4 +1,4 @@
-"""Units of work: none is lost or counted twice, and each crash or hang costs one unit."""
+"""``process_control.supervisor`` executes each unit of work exactly once, and a crash or hang costs one unit."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import pytest
 from conformance.process_control.child import Child, ChildEnd, How
 from conformance.process_control.supervisor import ChildNotStarted, Supervisor, receive_all
 from tests.support import python_path
-from tests.unit.process_control.test_child import alive, until
+from tests.unit.process_control.test_child import is_running, wait_until_true
 
-#: Execute each unit, and log the units that began.
+#: Code of a worker: log each unit that begins, execute it if it is Python code, and reply with the unit.
 WORKER = """
 import ctypes, os, signal, sys, time
 from conformance.process_control.parent_link import ParentLink
@@ -39,7 +39,9 @@ for unit in link.requests():
 
 
 class Spawn:
-    """Function object that starts workers and counts them."""
+    """A callable that starts a worker process and adds it to ``children``. ``before`` and ``after`` are code that
+    the worker runs before its first unit and after each unit with "then".
+    """
 
     def __init__(self, folder: Path, before: str = "", after: str = "os._exit(0)") -> None:
         self.folder = folder
@@ -60,10 +62,10 @@ class Spawn:
 
 
 @contextlib.contextmanager
-def supervised(spawn: Spawn, workers: int = 1) -> Iterator[Supervisor[Any]]:
+def supervisor_of(spawn: Spawn, workers: int = 1) -> Iterator[Supervisor[Any]]:
     with Supervisor[Any](spawn, start=60.0, workers=workers) as supervisor:
         yield supervisor
-    assert not [child for child in spawn.children if alive(child.pid)]
+    assert not [child for child in spawn.children if is_running(child.pid)]
 
 
 HOW: dict[str, tuple[How, int | None]] = {
@@ -79,7 +81,7 @@ HOW: dict[str, tuple[How, int | None]] = {
 @pytest.mark.parametrize("bad", HOW)
 def test_a_crash_or_hang_costs_its_unit(tmp_path: Path, bad: str) -> None:
     spawn = Spawn(tmp_path)
-    with supervised(spawn) as supervisor:
+    with supervisor_of(spawn) as supervisor:
         replies = dict(supervisor.run_units([1, bad, 2], silence=0.5))
     assert [replies[1][0], replies[2][0]] == [1, 2]
     how, code = HOW[bad]
@@ -92,7 +94,7 @@ def test_a_crash_or_hang_costs_its_unit(tmp_path: Path, bad: str) -> None:
 def test_the_number_of_units_is_exact_with_several_workers(tmp_path: Path) -> None:
     units = [f"os._exit({n})" if n % 7 == 3 else f"time.sleep({n % 3}e-3)" for n in range(40)]
     spawn = Spawn(tmp_path)
-    with supervised(spawn, workers=3) as supervisor:
+    with supervisor_of(spawn, workers=3) as supervisor:
         assert list(supervisor.run_units([], silence=60)) == []
         replies = list(supervisor.run_units(units, silence=60))
     counted = collections.Counter(unit for unit, _ in replies)
@@ -105,7 +107,7 @@ def test_the_number_of_units_is_exact_with_several_workers(tmp_path: Path) -> No
 def test_a_process_that_ends_between_two_units_costs_none(tmp_path: Path) -> None:
     units = ["then 1", "then 2", 3, "then 4", 5]
     spawn = Spawn(tmp_path)
-    with supervised(spawn) as supervisor:
+    with supervisor_of(spawn) as supervisor:
         replies = list(supervisor.run_units(units, silence=60))
         assert [(unit, reply[0]) for unit, reply in replies] == [(unit, unit) for unit in units]
         later_replies = list(supervisor.run_units(["then", "then"], silence=60))
@@ -114,10 +116,10 @@ def test_a_process_that_ends_between_two_units_costs_none(tmp_path: Path) -> Non
 
 
 def test_a_process_that_ends_while_it_is_sent_a_unit_costs_none(tmp_path: Path) -> None:
-    """The process reads only a part of the unit."""
+    """A worker that exits after reading only a part of a unit does not cost the unit."""
     large = "x" * 1_000_000
     spawn = Spawn(tmp_path, after="link._channel.recv(1000); os.kill(os.getpid(), signal.SIGKILL)")
-    with supervised(spawn) as supervisor:
+    with supervisor_of(spawn) as supervisor:
         replies = list(supervisor.run_units(["then", large], silence=60))
     assert [(unit, reply[0]) for unit, reply in replies] == [("then", "then"), (large, large)]
     assert len(spawn.children) == 2
@@ -125,7 +127,7 @@ def test_a_process_that_ends_while_it_is_sent_a_unit_costs_none(tmp_path: Path) 
 
 def test_a_process_that_ends_during_start_up_costs_no_unit(tmp_path: Path) -> None:
     spawn = Spawn(tmp_path, before="os.environ['NUMBER'] == '1' and os._exit(1)")
-    with supervised(spawn) as supervisor:
+    with supervisor_of(spawn) as supervisor:
         replies = list(supervisor.run_units(["os._exit(0)", 1, 2], silence=60))
     assert [unit for unit, _ in replies] == ["os._exit(0)", 1, 2]
     assert isinstance(replies[0][1], ChildEnd) and replies[1][1][0] == 1 and replies[2][1][0] == 2
@@ -155,19 +157,19 @@ def test_processes_that_do_not_start_are_an_error(
         assert caught.value.end.last_line == "OSError: no driver"
 
 
-def test_a_unit_that_two_processes_in_a_row_do_not_begin_is_charged(tmp_path: Path) -> None:
+def test_a_unit_that_two_processes_do_not_begin_is_a_failure(tmp_path: Path) -> None:
     spawn = Spawn(
         tmp_path, before="link.requests = lambda: [link._say('ready'), link.receive(), os._exit(5)]"
     )
-    with supervised(spawn) as supervisor:
+    with supervisor_of(spawn) as supervisor:
         replies = list(supervisor.run_units([1, 2], silence=60))
     assert [(unit, end.code) for unit, end in replies] == [(1, 5), (2, 5)]
     assert len(spawn.children) == 4
 
 
-def test_a_second_reply_is_not_taken_for_that_of_the_next_unit(tmp_path: Path) -> None:
+def test_a_second_reply_is_not_the_reply_of_the_next_unit(tmp_path: Path) -> None:
     spawn = Spawn(tmp_path)
-    with supervised(spawn) as supervisor:
+    with supervisor_of(spawn) as supervisor:
         replies = list(supervisor.run_units(["link.reply(['twice'])", 1, 2], silence=60))
     assert [(unit, reply[0]) for unit, reply in replies] == [
         ("link.reply(['twice'])", "twice"),
@@ -178,20 +180,20 @@ def test_a_second_reply_is_not_taken_for_that_of_the_next_unit(tmp_path: Path) -
 
 def test_processes_are_kept_from_one_call_to_the_next(tmp_path: Path) -> None:
     spawn = Spawn(tmp_path)
-    with supervised(spawn, workers=2) as supervisor:
+    with supervisor_of(spawn, workers=2) as supervisor:
         list(supervisor.run_units(range(4), silence=60))
         list(supervisor.run_units(range(4), silence=60))
     assert len(spawn.children) <= 2
 
 
-def test_a_unit_is_taken_after_the_replies_before_it(tmp_path: Path) -> None:
+def test_the_next_unit_is_requested_after_earlier_replies(tmp_path: Path) -> None:
     begun_units: list[int] = []
 
     def units() -> Iterator[int]:
         while len(begun_units) < 4:
             yield len(begun_units)
 
-    with supervised(Spawn(tmp_path)) as supervisor:
+    with supervisor_of(Spawn(tmp_path)) as supervisor:
         for _, reply in supervisor.run_units(units(), silence=60):
             begun_units.append(reply[0])
     assert begun_units == [0, 1, 2, 3]
@@ -202,11 +204,11 @@ def test_an_error_of_the_caller_ends_the_processes_that_work(
     tmp_path: Path, error: type[BaseException]
 ) -> None:
     spawn = Spawn(tmp_path)
-    with pytest.raises(error), supervised(spawn, workers=2) as supervisor:
+    with pytest.raises(error), supervisor_of(spawn, workers=2) as supervisor:
         units = supervisor.run_units([1, "time.sleep(100)", "time.sleep(101)", 2], silence=60)
         assert next(units)[0] == 1
         raise error
-    assert not [child for child in spawn.children if alive(child.pid)]
+    assert not [child for child in spawn.children if is_running(child.pid)]
 
 
 def test_an_error_of_the_units_ends_the_processes_that_work(tmp_path: Path) -> None:
@@ -216,22 +218,22 @@ def test_an_error_of_the_units_ends_the_processes_that_work(tmp_path: Path) -> N
         raise ValueError("unfit")
 
     spawn = Spawn(tmp_path)
-    with pytest.raises(ValueError, match="unfit"), supervised(spawn, workers=2) as supervisor:
+    with pytest.raises(ValueError, match="unfit"), supervisor_of(spawn, workers=2) as supervisor:
         list(supervisor.run_units(units(), silence=60))
-    assert not [child for child in spawn.children if alive(child.pid)]
+    assert not [child for child in spawn.children if is_running(child.pid)]
 
 
-def test_a_caller_that_takes_its_time_makes_no_process_late(tmp_path: Path) -> None:
-    with supervised(Spawn(tmp_path), workers=2) as supervisor:
+def test_a_slow_caller_makes_no_process_time_out(tmp_path: Path) -> None:
+    with supervisor_of(Spawn(tmp_path), workers=2) as supervisor:
         for _, reply in supervisor.run_units([1, 2, 3, 4], silence=0.5):
             assert not isinstance(reply, ChildEnd)
             time.sleep(0.3)
 
 
-def test_a_flood_of_output_and_steps_blocks_nobody(tmp_path: Path) -> None:
+def test_much_output_and_many_steps_do_not_block(tmp_path: Path) -> None:
     flood = "[(os.write(1, b'o' * 100_000), os.write(2, b'e' * 100_000)) for _ in range(50)]"
     steps = "[link.step('s' * 10_000) for _ in range(300)]"
-    with supervised(Spawn(tmp_path), workers=2) as supervisor:
+    with supervisor_of(Spawn(tmp_path), workers=2) as supervisor:
         replies = dict(supervisor.run_units([flood, steps, 1], silence=60))
     assert {unit: reply[0] for unit, reply in replies.items()} == {flood: flood, steps: steps, 1: 1}
     assert max(path.stat().st_size for path in tmp_path.glob("log-*")) == 10_000_000
@@ -245,7 +247,7 @@ def test_several_threads_may_use_one_supervisor(tmp_path: Path) -> None:
         replies.extend(supervisor.run_units(units, silence=60))
 
     spawn = Spawn(tmp_path)
-    with supervised(spawn) as supervisor:
+    with supervisor_of(spawn) as supervisor:
         threads = [threading.Thread(target=use, args=(name,)) for name in "ab"]
         for thread in threads:
             thread.start()
@@ -276,8 +278,10 @@ time.sleep(100)
         ("time.sleep(0.5); link.send(b'-1')", "time.sleep(100)", [-1, How.TIMED_OUT]),
     ],
 )
-def test_all_processes_are_asked(tmp_path: Path, first: str, second: str, due: list[Any]) -> None:
-    """After a failure the remaining process gets the grace period and not the full limit."""
+def test_a_reply_or_end_is_collected_from_all_processes(
+    tmp_path: Path, first: str, second: str, due: list[Any]
+) -> None:
+    """After a failure of one process, the other process has only the grace period to reply, not the full limit."""
     variables = {**os.environ, "PYTHONPATH": python_path()}
     children = [
         Child.exec(
@@ -299,8 +303,8 @@ def test_all_processes_are_asked(tmp_path: Path, first: str, second: str, due: l
 
 def test_a_closed_iterator_ends_the_processes_that_work(tmp_path: Path) -> None:
     spawn = Spawn(tmp_path)
-    with supervised(spawn, workers=2) as supervisor:
+    with supervisor_of(spawn, workers=2) as supervisor:
         units = supervisor.run_units([1, "time.sleep(100)"], silence=60)
         next(units)
         units.close()  # type: ignore[attr-defined]
-        until(lambda: len([child for child in spawn.children if alive(child.pid)]) <= 1)
+        wait_until_true(lambda: len([child for child in spawn.children if is_running(child.pid)]) <= 1)

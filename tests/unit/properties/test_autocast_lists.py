@@ -1,4 +1,4 @@
-"""A backend that lists no operators for autocast has nothing to check, and passes."""
+"""The properties of declared autocast lists pass for a target that declares no list."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PROPERTIES = ("operators-declared-to-be-lowered", "operators-declared-to-keep-fl
               "operators-declared-to-promote")  # fmt: skip
 
 
-def _run(name: str, target: Target) -> Result:
+def _autocast_result(name: str, target: Target) -> Result:
     return Executor(target).run(Case("api", name, "autocast", ("float32",)))[0]
 
 
 @pytest.mark.parametrize("name", PROPERTIES)
-def test_no_list_is_no_failure(name: str) -> None:
+def test_a_target_without_lists_passes(name: str) -> None:
     target = dataclasses.replace(target_file.load("cpu").target("eager"), autocast={})
-    result = _run(name, target)
+    result = _autocast_result(name, target)
     assert result.verdict is Verdict.PASS
     assert result.comparisons == 0
     assert result.notes[0].startswith(CHECKED_NOTHING)
@@ -32,7 +32,7 @@ def test_no_list_is_no_failure(name: str) -> None:
 
 def test_one_of_two_lists_is_compared() -> None:
     target = dataclasses.replace(target_file.load("cpu").target("eager"), autocast={"lower": ["mm"]})
-    result = _run(PROPERTIES[0], target)
+    result = _autocast_result(PROPERTIES[0], target)
     assert result.verdict is Verdict.PASS
     assert result.comparisons > 0
     assert not result.notes

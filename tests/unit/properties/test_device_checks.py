@@ -1,4 +1,4 @@
-"""Garbage of earlier results is freed before statistics are compared, and not during the comparison."""
+"""``without_garbage_collection`` frees garbage of earlier results at its start, and none until its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Kept:
         self.itself = self
 
 
-def test_garbage_is_freed_before_and_not_meanwhile() -> None:
+def test_garbage_is_freed_before_the_context_and_not_inside() -> None:
     freed: list[str] = []
     weakref.finalize(_Kept(), freed.append, "before")
     with without_garbage_collection():

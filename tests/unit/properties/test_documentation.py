@@ -1,4 +1,4 @@
-"""Every property names its page of PyTorch's documentation."""
+"""Every property states an existing page of PyTorch's documentation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from conformance.model.documentation import ROOT, page_url
 from conformance.model.vocabulary import KINDS
 from conformance.properties.registry import properties
 
-#: Pages that describe one name of torch. The path of the page ends with the name.
+#: The path of a page that documents one name of torch. It contains the name.
 _GENERATED = re.compile(r"generated/(torch(?:\.\w+)+)\.html")
 
 
 @functools.cache
-def _pages() -> dict[str, set[str]]:
+def _properties_by_page() -> dict[str, set[str]]:
     pages: dict[str, set[str]] = {}
     for kind in KINDS:
         for entry in properties(kind):
@@ -25,7 +25,7 @@ def _pages() -> dict[str, set[str]]:
     return pages
 
 
-def _resolve(name: str) -> object:
+def _object_named(name: str) -> object:
     parts = name.split(".")
     resolved: object = importlib.import_module(parts[0])
     for number, part in enumerate(parts[1:], 2):
@@ -36,21 +36,21 @@ def _resolve(name: str) -> object:
 
 
 def test_every_property_names_a_page() -> None:
-    assert not _pages().get("", set()), "properties without documentation="
-    for page in _pages():
+    assert not _properties_by_page().get("", set()), "properties without documentation="
+    for page in _properties_by_page():
         assert re.fullmatch(r"[a-z_/]+[\w./]*\.html", page), page
 
 
-def test_pages_of_single_names_are_of_names_that_torch_has() -> None:
-    names = [match[1] for page in _pages() if (match := _GENERATED.fullmatch(page))]
+def test_pages_of_a_single_name_document_an_existing_name() -> None:
+    names = [match[1] for page in _properties_by_page() if (match := _GENERATED.fullmatch(page))]
     assert len(names) > 15
     for name in names:
-        _resolve(name)
+        _object_named(name)
 
 
-def test_a_name_that_torch_lacks_is_found() -> None:
+def test_a_missing_name_is_detected() -> None:
     with pytest.raises(ImportError):
-        _resolve("torch.func.vjpp")
+        _object_named("torch.func.vjpp")
 
 
 def test_pages_have_addresses_below_the_documentation() -> None:

@@ -1,4 +1,6 @@
-"""Sensitivity of second derivatives: some move by thousands of units when an input moves by one unit."""
+"""The sensitivity of second derivatives is measured by perturbing the inputs. Some second derivatives change by
+thousands of units if an input changes by one unit.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ def test_second_derivatives_move_with_their_inputs(name: str, sample: int, least
     chosen = samples_of(find("operator", name), torch.float64, requires_grad=True)[sample]
     base = _gradients.second_derivatives(info, info.op, to_host(chosen))
 
-    def moved(seed: int) -> _gradients.Derivative:
+    def derivative_with_perturbed_inputs(seed: int) -> _gradients.Derivative:
         moved_sample = to_host(chosen)
         _gradient_sensitivity.perturb_inputs(moved_sample, STEP, seed)
         return _gradients.second_derivatives(info, info.op, moved_sample)
 
-    spreads = _gradient_sensitivity.gradient_sensitivities(base, moved, STEP)
+    spreads = _gradient_sensitivity.gradient_sensitivities(base, derivative_with_perturbed_inputs, STEP)
     ratios = [
         float(spread.max()) / _gradients.largest_magnitude(gradient)
         for spread, gradient in zip(spreads, base.gradients, strict=True)
@@ -36,14 +38,14 @@ def test_second_derivatives_move_with_their_inputs(name: str, sample: int, least
     assert least < max(ratios) < most
 
 
-def test_the_sample_itself_does_not_move() -> None:
+def test_the_original_sample_is_not_perturbed() -> None:
     chosen = samples_of(find("operator", "sin"), torch.float64, requires_grad=True)[0]
     moved_sample = to_host(chosen)
     _gradient_sensitivity.perturb_inputs(moved_sample, STEP, 5)
     assert not torch.equal(moved_sample.input, chosen.input)
 
 
-def test_a_gradient_that_jumps_is_held_as_before() -> None:
+def test_a_gradient_that_jumps_has_no_sensitivity() -> None:
     base = _gradients.Derivative(
         [], [], [], [torch.tensor([1.0, 0.5]).double(), torch.tensor([2.0]).double()]
     )

@@ -1,4 +1,4 @@
-"""Observed placements of operators."""
+"""The property ``placement`` observes whether an operator runs natively, as a composite, or as a CPU fallback."""
 
 from __future__ import annotations
 
@@ -19,24 +19,26 @@ _TABLE = kernel_origin._has
 
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Return a function that hides kernels of the CPU dispatch table from the placement check."""
+    """Return a function that hides the named CPU kernels from the placement check, or all of them without
+    names.
+    """
 
-    def forget() -> None:
+    def clear_caches() -> None:
         kernel_origin.composite_key.cache_clear()
         kernel_origin.placement_by_dispatch_table.cache_clear()
 
-    def hide(*names: str) -> None:
+    def hide_kernels(*names: str) -> None:
         hidden = {f"aten::{name}" for name in names}
         monkeypatch.setattr(
             kernel_origin,
             "_has",
             lambda name, key: not (key == "CPU" and (not names or name in hidden)) and _TABLE(name, key),
         )
-        forget()
+        clear_caches()
 
-    yield hide
+    yield hide_kernels
     monkeypatch.undo()
-    forget()
+    clear_caches()
 
 
 def placement_of(name: str) -> str:
@@ -66,13 +68,13 @@ def test_the_out_overload_decides_for_a_structured_operator(without: Callable[..
     assert placement_of("add") == Placement.FALLBACK.value
 
 
-def test_a_composite_kernel_is_what_it_calls(without: Callable[..., None]) -> None:
+def test_the_placement_of_a_composite_is_that_of_its_calls(without: Callable[..., None]) -> None:
     assert placement_of("zeros_like") == Placement.COMPOSITE.value
     without("zero_", "fill_.Scalar")
     assert placement_of("zeros_like") == Placement.FALLBACK.value
 
 
-def test_numbers_reach_kernels_as_tensors() -> None:
+def test_number_arguments_reach_kernels_as_tensors() -> None:
     calls = kernel_placement.DispatchedCalls("cpu", "CPU")
     with calls:
         torch.remainder(torch.ones(2), 3)

@@ -1,4 +1,4 @@
-"""The tables of excluded operators per mode match the behaviour of torch's CPU."""
+"""Each operator that a mode excludes does not support the mode on torch's CPU either."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from conformance.samples.copies import to_host
 from conformance.samples.dispatched_kernels import kernels_of
 from conformance.samples.operators import dtype_of, samples_of
 from conformance.subjects.torch_databases import find, subjects
-from conformance.worker.mode_evidence import _some_dtype
+from conformance.worker.mode_evidence import _preferred_dtype
 
 
 def _compiles(function: Callable[..., Any], name: str) -> bool:
     subject = find("operator", name)
-    samples = samples_of(subject, dtype_of(_some_dtype(subject.info)))
+    samples = samples_of(subject, dtype_of(_preferred_dtype(subject.info)))
     for sample in samples.varied(3):
         call, log = compile_with_log(None, function)
         with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
@@ -33,18 +33,18 @@ def _compiles(function: Callable[..., Any], name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", sorted(mode_exclusions.reasons("compile", "no_graph")))
-def test_no_graph(name: str) -> None:
+def test_excluded_operators_do_not_compile(name: str) -> None:
     assert not _compiles(_compile_checks.unseeded_operator(find("operator", name)), name)
 
 
 @pytest.mark.parametrize("name", sorted(mode_exclusions.reasons("compile", "no_inplace_graph")))
-def test_no_inplace_graph(name: str) -> None:
+def test_excluded_inplace_operators_do_not_compile(name: str) -> None:
     assert _compiles(_compile_checks.unseeded_operator(find("operator", name)), name)
     assert not _compiles(find("operator", name).info.inplace_variant, name)
 
 
 @pytest.mark.parametrize("key", sorted(mode_exclusions.reasons("compile", "no_backward_graph")))
-def test_no_backward_graph(key: str) -> None:
+def test_excluded_gradients_do_not_compile(key: str) -> None:
     name, _, dtype = key.partition("@")
     subject = find("operator", name)
     for sample in samples_of(subject, dtype_of(dtype), requires_grad=True).chosen(4):
@@ -55,14 +55,14 @@ def test_no_backward_graph(key: str) -> None:
         assert not (outcome.ok and log.ran_a_call and outcome.value.gradients), sample.describe()
 
 
-def test_host() -> None:
+def test_operators_excluded_from_graphs_need_the_host() -> None:
     always, sometimes = set(), set()
     for subject in subjects("operator"):
         if torch_testing_internals.is_elementwise_unary(
             subject.info
         ) or torch_testing_internals.is_elementwise_binary(subject.info):
             continue
-        samples = samples_of(subject, dtype_of(_some_dtype(subject.info)))
+        samples = samples_of(subject, dtype_of(_preferred_dtype(subject.info)))
         kernels = [kernels_of(subject.info.op, sample) for sample in samples.chosen(8)]
         reads_host = [bool(kernel_calls.host) for kernel_calls in kernels if kernel_calls is not None]
         if any(reads_host):

@@ -1,4 +1,4 @@
-"""Pairs of calls that differ in one number, and the comparison of their results."""
+"""``_one_argument_pairs`` makes pairs of overload calls that differ in one number, and compares their results."""
 
 import torch
 
@@ -10,7 +10,7 @@ from conformance.samples.recorded_calls import calls_of
 from conformance.subjects.torch_databases import find
 
 
-def test_views_of_one_base_differ_by_their_own_elements() -> None:
+def test_views_of_one_base_are_compared_by_their_elements() -> None:
     subject, base = find("overload", "select.int"), torch.arange(12.0).reshape(3, 4)
     first, second, first_copy = (
         overload_reference(subject, "float32", Sample(0, base, (0, row))) for row in (1, 2, 1)
@@ -21,7 +21,7 @@ def test_views_of_one_base_differ_by_their_own_elements() -> None:
     assert "index" in dict(_one_argument_pairs.neighbouring_numbers(first))
 
 
-def test_no_call_is_made_that_is_undefined_somewhere() -> None:
+def test_no_pair_contains_a_call_with_undefined_behaviour() -> None:
     for name, argument in (("scatter.src", "dim"), ("index_copy", "dim"), ("_ctc_loss", "blank")):
         subject = find("overload", name)
         calls = calls_of(subject, "float32")
@@ -32,7 +32,7 @@ def test_no_call_is_made_that_is_undefined_somewhere() -> None:
             )
 
 
-def test_numbers_of_calls_that_only_operators_make_are_theirs() -> None:
+def test_pairs_of_internal_overloads_come_from_calls_of_operators() -> None:
     subject = find("overload", "_softmax_backward_data")
     names = {name for name, _, _ in _one_argument_pairs.pairs_of_callers(subject, "float32")}
     assert "dim" in names

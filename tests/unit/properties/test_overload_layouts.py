@@ -1,4 +1,4 @@
-"""The tensors of a call that `overload-layouts` expands."""
+"""The property ``overload-layouts`` expands only arguments that the call does not write."""
 
 import pytest
 
@@ -12,17 +12,19 @@ from conformance.subjects.torch_databases import find
 from conformance.target.target import Target
 
 
-def test_what_a_call_writes_is_not_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When several writes go to one element, the last one depends on the number of threads."""
+def test_written_arguments_are_not_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an expanded argument several writes go to one element, and the last one depends on the number of
+    threads. Such a result has no reference.
+    """
     checked: list[tuple[frozenset[int], int]] = []
 
-    def hold(
+    def record_checked_layout(
         target: Target, recorder: Recorder, reference: OverloadReference, form: str, laid: ArgumentLayout
     ) -> bool:
         checked.append((reference.written, laid.tensor_index))
         return True
 
-    monkeypatch.setattr(layouts, "check_call", hold)
+    monkeypatch.setattr(layouts, "check_call", record_checked_layout)
     target = Target("fake", None, "cpu", frozenset({"float32"}), {})
     subject = find("overload", "_batch_norm_with_update")
     recorder = Recorder(ResultId(CaseId("overload-layouts", subject.name), "float32"), seed=0)

@@ -1,4 +1,6 @@
-"""References of overload calls: computed once, with written arguments and a tolerance rule."""
+"""``overloads._references`` computes the reference of an overload call once, with the written arguments and a
+tolerance rule.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def test_other_calls_of_a_subject_have_their_own_references(monkeypatch: pytest.
     assert references_of(subject, "int32") == []
 
 
-def test_items_are_remembered_however_looks_at_them_alternate() -> None:
+def test_a_cached_iterable_supports_alternating_iterators() -> None:
     items = _references._CachedIterable(iter(range(5)))  # type: ignore[arg-type]
     first_pass, second_pass = iter(items), iter(items)
     items_read = [
@@ -76,7 +78,7 @@ def test_a_converted_call_has_the_tolerance_of_its_own_operator() -> None:
             assert rule_of_overload(name, info, dtype_of(dtype), Sample(0, None)).name == own
 
 
-def test_ways_to_enlarge_a_sample_are_computed_once() -> None:
+def test_enlargements_of_a_sample_are_computed_once() -> None:
     reference = references_of(find("overload", "mul.Tensor"), "float32")[0]
     first = next(iter(reference.enlargements))
     assert next(iter(reference.enlargements)) is first
@@ -84,13 +86,13 @@ def test_ways_to_enlarge_a_sample_are_computed_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["native_batch_norm", "_batch_norm_with_update"])
-def test_what_a_call_writes_besides_has_a_value_in_raised_precision(name: str) -> None:
+def test_written_arguments_have_high_precision_values(name: str) -> None:
     for reference in references_of(find("overload", name), "float32"):
         assert reference.expected.ok
         assert reference.expected.has_high_precision
 
 
-def test_a_gradient_of_a_normalisation_is_as_far_off_as_its_own_parts() -> None:
+def test_the_tolerance_of_a_normalisation_gradient_depends_on_its_deviations() -> None:
     subject = find("overload", "native_layer_norm_backward")
     samples = calls_of(subject, "float32")
     general = rule(subject.info.operators[0], torch.float32, "backward").scale
@@ -101,7 +103,7 @@ def test_a_gradient_of_a_normalisation_is_as_far_off_as_its_own_parts() -> None:
         assert own == general or not deviations.numel() or own >= float(deviations.detach().abs().max())
 
 
-def test_the_cache_is_of_the_subject_used_last() -> None:
+def test_the_cache_holds_only_recently_used_subjects() -> None:
     subject = find("overload", "mul.Tensor")
     first = references_of(subject, "int32")[0]
     for name in ("add.Tensor", "sub.Tensor", "div.Tensor", "eq.Tensor"):

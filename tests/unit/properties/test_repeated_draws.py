@@ -1,4 +1,4 @@
-"""Detection of repeated draws. Random draws with few distinct values are no false alarm."""
+"""Repeated random draws are detected. Independent draws with few distinct values cause no false alarm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from conformance.properties.overloads import random
 
 
-def repetition(first: torch.Tensor, second: torch.Tensor, draw: str) -> tuple[int, int] | None:
+def repeated_elements(first: torch.Tensor, second: torch.Tensor, draw: str) -> tuple[int, int] | None:
     def by_cpu() -> Sequence[torch.Tensor]:
         return [DRAWS[draw](first.numel()) for _ in range(20)]
 
@@ -27,10 +27,10 @@ DRAWS = {
 
 @pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("size", [16, 25, 257])
-def test_independent_draws_are_no_repetition(draw: str, size: int) -> None:
+def test_independent_draws_are_not_reported(draw: str, size: int) -> None:
     torch.manual_seed(5)
     for _ in range(100):
-        assert repetition(DRAWS[draw](size), DRAWS[draw](size), draw) is None
+        assert repeated_elements(DRAWS[draw](size), DRAWS[draw](size), draw) is None
 
 
 @pytest.mark.parametrize("draw", DRAWS)
@@ -39,4 +39,4 @@ def test_a_shifted_draw_is_a_repetition(draw: str) -> None:
     first = DRAWS[draw](257)
     second = DRAWS[draw](257)
     second[:-3] = first[3:]
-    assert repetition(first, second, draw) == (3, 254)
+    assert repeated_elements(first, second, draw) == (3, 254)

@@ -1,4 +1,4 @@
-"""Memory that repeated calls retain."""
+"""``RetainedMemory`` reports memory that every round of repeated calls retains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.target import file as target_file
 TARGET = target_file.load("cpu").target("eager")
 
 
-def recorded(counts: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+def recorder_after_counts(counts: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     allocated_counts = iter(counts or ())
     monkeypatch.setattr(
         memory,
@@ -29,16 +29,18 @@ def recorded(counts: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> Recor
 
 
 def test_memory_that_every_round_keeps_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = recorded([0, 100, 180, 300], monkeypatch)
+    recorder = recorder_after_counts([0, 100, 180, 300], monkeypatch)
     assert recorder.kinds == {Kind.STATE}
     assert "25 calls leave at least 80 bytes" in recorder.first_failure
 
 
 @pytest.mark.parametrize("counts", [[0, 100, 100, 200], [50, 50, 50, 50], [100, 0, 100, 0]])
-def test_a_round_that_keeps_nothing_is_enough(counts: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = recorded(counts, monkeypatch)
+def test_memory_is_not_retained_if_one_round_keeps_nothing(
+    counts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = recorder_after_counts(counts, monkeypatch)
     assert not recorder.failed and recorder.result().comparisons == 1
 
 
-def test_a_device_that_counts_nothing_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert recorded(None, monkeypatch).result().comparisons == 0
+def test_a_device_without_memory_statistics_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert recorder_after_counts(None, monkeypatch).result().comparisons == 0

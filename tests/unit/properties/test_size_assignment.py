@@ -1,4 +1,6 @@
-"""Assignment of sizes to dtypes, memory layouts and call forms."""
+"""Each overload is checked with every size, and the sizes are distributed over its dtypes, memory layouts and
+call forms.
+"""
 
 import itertools
 
@@ -10,7 +12,7 @@ _DTYPES = ("bfloat16", "float32", "int64")
 _OVERLOADS = [f"operator{number}.Tensor" for number in range(400)]
 
 
-def test_each_overload_has_every_size_once_and_every_layout():
+def test_each_overload_is_assigned_every_size_once_and_every_layout():
     for overload in _OVERLOADS:
         dealt = list(
             itertools.chain.from_iterable(
@@ -45,7 +47,7 @@ def test_the_assignment_is_reproducible():
     assert assignments_for("mul.Tensor", _DTYPES, "int64") == assignments_for("mul.Tensor", _DTYPES, "int64")
 
 
-def test_fewer_dtypes_share_the_rows_of_the_ladder_among_them():
+def test_fewer_dtypes_share_all_sizes():
     whole = sorted(itertools.chain.from_iterable(LADDER))
     for count in (1, 2, 3):
         assert sorted(itertools.chain.from_iterable(sizes_of(i, count) for i in range(count))) == whole

@@ -1,4 +1,6 @@
-"""On the target ``cpu`` no control exists, so wrong graphs and wrong predictions of torch are reported."""
+"""On the target ``cpu`` the CPU is the device under test, and no CPU control excuses a failure. Wrong graphs and
+wrong predictions of torch are therefore reported as failures.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +18,29 @@ from conformance.target import file as target_file
 from conformance.worker.executor import Executor
 
 
-def _run(name: str, area: str) -> Result:
+def _behaviour_result(name: str, area: str) -> Result:
     return Executor(target_file.load("cpu").target("eager")).run(Case("api", name, area, ("float32",)))[0]
 
 
-def _plus_one(leaf: Any) -> Any:
+def _with_one_added(leaf: Any) -> Any:
     return leaf + 1 if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
 
 
-def test_a_wrong_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_graph_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = graphs.traced
 
     def wrong(*args: Any, **options: Any) -> Any:
         graph = trace(*args, **options)
-        return lambda *inputs: tree_map(_plus_one, graph(*inputs))
+        return lambda *inputs: tree_map(_with_one_added, graph(*inputs))
 
     monkeypatch.setattr(graphs, "traced", wrong)
-    monkeypatch.setattr(graphs.torch_testing_internals, "draws", lambda graph: False)
-    result = _run("graphs-of-entries-1-of-8", "aot")
+    monkeypatch.setattr(graphs.torch_testing_internals, "draws_random_numbers", lambda graph: False)
+    result = _behaviour_result("graphs-of-entries-1-of-8", "aot")
     assert result.verdict is Verdict.FAIL
     assert result.failures[0].kind is Kind.STATE
 
 
-def test_a_wrong_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_prediction_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     predict = predictions.run_on_fake_tensors
 
     def wrong(call: Any, mode: Any, run: Any) -> Any:
@@ -49,6 +51,6 @@ def test_a_wrong_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
             )
 
     monkeypatch.setattr(predictions, "run_on_fake_tensors", wrong)
-    result = _run("open-sizes-of-operators-1-of-8", "fake")
+    result = _behaviour_result("open-sizes-of-operators-1-of-8", "fake")
     assert result.verdict is Verdict.FAIL
     assert result.failures[0].kind is Kind.STATE

@@ -1,5 +1,5 @@
-"""No property reports a deviation for an undeclared dtype; every property reports one for a
-declared dtype.
+"""A property reports no deviation of a call that needs an undeclared dtype, and reports deviations in declared
+dtypes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from conformance.target.target import Target
 COMPLEX = frozenset({"complex32", "complex64", "complex128"})
 
 
-def target(*without: str) -> Target:
+def cpu_target_without(*without: str) -> Target:
     """Return a target on the CPU that declares all dtypes except the given ones."""
     return Target("fake", None, "cpu", frozenset(DTYPES) - set(without), {})
 
@@ -65,8 +65,10 @@ def rounds_float64(tree: Any) -> Any:
     return tree_map(leaf, tree)
 
 
-def checked(name: str, operator: str, dtype: str, target: Target, device: Callable[[Any], Any]) -> Result:
-    """Check an operator whose results all pass through ``device``."""
+def check_operator(
+    name: str, operator: str, dtype: str, target: Target, device: Callable[[Any], Any]
+) -> Result:
+    """Return the result of a property of an operator on a device that returns ``device(result)`` of each call."""
     subject = subject_of("operator", operator)
     info = copy.copy(subject.info)
     op = info.op
@@ -76,37 +78,37 @@ def checked(name: str, operator: str, dtype: str, target: Target, device: Callab
     return recorder.result()
 
 
-def results(operator: str, missing: Target) -> Iterator[tuple[str, str]]:
-    """Return the (property, dtype) pairs of an operator's results in eager mode."""
+def eager_results_of(operator: str, missing: Target) -> Iterator[tuple[str, str]]:
+    """Yield the (property, dtype) pairs of an operator's results on a target in eager mode."""
     for entry in properties("operator"):
         if "eager" in entry.modes:
             for dtype in entry.applies(missing, subject_of("operator", operator)):
                 yield entry.name, dtype
 
 
-WITHOUT_COMPLEX = target(*COMPLEX)
-WITHOUT_FLOAT64 = target("float64", "complex128")
+WITHOUT_COMPLEX = cpu_target_without(*COMPLEX)
+WITHOUT_FLOAT64 = cpu_target_without("float64", "complex128")
 OF_COMPLEX = [
     (name, operator, dtype)
     for operator in ("fft.rfft", "fft.hfft", "cdouble", "mul", "pow")
-    for name, dtype in results(operator, WITHOUT_COMPLEX)
+    for name, dtype in eager_results_of(operator, WITHOUT_COMPLEX)
 ]
 OF_FLOAT64 = [
     (name, operator, dtype)
     for operator in ("softmax.with_dtype", "float_power")
-    for name, dtype in results(operator, WITHOUT_FLOAT64)
+    for name, dtype in eager_results_of(operator, WITHOUT_FLOAT64)
 ]
 
 
 @pytest.mark.parametrize(("name", "operator", "dtype"), OF_COMPLEX)
-def test_operators_without_complex_numbers(name: str, operator: str, dtype: str) -> None:
-    result = checked(name, operator, dtype, WITHOUT_COMPLEX, refuses_complex)
+def test_undeclared_complex_dtypes_cause_no_failure(name: str, operator: str, dtype: str) -> None:
+    result = check_operator(name, operator, dtype, WITHOUT_COMPLEX, refuses_complex)
     assert result.verdict in (Verdict.PASS, Verdict.UNSUPPORTED), result.failures
 
 
 @pytest.mark.parametrize(("name", "operator", "dtype"), OF_FLOAT64)
-def test_operators_without_double_precision(name: str, operator: str, dtype: str) -> None:
-    result = checked(name, operator, dtype, WITHOUT_FLOAT64, rounds_float64)
+def test_undeclared_float64_causes_no_failure(name: str, operator: str, dtype: str) -> None:
+    result = check_operator(name, operator, dtype, WITHOUT_FLOAT64, rounds_float64)
     assert result.verdict in (Verdict.PASS, Verdict.UNSUPPORTED), result.failures
 
 
@@ -118,21 +120,21 @@ def test_operators_without_double_precision(name: str, operator: str, dtype: str
         ("dtypes", "cdouble", "any", (), refuses_complex, Kind.REFUSED),
         ("value", "softmax.with_dtype", "int64", (), rounds_float64, Kind.VALUE),
         ("value", "float_power", "int64", (), rounds_float64, Kind.VALUE),
-        # Declared dtypes are still checked on a target that does not declare all dtypes.
+        # The target does not declare complex dtypes, and the deviation is in the declared dtype int64.
         ("value", "mul", "int64", COMPLEX, refuses_int64, Kind.REFUSED),
         ("promotion", "mul", "any", COMPLEX, refuses_int64, Kind.REFUSED),
         ("dtypes", "mul", "any", COMPLEX, refuses_int64, Kind.REFUSED),
     ],
 )
-def test_operators_in_dtypes_that_are_declared(
+def test_deviations_in_declared_dtypes_are_failures(
     name: str, operator: str, dtype: str, without: tuple[str, ...], device: Callable[[Any], Any], kind: Kind
 ) -> None:
-    result = checked(name, operator, dtype, target(*without), device)
+    result = check_operator(name, operator, dtype, cpu_target_without(*without), device)
     assert kind in {failure.kind for failure in result.failures}
 
 
 class Device(TorchDispatchMode):
-    """Dispatch mode that applies a function to the arguments and results of operators, as a device would."""
+    """Dispatch mode that applies ``device`` to the result of each operator."""
 
     def __init__(self, device: Callable[[Any], Any]) -> None:
         super().__init__()
@@ -142,10 +144,12 @@ class Device(TorchDispatchMode):
         return self.device(func(*args, **(kwargs or {})))
 
 
-def results_of_run(
+def check_behaviour_on_device(
     monkeypatch: pytest.MonkeyPatch, name: str, target: Target, device: TorchDispatchMode
 ) -> Result:
-    """Check a behaviour in its first dtype, with the device side under a dispatch mode."""
+    """Return the result of a behaviour in its first dtype, with the device side under the dispatch mode
+    ``device``.
+    """
     of_area = find_property("api", name)
     entry = behaviour.BEHAVIOURS[name]
     monkeypatch.setattr(behaviour, "_target_context", lambda lab: device)
@@ -169,27 +173,34 @@ BEHAVIOURS = [
 
 
 @pytest.mark.parametrize(("name", "without", "device"), BEHAVIOURS)
-def test_behaviours(
+def test_behaviours_omit_undeclared_dtypes(
     monkeypatch: pytest.MonkeyPatch, name: str, without: tuple[str, ...], device: Callable[[Any], Any]
 ) -> None:
-    result = results_of_run(monkeypatch, name, target(*without), Device(device))
+    result = check_behaviour_on_device(monkeypatch, name, cpu_target_without(*without), Device(device))
     assert result.verdict in (Verdict.PASS, Verdict.UNSUPPORTED), result.failures
     assert any("the target does not declare" in note for note in result.notes)
-    assert results_of_run(monkeypatch, name, target(), Device(device)).verdict is Verdict.FAIL
+    assert (
+        check_behaviour_on_device(monkeypatch, name, cpu_target_without(), Device(device)).verdict
+        is Verdict.FAIL
+    )
 
 
-def test_a_behaviour_in_a_dtype_that_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = results_of_run(monkeypatch, "tensor-of-a-tensor", WITHOUT_COMPLEX, Device(refuses_int64))
+def test_a_behaviour_fails_in_a_declared_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = check_behaviour_on_device(
+        monkeypatch, "tensor-of-a-tensor", WITHOUT_COMPLEX, Device(refuses_int64)
+    )
     assert result.verdict is Verdict.FAIL
 
 
-def test_the_rest_of_a_program_that_was_cut_off_is_not_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = results_of_run(monkeypatch, "transforms-and-back", WITHOUT_COMPLEX, Device(refuses_complex))
+def test_a_behaviour_that_stops_at_an_undeclared_dtype_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = check_behaviour_on_device(
+        monkeypatch, "transforms-and-back", WITHOUT_COMPLEX, Device(refuses_complex)
+    )
     assert result.verdict is Verdict.UNSUPPORTED
 
 
 class Refuses(TorchDispatchMode):
-    """Dispatch mode that refuses an operator in float32, except for the calls of the lab itself."""
+    """Dispatch mode that refuses the operator ``name`` in float32. Calls by the lab itself are not refused."""
 
     def __init__(self, name: str, result: Any = None) -> None:
         super().__init__()
@@ -208,16 +219,19 @@ class Refuses(TorchDispatchMode):
 @pytest.mark.parametrize(
     ("name", "operator"),
     [
-        # The lab creates float32 numbers from float64 numbers.
+        # The lab itself needs float64 here, because it creates float32 numbers from float64 numbers.
         ("interpolation", "upsample_nearest1d"),
-        # A loop over dtypes, float64 among them, in one statement.
+        # One statement of the behaviour loops over dtypes, including float64.
         ("permutations", "randperm"),
     ],
 )
-def test_a_fault_in_float32_beside_what_needs_float64(
+def test_a_fault_in_float32_is_detected_although_the_behaviour_needs_float64(
     monkeypatch: pytest.MonkeyPatch, name: str, operator: str
 ) -> None:
-    assert results_of_run(monkeypatch, name, WITHOUT_FLOAT64, Refuses(operator)).verdict is Verdict.FAIL
+    assert (
+        check_behaviour_on_device(monkeypatch, name, WITHOUT_FLOAT64, Refuses(operator)).verdict
+        is Verdict.FAIL
+    )
 
 
 class Exaggerates(TorchDispatchMode):
@@ -229,7 +243,7 @@ class Exaggerates(TorchDispatchMode):
         return output.mul_(2).add_(0.5) if wrong and output.dtype == torch.float32 else output
 
 
-def test_what_a_program_computes_on_the_host_needs_nothing_of_the_device(
+def test_host_computations_of_a_behaviour_need_no_device_dtype(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     of_area = find_property("api", "normal-numbers")
@@ -237,14 +251,14 @@ def test_what_a_program_computes_on_the_host_needs_nothing_of_the_device(
     assert "float32" in of_area.applies(WITHOUT_FLOAT64, subject_of("api", entry.area))
     monkeypatch.setattr(behaviour, "_target_context", lambda lab: Exaggerates())
     counts = []
-    for declared in (WITHOUT_FLOAT64, target()):
+    for declared in (WITHOUT_FLOAT64, cpu_target_without()):
         recorder = Recorder(ResultId(CaseId(entry.name, entry.area), "float32"), seed=0)
         behaviour.check_behaviour(entry, declared, recorder)
         counts.append(recorder.failure_count)
     assert counts[0] == counts[1] > 10
 
 
-def test_a_declared_refusal_is_not_for_want_of_a_dtype() -> None:
+def test_a_declared_refusal_clears_undeclared_dtypes() -> None:
     recorder = Recorder(ResultId(CaseId("value", "empty_like"), "float32"), seed=0)
     recorder.omit_for_dtypes(["float64"])
     assert recorder.result().undeclared == ["float64"]
@@ -252,7 +266,7 @@ def test_a_declared_refusal_is_not_for_want_of_a_dtype() -> None:
     assert recorder.result().verdict is Verdict.UNSUPPORTED and not recorder.result().undeclared
 
 
-def test_nested_tensors_do_not_end_the_second_run() -> None:
+def test_undeclared_dtypes_of_a_call_with_nested_tensors() -> None:
     def call() -> torch.Tensor:
         nested = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)])
         nested.chunk(2, -1)
@@ -261,7 +275,7 @@ def test_nested_tensors_do_not_end_the_second_run() -> None:
     assert undeclared_dtypes.undeclared_dtypes_of_call(WITHOUT_FLOAT64, call) == {"float64"}
 
 
-def test_optimizers_whose_scaler_needs_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grad_scaler_that_needs_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refuses(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             output = func(*args, **(kwargs or {}))
@@ -276,15 +290,15 @@ def test_optimizers_whose_scaler_needs_float64(monkeypatch: pytest.MonkeyPatch) 
             return scaled(checked_target, *arguments)
 
     monkeypatch.setattr(grad_scaler, "_take_scaled_steps", on_the_device)
-    # A fused optimizer step uses the scale without a conversion.
-    for declared, verdict in ((WITHOUT_FLOAT64, Verdict.PASS), (target(), Verdict.FAIL)):
+    # The gradient scaler needs float64, so the result is omitted if the target does not declare float64.
+    for declared, verdict in ((WITHOUT_FLOAT64, Verdict.PASS), (cpu_target_without(), Verdict.FAIL)):
         recorder = Recorder(ResultId(CaseId("grad-scaler", "SGD"), "float32"), seed=0)
         find_property("optimizer", "grad-scaler").check(declared, subject, recorder)
         assert recorder.result().verdict is verdict
         assert recorder.result().undeclared == (["float64"] if verdict is Verdict.PASS else [])
 
 
-def test_a_number_of_an_undeclared_dtype_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_observation_of_an_undeclared_dtype_is_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses_float64(tree: Any) -> Any:
         if any(tensor.dtype == torch.float64 for tensor in tensors(tree)):
             raise RuntimeError("float64 is not supported on this device")
@@ -301,7 +315,7 @@ def test_a_number_of_an_undeclared_dtype_is_left_out(monkeypatch: pytest.MonkeyP
     assert recorder.result().verdict is Verdict.UNSUPPORTED
 
 
-def test_leaves_of_declared_dtypes_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_of_declared_dtypes_in_an_observation_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     def off_by_one(tree: Any) -> Any:
         return tree_map(lambda x: x + 1 if isinstance(x, torch.Tensor) and not is_lab_working() else x, tree)
 
@@ -322,7 +336,7 @@ def test_a_dtype_that_is_declared_for_one_operator() -> None:
     declared = dataclasses.replace(
         WITHOUT_COMPLEX, dtype_overrides={"mul": frozenset({"float32", "complex64"})}
     )
-    result = checked("dtypes", "mul", "any", declared, refuses_complex)
+    result = check_operator("dtypes", "mul", "any", declared, refuses_complex)
     assert result.verdict is Verdict.FAIL and "complex64" in result.failures[0].message
 
 
@@ -334,17 +348,21 @@ def test_a_gradient_may_need_double_precision(operator: str, same: bool) -> None
     assert declares_call(WITHOUT_FLOAT64, recorder, sample, run_derivatives) is same
 
 
-def test_placeholders_of_no_elements_do_not_count() -> None:
+def test_empty_placeholder_tensors_do_not_count_as_undeclared() -> None:
     batch_norm = "nn.functional.batch_norm"
-    result = checked("value", batch_norm, "float32", target("uint8"), lambda tree: tree)
+    result = check_operator("value", batch_norm, "float32", cpu_target_without("uint8"), lambda tree: tree)
     assert result.verdict is Verdict.PASS and not result.undeclared
-    wrong = checked(
-        "value", batch_norm, "float32", target("uint8"), lambda tree: tree_map(lambda x: x + 1, tree)
+    wrong = check_operator(
+        "value",
+        batch_norm,
+        "float32",
+        cpu_target_without("uint8"),
+        lambda tree: tree_map(lambda x: x + 1, tree),
     )
     assert wrong.verdict is Verdict.FAIL
 
 
-def test_programs_of_higher_order_operators_run_once_more() -> None:
+def test_undeclared_dtypes_of_a_call_with_higher_order_operators() -> None:
     def call() -> torch.Tensor:
         x = torch.ones(3)
         branch_output = torch.cond(x.sum() > 1, lambda x: x.sin(), lambda x: x.cos(), (x,))
@@ -353,8 +371,8 @@ def test_programs_of_higher_order_operators_run_once_more() -> None:
     assert undeclared_dtypes.undeclared_dtypes_of_call(WITHOUT_FLOAT64, call) == {"float64"}
 
 
-def test_an_error_of_a_behaviour_holds_no_tensor() -> None:
-    lab = Lab(target(), "float32", 0, on_target=True)
+def test_a_recorded_error_of_a_behaviour_retains_no_tensor() -> None:
+    lab = Lab(cpu_target_without(), "float32", 0, on_target=True)
     watched: list[Any] = []
 
     def wrong() -> torch.Tensor:

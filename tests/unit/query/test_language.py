@@ -1,4 +1,4 @@
-"""The search language: matches, errors, and the agreement of the Python and JavaScript implementations."""
+"""The query language finds results and reports errors, and its implementations in Python and JavaScript agree."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs node
 
 
 @pytest.mark.parametrize(("text", "found"), VECTORS["matches"])
-def test_results_match(text: str, found: list[str]) -> None:
+def test_results_that_a_query_finds(text: str, found: list[str]) -> None:
     predicate = language.parse_query(text)
     assert [name for name, row in ROWS.items() if predicate(row)] == found
 
 
 @pytest.mark.parametrize(("text", "at", "message"), VECTORS["errors"])
-def test_a_mistake_is_pointed_at_in_one_sentence(text: str, at: int, message: str) -> None:
+def test_errors_have_a_position_and_a_message(text: str, at: int, message: str) -> None:
     with pytest.raises(language.QueryError) as error:
         language.parse_query(text)
     assert error.value.at == at
@@ -37,7 +37,7 @@ def test_a_mistake_is_pointed_at_in_one_sentence(text: str, at: int, message: st
     assert "\n" not in str(error.value)
 
 
-def test_the_mistake_of_a_letter_is_guessed() -> None:
+def test_a_misspelt_word_gets_a_suggestion() -> None:
     with pytest.raises(language.QueryError, match="did you mean 'fail'"):
         language.parse_query("verdict:fial")
     with pytest.raises(language.QueryError, match="did you mean 'property'"):
@@ -45,29 +45,29 @@ def test_the_mistake_of_a_letter_is_guessed() -> None:
 
 
 @pytest.mark.parametrize("text", ["(" * 200 + "a" + ")" * 200, "not " * 200 + "a", "a " * 2000])
-def test_absurd_queries_are_refused(text: str) -> None:
+def test_very_long_queries_are_rejected(text: str) -> None:
     with pytest.raises(language.QueryError):
         language.parse_query(text)
 
 
-def test_a_pattern_of_many_stars_takes_no_time() -> None:
+def test_a_pattern_with_many_stars_is_fast() -> None:
     predicate = language.parse_query("op:" + "*a" * 12 + "b")
     row = ROWS["add"]
     assert not predicate(ResultFields(**{**vars(row), "op": "a" * 60}))
 
 
-def javascript(program: str) -> Any:
+def output_of_javascript(program: str) -> Any:
     command = ["node", "-e", f"const query = require({json.dumps(str(SCRIPT))}); {program}"]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 @needs_node
-def test_javascript_finds_the_same(tmp_path: Path) -> None:
+def test_javascript_finds_the_same_results(tmp_path: Path) -> None:
     rows = {}
     for name, row in VECTORS["rows"].items():
         identity = f"{row['property']}/{row['op']}@{row['dtype']}"
         rows[name] = {**row, "id": identity}
-    names = javascript(
+    names = output_of_javascript(
         f"const rows = {json.dumps(rows)}, queries = {json.dumps([text for text, _ in VECTORS['matches']])};"
         "console.log(JSON.stringify(queries.map((text) => { const test = query.parse(text);"
         "return Object.keys(rows).filter((name) => test(rows[name])); })))"
@@ -76,8 +76,8 @@ def test_javascript_finds_the_same(tmp_path: Path) -> None:
 
 
 @needs_node
-def test_javascript_points_at_the_same_mistakes() -> None:
-    errors = javascript(
+def test_javascript_reports_the_same_errors() -> None:
+    errors = output_of_javascript(
         f"const queries = {json.dumps([text for text, _, _ in VECTORS['errors']])};"
         "console.log(JSON.stringify(queries.map((text) => { try { query.parse(text); return null; }"
         "catch (error) { return [error.at, error.message]; } })))"
@@ -88,8 +88,10 @@ def test_javascript_points_at_the_same_mistakes() -> None:
 
 
 @needs_node
-def test_both_know_the_same_words() -> None:
-    vocabulary = javascript("console.log(JSON.stringify([query.KEYS, query.ALIASES, query.CLOSED]))")
+def test_both_implementations_have_the_same_keys_and_values() -> None:
+    vocabulary = output_of_javascript(
+        "console.log(JSON.stringify([query.KEYS, query.ALIASES, query.CLOSED]))"
+    )
     assert vocabulary == [
         list(fields.KEYS),
         fields.ALIASES,
@@ -98,8 +100,8 @@ def test_both_know_the_same_words() -> None:
 
 
 @needs_node
-def test_what_is_typed_is_completed() -> None:
-    completions = javascript(
+def test_a_typed_query_is_completed() -> None:
+    completions = output_of_javascript(
         "const words = { op: ['topk', 'addmm', 'add'], family: ['nn conv'] };"
         "console.log(JSON.stringify(['o', 'x op:add', '-verdict:fa', 'op:topk,ad', 'family:nn', 'op:zz']"
         ".map((text) => query.complete(text, words))))"

@@ -1,4 +1,4 @@
-"""Grouping of unexpected results by cause."""
+"""``report.causes`` groups unexpected results by cause."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.sample_legs import leg
 BROKEN = "the call on (({}, 4) float32 on hpu:0) raised RuntimeError: allocator is out of {} blocks at {}"
 
 
-def test_families() -> None:
+def test_families_of_subjects_and_properties() -> None:
     subjects = [
         "fft.rfft2",
         "nn.functional.conv2d",
@@ -32,8 +32,10 @@ def test_families() -> None:
     ]  # fmt: skip
 
 
-def legs(*rows: tuple[str, str, str, str], passing: int = 0) -> list[dict[str, Any]]:
-    """Return a leg whose rows are (id, verdict, kind, message), plus passing rows of more subjects."""
+def leg_with_rows(*rows: tuple[str, str, str, str], passing: int = 0) -> list[dict[str, Any]]:
+    """Return a list with one leg. Its rows are the given (id, verdict, kind, message), and passing rows of
+    ``passing`` other subjects.
+    """
     rows_in_leg = [
         {"id": name, "verdict": verdict, "seconds": 0.1, "failures": [{"kind": kind, "message": message}]}
         for name, verdict, kind, message in rows
@@ -55,38 +57,38 @@ def test_a_broken_allocator_is_one_cause() -> None:
         for number, subject in enumerate(OPERATORS)
     ]
     unrelated = ("value/cumsum@int64", "crash", "crash", "the process ended: Segmentation fault\n  in f")
-    groups = causes.causes_of(legs(*rows, unrelated))
+    groups = causes.causes_of(leg_with_rows(*rows, unrelated))
     assert [(group.count, group.name()) for group in groups] == [(400, "100 subjects"), (1, "cumsum")]
     assert groups[0].example[1]["id"] == "value/add_0@float32"
 
 
-def test_wrong_values_stay_apart_by_family_unless_nearly_all_are_wrong() -> None:
+def test_wrong_values_are_grouped_by_family_unless_nearly_all_fail() -> None:
     def wrong(subject: str) -> tuple[str, str, str, str]:
         return f"value/{subject}@float32", "fail", "value", f"{subject} is 3.5 at [0], expected 4"
 
     few = [wrong(name) for name in ("fft.fft", "fft.rfft", "linalg.lu", "sum", "cumsum", "index_add")]
-    groups = causes.causes_of(legs(*few, passing=100))
+    groups = causes.causes_of(leg_with_rows(*few, passing=100))
     assert [(group.count, group.name()) for group in groups] == [
         (2, "fft, 2 subjects"), (1, "linalg.lu"), (1, "sum"), (1, "cumsum"), (1, "index_add")
     ]  # fmt: skip
-    groups = causes.causes_of(legs(*map(wrong, OPERATORS), passing=50))
+    groups = causes.causes_of(leg_with_rows(*map(wrong, OPERATORS), passing=50))
     assert [(group.count, group.name()) for group in groups] == [(100, "100 subjects")]
-    assert len(causes.causes_of(legs(*map(wrong, OPERATORS), passing=101))) == 5
+    assert len(causes.causes_of(leg_with_rows(*map(wrong, OPERATORS), passing=101))) == 5
 
 
-def test_kinds_and_families_of_properties_stay_apart() -> None:
+def test_failure_kinds_and_property_families_are_separate_causes() -> None:
     rows = [
         ("value/sum@d", "fail", "value", "differs"), ("value/sum@e", "fail", "metadata", "differs"),
         ("out/sum@d", "fail", "value", "differs"), ("compile_value/sum@d", "fail", "value", "differs"),
         ("compile_views/sum@d", "fail", "value", "differs"),
     ]  # fmt: skip
-    assert sorted(group.count for group in causes.causes_of(legs(*rows, passing=9))) == [1, 1, 1, 2]
+    assert sorted(group.count for group in causes.causes_of(leg_with_rows(*rows, passing=9))) == [1, 1, 1, 2]
 
 
 def test_the_summary_shows_ten_causes_and_counts_the_rest(tmp_path: Any) -> None:
     rows = [(f"value/op{'abcdefghijklm'[i]}@d", "fail", "value", f"word{chr(97 + i)}") for i in range(13)]
     rows += [("value/opa@e", "fail", "value", "worda"), ("value/opb@e", "crash", "value", "wordb")]
-    text = list(summary.summary_lines(document.results_document(legs(*rows)), folder=tmp_path))
+    text = list(summary.summary_lines(document.results_document(leg_with_rows(*rows)), folder=tmp_path))
     assert_expected_inline(
         "\n".join(text[1:8] + text[-4:-1]),
         """\
@@ -106,7 +108,7 @@ unexpected results: exit 1""",
 WRONG = "{} is {} at {}, expected {} (allowed difference 1e-05, found 1; 4 of 9 elements are wrong)."
 
 
-def test_wrong_values_of_one_operator_are_one_cause_however_they_show() -> None:
+def test_wrong_values_of_one_operator_are_one_cause() -> None:
     def wrong(name: str, label: str, value: str = "1.5", expected: str = "0.5") -> tuple[str, str, str, str]:
         return f"{name}", "fail", "value", WRONG.format(label, value, "[0, 1]", expected)
 
@@ -118,14 +120,14 @@ def test_wrong_values_of_one_operator_are_one_cause_however_they_show() -> None:
         wrong("compile_value/sigmoid@float32", "the result"),
         wrong("value/tanh@float32", "the result"),
     ]
-    groups = causes.causes_of(legs(*rows, passing=40))
+    groups = causes.causes_of(leg_with_rows(*rows, passing=40))
     assert sorted((group.count, group.name()) for group in groups) == [
         (1, "sigmoid"), (1, "tanh"), (4, "sigmoid, 2 subjects")
     ]  # fmt: skip
 
 
 def test_different_patterns_of_samples_are_different_causes() -> None:
-    all_legs = legs(
+    all_legs = leg_with_rows(
         *[
             (f"value/sigmoid@float{size}", "fail", "value", WRONG.format("the result", 1, "[0]", 2))
             for size in (16, 32, 64)
@@ -143,13 +145,13 @@ def test_different_patterns_of_samples_are_different_causes() -> None:
     ]
 
 
-def test_one_error_is_one_cause_refused_or_not() -> None:
+def test_one_error_is_one_cause_whether_refused_or_raised() -> None:
     rows = [
         ("value/cumsum@float16", "fail", "exception", "the call raised RuntimeError: lost a lane at 0x7f"),
         ("dtypes/cumsum@any", "fail", "refused",
          "declared dtype float16 is refused: RuntimeError: lost a lane at 0x8f"),
     ]  # fmt: skip
-    (group,) = causes.causes_of(legs(*rows, passing=3))
+    (group,) = causes.causes_of(leg_with_rows(*rows, passing=3))
     assert group.count == 2
 
 
@@ -158,5 +160,5 @@ def test_a_missing_error_is_one_cause_for_all_operators() -> None:
         (f"cpu-arguments/{name}@float32", "fail", "error-type", "a CPU tensor as input 1 was accepted")
         for name in ("add", "linalg.lu", "fft.fft", "index_add")
     ]
-    (group,) = causes.causes_of(legs(*rows, passing=90))
+    (group,) = causes.causes_of(leg_with_rows(*rows, passing=90))
     assert (group.count, group.name()) == (4, "4 subjects")

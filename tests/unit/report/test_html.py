@@ -1,4 +1,4 @@
-"""The report page loads no other files."""
+"""The report page loads no other files and executes no text of results."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 from conformance.report import html, page_data
-from tests.support.sample_legs import three_results
+from tests.support.sample_legs import results_with_three_verdicts
 
 
-def test_the_report_stands_alone_and_no_message_escapes_from_it(tmp_path: Path) -> None:
-    page = html.page_html(three_results())
+def test_the_report_page_is_self_contained_and_escapes_messages(tmp_path: Path) -> None:
+    page = html.page_html(results_with_three_verdicts())
     assert page.count("</script>") == 2
     assert "<b>&" not in page
     assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page
@@ -19,6 +19,6 @@ def test_the_report_stands_alone_and_no_message_escapes_from_it(tmp_path: Path) 
     assert json.loads(data)["legs"][0]["subjects"] == ["s0", "s1", "s2"]
 
 
-def test_the_page_shows_it() -> None:
+def test_the_page_script_shows_documentation() -> None:
     script = (Path(page_data.__file__).parent / "page.js").read_text()
     assert script.count("target.simulated") == 2

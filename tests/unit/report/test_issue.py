@@ -1,4 +1,4 @@
-"""The issue text of a cause: complete, valid Markdown, without private paths."""
+"""``report.issue`` writes the issue text of a cause: complete, valid Markdown, without paths and host names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MESSAGE = (
 )
 
 
-def cause(message: str = MESSAGE, count: int = 3, **changes: Any) -> tuple[causes.Cause, list[Any]]:
+def cause_with_legs(message: str = MESSAGE, count: int = 3, **changes: Any) -> tuple[causes.Cause, list[Any]]:
     rows = [
         {
             "id": f"value/scan{number}@float32",
@@ -37,9 +37,9 @@ def cause(message: str = MESSAGE, count: int = 3, **changes: Any) -> tuple[cause
     return group, legs
 
 
-def test_it_has_what_a_maintainer_needs() -> None:
+def test_the_issue_contains_results_command_snippet_and_versions() -> None:
     pattern = {"when": "an input is expanded", "failed": 2, "such": 2, "others": 9}
-    group, legs = cause(pattern=pattern)
+    group, legs = cause_with_legs(pattern=pattern)
     text = issue.issue_body(group, legs, "mine.toml", "import torch\nprint('WRONG')\n")
     assert issue.issue_title(group) == (
         "scan, 3 subjects: fails exactly when an input is expanded: 6 of 6 such samples, 0 of 27 others"
@@ -51,16 +51,16 @@ def test_it_has_what_a_maintainer_needs() -> None:
     assert "| python | 3.11.7, Linux x86_64 |" in text
 
 
-def test_nothing_private_is_in_it() -> None:
-    group, legs = cause()
+def test_the_issue_contains_nothing_private() -> None:
+    group, legs = cause_with_legs()
     text = issue.issue_title(group) + issue.issue_body(group, legs, "mine.toml")
     for private_text in ("/home", "someone", "secret", "example.org"):
         assert private_text not in text
     assert "<path>" in text
 
 
-def test_no_message_ends_its_block() -> None:
-    group, legs = cause("the call raised RuntimeError: ```\n@everyone <b>x</b> ````")
+def test_a_message_cannot_end_its_code_block() -> None:
+    group, legs = cause_with_legs("the call raised RuntimeError: ```\n@everyone <b>x</b> ````")
     lines = issue.issue_body(group, legs, "mine.toml", "x = '''```'''\n").splitlines()
     fences = [line for line in lines if set(line.removesuffix("python")) == {"`"}]
     assert fences[0] == fences[1] == "`````"
@@ -68,6 +68,6 @@ def test_no_message_ends_its_block() -> None:
 
 
 def test_many_results_are_counted() -> None:
-    group, legs = cause(count=40)
+    group, legs = cause_with_legs(count=40)
     text = issue.issue_body(group, legs, "mine.toml")
     assert text.count("- `value/") == 15 and "- and 25 more, of `value`" in text

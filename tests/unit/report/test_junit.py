@@ -1,4 +1,4 @@
-"""JUnit files."""
+"""``report.junit`` writes valid XML, with one failure message for all cases of a cause."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from xml.etree import ElementTree
 
 from conformance.report import junit
 from conformance.results import document
-from tests.support.sample_legs import leg, three_results
+from tests.support.sample_legs import leg, results_with_three_verdicts
 
 
-def test_junit_xml_is_xml_whatever_the_messages_hold(tmp_path: Path) -> None:
+def test_the_file_is_valid_xml_for_any_message(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
-    junit.write_junit(path, three_results())
+    junit.write_junit(path, results_with_three_verdicts())
     text = path.read_text()
     assert "\x00" not in text
     assert '<failure type="fail" message="fail: s1: &lt;/script&gt;&lt;b&gt;&amp;">' in text

@@ -1,4 +1,4 @@
-"""The data of the report page."""
+"""``report.page_data`` converts results into the compact JSON data of the report page."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from expecttest import assert_expected_inline
 
 from conformance.report.page_data import page_data
 from conformance.results import document
-from tests.support.sample_legs import leg, three_results
+from tests.support.sample_legs import leg, results_with_three_verdicts
 
 
-def test_the_report_carries_compact_data() -> None:
-    leg_data = page_data(three_results())["legs"][0]
+def test_the_data_of_a_report_with_three_results() -> None:
+    leg_data = page_data(results_with_three_verdicts())["legs"][0]
     compact = {
         key: leg_data[key] for key in ("command", "subjects", "properties", "dtypes", "cases", "details")
     }
@@ -105,7 +105,7 @@ def test_the_report_carries_compact_data() -> None:
     )
 
 
-def test_a_property_has_the_page_of_its_documentation() -> None:
+def test_a_property_has_the_url_of_its_documentation() -> None:
     documented_leg = leg("eager", "pass")
     documented_leg["cases"] = {"out/add": {"dtypes": ["float32"]}, "p/s0": {"dtypes": ["d"]}}
     data = page_data(document.results_document([documented_leg]))

@@ -1,4 +1,6 @@
-"""The report for PyTorch's cross-repository CI: only a pass is reported as passed."""
+"""``report.relay`` writes the report for PyTorch's cross-repository CI. Only the verdict ``pass`` is reported as
+passed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from conformance import cli
 from conformance.errors import UsageError
 from conformance.report import relay
 from conformance.report.relay import Event, Job
-from tests.support.sample_passing_leg import fixed_suite_digest, folder, leg, with_rows
+from tests.support.sample_passing_leg import fixed_suite_digest, leg, with_rows, write_output_folder
 
 COMMIT = "cf30153c4c131c8164ee7798e5022d810682e2cb"
 OTHER = "0" * 40
@@ -47,7 +49,9 @@ def test_a_run_that_passed():
 
 
 def test_a_scheduled_run_reports_its_duration():
-    """For a dispatched run the relay computes the duration from the two callbacks."""
+    """A scheduled run sends only one callback, which contains the duration. For a dispatched run the relay
+    computes the duration from two callbacks.
+    """
     workflow = callback_body(relay_leg(), relay_leg(mode="lazy", started="2026-01-08T23:00:00+02:00"))[
         "workflow"
     ]
@@ -108,7 +112,7 @@ def test_sizes_and_paths():
 
 
 def test_more_failures_than_the_relay_takes():
-    """All failures are counted, and as many as fit are listed with details."""
+    """If the run has more failures than the relay accepts, all are counted, and as many as fit are listed."""
     large_leg = relay_leg()
     for size, most in ((10, 1000), (5000, 300)):
         failure = {"kind": "value", "message": "x", "traceback": "y" * size}
@@ -152,7 +156,7 @@ def command(tmp_path, *more, run=True):
 @pytest.fixture
 def run_folder(tmp_path):
     with fixed_suite_digest():
-        folder(tmp_path / "run", relay_leg())
+        write_output_folder(tmp_path / "run", relay_leg())
     (tmp_path / "event.json").write_text(json.dumps({"action": "x", "client_payload": PULL}))
     (tmp_path / "payload.json").write_text(json.dumps(PULL))
     return tmp_path
@@ -238,7 +242,7 @@ def test_builds_without_a_commit_and_several_at_once(tmp_path, capsys):
     local_leg = relay_leg()
     local_leg["facts"]["torch"]["revision"] = None
     with fixed_suite_digest():
-        folder(tmp_path / "run", local_leg)
+        write_output_folder(tmp_path / "run", local_leg)
     assert cli.main(command(tmp_path)) == 2
     assert "the commit of torch is unknown" in capsys.readouterr().err
     local_leg["facts"]["torch"]["revision"] = OTHER

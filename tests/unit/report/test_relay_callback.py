@@ -1,4 +1,4 @@
-"""The format of a callback: every point for which the relay or the HUD rejects one."""
+"""``report.relay_callback`` rejects each callback body that the relay or the HUD would reject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Backends measured against the levels of PyTorch's cross-repository CI. Each criterion decides alone."""
+"""``report.relay_readiness`` determines whether the runs of a backend fulfil each criterion of the levels L2 and
+L3 of PyTorch's cross-repository CI.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from conformance import cli
 from conformance.errors import UsageError
 from conformance.report import relay_readiness
 from conformance.report.relay_readiness import Backend, Run
-from tests.support.sample_passing_leg import fixed_suite_digest, folder, leg
+from tests.support.sample_passing_leg import fixed_suite_digest, leg, write_output_folder
 
 NOW = datetime.datetime(2026, 9, 30, 12, tzinfo=datetime.timezone.utc)
 
@@ -49,11 +51,11 @@ def test_each_condition_by_itself(runs, lack):
 
 def test_the_shares_at_their_limits():
     nine = [*nights(9), run(0.1, success=False)]
-    assert relay_readiness.Figures.of(nine).lacking() == []
-    assert relay_readiness.Figures.of([*nights(8), run(0.1, success=False)]).lacking() == [
+    assert relay_readiness.Figures.of(nine).unmet_conditions() == []
+    assert relay_readiness.Figures.of([*nights(8), run(0.1, success=False)]).unmet_conditions() == [
         "success 88.9%, 90% needed"
     ]
-    assert relay_readiness.Figures.of(nights(seconds=10_799)).lacking() == []
+    assert relay_readiness.Figures.of(nights(seconds=10_799)).unmet_conditions() == []
 
 
 def test_level_2_needs_a_run_that_names_its_commit():
@@ -71,12 +73,12 @@ def test_a_folder_of_runs(tmp_path, capsys):
         (tmp_path / name).mkdir()
     with fixed_suite_digest():
         for name, changes in {"1": {}, "2": {"exit": 1}, "3": {"complete": False, "exit": 3}}.items():
-            folder(tmp_path / "mine" / name, leg(started=started.isoformat(), **changes))
-        folder(tmp_path / "a|b" / "1", leg(started="2020-01-01T00:00:00+00:00"))
+            write_output_folder(tmp_path / "mine" / name, leg(started=started.isoformat(), **changes))
+        write_output_folder(tmp_path / "a|b" / "1", leg(started="2020-01-01T00:00:00+00:00"))
     (tmp_path / "mine" / "broken").mkdir()
     (tmp_path / "mine" / "broken" / "results.json").write_text("[")
-    folder(tmp_path / "mine" / "when", leg(started="yesterday"))
-    folder(tmp_path / "mine" / "zone", leg(started="2026-01-01T00:00:00"))
+    write_output_folder(tmp_path / "mine" / "when", leg(started="yesterday"))
+    write_output_folder(tmp_path / "mine" / "zone", leg(started="2026-01-01T00:00:00"))
     assert cli.main(["readiness", str(tmp_path)]) == 0
     out, err = capsys.readouterr()
     assert (

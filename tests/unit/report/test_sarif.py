@@ -1,4 +1,6 @@
-"""Alerts for GitHub's code scanning: one per cause, at a file of the backend if the message names one."""
+"""``report.sarif`` writes one alert of GitHub's code scanning per cause. The alert is at a file of the backend if
+the failure message names one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snippet files next to results: matching a snippet with its failure, and reading an untrusted folder."""
+"""``report.snippet_files`` finds the snippet of a failure in an output folder, which may be hostile."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def test_a_script_is_shown_beside_its_own_failure_alone(tmp_path: Path) -> None:
     different_row = copy.deepcopy(row)
     different_row["failures"][0]["message"] = "2 of 3 differ"
     assert snippet_files.read_snippet([tmp_path], failed_leg, different_row) is None, (
-        "the row fails differently"
+        "the snippet belongs to a different failure"
     )
     assert snippet_files.read_snippet([tmp_path], {**failed_leg, "torch": "2.6.0"}, row) is None, (
-        "a different build"
+        "the snippet belongs to a different build"
     )
     assert snippet_files.read_snippet([tmp_path], {**failed_leg, "started": "2031"}, row) is None, (
-        "a different run"
+        "the snippet belongs to a different run"
     )
 
 

@@ -1,4 +1,4 @@
-"""Summary, report and certificate name a simulated device as simulated."""
+"""The printed summary, the report page and the certificate state whether the device is simulated."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def test_summary_report_and_certificate_say_it(simulated: bool, tmp_path: Path) 
     lines = list(summary.summary_lines(results_document([leg]), folder=tmp_path))
     assert ("mine (simulated), eager" in lines[0]) is simulated
     assert page_data.page_data(results_document([leg]))["legs"][0]["target"]["simulated"] is simulated
-    _, certificate, _ = certify.issue_certificate(leg, sample_passing_leg.known(), "bringup")
+    _, certificate, _ = certify.issue_certificate(leg, sample_passing_leg.committed_manifest(), "bringup")
     assert (certificate["claim"]["notice"] is not None) is simulated
     assert certificate["statements"]["target"]["simulated"] is simulated

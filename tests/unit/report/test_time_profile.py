@@ -1,6 +1,4 @@
-"""The time profile of a run: sums by phase, property and subject, the slowest results, and workers
-over time.
-"""
+"""``report.time_profile`` computes where the time of a run went: by phase, property, subject, result and worker."""
 
 from __future__ import annotations
 
@@ -17,7 +15,10 @@ from tests.support.sample_legs import HEADER
 
 
 def time_of(result_id: str, began: float, seconds: float, worker: str = "gw0", **phases: float) -> Any:
-    """Return the event of one result."""
+    """Return the journal's ``time`` event of a result that began at ``began`` and took ``seconds``.
+
+    ``phases``: sampled seconds of each phase.
+    """
     return {
         "event": "time",
         "worker": worker,
@@ -51,7 +52,7 @@ def test_seconds_add_up_by_phase_property_and_subject() -> None:
         ("operator/add", 5.5),
         ("operator/mul", 1.0),
     ]
-    # 3.5 s of 6.5 s were sampled. All phases are scaled by one factor, so that they add up to 6.5 s.
+    # Samples cover 3.5 s of 6.5 s. All phases are multiplied by one factor, so that they add up to 6.5 s.
     scaled = profile.total.scaled()
     assert list(scaled) == list(PHASES)
     assert sum(scaled.values()) == pytest.approx(6.5)
@@ -72,7 +73,7 @@ def test_a_workers_bins_show_what_it_did_and_when_it_waited() -> None:
     busy = [sum(bin_seconds.values()) for bin_seconds in first.bins]
     assert busy == pytest.approx([1.0] * 60 + [0.0] * 120 + [1.0] * 60)
     assert first.bins[0] == {"device": 0.5, "compare": 0.5} and first.bins[239] == {"device": 1.0}
-    # Results without samples get the average distribution of their property.
+    # A result without samples has the average distribution of the samples of its property.
     assert second.bins[100] == pytest.approx({"device": 31 / 32, "compare": 1 / 32}, abs=1e-3)
     assert not second.bins[59]
 

@@ -1,4 +1,4 @@
-"""A guarded process reports a result whose process crashed."""
+"""``reproduction.guarded_run`` runs work in a guarded process and reports how the process ended."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 from tests.support import python_path
 
-#: The guard needs a process that has not loaded torch.
+#: Script that runs ``work`` in a guarded process. The guard forks, so the script must not have loaded torch.
 CODE = """
 import os, signal, sys, time
 from conformance.errors import UsageError
-from conformance.reproduction.guarded_run import guarded
+from conformance.reproduction.guarded_run import run_guarded
 
 def work(watch):
     print("again" if watch.again else "first", flush=True)
@@ -23,7 +23,7 @@ def work(watch):
     exec(sys.argv[1])
     return 5
 
-print("code", guarded(work, 1.0))
+print("code", run_guarded(work, 1.0))
 """
 DIE = "os.kill(os.getpid(), signal.SIGSEGV)"
 
@@ -32,38 +32,43 @@ DIE = "os.kill(os.getpid(), signal.SIGSEGV)"
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("watch.checked()", ["first", "code 5"]),
-        ("watch.checked(); time.sleep(1.5)", ["first", "code 5"]),
+        ("watch.report_checked()", ["first", "code 5"]),
+        ("watch.report_checked(); time.sleep(1.5)", ["first", "code 5"]),
         ("raise UsageError('unfit')", ["first", "conformance repro: unfit", "code 2"]),
         ("1 / 0", ["first", "ZeroDivisionError", "a fault of the suite, please report it", "code 3"]),
         (
             DIE,
             [
                 "first",
-                "the process died of SIGSEGV before the end of the result",
+                "the process died of SIGSEGV before the result",
                 "again",
-                "done again call by call, the process died of SIGSEGV before the end",
+                "in the second run, the process died of SIGSEGV before the result",
                 "the last call",
                 "code 1",
             ],
         ),
         (
             f"watch.again or {DIE}",
-            ["first", "again", "no snippet: done again call by call, it did not", "code 1"],
+            ["first", "again", "no snippet: the second run did not fail", "code 1"],
         ),
         (
             "watch.again or time.sleep(100)",
             [
                 "first",
-                "had to be ended after 1 s, before the end of the result",
+                "was stopped after 1 s, before the result",
                 "again",
                 "no snippet",
                 "code 1",
             ],
         ),
         (
-            f"watch.checked(); {DIE}",
-            ["first", "the process died of SIGSEGV after that", "the result itself is above", "code 1"],
+            f"watch.report_checked(); {DIE}",
+            [
+                "first",
+                "the process died of SIGSEGV after the result",
+                "the result is printed above",
+                "code 1",
+            ],
         ),
     ],
 )

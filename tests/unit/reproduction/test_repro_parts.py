@@ -1,4 +1,6 @@
-"""The parts of snippets: values as source text, definitions with their dependencies, and shrinking."""
+"""The parts of a snippet: values are written as source text, definitions are copied with their dependencies, and
+samples are shrunk.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from conformance.reproduction import script, shrinking, snippet_call_checks, sni
 from conformance.reproduction.dead_code import needed_statements
 from conformance.reproduction.inline_source import Collector, text_of
 from conformance.reproduction.literals import Writer
-from conformance.reproduction.module_ast import Place, Unwritable, bindings
+from conformance.reproduction.module_ast import Place, Unwritable, statements_by_name
 from conformance.reproduction.rerun import Trial, failure_signature
 from conformance.reproduction.snippet_data import RELATIONS, SnippetData
 from conformance.samples import operators as samples
@@ -33,7 +35,7 @@ from conformance.worker.executor import Executor
 
 
 def evaluated(value: Any, *, share: Any = None) -> Any:
-    """Return the value that the source text of a value evaluates to."""
+    """Write a value as source text, execute the text, and return the resulting value."""
     collector = Collector()
     writer = Writer(collector)
     writer.share(value if share is None else share)
@@ -302,7 +304,7 @@ def test_unused_definitions_are_omitted() -> None:
 
 
 def places() -> set[Place]:
-    """Return every (module, name) pair that the package writes as strings."""
+    """Return every (module, name) pair that the package ``reproduction`` mentions in strings."""
     data = SnippetData(trial_of("add", "float32", None), None, rules=False)
     named: set[Place] = {*script.REPLACED, *script.REPLACED.values(), *data.values, RELATIONS}
     for path in Path(script.__file__).parent.glob("*.py"):
@@ -319,7 +321,7 @@ def test_every_definition_that_is_named_by_strings_exists() -> None:
     assert ("conformance.model.verdicts", "ResultId") in named
     assert len(named) > 50
     for module, name in named:
-        assert name in bindings(module), f"{module} has no {name}"
+        assert name in statements_by_name(module), f"{module} has no {name}"
         assert not name.startswith("_"), f"{name} of {module} is private"
 
 
@@ -386,7 +388,7 @@ def test_a_fault_of_strides_keeps_them() -> None:
 
 
 def test_another_failure_is_not_taken_for_the_same() -> None:
-    """A refusal of a smaller input is not a smaller case of a wrong value."""
+    """If a smaller input is refused, it does not reproduce the wrong value of the larger input."""
 
     def breaks(op: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if x.numel() < 6:

@@ -1,4 +1,4 @@
-"""Changes between two runs."""
+"""``results.difference`` compares two runs and sorts results by how their verdicts changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.sample_legs import leg
 
 
 def run(mode: str = "eager", **verdicts: str) -> list[dict[str, Any]]:
-    """Return a leg of results ``p/NAME@d``."""
+    """Return a list with one leg of results ``p/NAME@d``: name -> verdict."""
     rows = [
         {
             "id": f"p/{name}@d",
@@ -31,7 +31,10 @@ def run(mode: str = "eager", **verdicts: str) -> list[dict[str, Any]]:
 
 
 def changed_list(old: str | None, new: str | None) -> str:
-    """Return the list that contains a result with these two verdicts."""
+    """Return the name of the list that contains a result whose verdict changed from ``old`` to ``new``.
+
+    None means that the run has no such result.
+    """
     before = run(**({"a": old} if old else {}), same="pass")
     after = run(**({"a": new} if new else {}), same="pass")
     (pair,) = difference.compare_runs(before, after).pairs
@@ -66,7 +69,7 @@ def test_every_step_from_one_verdict_to_another(
 
 
 def failing(verdict: str = "fail", samples: tuple[int, ...] = (), **messages: str) -> list[dict[str, Any]]:
-    """Return a leg with one result that has one failure message per kind."""
+    """Return a list with one leg. Its only result fails with one message per failure kind, in the samples."""
     (failing_leg,) = run(a=verdict, same="pass")
     failing_leg["results"][0] |= {
         "failures": [{"kind": kind, "message": message} for kind, message in messages.items()],
@@ -138,7 +141,8 @@ def test_a_result_that_is_gone_counts_where_it_was_due(change: dict[str, Any], e
     assert (report.pairs[0].excuse, report.worse) == (excuse, not excuse)
     text = "\n".join(diff.comparison_lines(report))
     assert (
-        f"  vanished{', which do not count: ' + excuse if excuse else ''}:\n    p/b@d (pass → absent)" in text
+        f"  vanished{', not counted as regressions because ' + excuse if excuse else ''}:\n"
+        "    p/b@d (pass → absent)" in text
     )
 
 

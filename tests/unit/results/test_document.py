@@ -1,4 +1,6 @@
-"""The results document: validation on write and read, and exit codes."""
+"""``results.document`` validates results documents when they are written and read. A leg has the exit code that
+follows from its results.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ from conformance.errors import UsageError
 from conformance.model.schema import SchemaError
 from conformance.results import document as results
 from conformance.results import exit_codes
-from tests.support.sample_legs import run_leg, three_results
+from tests.support.sample_legs import results_with_three_verdicts, run_leg
 
 
 def test_results_are_checked_when_written_and_when_read(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
-    valid = three_results()
+    valid = results_with_three_verdicts()
     valid["legs"][0]["seconds"] = 1.5
     results.write_results(path, valid)
     assert results.read_results(path) == valid
@@ -29,7 +31,7 @@ def test_results_are_checked_when_written_and_when_read(tmp_path: Path) -> None:
     ):
         results.write_results(path, valid)
     assert results.read_results(path)["legs"][0]["results"][0]["verdict"] == "pass", (
-        "an invalid document must not replace a file"
+        "an invalid document replaced the file"
     )
     path.write_text(json.dumps(valid))
     with pytest.raises(UsageError, match="do not follow the schema"):
@@ -44,15 +46,15 @@ def test_results_are_checked_when_written_and_when_read(tmp_path: Path) -> None:
     [
         ('"seconds":0.5', '"seconds":Infinity', "Infinity is not a number in JSON"),
         ('"id":"p/s1@d"', '"id":"p/s0@d"', "result 'p/s0@d' appears twice"),
-        ('"verdict":"fail"', '"verdict":"pass"', "cases is not what the results add up to"),
-        ('"totals":{"fail":1,', '"totals":{"fail":2,', "totals is not what the results add up to"),
-        ('"planned":3', '"planned":4', "planned is not what the results add up to"),
-        ('"missing":{"count":0', '"missing":{"count":1', "planned is not what the results add up to"),
+        ('"verdict":"fail"', '"verdict":"pass"', "cases differs from the counts of the results"),
+        ('"totals":{"fail":1,', '"totals":{"fail":2,', "totals differs from the counts of the results"),
+        ('"planned":3', '"planned":4', "planned differs from the counts of the results"),
+        ('"missing":{"count":0', '"missing":{"count":1', "planned differs from the counts of the results"),
     ],
 )
 def test_results_that_do_not_add_up_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "results.json"
-    results.write_results(path, three_results())
+    results.write_results(path, results_with_three_verdicts())
     head, middle, rest = path.read_text().partition('"legs":')
     assert old in rest
     path.write_text(head + middle + rest.replace(old, new, 1))
@@ -62,8 +64,8 @@ def test_results_that_do_not_add_up_are_refused(tmp_path: Path, old: str, new: s
 
 
 def test_half_a_character_is_written_as_a_question_mark(tmp_path: Path) -> None:
-    """A device message may contain a lone surrogate, which no file could store."""
-    damaged = three_results()
+    """A message of a device may contain half a character (a lone surrogate), which UTF-8 cannot encode."""
+    damaged = results_with_three_verdicts()
     damaged["legs"][0]["problems"] = ["a file 'x\udcff' of \u00e9\U0001f600"]
     path = tmp_path / "results.json"
     results.write_results(path, damaged)

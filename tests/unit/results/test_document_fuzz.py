@@ -1,4 +1,4 @@
-"""Every generated results document is either accepted or rejected with a one-sentence error."""
+"""The reader of results documents accepts each generated document or rejects it with a short UsageError."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.results import document as results
-from tests.support.fuzz import FUZZ, corrupted, is_accepted, temporary_file
+from tests.support.fuzz import FUZZ, corrupted_documents, is_accepted, temporary_file
 from tests.support.sample_passing_leg import varied_results
 
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    """Return a results document that uses every optional field."""
+    """Return a results document that contains every optional field."""
     return varied_results()
 
 
 def test_results(document: dict[str, Any]) -> None:
     @FUZZ
-    @given(corrupted(document))
+    @given(corrupted_documents(document))
     def fuzz(data: Any) -> None:
         path = temporary_file("results.json", json.dumps(data).encode())
         is_accepted(lambda: results.read_results(path))

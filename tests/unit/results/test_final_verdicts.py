@@ -1,4 +1,4 @@
-"""Final verdicts: the failures that expectations and waivers excuse."""
+"""``results.final_verdicts`` computes final verdicts: expectations and waivers excuse failures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from conformance.results.final_verdicts import apply_waivers, final_rows
-from tests.support.sample_legs import expected, row
+from tests.support.sample_legs import expectation, row
 
 
 @pytest.mark.parametrize(
@@ -28,16 +28,16 @@ from tests.support.sample_legs import expected, row
 def test_expectations_excuse_the_kinds_that_they_name(
     verdict: str, kinds: list[str], excused: list[str], final: str
 ) -> None:
-    entries = [expected("p/s@d", kind) for kind in excused]
+    entries = [expectation("p/s@d", kind) for kind in excused]
     assert final_rows({"p/s@d": [row("p/s@d", verdict, *kinds)]}, entries).rows["p/s@d"]["verdict"] == final
 
 
 def test_an_expectation_is_obsolete_only_when_all_its_results_pass() -> None:
     attempts = {"p/a@d": [row("p/a@d", "pass")], "p/b@d": [row("p/b@d", "fail", "value")]}
-    some = final_rows(attempts, [expected("p/*@d", "value")])
+    some = final_rows(attempts, [expectation("p/*@d", "value")])
     assert [some.rows[key]["verdict"] for key in attempts] == ["pass", "xfail"]
     attempts["p/b@d"] = [row("p/b@d", "pass")]
-    none = final_rows(attempts, [expected("p/*@d", "value")])
+    none = final_rows(attempts, [expectation("p/*@d", "value")])
     assert [none.rows[key]["verdict"] for key in attempts] == ["xpass", "xpass"]
     assert len(none.obsolete) == 1
 
@@ -64,17 +64,17 @@ def test_what_is_waived_for_everyone_is_expected_of_everyone(
 
 def test_an_entry_covers_its_kind_in_every_attempt() -> None:
     crash, wrong = row("p/s@d", "crash", "crash"), row("p/s@d", "fail", "value", attempt=2)
-    rows = final_rows({"p/s@d": [crash, wrong]}, [expected("p/s@d", "crash")]).rows
+    rows = final_rows({"p/s@d": [crash, wrong]}, [expectation("p/s@d", "crash")]).rows
     assert rows["p/s@d"]["verdict"] == "crash", (
-        "the expectation does not cover the wrong value of the second attempt"
+        "the expectation of a crash excused the wrong value of the second attempt"
     )
-    both = [expected("p/s@d", "crash"), expected("p/s@d", "value")]
+    both = [expectation("p/s@d", "crash"), expectation("p/s@d", "value")]
     assert final_rows({"p/s@d": [crash, wrong]}, both).rows["p/s@d"]["verdict"] == "xfail"
 
 
 @pytest.mark.parametrize(("verdict", "final"), [("pass", "pass"), ("fail", "xfail")])
 def test_what_some_processors_show_may_pass_on_others(verdict: str, final: str) -> None:
-    entry = dataclasses.replace(expected("p/s@d", "value"), processor="with AVX-512")
+    entry = dataclasses.replace(expectation("p/s@d", "value"), processor="with AVX-512")
     kinds = ["value"] if verdict == "fail" else []
     outcome = final_rows({"p/s@d": [row("p/s@d", verdict, *kinds)]}, [entry])
     assert (outcome.rows["p/s@d"]["verdict"], outcome.obsolete) == (final, [])

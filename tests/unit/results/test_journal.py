@@ -1,4 +1,4 @@
-"""Journals: damaged lines, and reading while a run still writes."""
+"""``results.journal`` skips damaged lines of a journal, and follows a journal while a run writes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every generated journal is either read or rejected with a one-sentence error."""
+"""The reader of journals accepts each generated journal or rejects it with a short UsageError."""
 
 from __future__ import annotations
 

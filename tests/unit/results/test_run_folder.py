@@ -1,4 +1,4 @@
-"""Output folders: a partial run does not replace an unrestricted run."""
+"""``results.run_folder`` rejects an output folder in which a restricted run would replace a broader run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_whole_run_is_not_replaced_by_a_part_of_it(
     options: dict[str, Any] = {"modes": ("eager",), "output": tmp_path, **now}
     chosen = Request(target=target_file.load("cpu"), target_argument="cpu", **options)
     if not refused:
-        run_folder.check_narrower(chosen)
+        run_folder.check_replaces_no_unrestricted_run(chosen)
         return
     with pytest.raises(UsageError, match="contains an unrestricted run"):
-        run_folder.check_narrower(chosen)
+        run_folder.check_replaces_no_unrestricted_run(chosen)

@@ -1,16 +1,18 @@
-"""The run state: the final attempt of each result, and damaged events."""
+"""``results.run_state`` rebuilds the state of a run from journal events, and chooses the final attempt of each
+result.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from conformance.results.final_verdicts import final_rows
-from conformance.results.run_state import RunState, final_attempt, unusable
-from tests.support.sample_legs import expected, row, run_leg
+from conformance.results.run_state import RunState, final_attempt, unusable_device_message
+from tests.support.sample_legs import expectation, row, run_leg
 
 
 def test_words_of_a_poisoned_device() -> None:
-    assert unusable("add gave 3") == "left the device unusable: add gave 3"
+    assert unusable_device_message("add gave 3") == "left the device unusable: add gave 3"
 
 
 @pytest.mark.parametrize(
@@ -39,8 +41,8 @@ def test_an_attempt_in_a_new_process_replaces_a_suspected_one_which_is_kept() ->
     assert verdict == "vacuous"
     assert [failure["kind"] for failure in final_row["failures"]] == ["vacuous", "state"]
     attempts[1] = row("p/s@d", "fail", "value", attempt=2)
-    rows = final_rows({"p/s@d": attempts}, [expected("p/s@d", "value")]).rows
-    assert rows["p/s@d"]["verdict"] == "fail", "an expected wrong value must not excuse the broken device"
+    rows = final_rows({"p/s@d": attempts}, [expectation("p/s@d", "value")]).rows
+    assert rows["p/s@d"]["verdict"] == "fail", "the expectation of a wrong value excused the broken device"
 
 
 def test_a_process_that_died_in_the_probe_left_the_device_unusable() -> None:
@@ -75,8 +77,8 @@ def test_the_number_of_a_process_may_come_again_after_a_kill() -> None:
     run_state = RunState()
     for event_name in ("worker", "resume", "worker"):
         run_state.apply({"event": event_name, "worker": "gw0-7"})
-    assert [worker.name for worker in run_state.dead()] == ["gw0-7"], (
-        "the second worker of this name is tracked too"
+    assert [worker.name for worker in run_state.unrecorded_lost_workers()] == ["gw0-7"], (
+        "the second worker with this name is not tracked"
     )
 
 
@@ -87,6 +89,6 @@ def test_a_result_whose_probe_was_cut_off_is_found_out_again() -> None:
     run_state.apply(result)
     run_state.apply({"event": "probe", "worker": "w", "id": "p/s@d", "state": "start"})
     run_state.apply({"event": "resume"})
-    assert (run_state.unprobed, run_state.dead()) == ({"p/s@d"}, [])
+    assert (run_state.unprobed, run_state.unrecorded_lost_workers()) == ({"p/s@d"}, [])
     run_state.apply(result)
     assert not run_state.unprobed

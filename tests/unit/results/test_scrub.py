@@ -1,4 +1,4 @@
-"""Texts are scrubbed of paths and host names."""
+"""``results.scrub`` replaces paths and host names in texts, and keeps web addresses and result ids."""
 
 from __future__ import annotations
 

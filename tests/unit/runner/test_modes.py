@@ -1,4 +1,4 @@
-"""The default modes of a run, and the facts about the installed build of torch."""
+"""``runner.modes`` selects the modes of a run. By default these are the modes that the installed torch supports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from conformance.target import file as target_file
 
 
 def target(**extra_fields: Any) -> Any:
-    """Return a target file that may contain keys which this version of the suite does not read."""
+    """Return an object with the fields of target file cpu. ``extra_fields`` replace fields, or add fields that
+    this version of the suite does not read.
+    """
     file = target_file.load("cpu")
     fields = {field.name: getattr(file, field.name) for field in dataclasses.fields(file)}
     return types.SimpleNamespace(**{**fields, "check_mode": file.check_mode, **extra_fields})

@@ -1,4 +1,6 @@
-"""Reference values are rechecked in parts: none is lost, and every difference is reported."""
+"""The runner splits the recheck of reference values into parts. Each value is in one part, and each difference is
+reported.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ class Journal:
 
 
 class Rounds:
-    """The part of the class Rounds that the recheck uses."""
+    """A replacement for the runner's class Rounds, with the attributes that the recheck uses."""
 
     mode = "eager"
 
@@ -50,7 +52,7 @@ def test_every_value_is_in_one_part(
             {"checked": len(part), "differences": lines} for part, lines in zip(parts, wrong, strict=True)
         ]
 
-    monkeypatch.setattr(leg, "_recheck", recheck)
+    monkeypatch.setattr(leg, "_recheck_parts", recheck)
     rounds: Any = Rounds(values, processes)
     leg.recheck_oracle_values(rounds)
     assert len(seen_parts) == parts

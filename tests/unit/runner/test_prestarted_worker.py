@@ -1,4 +1,4 @@
-"""A prestarted worker receives its arguments once, and never outlives its run."""
+"""A prestarted worker accepts the arguments of one pytest run, and exits if it is not needed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from conformance.process_control.child import ChildEnd, How
-from conformance.process_control.supervisor import watch
-from conformance.runner.prestarted_worker import WarmWorker
+from conformance.process_control.supervisor import wait_for_end
+from conformance.runner.prestarted_worker import PrestartedWorker
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
 
 
 @pytest.fixture
-def warm() -> Iterator[WarmWorker]:
-    worker = WarmWorker(ENVIRONMENT)
+def warm() -> Iterator[PrestartedWorker]:
+    worker = PrestartedWorker(ENVIRONMENT)
     yield worker
     worker.close()
 
@@ -32,33 +32,33 @@ def arguments(folder: Path) -> list[str]:
     return ["-q", "-p", "no:cacheprovider", str(file)]
 
 
-def test_it_runs_pytest_with_what_it_is_given(warm: WarmWorker, tmp_path: Path) -> None:
+def test_it_runs_pytest_with_what_it_is_given(warm: PrestartedWorker, tmp_path: Path) -> None:
     child = warm.run(arguments(tmp_path), ENVIRONMENT)
-    assert child is not None and watch(child, limit=120) == ChildEnd(How.EXITED, 0, child.log_tail())
+    assert child is not None and wait_for_end(child, limit=120) == ChildEnd(How.EXITED, 0, child.log_tail())
     warm.copy_log(tmp_path / "log.txt")
     assert "1 passed" in (tmp_path / "log.txt").read_text()
 
 
-def test_it_takes_them_once(warm: WarmWorker, tmp_path: Path) -> None:
+def test_it_takes_them_once(warm: PrestartedWorker, tmp_path: Path) -> None:
     child = warm.run(arguments(tmp_path), ENVIRONMENT)
     assert child is not None
     assert warm.run(arguments(tmp_path), ENVIRONMENT) is None
-    assert watch(child, limit=120).how is How.EXITED
+    assert wait_for_end(child, limit=120).how is How.EXITED
 
 
-def test_another_environment_takes_another_process(warm: WarmWorker, tmp_path: Path) -> None:
+def test_another_environment_takes_another_process(warm: PrestartedWorker, tmp_path: Path) -> None:
     assert warm.run(arguments(tmp_path), {**ENVIRONMENT, "OTHER": "1"}) is None
 
 
-def test_one_that_has_died_is_not_used(warm: WarmWorker, tmp_path: Path) -> None:
+def test_one_that_has_died_is_not_used(warm: PrestartedWorker, tmp_path: Path) -> None:
     assert warm._child is not None
     os.kill(warm._child.pid, signal.SIGKILL)
-    assert watch(warm._child, limit=60).how is How.CRASHED
+    assert wait_for_end(warm._child, limit=60).how is How.CRASHED
     assert warm.run(arguments(tmp_path), ENVIRONMENT) is None
 
 
 def test_it_ends_with_whoever_does_not_need_it(tmp_path: Path) -> None:
-    warm = WarmWorker(ENVIRONMENT)
+    warm = PrestartedWorker(ENVIRONMENT)
     assert warm._child is not None
     number = warm._child.pid
     warm.close()
@@ -66,4 +66,4 @@ def test_it_ends_with_whoever_does_not_need_it(tmp_path: Path) -> None:
         if not Path(f"/proc/{number}").exists():
             return
         time.sleep(0.05)
-    pytest.fail("it is still there")
+    pytest.fail("the worker process still exists")

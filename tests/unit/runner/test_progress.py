@@ -1,4 +1,4 @@
-"""The progress line of a run."""
+"""``runner.progress`` formats the progress line of a run."""
 
 from __future__ import annotations
 

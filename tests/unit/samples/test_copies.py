@@ -1,4 +1,6 @@
-"""Copies of samples on a device, and the message if the device cannot store them."""
+"""``samples.copies`` copies samples to a device with their memory layout, and reports a device that cannot store
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.framework.recorder import Recorder
-from conformance.model.messages import message_shape, prerequisite
+from conformance.model.messages import failed_prerequisite, message_pattern
 from conformance.model.verdicts import Kind, ResultId
 from conformance.report import causes
 from conformance.samples import copies
@@ -21,7 +23,9 @@ HOST = torch.device("cpu")
 
 
 class Without(TorchDispatchMode):
-    """A device that refuses some operators. Storages of the host may be set on flat tensors."""
+    """Dispatch mode of a device that refuses the named operators. ``set_`` on one-dimensional tensors is always
+    allowed.
+    """
 
     def __init__(self, *names: str) -> None:
         super().__init__()
@@ -58,8 +62,8 @@ def layouts() -> list[torch.Tensor]:
 def test_copies_have_the_layout_of_what_they_copy(without: tuple[str, ...]) -> None:
     originals = layouts()
     with Without(*without):
-        # Views of one storage, in several dtypes, become views of one storage of the device.
-        copied = Copier(HOST).tree(originals)
+        # The originals are views of shared storages in several dtypes. Their copies must share storages too.
+        copied = Copier(HOST).copy_tree(originals)
     for copy, tensor in zip(copied, originals, strict=True):
         assert torch.equal(copy, tensor)
         assert copy.stride() == tensor.stride() and copy.storage_offset() == tensor.storage_offset()
@@ -72,7 +76,7 @@ def test_copies_have_the_layout_of_what_they_copy(without: tuple[str, ...]) -> N
 
 def test_what_is_placed_without_set_is_no_view_for_autograd() -> None:
     with Without("aten::set_"):
-        leaf = Copier(HOST).tree(torch.arange(6.0).view(2, 3).t().requires_grad_())
+        leaf = Copier(HOST).copy_tree(torch.arange(6.0).view(2, 3).t().requires_grad_())
     assert leaf.is_leaf and leaf.requires_grad and not leaf._is_view()
     detached = leaf.detach()
     detached.add_(1)
@@ -89,11 +93,11 @@ def message_of(error: Exception) -> Recorder:
 def test_a_device_without_strided_memory_is_not_blamed_on_the_operator() -> None:
     originals = layouts()[0]
     with Without("aten::set_", "aten::as_strided"), pytest.raises(WrongCopy) as caught:
-        Copier(HOST).tree(originals)
+        Copier(HOST).copy_tree(originals)
     assert "Could not run 'aten::as_strided'" in str(caught.value)
     (failure,) = message_of(caught.value).result().failures
     assert failure.kind is Kind.REFUSED and failure.sample == 3
-    assert prerequisite(failure.message) == "prerequisite strided memory"
+    assert failed_prerequisite(failure.message) == "prerequisite strided memory"
 
 
 def test_wrong_bits_are_described() -> None:
@@ -104,7 +108,7 @@ def test_wrong_bits_are_described() -> None:
             return func(*args, **(kwargs or {}))
 
     with Forgetful(), pytest.raises(WrongCopy) as caught:
-        Copier(HOST).tree(torch.arange(6.0).view(2, 3)[:, 1:])
+        Copier(HOST).copy_tree(torch.arange(6.0).view(2, 3)[:, 1:])
     assert str(caught.value) == (
         "prerequisite copies: a copy to the device changed the bits of a torch.float32 tensor of size [6], "
         "strides [1] and storage offset 0"
@@ -125,4 +129,6 @@ def test_all_results_that_a_prerequisite_blocks_are_one_cause() -> None:
     cases = {row["id"].partition("@")[0]: "fail" for row in rows}
     (group,) = causes.causes_of([leg("eager", results=rows, cases=cases)])
     assert (group.name(), group.count) == ("prerequisite strided memory", 4)
-    assert message_shape(message, "cat") != message_shape(message.replace("strided memory", "copies"), "cat")
+    assert message_pattern(message, "cat") != message_pattern(
+        message.replace("strided memory", "copies"), "cat"
+    )

@@ -1,4 +1,4 @@
-"""Inputs whose results the documentation leaves unspecified are replaced."""
+"""``samples.defined_inputs`` replaces inputs for which documentation does not specify the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Enlarged samples: the CPU accepts them, and results that would grow faster than the input are excluded."""
+"""``samples.enlarged`` enlarges samples so that the CPU still accepts them, and excludes enlargements whose result
+grows faster than the input.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ def test_the_sample_that_grows_stays_as_it_was() -> None:
     samples = samples_of(find("operator", "cumsum"), torch.float32)
     before = samples[0].input.clone()
     grown("cumsum", samples[0], 300)
-    assert torch.equal(samples[0].input, before) and samples.changed() == []
+    assert torch.equal(samples[0].input, before) and samples.modified_sample_names() == []
 
 
 def test_a_sample_without_a_tensor_that_could_grow_has_no_ways() -> None:

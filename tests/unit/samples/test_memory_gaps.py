@@ -1,4 +1,4 @@
-"""The memory gaps of samples are filled with one value, and the elements are unchanged."""
+"""``samples.memory_gaps`` fills the memory gaps of samples with one value and leaves the elements unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples of modules: equal in every process, private, and with nonzero parameters."""
+"""Module samples are equal in every process, are copied for each caller, and have no constant parameters."""
 
 from __future__ import annotations
 

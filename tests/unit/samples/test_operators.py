@@ -1,4 +1,4 @@
-"""The selection of samples of an operator."""
+"""``samples.operators`` selects samples evenly, with few large samples and all samples without elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples of optimizers."""
+"""Each caller of an optimizer sample gets its own parameters, with the strides of the sample."""
 
 from __future__ import annotations
 

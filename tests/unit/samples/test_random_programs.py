@@ -1,4 +1,4 @@
-"""Random programs: reproducible from their seed, valid, with every kind of step, and shrinkable."""
+"""Random programs are reproducible from their seed and valid, contain every form of step, and can be shrunk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def same(actual: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
 
 
 def test_the_same_in_every_process() -> None:
-    """The digest changes only when the forms change."""
+    """The programs of a seed are equal in every process. Update the digest only after a change of the step forms."""
     text = "".join(str(generate_program(index, dtype)) for dtype in DTYPES for index in range(10))
     assert zlib.crc32(text.encode()) == CRC
 
@@ -53,11 +53,11 @@ def test_every_seed_runs_and_keeps_to_the_rules(programs: dict[str, list[Program
             assert same(
                 registers[len(program.input_specs) :], [trace.registers[i] for i in range(trace.count)]
             )
-            run_program(program, program.inputs(1))  # the validity does not depend on the numbers
+            run_program(program, program.inputs(1))  # must not raise for other input values
 
 
 def test_every_number_is_exact(programs: dict[str, list[Program]]) -> None:
-    """No step rounds in bfloat16, so float64 gives the same values."""
+    """No step of a program rounds: bfloat16 and float64 give the same values."""
     for program in programs["bfloat16"]:
         wide = [x.double() if x.is_floating_point() else x for x in program.inputs()]
         narrow, expected = run_program(program, program.inputs()), run_program(program, wide)
@@ -79,7 +79,7 @@ def test_kinds_are_mixed(programs: dict[str, list[Program]]) -> None:
         assert "write" in kinds
         counted.update(kinds)
         registers_per_memory = collections.Counter(map(storage_id, trace_program(program).registers.values()))
-        aliased += max(registers_per_memory.values()) > 2  # a write returns the register that it changes
+        aliased += max(registers_per_memory.values()) > 2  # a write also returns the register that it changed
     assert min(counted.values()) > SEEDS["float32"] / 2
     assert aliased > SEEDS["float32"] / 2
 
@@ -96,7 +96,7 @@ def test_smaller_programs_are_valid_and_smaller(programs: dict[str, list[Program
 
 
 def test_what_needs_one_write_shrinks_to_it(programs: dict[str, list[Program]]) -> None:
-    """The smallest program with a write into a view has one view and one write."""
+    """A program that fails because of a write into a view shrinks to one view and one write."""
 
     def fails(program: Program) -> bool:
         views = {i for i, step in enumerate(program.steps) if FORMS[step.form].kind == "view"}

@@ -1,4 +1,4 @@
-"""Overload calls that were recorded while operators ran."""
+"""``samples.recorded_calls`` records overload calls while an operator runs, and converts them to other dtypes."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The sample limit."""
+"""``samples.sample_limit``: the option ``--samples`` limits the number of samples that a check uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The images of the bake file are complete, and unknown syntax is rejected."""
+"""The bake file of the images is complete, and ``sessions.images.bake`` rejects syntax that it does not support."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILE = ROOT / "docker" / "docker-bake.json"
 
 
 def test_every_image_is_whole():
-    groups, images = bake.load(FILE, {"REGISTRY": "host/name", "REVISION": "abc"})
+    groups, images = bake.load_images(FILE, {"REGISTRY": "host/name", "REVISION": "abc"})
     assert len(images) == 8 and set(groups["all"]) == set(images) and set(groups["default"]) < set(images)
     assert len({tag for image in images.values() for tag in image.tags}) == len(images)
     for image in images.values():
@@ -41,7 +41,7 @@ def test_requirements_are_locked_and_lack_torch():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"target": {"a": {"tags": ["x"], "platforms": ["y"]}}}', "has 'platforms'"),
+        ('{"target": {"a": {"tags": ["x"], "platforms": ["y"]}}}', "has the unknown key 'platforms'"),
         ('{"target": {"a": {"inherits": ["b"], "tags": ["x"]}}}', "target b is inherited"),
         ('{"target": {"a": {"inherits": ["a"], "tags": ["x"]}}}', "inherits itself"),
         (
@@ -50,11 +50,11 @@ def test_requirements_are_locked_and_lack_torch():
         ),
         (
             '{"target": {"a": {"context": ".", "dockerfile": "d", "target": "t", "tags": ["${upper(X)}"]}}}',
-            "is more than a variable",
+            "is more than a plain variable",
         ),
         ('{"group": {"g": {"targets": ["a"]}}}', "which is not an image"),
         ('{"target": {"a": {"tags": ["x"]}, "a": {"tags": ["x"]}}}', "defined twice"),
-        ('{"function": {"f": {}}}', "has 'function'"),
+        ('{"function": {"f": {}}}', "has the unknown key 'function'"),
         ('target "a" {}', "is not JSON"),
     ],
 )
@@ -62,4 +62,4 @@ def test_what_is_not_understood_is_refused(text, says, tmp_path):
     file = tmp_path / "bake.json"
     file.write_text(text + "\n")
     with pytest.raises(bake.Unreadable, match=re.escape(says)):
-        bake.load(file, {})
+        bake.load_images(file, {})

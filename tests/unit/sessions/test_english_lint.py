@@ -1,4 +1,4 @@
-"""The check of English: each rule reports its example, and plain sentences pass."""
+"""``sessions.english_lint``: each rule reports its example, and correct sentences pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from sessions.english_lint import __main__ as prose
 
-#: One sentence per rule that breaks the rule.
+#: Rule -> a sentence that breaks it.
 BROKEN = {
     "condition": "An error where there is no file.",
     "opening": "Whether the file exists.",
@@ -40,18 +40,18 @@ BROKEN = {
 @pytest.mark.parametrize("rule", prose.rules(), ids=lambda rule: rule.name)
 def test_every_rule_sees_its_example(rule: prose.Rule) -> None:
     source = f'def read() -> None:\n    """{BROKEN[rule.name]}"""\n'
-    assert any(f": {rule.name}: " in line for line in prose.check(Path("a.py"), source, [rule]))
+    assert any(f": {rule.name}: " in line for line in prose.rule_matches(Path("a.py"), source, [rule]))
 
 
 def test_places_and_code_are_not_blamed() -> None:
     source = '"""Return the place where the file is, from where `torch.where` reads it."""\nwhere = 1\n'
-    assert list(prose.check(Path("a.py"), source, prose.rules())) == []
+    assert list(prose.rule_matches(Path("a.py"), source, prose.rules())) == []
     page = "The folder where it is.\n\n```\nwhere there is no rule\n```\n"
-    assert list(prose.check(Path("a.md"), page, prose.rules())) == []
+    assert list(prose.rule_matches(Path("a.md"), page, prose.rules())) == []
 
 
 def test_comments_messages_and_prose_are_read() -> None:
     source = '# told by the user\nraise ValueError("the user is told so, always")\n'
-    assert len(list(prose.check(Path("a.py"), source, prose.rules()))) == 2
-    assert len(list(prose.check(Path("a.md"), "It is told.\n", prose.rules()))) == 1
-    assert len(list(prose.check(Path("a.h"), "int a;  // told by the user\n", prose.rules()))) == 1
+    assert len(list(prose.rule_matches(Path("a.py"), source, prose.rules()))) == 2
+    assert len(list(prose.rule_matches(Path("a.md"), "It is told.\n", prose.rules()))) == 1
+    assert len(list(prose.rule_matches(Path("a.h"), "int a;  // told by the user\n", prose.rules()))) == 1

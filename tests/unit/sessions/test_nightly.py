@@ -1,6 +1,4 @@
-"""The marker ``nightly``: the tests that it skips, and the reason that it prints. Both test folders
-use it.
-"""
+"""The marker ``nightly`` skips a test outside the nightly run and prints the reason. Both test folders use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The sanitizer session: how it reads the reports, and the tests that it excludes."""
+"""The session ``sanitize`` counts the defects in sanitizer reports. Its suppressions have reasons, and the tests
+that it excludes exist.
+"""
 
 from __future__ import annotations
 

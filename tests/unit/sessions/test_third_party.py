@@ -1,4 +1,4 @@
-"""Reports of the tests of third-party programs, and the page of their results."""
+"""``sessions.third_party`` reads the JUnit reports of third-party programs and writes the page of their results."""
 
 from __future__ import annotations
 
@@ -33,27 +33,29 @@ def test_failures_have_their_cause_or_none(tmp_path: Path) -> None:
     )
     assert "| program | 1.0 |  | all | 1 | 1 | 2 | 1 |" in text and "**Not explained**: 1" in text
     assert "source not to be had" in text and "there is no profiler: 1" in text
-    assert "what the client expects to fail\n\nno reason given: 1\n\n```text\na.expected\n" in text
+    assert "tests that the client expects to fail\n\nno reason given: 1\n\n```text\na.expected\n" in text
     assert '"c.py wants more, see https://x.org/a/b": 1' in text
 
 
 def test_a_runner_without_a_report_has_failed(tmp_path: Path) -> None:
     outcome = reports.read_reports(CLIENT, "all", [tmp_path / "none.xml"])
-    assert outcome.failed[""] == ["the test runner, which wrote no report none.xml"] and not outcome.passed
+    assert (
+        outcome.failed[""] == ["pytest itself: it did not write the report none.xml"] and not outcome.passed
+    )
 
 
 def test_a_runner_with_a_broken_report_has_failed(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
-    report.write_text(REPORT + REPORT)  # the file that two ranks leave when they write it at once
+    report.write_text(REPORT + REPORT)  # as if two ranks wrote the file at the same time
     outcome = reports.read_reports(CLIENT, "all", [report])
-    assert outcome.failed[""] == ["the test runner, whose report report.xml is broken"] and not outcome.passed
+    assert outcome.failed[""] == ["pytest itself: its report report.xml is damaged"] and not outcome.passed
 
 
 def test_a_runner_that_passed_no_test_has_failed(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text("<testsuites><testsuite/></testsuites>")
     assert reports.read_reports(CLIENT, "all", [report]).failed[""] == [
-        "the test runner, which passed no test"
+        "pytest itself: no test passed and no test failed"
     ]
 
 
@@ -69,7 +71,7 @@ def test_what_passes_alone_counts_as_passed_and_is_named(tmp_path: Path) -> None
     assert outcome.failed == {"there is no profiler": ["a.traces"]}
     text = "\n".join(reports.page_lines([outcome]))
     assert "| program | 1.0 | 3.10, 2.6.0 | all | 2 | 1 | 1 | 1 |" in text
-    assert "passed in a process of its own" in text and "a.breaks" in text
+    assert "passed in a separate process" in text and "a.breaks" in text
 
 
 def test_a_test_that_is_skipped_alone_has_not_passed(tmp_path: Path) -> None:
@@ -140,9 +142,11 @@ def test_tests_that_no_run_passes_are_named() -> None:
         reports.ProgramTestResults(client, "own", passed=["d"]),
     ]
     text = "\n".join(reports.page_lines(outcomes))
-    assert "Of the 5 tests of program 3 pass, or fail as it expects, in one of its runs. The others:" in text
-    assert "The others:\n\n```text\nd\ne\n```" in text and "**Its runs report" not in text
+    assert (
+        "3 of the 5 tests of program pass, or fail as program expects, in at least one run. The other" in text
+    )
+    assert "The other tests:\n\n```text\nd\ne\n```" in text and "**The runs of" not in text
     outcomes[1].failed.clear()
-    assert "**Its runs report 4 tests.**" in "\n".join(reports.page_lines(outcomes))
+    assert "**The runs of program report 4 tests.**" in "\n".join(reports.page_lines(outcomes))
     outcomes[0].note = "source not to be had"
-    assert "Of the 5" not in "\n".join(reports.page_lines(outcomes))
+    assert "of the 5" not in "\n".join(reports.page_lines(outcomes))

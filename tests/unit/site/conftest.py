@@ -1,4 +1,4 @@
-"""Fixture: a folder of results for the site."""
+"""The fixture ``put``: it writes runs into the results folder of the site."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Put = Callable[..., Path]
 
 @pytest.fixture
 def put(tmp_path: Path) -> Put:
-    """Return a function that writes legs as a run of a backend and returns the folder of results."""
+    """Return a function ``(backend, run, *legs)`` that writes the legs as a run of the backend. It returns the
+    results folder of all backends.
+    """
 
     def lay(
         backend: str,

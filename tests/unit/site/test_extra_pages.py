@@ -1,4 +1,4 @@
-"""Folders of other pages, such as the documentation, that the site includes."""
+"""The site includes and links folders of other pages, such as the documentation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TODAY = "2026-01-10"
 
 
 def pages(folder: Path, *names: str) -> Path:
-    """Create other pages, in one folder for each name."""
+    """Write a page into one subfolder for each name, and return the folder."""
     folder.mkdir(exist_ok=True)
     for name in names:
         (folder / name / "levels").mkdir(parents=True)
@@ -52,7 +52,7 @@ def test_a_site_that_is_made_again_without_them_has_neither_pages_nor_links(
     site(tmp_path, pages(tmp_path / "pages", "documentation"))
     out = site(tmp_path, tmp_path / extra_pages if extra_pages else None)
     assert not (out / "documentation").exists()
-    assert "documentation" not in (out / "index.html").read_text()
+    assert "documentation/index.html" not in (out / "index.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The interoperability page: the backends that are compared."""
+"""The interoperability page compares backends, and ignores conforming variants of a backend."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.sample_site_runs import TODAY, site_leg
 
 
 def page(folder: Path, *backends: str) -> str:
-    """Return the page for backends whose only run passed."""
+    """Return the text of the page for backends that have one passing run each."""
     for backend in backends:
         run_folder = folder / "results" / backend / "r1"
         run_folder.mkdir(parents=True)

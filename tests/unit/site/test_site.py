@@ -1,4 +1,4 @@
-"""The site shows the results faithfully: old, missing, refused and malicious runs look like what they are."""
+"""The site shows passing, failing, old and missing results as such, and rejects invalid and malicious results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ from conformance import cli
 from conformance.errors import UsageError
 from conformance.site import badges, cell_state, matrix_cells, provenance, registry
 from tests.support.sample_passing_leg import with_recounted_totals, with_rows
-from tests.support.sample_site_runs import OURS, TODAY, failing_leg, night, refused_leg, site_leg, table
+from tests.support.sample_site_runs import (
+    OURS,
+    TODAY,
+    failing_leg,
+    matrix_table,
+    provenance_of_night,
+    refused_leg,
+    site_leg,
+)
 
 MODES = ("eager", "compile")
 DAY = datetime.date.fromisoformat(TODAY)
@@ -89,7 +97,7 @@ def test_failures_refusals_and_what_is_not_whole(put, tmp_path):
     page = (out / "backends" / "cpu.html").read_text()
     assert "Known gaps" in page and "it needs a fork-like torch" in page
     assert "Linux x86_64" in page and "myhost" not in page
-    # The badge of the backend shows the worst current cell.
+    # The badge of the backend shows the state of its worst current cell.
     assert ">fail, 3 modes<" in (out / "badges" / "cpu.svg").read_text()
 
 
@@ -125,12 +133,20 @@ def of_night(day, *modes, **changes):
 
 
 def test_a_cell_that_nothing_came_of_is_no_pass(put, tmp_path):
-    """One run has two modes, two later runs miss the second mode, and one has it again."""
+    """A cell without a result in the newest run is missing. The first run has two modes, the next two runs lack
+    the second mode, and the last run has it again.
+    """
     first = of_night(5, *MODES)
-    put("cpu", "r1", *first, provenance=night(5), table=table(*first))
+    put("cpu", "r1", *first, provenance=provenance_of_night(5), table=matrix_table(*first))
     for day in (6, 7):
         legs = of_night(day, "eager")
-        results = put("cpu", f"r{day}", *legs, provenance=night(day), table=table(*legs, missing=["compile"]))
+        results = put(
+            "cpu",
+            f"r{day}",
+            *legs,
+            provenance=provenance_of_night(day),
+            table=matrix_table(*legs, missing=["compile"]),
+        )
     out, cell_states = states(results, tmp_path)
     assert cell_states == {"eager": ("pass", None), "compile": ("missing", "2026-01-06T23:00:00+00:00")}
     page = (out / "index.html").read_text()
@@ -138,32 +154,42 @@ def test_a_cell_that_nothing_came_of_is_no_pass(put, tmp_path):
     assert ">missing: no result" in (out / "badges" / "cpu-compile.svg").read_text()
     assert "cpu: missing" in (out / "badges" / "cpu.svg").read_text()
     last = of_night(8, *MODES)
-    put("cpu", "r8", *last, provenance=night(8), table=table(*last))
+    put("cpu", "r8", *last, provenance=provenance_of_night(8), table=matrix_table(*last))
     assert states(results, tmp_path)[1] == {"eager": ("pass", None), "compile": ("pass", None)}
 
 
 def test_the_clock_of_a_backend_does_not_order_nights(put, tmp_path):
     first = of_night(5, *MODES)
-    put("cpu", "r1", *first, provenance=night(5), table=table(*first))
+    put("cpu", "r1", *first, provenance=provenance_of_night(5), table=matrix_table(*first))
     older_start = site_leg(started="2020-01-01T00:00:00+00:00")
     results = put(
-        "cpu", "r2", older_start, provenance=night(6), table=table(older_start, missing=["compile"])
+        "cpu",
+        "r2",
+        older_start,
+        provenance=provenance_of_night(6),
+        table=matrix_table(older_start, missing=["compile"]),
     )
     assert states(results, tmp_path)[1]["compile"][0] == "missing"
 
 
 def test_a_build_that_moves_on_leaves_no_missing_cell_behind(put, tmp_path):
-    """The build ``nightly`` is a different torch each night."""
+    """The build ``nightly`` is a different version of torch each night. Older versions are not missing cells."""
     for day, torch in ((5, "2.14.0.dev5"), (7, "2.14.0.dev7")):
         (leg,) = of_night(day, "eager", torch=torch)
-        put("cpu", f"r{day}", leg, provenance=night(day), table=table(leg, spec="nightly"))
+        put(
+            "cpu",
+            f"r{day}",
+            leg,
+            provenance=provenance_of_night(day),
+            table=matrix_table(leg, spec="nightly"),
+        )
     (compile_leg,) = of_night(6, "compile")
     results = put(
         "cpu",
         "r6",
         compile_leg,
-        provenance=night(6),
-        table=table(compile_leg, missing=["eager"], spec="nightly"),
+        provenance=provenance_of_night(6),
+        table=matrix_table(compile_leg, missing=["eager"], spec="nightly"),
     )
     _, out, data = site(results, tmp_path, "--our-repository", "o/suite")
     assert {cell["state"] for cell in cells_of(data, "cpu")} == {"pass"}
@@ -173,37 +199,51 @@ def test_a_build_that_moves_on_leaves_no_missing_cell_behind(put, tmp_path):
 def test_a_start_that_failed_in_between_hides_no_missing_cell(put, tmp_path):
     long = "2.13.0a0+git" + "f" * 40 + ".vendor.local.build7"
     (first,) = of_night(5, "eager", torch=long)
-    put("cpu", "r1", first, provenance=night(5), table=table(first))
+    put("cpu", "r1", first, provenance=provenance_of_night(5), table=matrix_table(first))
     refusal = refused_leg(mode="eager", torch=long)
     refusal["facts"] = {**refusal["facts"], "torch": {"kind": None, "abi": None}}
-    put("cpu", "r2", refusal, provenance=night(6), table=table(refusal))
+    put("cpu", "r2", refusal, provenance=provenance_of_night(6), table=matrix_table(refusal))
     (compile_leg,) = of_night(7, "compile", torch=long)
-    results = put("cpu", "r3", compile_leg, provenance=night(7), table=table(compile_leg, missing=["eager"]))
+    results = put(
+        "cpu",
+        "r3",
+        compile_leg,
+        provenance=provenance_of_night(7),
+        table=matrix_table(compile_leg, missing=["eager"]),
+    )
     _, _, data = site(results, tmp_path, "--our-repository", "o/suite")
     cell_states = {(cell["kind"], cell["mode"]): cell["state"] for cell in cells_of(data, "cpu")}
     assert cell_states["public", "eager"] == "missing"
 
 
 def test_two_names_of_one_torch(put, tmp_path):
-    """One run has both names, one has 2.13.0 alone, and one has neither. The last run counts."""
+    """Two builds of a matrix can be the same torch. The first run has both builds, the second only 2.13.0, and
+    the third neither. The last run determines the missing cells.
+    """
     both = ["2.13.0", "newest"]
     for day, (there, missing_specs) in {5: (both, []), 6: (["2.13.0"], ["newest"]), 7: ([], both)}.items():
         legs = of_night(day, "eager") if there else of_night(day, "compile")
-        tables = [table(*legs, spec=spec) for spec in there or ["2.6.0"]]
-        tables += [table(missing=["eager"], spec=spec) for spec in missing_specs]
+        tables = [matrix_table(*legs, spec=spec) for spec in there or ["2.6.0"]]
+        tables += [matrix_table(missing=["eager"], spec=spec) for spec in missing_specs]
         cells = [cell for cell_table in tables for cell in cell_table["cells"]]
-        results = put("cpu", f"r{day}", *legs, provenance=night(day), table={"cells": cells})
+        results = put("cpu", f"r{day}", *legs, provenance=provenance_of_night(day), table={"cells": cells})
         expected = ("pass", None) if there else ("missing", "2026-01-07T23:00:00+00:00")
         assert states(results, tmp_path)[1]["eager"] == expected
 
 
 def test_a_missing_night_after_anothers_result(put, tmp_path):
-    """The suite's own runs precede and follow a run that a vendor reports."""
+    """A cell is missing if the suite's own run lacks it, although a vendor reported a result in between."""
     (first,) = of_night(1, "eager")
-    put("cpu", "r1", first, provenance=night(1), table=table(first))
+    put("cpu", "r1", first, provenance=provenance_of_night(1), table=matrix_table(first))
     for day in (2, 8):
         (compile_leg,) = of_night(day, "compile")
-        put("cpu", f"r{day}", compile_leg, provenance=night(day), table=table(compile_leg, missing=["eager"]))
+        put(
+            "cpu",
+            f"r{day}",
+            compile_leg,
+            provenance=provenance_of_night(day),
+            table=matrix_table(compile_leg, missing=["eager"]),
+        )
     results = put("cpu", "own", *of_night(7, "eager"))
     assert states(results, tmp_path)[1]["eager"] == ("missing", "2026-01-02T23:00:00+00:00")
 
@@ -211,9 +251,9 @@ def test_a_missing_night_after_anothers_result(put, tmp_path):
 @pytest.mark.parametrize("change", ["another torch", "unreadable", "no facts", "left out", "a refused file"])
 def test_what_is_no_result_of_a_cell_silences_no_night(change, put, tmp_path):
     first = of_night(5, *MODES)
-    put("cpu", "r5", *first, provenance=night(5), table=table(*first))
+    put("cpu", "r5", *first, provenance=provenance_of_night(5), table=matrix_table(*first))
     legs = of_night(6, *MODES)
-    own_table = table(*legs)
+    own_table = matrix_table(*legs)
     row = own_table["cells"][1]
     if change == "another torch":
         row |= {"status": "missing", "torch": "2.12.0+cpu"}
@@ -224,25 +264,27 @@ def test_what_is_no_result_of_a_cell_silences_no_night(change, put, tmp_path):
     legs = legs if change == "a refused file" else legs[:1]
     if change == "a refused file":
         legs[0]["started"] = "yesterday"
-    results = put("cpu", "r6", *legs, provenance=night(6), table=own_table)
+    results = put("cpu", "r6", *legs, provenance=provenance_of_night(6), table=own_table)
     assert states(results, tmp_path)[1]["compile"] == ("missing", "2026-01-06T23:00:00+00:00")
 
 
 def test_a_backends_clock_does_not_hide_a_failure(put, tmp_path):
-    put("cpu", "r5", *of_night(5, "eager"), provenance=night(5))
+    put("cpu", "r5", *of_night(5, "eager"), provenance=provenance_of_night(5))
     older_start = failing_leg(site_leg(started="2020-01-01T00:00:00+00:00"), 0)
-    results = put("cpu", "r6", older_start, provenance=night(6))
+    results = put("cpu", "r6", older_start, provenance=provenance_of_night(6))
     assert states(results, tmp_path)[1] == {"eager": ("fail", None)}
 
 
 def test_what_our_workflow_never_ran_is_not_missing(put, tmp_path):
     (first,) = of_night(5, "eager")
-    put("cpu", "r1", first, provenance=night(5), table=table(first))
+    put("cpu", "r1", first, provenance=provenance_of_night(5), table=matrix_table(first))
     (eager_leg,) = of_night(6, "eager")
     eager_leg["facts"]["torch"] = {**eager_leg["facts"]["torch"], "abi": "0"}
     put("cpu", "r2", eager_leg)
     (last,) = of_night(7, "compile")
-    results = put("cpu", "r3", last, provenance=night(7), table=table(last, missing=["eager"]))
+    results = put(
+        "cpu", "r3", last, provenance=provenance_of_night(7), table=matrix_table(last, missing=["eager"])
+    )
     _, _, data = site(results, tmp_path, "--our-repository", "o/suite")
     cell_states = {(cell["abi"], cell["mode"]): cell["state"] for cell in cells_of(data, "cpu")}
     assert cell_states == {("1", "eager"): "missing", ("0", "eager"): "pass", ("1", "compile"): "pass"}
@@ -263,9 +305,9 @@ def test_an_invalid_table_is_reported_and_hides_nothing(content, put, tmp_path):
 
 def test_only_our_own_table_counts(put, tmp_path):
     first = site_leg(started="2026-01-07T00:00:00+00:00")
-    put("cpu", "r1", first, provenance=OURS, table=table(first))
+    put("cpu", "r1", first, provenance=OURS, table=matrix_table(first))
     compile_leg = site_leg(started="2026-01-08T00:00:00+00:00", mode="compile")
-    results = put("cpu", "r2", compile_leg, table=table(compile_leg, missing=["eager"]))
+    results = put("cpu", "r2", compile_leg, table=matrix_table(compile_leg, missing=["eager"]))
     assert states(results, tmp_path)[1] == {"eager": ("pass", None), "compile": ("pass", None)}
 
 
@@ -287,7 +329,7 @@ def test_where_a_run_comes_from(put, tmp_path):
     code, _, data = site(results, tmp_path)
     assert (
         code == 1 and cells_of(data, "hpu-reference") == []
-    )  # no run is the suite's own unless the publisher identifies the suite
+    )  # without --our-repository the site shows no run as the suite's own
     _, out, data = site(results, tmp_path, "--our-repository", "o/suite")
     assert cells_of(data, "cpu")[0]["runs"][0]["provenance"] == "self-reported"
     assert (
@@ -337,9 +379,7 @@ HOSTILE = "</td><script>alert(1)</script><img src=http://evil.example/x onerror=
 
 
 class Tags(HTMLParser):
-    """HTML parser that collects all tags with attributes, and the external addresses that a page
-    would load.
-    """
+    """HTML parser that collects the tags of a page with their attributes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -357,7 +397,7 @@ def test_a_malicious_results_file_harms_nothing(put, tmp_path):
     bad["torch"] = HOSTILE
     bad["target"] = {**bad["target"], "name": "hpu-reference", "device": HOSTILE}
     _, out, data = site(put("cpu", "r1", bad), tmp_path)
-    assert cells_of(data, "hpu-reference") == []  # a run cannot use the name of a different backend
+    assert cells_of(data, "hpu-reference") == []  # a run of one backend must not become a result of another
     for page in [*out.rglob("*.html"), *out.rglob("*.svg")]:
         parser = Tags()
         parser.feed(page.read_text())
@@ -373,7 +413,7 @@ def test_a_malicious_results_file_harms_nothing(put, tmp_path):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda leg: leg.update(totals={"pass": 99999}), "totals is not what the results add up to"),
+        (lambda leg: leg.update(totals={"pass": 99999}), "totals differs from the counts of the results"),
         (lambda leg: leg.update(started="2027-01-01T00:00:00+00:00"), "is in the future"),
         (lambda leg: leg.update(started="yesterday"), "is not a time"),
         (lambda leg: leg.update(selection="add"), "is a selection"),
@@ -504,7 +544,7 @@ def test_no_file_makes_many_columns_or_long_work(legs, why, put, tmp_path):
     results = put("cpu", "r1", *new_legs)
     _, _, data = site(results, tmp_path)
     assert cells_of(data, "cpu") == [] and data["refused"][0]["why"].startswith(why)
-    # The suite's own matrix may be of any size.
+    # The size of the suite's own matrix is not limited.
     put("cpu", "r2", *new_legs, provenance=OURS)
     _, _, data = site(results, tmp_path, "--our-repository", "o/suite")
     assert len(cells_of(data, "cpu")) == len(new_legs)

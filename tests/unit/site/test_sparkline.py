@@ -1,4 +1,4 @@
-"""Trend lines over time."""
+"""``site.sparkline`` draws trend lines of values over time."""
 
 from __future__ import annotations
 

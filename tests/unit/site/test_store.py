@@ -1,4 +1,6 @@
-"""The site store: published runs as deltas, added in any order, thinned and rebuilt."""
+"""The site store keeps published runs as deltas. Runs can be added in any order, old runs are thinned, and the
+store can be rebuilt from results.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from conformance import cli
 from conformance.site.store.series import Series
 from conformance.site.store.store import Store
 from conformance.site.store.verdict_table import TableDelta, VerdictTable
-from tests.support.sample_site_runs import TODAY, failing_leg, night, site_leg, table
+from tests.support.sample_site_runs import TODAY, failing_leg, matrix_table, provenance_of_night, site_leg
 from tests.unit.site.conftest import Put
 
 
@@ -22,7 +24,7 @@ def command(*arguments: object) -> int:
 
 
 def day(number: int, *failing_places: int) -> dict[str, Any]:
-    """Return a leg of a day of January 2026 in which some rows failed."""
+    """Return a leg that ran on this day of January 2026. The results at ``failing_places`` fail."""
     new_leg = site_leg(started=f"2026-01-{number:02}T03:00:00+00:00")
     return failing_leg(new_leg, *failing_places) if failing_places else new_leg
 
@@ -34,7 +36,13 @@ def line_of(store: Path) -> Series:
 
 def test_a_store_and_the_results_give_the_same_site(put: Put, tmp_path: Path) -> None:
     put("cpu", "r1", day(1), site_leg(mode="compile"))
-    put("cpu", "r2", day(3, 0, 1), provenance=night(3), table=table(site_leg(), missing=("graph",)))
+    put(
+        "cpu",
+        "r2",
+        day(3, 0, 1),
+        provenance=provenance_of_night(3),
+        table=matrix_table(site_leg(), missing=("graph",)),
+    )
     results = put("cpu", "r3", day(4, 1, 2))
     assert command(results, "-o", tmp_path / "direct") == 0
     assert command(results, "--store", tmp_path / "store", "-o", tmp_path / "both") == 0
@@ -110,7 +118,7 @@ def test_a_store_is_rebuilt_from_the_results(put: Put, tmp_path: Path) -> None:
     files = sorted((tmp_path / "store").rglob("*.json*"))
     before = [file.read_bytes() for file in files]
     (tmp_path / "store" / "cpu").joinpath("lost@x.jsonl").write_text("{")
-    assert command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 2, "a damaged line"
+    assert command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 2, "a damaged line of the store must be an error"
     assert command(results, "--store", tmp_path / "store", "--rebuild") == 0
     assert sorted((tmp_path / "store").rglob("*.json*")) == files
     assert [file.read_bytes() for file in files] == before
@@ -130,7 +138,7 @@ def test_older_nights_are_thinned_and_nothing_is_lost_of_the_last_one(put: Put, 
     before = {published.run: table.copy() for published, table in line.tables()}
     whole.thin(today)
     ages = [(today - published.when.date()).days for published in line.nights]
-    assert sorted(ages)[:7] == [0, 5, 10, 15, 20, 25, 30], "all runs of the last thirty days"
+    assert sorted(ages)[:7] == [0, 5, 10, 15, 20, 25, 30], "a run of the last thirty days was thinned"
     weeks = [
         published.when.date().isocalendar()[:2]
         for published in line.nights
@@ -261,14 +269,14 @@ def test_a_store_whose_writing_was_cut_off_has_each_night_once(
         whole.changed = set(whole.lines)
         whole.write(tmp_path / "new")
     monkeypatch.undo()
-    assert command(results, "--store", tmp_path / "new") == 0, "the interrupted store is still a store"
+    assert command(results, "--store", tmp_path / "new") == 0, "the interrupted store cannot be read"
     assert len(line_of(tmp_path / "new").nights) == 2
 
 
 def test_a_refused_run_is_looked_at_again(put: Put, tmp_path: Path) -> None:
-    results = put("cpu", "r1", day(3), provenance=night(3))
+    results = put("cpu", "r1", day(3), provenance=provenance_of_night(3))
     arguments = ["site", str(results), "--store", str(tmp_path / "store"), "--today", TODAY]
-    assert cli.main(arguments) == 1, "the option --our-repository is missing"
+    assert cli.main(arguments) == 1, "without --our-repository the run must be refused"
     assert cli.main([*arguments, "--our-repository", "o/suite"]) == 0
     assert Store.read(tmp_path / "store").refused == []
     assert line_of(tmp_path / "store").nights[0].run == "r1"
@@ -281,7 +289,7 @@ def test_thinning_keeps_what_is_trusted_whole_and_regressed(put: Put, tmp_path: 
         leg = {**site_leg(started=f"2025-12-{number:02}T03:00:00+00:00"), **changes}
         return failing_leg(leg, *failing_indices) if failing_indices else leg
 
-    ours = {**night(1), "received": "2025-11-11T23:00:00+00:00"}
+    ours = {**provenance_of_night(1), "received": "2025-11-11T23:00:00+00:00"}
     put("cpu", "r1", {**on(1), "started": "2025-11-11T00:00:00+00:00"}, provenance=ours)
     put("cpu", "r2", {**on(1), "started": "2025-11-12T00:00:00+00:00"})
     put("cpu", "r3", {**on(1, 0), "started": "2025-11-13T00:00:00+00:00"})
@@ -293,7 +301,7 @@ def test_thinning_keeps_what_is_trusted_whole_and_regressed(put: Put, tmp_path: 
     store.thin(datetime.date(2026, 1, 10))
     (line,) = store.lines.values()
     assert [night.run for night in line.nights] == ["r1", "r4"], (
-        "the suite's own run, and the last complete run of the vendors"
+        "only the suite's own run and the last complete run of the vendor must stay"
     )
     assert (line.nights[1].compared_with, line.nights[1].regressed_count) == ("r1", 1)
 

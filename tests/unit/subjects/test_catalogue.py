@@ -1,4 +1,4 @@
-"""Extra modules that register subjects."""
+"""An extra module that cannot be imported is a usage error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Overloads and the call forms of each overload."""
+"""``subjects.overloads`` lists the functions of ``torch.ops.aten``, and finds the in-place and ``out=`` overload of
+each.
+"""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The suite's own module entries, in addition to torch's database of modules."""
+"""The suite adds module entries to torch's database, except those that the database already has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Target files: every key, and a message for every error."""
+"""``target.file`` reads every key of a target file, and reports every mistake."""
 
 from __future__ import annotations
 

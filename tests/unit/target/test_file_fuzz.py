@@ -1,4 +1,4 @@
-"""Every generated target file is either accepted or rejected with a one-sentence error."""
+"""The reader of target files accepts each generated file or rejects it with a short UsageError."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.target import file as target_file
-from tests.support.fuzz import FUZZ, corrupted, is_accepted, temporary_file, toml_text
+from tests.support.fuzz import FUZZ, corrupted_documents, is_accepted, temporary_file, toml_text
 
 TARGET = target_file.tomllib.loads(target_file.find_target_file("hpu-reference").read_text())
 
 
 @FUZZ
-@given(corrupted(TARGET))
+@given(corrupted_documents(TARGET))
 def test_target_files(data: Any) -> None:
     path = temporary_file("t.toml", toml_text(data).encode("utf-8", "replace"))
     is_accepted(lambda: target_file.load(str(path)))

@@ -1,4 +1,6 @@
-"""Dtypes that operators lack: only a refused call removes a dtype from upstream's list."""
+"""``upstream.export_dtypes`` exports the dtypes that operators refuse. Only a refused call removes a dtype from
+upstream's list.
+"""
 
 from __future__ import annotations
 

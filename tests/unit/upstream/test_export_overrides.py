@@ -1,4 +1,4 @@
-"""The exported file of decorators, applied by upstream's own test framework."""
+"""``upstream.export_overrides`` exports decorators that upstream's test framework applies to its tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOSTILE = "'''\n\"\"\"\\\nimport os; os._exit(3)\n\ud800# {0}"
 
 @pytest.fixture(autouse=True)
 def databases():
-    """Restore torch's databases after the test."""
+    """Restore the decorators in torch's operator databases after the test."""
     infos = [*op_db(), *module_db(), *optim_db()]
     original_decorators = [info.decorators for info in infos]
     yield
@@ -101,7 +101,9 @@ def test_a_device_of_one_s_own_is_asked_for_by_two_names(tmp_path, monkeypatch):
 
 
 def test_a_test_class_that_upstream_makes_for_a_device(tmp_path):
-    """An expected failure passes, a crashing test is skipped, and an unexpected pass fails."""
+    """Among upstream's generated tests, a test with an expected failure passes, a crashing test is skipped, and an
+    unexpected pass fails.
+    """
     from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
     from torch.testing._internal.common_utils import TestCase
 

@@ -1,4 +1,6 @@
-"""Lists of test names: written as upstream's runners print them, and read again."""
+"""``upstream.export_test_names`` writes test names as upstream's runners print them, and the list can be imported
+again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Exported deviations of a run: no skip hides a fault, and every result that is not exported is listed."""
+"""``upstream.exported_deviations`` selects the deviations of a run that can be exported, and lists every other
+result with a reason.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Proposed expectations are unread, new, and match existing results."""
+"""``upstream.import_expectations`` proposes expectations from a list of upstream tests. They have the reason
+``unread``, match existing results, and are not yet expected.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from conformance.model.verdicts import Kind
 from conformance.upstream import import_expectations
 from conformance.upstream.matching_tests import UpstreamMethod
 from conformance.upstream.upstream_list import ListedTest, Listing
-from tests.support.sample_legs import expected
+from tests.support.sample_legs import expectation
 
 OUT = UpstreamMethod("TestCommon", "test_out", "operator")
 ERRORS = UpstreamMethod("TestCommon", "test_errors", "operator")
@@ -79,7 +81,7 @@ def test_what_matches_nothing_is_named(listed, message):
 
 
 def test_what_is_expected_already_is_not_proposed_again():
-    existing = [expected("out/*@int8", "value")]
+    existing = [expectation("out/*@int8", "value")]
     names, proposal = propose(ListedTest(1, OUT, "add", ("int8", "float32")), existing=existing)
     assert names == [("out/add@float32", "value")] and proposal.already_expected == 1
     crash_proposal = propose(ListedTest(1, OUT, "add", ("int8",), "crash: x"), existing=existing)

@@ -1,4 +1,4 @@
-"""Decorators in a Python file are read without running the file."""
+"""``upstream.import_overrides`` reads decorators from a Python file without running the file."""
 
 from __future__ import annotations
 

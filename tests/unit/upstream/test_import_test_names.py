@@ -1,4 +1,6 @@
-"""Test names in the formats of several runners. An unknown format is reported with its line."""
+"""``upstream.import_test_names`` reads test names in the formats of several runners, and reports lines that it
+cannot read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The upstream tests that match a property and a subject, from the coverage map."""
+"""``upstream.matching_tests`` finds the upstream tests that correspond to a property and a subject."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def test_tests_of_one_class_of_entries_are_for_those_alone():
 
 
 def test_a_name_of_two_kinds_has_the_tests_of_one():
-    """``error-inputs`` is a property of modules and of optimizers."""
+    """``error-inputs`` is a property of modules and also of optimizers. The subject's kind decides which tests
+    match.
+    """
     assert names(methods_for_property("error-inputs", "nn.Linear", KNOWN)) == ["TestModule.test_errors"]
     assert names(methods_for_property("error-inputs", "Adam", KNOWN)) == ["TestOptimRenewed.test_errors"]
 

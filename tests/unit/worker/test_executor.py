@@ -1,4 +1,4 @@
-"""Execution of one case in this process. A failure is run once more."""
+"""``worker.executor`` runs one case in this process, and reruns a failure once to find out if it is intermittent."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Result,
             checks[turn](recorder, turn)
             return dataclasses.replace(recorder.result(), attempt=self.attempt)
 
-        monkeypatch.setattr(Executor, "_check", check)
+        monkeypatch.setattr(Executor, "_run_check", check)
         case = Case("operator", "value", "add", ("float32",))
         (result,) = Executor(load("cpu").target("eager"), attempt=attempt, repeats=True).run(case)
         return result, count
@@ -104,7 +104,7 @@ def test_what_ends_the_process_is_not_tried(monkeypatch: pytest.MonkeyPatch, tmp
     assert "conj_neg_views" in bits.capabilities
     (result,) = Executor(target).run(Case("operator", "bits", "add", ("complex64",)))
     assert result.verdict is Verdict.UNSUPPORTED
-    assert result.notes == ["not run: conj_neg_views ends the process, as the target file declares"]
+    assert result.notes == ["not run: the target file declares that conj_neg_views crashes the process"]
     (result,) = Executor(target).run(Case("operator", "value", "add", ("complex64",)))
     assert result.verdict is Verdict.PASS
 

@@ -1,4 +1,6 @@
-"""The pattern of the failing samples, and its use in reports."""
+"""``worker.failing_sample_pattern`` finds a feature that failing samples have and passing samples do not have.
+Reports show it.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,7 @@ def test_a_failing_result_carries_the_pattern(monkeypatch: pytest.MonkeyPatch) -
     info = executor.subject("operator", "sum").info
     op = info.op
     fault = wrong_if(lambda tensor: tensor.dim() == 0)
-    # The reference calls the operator as often as the device. Only calls by the property are changed.
+    # The reference calls the same operator. The replacement therefore changes only calls by the property.
     from conformance.properties.operators import value as property_module
 
     run = property_module.run_operator

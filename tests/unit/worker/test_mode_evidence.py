@@ -1,4 +1,6 @@
-"""Mode evidence in lazy mode: every check runs twice, and only calls from a graph count."""
+"""``worker.mode_evidence`` in lazy mode: every check runs twice, and only operators that run from a lazy graph are
+evidence.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from conformance.target.target import Target
 from conformance.worker import mode_evidence
 from conformance.worker.executor import Executor
 
-#: The operators that the fake device reports as run from graphs.
+#: Operator -> number of its runs from a graph, as the fake device reports them.
 counts: dict[str, int] = {}
 steps = 0
 
@@ -49,7 +51,7 @@ def lazy(hooks: dict[str, str] | None = None) -> Target:
 
 @pytest.fixture()
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list with one number per call of value/add. The device runs every second call from a graph."""
+    """Return an empty list, and reset the counters of the fake device. Checks append a number per call."""
     counts.clear()
     recorded_calls: list[int] = []
     return recorded_calls
@@ -94,7 +96,7 @@ def test_what_did_not_run_from_a_graph_is_vacuous(
 ) -> None:
     result = _run(monkeypatch, _counting(calls, name), lazy())
     assert result.verdict is Verdict.VACUOUS
-    assert "nothing of the subject ran from a lazy graph; expected was add" in result.failures[0].message
+    assert "no operator of the subject ran in a lazy graph; expected add" in result.failures[0].message
 
 
 def test_where_nothing_is_counted_it_is_said(monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:

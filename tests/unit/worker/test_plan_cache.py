@@ -1,4 +1,6 @@
-"""Cached plans: reused only if all their inputs are unchanged, and never an obstacle to a run."""
+"""``worker.plan_cache`` reuses a cached plan only if all inputs of the plan are unchanged. A damaged or unwritable
+cache does not stop a run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Worker time is charged to the phase of the innermost frame that has a phase. No time is lost."""
+"""``worker.stack_sampler`` attributes a worker's time to the phase of the innermost stack frame that has a phase.
+No time is lost.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ ROOT = Path(conformance.__file__).parent
 
 
 def function(source_path: str, name: str = "f") -> Callable[..., None]:
-    """Return a function in a file of the suite that calls its argument, or sleeps for 60 ms."""
+    """Return a function that appears to be ``name`` in the file ``source_path``. It calls its first argument with
+    the other arguments, or sleeps for 60 ms.
+    """
     code = f"def {name}(*inner):\n    inner[0](*inner[1:]) if inner else sleep(0.06)\n"
     scope: dict[str, object] = {"sleep": time.sleep}
     exec(compile(code, str(ROOT / source_path), "exec"), scope)

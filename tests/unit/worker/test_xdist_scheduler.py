@@ -1,4 +1,4 @@
-"""The scheduler gives each worker whole subjects."""
+"""``worker.xdist_scheduler`` assigns all cases of a subject to the same worker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conformance.worker.xdist_scheduler import SubjectScheduling
 
 @dataclasses.dataclass(eq=False)
 class Node:
-    """A worker of pytest-xdist as the scheduler sees it."""
+    """A fake worker of pytest-xdist that records the tests that it receives."""
 
     sent: list[int] = dataclasses.field(default_factory=list)
     shutting_down: bool = False

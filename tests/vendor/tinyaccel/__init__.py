@@ -1,12 +1,12 @@
-"""A device as it looks early in its bring-up: the module that registers it with torch as ``tiny``.
+"""A small device early in its bring-up, which this module registers with torch as ``tiny``.
 
-It replaces a vendor's own package in the tests of the suite. ``TINY_STAGE`` says how far it has come;
-without it everything is there that ever will be:
+The device plays the role of a vendor's package in the tests of the suite. The environment variable
+``TINY_STAGE`` selects a stage of its development. The default is the last stage. Each stage adds features:
 
-1. memory, factories and copies; torch does not learn that there is an accelerator
-2. the hooks through which torch finds the accelerator, and the functions of its module that torch calls
-3. synchronisation, the first kernels
-4. the operators that models are made of
+1. memory, factories and copies; torch does not know that an accelerator exists
+2. the hooks through which torch finds the accelerator, and the functions of the device module that torch calls
+3. synchronisation and the first kernels
+4. the operators of which models consist
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module
 if STAGE >= 2:
 
     def is_available() -> bool:
-        """There is always one device."""
+        """Return True, because one device always exists."""
         return True
 
     def is_initialized() -> bool:
-        """There is nothing to initialise."""
+        """Return True, because the device needs no initialisation."""
         return True
 
     def device_count() -> int:
-        """One device."""
+        """Return 1."""
         return 1
 
     def current_device() -> int:
-        """The one device."""
+        """Return 0, the index of the only device."""
         return 0
 
     def set_device(device: object) -> None:
-        """Accept the one device."""
+        """Accept the only device, and raise RuntimeError for any other."""
         index = torch.device("tiny", device) if isinstance(device, int) else torch.device(device)  # type: ignore[arg-type]
         if index.type != "tiny" or index.index not in (None, 0):
             raise RuntimeError(f"tiny has one device, number 0; {device!r} does not exist")
@@ -56,7 +56,7 @@ if STAGE >= 2:
 if STAGE >= 3:
 
     def synchronize(device: object = None) -> None:
-        """Nothing is ever pending: each kernel has finished when its call returns."""
+        """Do nothing, because each kernel has finished when its call returns."""
 
 
 torch._register_device_module("tiny", sys.modules[__name__])

@@ -38,7 +38,7 @@ std::string g_wrong_kind;
 int64_t g_casts_met = 0;
 int64_t g_casts_changed = 0;
 std::set<std::pair<std::size_t, std::string>> g_casts_seen;
-// By address of a weight: its value at its first cast.
+// The value of each weight at its first cast, by the address of the weight.
 std::map<const void*, at::Tensor> g_old_weights;
 
 std::vector<at::ScalarType> dtypes_of(const Stack& values, std::size_t from) {
@@ -71,7 +71,7 @@ at::ScalarType other_dtype() {
   return at::autocast::get_autocast_dtype(g_device) == at::kHalf ? at::kBFloat16 : at::kHalf;
 }
 
-// Return the result dtypes of a trial call that leaves no trace.
+// Return the result dtypes of a trial call that changes neither autograd state nor the cast cache.
 template <class Run>
 std::vector<at::ScalarType> tried(const Stack& arguments, Run run) {
   const at::NoGradGuard no_grad;
@@ -207,7 +207,7 @@ class Interposed : public c10::OperatorKernel {
       return;
     }
     count_one(true);
-    // The kernel casts the old values. The weight gets its own values back when the call returns.
+    // The kernel casts the old values. The current values are restored when the call returns.
     std::vector<at::Tensor> now;
     for (const auto& [weight, old] : swapped) {
       const at::Tensor data = weight.detach();
@@ -224,7 +224,7 @@ class Interposed : public c10::OperatorKernel {
     };
     try {
       run(stack);
-      // A queued kernel may hold the weight itself, so it must read the old values before they are replaced.
+      // A queued kernel may read the weight itself, so wait until it has read the old values.
       for (const c10::IValue& value : *stack) {
         if (value.isTensor() && value.toTensor().defined()) {
           static_cast<void>(value.toTensor().detach().cpu());

@@ -16,7 +16,8 @@ void install_autocast(const std::string& key,
 
 void observe_autocast(bool on);
 
-// Return (point, operator) of the triggered mutants; the operator is empty for a plain call.
+// Return the observed pairs (point, operator): one with an empty operator for each called point, and one for
+// each triggered mutant.
 std::vector<std::pair<std::size_t, std::string>> take_met_of_autocast();
 
 void activate_autocast(std::size_t place, const std::string& kind);

@@ -24,7 +24,7 @@ std::unordered_map<std::string, Draw> g_drawn;
 std::unordered_map<std::string, c10::IValue> g_numbers;
 std::vector<at::Tensor> g_lost;
 std::vector<Due> g_postponed;
-// Whether a write is postponed, so that other calls need no lock.
+// True if a write is postponed. Calls that read false need no lock.
 std::atomic<bool> g_owes{false};
 
 void describe(const at::Tensor& tensor, std::ostream& text) {
@@ -51,7 +51,7 @@ std::string signature(const at::Tensor& tensor) {
   return text.str();
 }
 
-// Return whether a tensor still has the sizes and the memory for postponed values.
+// Return whether a tensor still has the dtype, the sizes and the memory that postponed values need.
 bool holds(const at::Tensor& where, const at::Tensor& values) {
   if (where.sizes() != values.sizes() || where.scalar_type() != values.scalar_type()) {
     return false;

@@ -12,19 +12,21 @@
 
 namespace power {
 
-// Store a result; return the result stored before for its dtype and sizes, or an undefined tensor.
+// Store a result. Return the previously stored result with the same dtype and sizes, or an undefined tensor.
 at::Tensor stale(const at::Tensor& fresh);
 
 // Retain memory until `forget` is called.
 void lose(at::Tensor memory);
 
 at::Tensor state_of(at::Generator& generator);
-// If the draw directly follows a draw of the same size, make it begin with the second half of that draw.
-// Return whether it does. `before` and `after` are the generator's states.
+// Replace the first half of a draw by the second half of the previous draw, if the previous draw had the same
+// size and no other draw was between. Return whether the draw was changed. `before` and `after` are the
+// generator's states.
 bool overlap(const at::Tensor& fresh, const at::Tensor& before, const at::Tensor& after);
 
-// Return the argument at a position in the first call of the operator that was equal in everything else:
-// dtypes and sizes of tensors, and all other arguments. Without an earlier call, this call is the first one.
+// Return the argument at a position of the first call of the operator whose other arguments were equal:
+// dtypes and sizes of tensors, and values of all others. If no earlier call matches, return the argument of
+// this call.
 c10::IValue first_number(const c10::OperatorName& name,
                          const std::vector<c10::IValue>& arguments,
                          std::size_t position);

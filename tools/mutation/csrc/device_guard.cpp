@@ -27,8 +27,8 @@ std::atomic<bool> g_observing_guard{false};
 std::atomic<int> g_armed{-1};
 std::atomic<int64_t> g_count{0};
 
-// One mutant. In a call that meets its trigger condition, `is_wrong` records the call and returns whether the
-// mutant is enabled.
+// One mutant of the guard. A call that meets the trigger condition calls `is_wrong`, which records the call
+// and returns whether the mutant is enabled.
 class Spot {
  public:
   Spot(const char* place, const char* kind) {
@@ -232,7 +232,8 @@ class Guard final : public DeviceGuardImplInterface {
 
 void install_guard(const std::string& device,
                    const std::vector<std::pair<std::string, std::string>>& faults) {
-  TORCH_CHECK(faults.size() < kMost, "at most ", kMost - 1, " faults of a guard, not ", faults.size());
+  TORCH_CHECK(
+      faults.size() < kMost, "the guard supports at most ", kMost - 1, " mutants, not ", faults.size());
   for (std::size_t i = 0; i < faults.size(); i++) {
     g_numbers[faults[i]] = static_cast<int>(i);
   }

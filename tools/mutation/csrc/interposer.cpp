@@ -20,7 +20,7 @@ namespace power {
 
 namespace {
 
-// True while a mutant or its checks run: their operator calls go to the kernels directly.
+// True while a mutant or its trigger conditions run. Operator calls then go to the original kernels.
 thread_local bool t_inside = false;
 
 class Inside {
@@ -68,7 +68,7 @@ class Original : public Kernel {
 std::deque<Interposed> g_interposed;
 std::atomic<bool> g_observing{false};
 
-// The enabled mutant. It is set and cleared while nothing runs.
+// The interposed kernel with the enabled mutant. The pointer changes only while no kernel runs.
 std::atomic<Interposed*> g_faulty{nullptr};
 Fault g_fault;
 std::mutex g_count_mutex;
@@ -140,7 +140,7 @@ void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
   keep();
 }
 
-// Writes the values that earlier calls postponed, at the end of this call.
+// Writes the values that earlier calls postponed. The destructor, at the end of the current call, does so.
 class Afterwards {
  public:
   Afterwards() : due_(take_postponed()) {
@@ -251,7 +251,12 @@ void install(const std::string& key_name, const std::vector<std::string>& names)
 }
 
 Interposed& at(std::size_t place) {
-  TORCH_CHECK_INDEX(place < g_interposed.size(), "there are ", g_interposed.size(), " places, not ", place);
+  TORCH_CHECK_INDEX(place < g_interposed.size(),
+                    "point index ",
+                    place,
+                    " is out of range for ",
+                    g_interposed.size(),
+                    " points");
   return g_interposed[place];
 }
 

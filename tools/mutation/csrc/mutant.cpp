@@ -124,7 +124,8 @@ std::vector<at::Tensor> tensors_of(const Stack& values) {
   return found;
 }
 
-// Return the dimension of an argument that the result no longer has, if it is longer than `size`, else -1.
+// Return the last dimension of an argument that is longer than `size`, if no result has a dimension of this
+// length; otherwise -1.
 int64_t summed_dimension(const at::Tensor& argument, const std::vector<at::Tensor>& results, int64_t size) {
   for (int64_t i = argument.dim() - 1; i >= 0; i--) {
     if (argument.size(i) <= size) {
@@ -149,8 +150,8 @@ c10::IValue neutral(const Fault& fault, const c10::IValue& value) {
   return fault.neutral;
 }
 
-// Return the number in the first call that is otherwise equal. Tensors passed to out= are ignored, because
-// the number may determine their sizes.
+// Return the number that the first call with otherwise equal arguments passed. Tensors passed to out= are
+// ignored, because the number may determine their sizes.
 c10::IValue first_number_of(const Place& place, const Stack& arguments, std::size_t position) {
   Stack read = arguments;
   for (std::size_t i = 0; i < read.size(); i++) {
@@ -176,7 +177,7 @@ bool has_wrapped(const c10::IValue& value) {
   return is_wrapped(value);
 }
 
-// Dimension -1, the last one, becomes the first one, and so on.
+// Return dimensions counted from the wrong end: -1 becomes 0, -2 becomes 1.
 c10::IValue misread(const c10::IValue& value) {
   if (value.isInt()) {
     return -value.toInt() - 1;
@@ -188,7 +189,8 @@ c10::IValue misread(const c10::IValue& value) {
   return dimensions;
 }
 
-// The questions of the operator "called": 0 any call, 1 floating result, 2 bool result, 3 int64 argument.
+// Return the answer to a question of the operator "called". Questions: 0 any call, 1 floating result, 2 bool
+// result, 3 int64 argument.
 bool was_called(int64_t question,
                 const std::vector<at::Tensor>& inputs,
                 const std::vector<at::Tensor>& results) {
@@ -219,7 +221,7 @@ at::Generator generator_of(const Stack& arguments, const std::vector<at::Tensor>
       return value.toGenerator();
     }
   }
-  TORCH_CHECK(!results.empty(), "a random kernel without a result");
+  TORCH_CHECK(!results.empty(), "the random kernel has no result, so its generator is unknown");
   return at::globalContext().defaultGenerator(results[0].device());
 }
 
@@ -227,7 +229,7 @@ at::Generator generator_of(const Stack& arguments, const std::vector<at::Tensor>
 
 Kind kind_named(const std::string& name) {
   const auto found = kinds().find(name);
-  TORCH_CHECK_VALUE(found != kinds().end(), "no kind of fault is called ", name);
+  TORCH_CHECK_VALUE(found != kinds().end(), name, " is not a mutation operator");
   return found->second;
 }
 
@@ -298,7 +300,7 @@ Call::Call(const Place& place, const Stack& stack) : facts_(new Facts{place, {},
   facts_->arguments.assign(stack.end() - static_cast<std::ptrdiff_t>(place.arguments), stack.end());
   for (std::size_t i = 0; i < place.arguments; i++) {
     const c10::IValue& value = facts_->arguments[i];
-    // An argument that is changed in place is an input. The destination of a copy is not.
+    // An argument that is changed in place is also an input. The destination of a copy is not an input.
     if (!place.written[i] || (i == 0 && !place.copies)) {
       collect(value, &facts_->inputs);
     }
@@ -567,7 +569,7 @@ c10::IValue altered(const Place& place,
     case Kind::kNegativeDimension:
       return misread(value);
     default:
-      TORCH_INTERNAL_ASSERT(false, "not a kind that alters an argument");
+      TORCH_INTERNAL_ASSERT(false, "the mutation operator does not alter an argument");
   }
 }
 
@@ -611,7 +613,7 @@ std::vector<at::Tensor> written_tensors(const Place& place, const Stack& argumen
   return found;
 }
 
-// Return whether a random kernel also throws for the right arguments. The generator's state is restored.
+// Return whether a random kernel also throws with the correct arguments. The generator's state is restored.
 bool raises_in_vain(const Place& place, const Kernel& kernel, const Stack& arguments) {
   Stack trial = with_copies(place, arguments);
   at::Generator generator = generator_of(arguments, tensors_of(arguments));
@@ -657,7 +659,7 @@ bool run_with_other_arguments(
   try {
     kernel.call(&results);
   } catch (const c10::Error&) {
-    // A call that throws with the right arguments too is not altered.
+    // The mutant does not alter a call that also throws with the correct arguments.
     *calls -= raises || (place.is_random && !sure && raises_in_vain(place, kernel, right)) ? 1 : 0;
     throw;
   }
@@ -713,9 +715,10 @@ void pretend(const Place& place, const Stack& arguments, Stack* stack) {
       some = arguments[i].toTensor();
     }
   }
-  TORCH_CHECK(some.defined(), "an error that cannot be hidden");
+  TORCH_CHECK(some.defined(), "the error cannot be hidden, because the call needs a tensor result");
   for (const c10::Argument& result : place.op.schema().returns()) {
-    TORCH_CHECK(result.type()->kind() == c10::TypeKind::TensorType, "an error that cannot be hidden");
+    TORCH_CHECK(result.type()->kind() == c10::TypeKind::TensorType,
+                "the error cannot be hidden, because the call needs a tensor result");
     stack->push_back(place.writes ? some : at::zeros_like(some));
   }
 }

@@ -86,12 +86,12 @@ struct Place {
   std::size_t results;
   // By argument: whether the schema declares a write.
   std::vector<bool> written;
-  // By argument: whether it is written and keyword-only, such as out=.
+  // By argument: whether the argument is written and keyword-only, such as out=.
   std::vector<bool> outs;
-  // By result: whether it shares the memory of an argument.
+  // By result: whether the result shares the memory of an argument.
   std::vector<bool> aliases;
   bool writes = false;
-  // Whether it copies between devices.
+  // Whether the overload copies between devices.
   bool copies = false;
   bool is_random = false;
 };
@@ -103,8 +103,8 @@ class Kernel {
   virtual void call(Stack* stack) const = 0;
 };
 
-// One call at a mutation point, before and after its kernel has run. Facts are cached, because many mutants
-// need the same ones.
+// One call at a mutation point, before and after its kernel has run. Facts about the call are cached, because
+// many mutants need the same facts.
 class Call {
  public:
   Call(const Place& place, const Stack& stack);
@@ -121,7 +121,7 @@ class Call {
   void keep(const Fault& fault);
   // Return whether the call meets the trigger condition. `results` are the kernel's results.
   bool meets_after(const Fault& fault, const Stack& results);
-  // Return whether a call whose kernel has thrown meets the trigger condition.
+  // Return whether a call meets the trigger condition if its kernel has thrown.
   static bool meets_error(const Fault& fault);
 
  private:
@@ -130,7 +130,8 @@ class Call {
 };
 
 // Run the kernel with the mutant; return whether the mutant altered the call. `*calls` counts the triggered
-// calls. If `sure` is true, altered calls are already known and are not searched for.
+// calls. If `sure` is true, the caller knows that the mutant alters calls, and no trial call compares the
+// correct results with the wrong ones.
 bool run_faulty(
     const Place& place, const Fault& fault, const Kernel& kernel, Stack* stack, int64_t* calls, bool sure);
 

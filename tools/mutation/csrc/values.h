@@ -33,12 +33,15 @@ at::Tensor without_infinity(const at::Tensor& tensor);
 at::Tensor without_negative_zero(const at::Tensor& tensor);
 at::Tensor without_subnormal(const at::Tensor& tensor);
 at::Tensor through_double(const at::Tensor& tensor);
-// Return the values rounded to the next smaller floating dtype; undefined for other dtypes.
+// Return the values rounded to the next smaller floating dtype, or an undefined tensor if no smaller dtype is
+// defined.
 at::Tensor in_low_precision(const at::Tensor& tensor);
 at::Tensor in_other_dtype(const at::Tensor& tensor);
-// Return the same values in the strides of the reversed dimensions if the tensor is dense, else dense.
+// Return the same values with other strides: of the reversed dimensions if the tensor is contiguous,
+// otherwise contiguous.
 at::Tensor in_other_strides(const at::Tensor& tensor);
-// Return the memory from the first element on, read as if it were dense; zeros after the end of the storage.
+// Return the values of a tensor whose strided memory is read as if it were dense. Elements after the end of
+// the storage are 0.
 at::Tensor read_densely(const at::Tensor& tensor);
 at::Tensor without_offset(const at::Tensor& tensor);
 // Return a copy with zeros from index `size` of a dimension on.

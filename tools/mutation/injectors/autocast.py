@@ -14,11 +14,11 @@ from tools.mutation.mutant import Mutant
 
 MUTATION_OPERATORS: Mapping[str, str] = {
     "cast-missing": "arguments keep their dtypes",
-    "cast-to-other-dtype": "arguments are cast to the other dtype of 16 bits",
-    "cast-stale": "a weight is cast as it was when it was first cast",
+    "cast-to-other-dtype": "arguments are cast to the other 16-bit dtype",
+    "cast-stale": "the first cast of a weight is reused after the weight has changed",
 }
 _PREFIX = "autocast::"
-#: Dispatch keys of torch's kernels that serve every device.
+#: Dispatch keys of kernels of torch that work on every device.
 _COMPOSITE = (
     "CompositeImplicitAutograd",
     "CompositeExplicitAutograd",
@@ -27,10 +27,10 @@ _COMPOSITE = (
 
 
 def castable_overloads(key: str, lists: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the overloads for which a wrong cast has an effect.
+    """Return the overloads whose result depends on the cast.
 
-    The device must run the overload. Overloads in the ``promote`` list alone are excluded, because torch's
-    type promotion gives the same result without a cast.
+    The device must have a kernel for the overload. Overloads in the ``promote`` list alone are excluded,
+    because torch's type promotion gives the same result without a cast.
     """
     with_fixed_dtype = {
         name for list_name, names in lists.items() if list_name != "promote" for name in names
@@ -39,19 +39,17 @@ def castable_overloads(key: str, lists: Mapping[str, Sequence[str]]) -> list[str
     return [
         name
         for name in points.mutation_points(f"Autocast{key}")
-        if base_name(name) not in promoted and _device_runs(name, key)
+        if base_name(name) not in promoted and _device_has_kernel(name, key)
     ]
 
 
-def _device_runs(name: str, key: str) -> bool:
+def _device_has_kernel(name: str, key: str) -> bool:
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     return has(name, key) or any(has(name, dispatch_key) for dispatch_key in _COMPOSITE)
 
 
 class AutocastInjector(Injector):
-    """Injects mutants into the kernels that cast. A point is ``autocast::`` followed by the
-    overload's name.
-    """
+    """Injects mutants into the autocast kernels. A point is ``autocast::`` and the overload's name."""
 
     uses_device = True
 
@@ -75,7 +73,7 @@ class AutocastInjector(Injector):
         extension.install_autocast(f"Autocast{key}", torch.device(device).type, names)
 
     def observe(self, on: bool) -> None:
-        """Start or stop recording triggered mutants. Calls run more than once meanwhile."""
+        """Start or stop recording triggered mutants. While recording, each call runs more than once."""
         self._interposer.observe_autocast(on)
 
     def take_observed(self) -> Observed:

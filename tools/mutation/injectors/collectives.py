@@ -1,4 +1,4 @@
-"""Inject mutants of a process group from the worker. The ranks inject them (:mod:`rank_side`)."""
+"""Inject mutants of a process group: the part that runs in the worker. The ranks run :mod:`rank_side`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ MUTATION_OPERATORS: Mapping[str, str] = {name: kind.description for name, kind i
 
 
 class CollectiveInjector(Injector):
-    """Passes the mutant to the ranks of this worker through files, and reads the calls that triggered it."""
+    """Passes a mutant to the ranks of this worker through a file, and reads the events that the ranks
+    recorded.
+    """
 
     def __init__(self) -> None:
-        functions_by_point, allowed = rank_side.functions()
+        functions_by_point, allowed = rank_side.functions_and_operators()
         self.mutants = [
             Mutant(point, operator) for point in functions_by_point for operator in allowed[point]
         ]
@@ -32,13 +34,13 @@ class CollectiveInjector(Injector):
 
     def observe(self, on: bool) -> None:
         """Start or stop recording triggered mutants."""
-        self._arm(rank_side.LOOK if on else "")
+        self._write_command(rank_side.OBSERVE if on else "")
 
     def take_observed(self) -> Observed:
         """Return the mutants that calls of any rank triggered."""
         triggered: set[int] = set()
         called: set[int] = set()
-        for event, number in self._new():
+        for event, number in self._new_events():
             if event == "met":
                 triggered.add(int(number))
             elif event == "called":
@@ -50,23 +52,23 @@ class CollectiveInjector(Injector):
 
     def enable(self, mutant: Mutant) -> None:
         """Enable a mutant in every rank."""
-        list(self._new())
-        self._arm(str(mutant))
+        list(self._new_events())
+        self._write_command(str(mutant))
 
     def disable(self) -> Counts:
         """Disable the mutant and return its counts."""
-        self._arm("")
-        counts = [number.split(" ") for event, number in self._new() if event == "count"]
+        self._write_command("")
+        counts = [number.split(" ") for event, number in self._new_events() if event == "count"]
         return Counts(
             sum(int(triggered) for triggered, _ in counts), sum(int(effects) for _, effects in counts)
         )
 
-    def _arm(self, text: str) -> None:
+    def _write_command(self, text: str) -> None:
         temporary_file = self._folder / "part"
         temporary_file.write_text(text)
-        temporary_file.rename(self._folder / rank_side.ARMED)
+        temporary_file.rename(self._folder / rank_side.COMMAND_FILE)
 
-    def _new(self) -> Iterator[tuple[str, str]]:
+    def _new_events(self) -> Iterator[tuple[str, str]]:
         for path in sorted(self._folder.glob("*.seen")):
             lines = path.read_text().splitlines()
             for line in lines[self._lines.get(path, 0) :]:

@@ -1,4 +1,4 @@
-"""Inject mutants of deferred calls: the ``torch.compile`` backend, and replayed graphs."""
+"""Inject mutants of compiled graphs: the ``torch.compile`` backend, and replays of captured graphs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tools.mutation.injectors.function_wrapper import (
 Compiler = Callable[..., Any]
 
 
-def _is_same_shape(node: torch.fx.Node, argument: Any) -> bool:
+def _has_same_shape_and_dtype(node: torch.fx.Node, argument: Any) -> bool:
     value = node.meta.get("example_value")
     argument_value = argument.meta.get("example_value") if isinstance(argument, torch.fx.Node) else None
     if not (isinstance(value, torch.Tensor) and isinstance(argument_value, torch.Tensor)):
@@ -29,14 +29,17 @@ def _is_same_shape(node: torch.fx.Node, argument: Any) -> bool:
     return value.shape == argument_value.shape and value.dtype == argument_value.dtype
 
 
-def _drop_last(module: torch.fx.GraphModule, is_candidate: Callable[[torch.fx.Node], bool]) -> bool:
-    """Replace the last matching node by its first argument. Return False if no node matches."""
+def _drop_last_node(module: torch.fx.GraphModule, is_candidate: Callable[[torch.fx.Node], bool]) -> bool:
+    """Replace the last matching node by its first argument. Return False if no node matches.
+
+    The node must have the shape and dtype of its first argument.
+    """
     for node in reversed(module.graph.nodes):
         if (
             node.op.startswith("call_")
             and node.args
             and is_candidate(node)
-            and _is_same_shape(node, node.args[0])
+            and _has_same_shape_and_dtype(node, node.args[0])
         ):
             node.replace_all_uses_with(node.args[0])
             module.graph.erase_node(node)
@@ -50,7 +53,7 @@ def _is_write(node: torch.fx.Node) -> bool:
     return (name.endswith("_") and not name.endswith("__")) or name in ("iadd", "isub", "imul", "itruediv")
 
 
-def _write_too_early(module: torch.fx.GraphModule) -> bool:
+def _move_last_write_before_read(module: torch.fx.GraphModule) -> bool:
     """Move the last write before a preceding read of the same tensor."""
     nodes = list(module.graph.nodes)
     for index, write in reversed(list(enumerate(nodes))):
@@ -67,17 +70,17 @@ def _write_too_early(module: torch.fx.GraphModule) -> bool:
 
 
 def _compile_changed(call: WrappedCall, change: Callable[[torch.fx.GraphModule], bool]) -> bool:
-    """Make the backend compile a changed graph. The effect is counted when the backend compiles."""
+    """Make the backend compile a changed graph. Return False: the effect is counted at compilation."""
     compiler: Compiler = call.result
 
-    def broken(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
+    def compile_changed_copy(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
         changed_module = copy.deepcopy(module)
         if change(changed_module):
             call.count_effect()
             return compiler(changed_module, inputs, **options)
         return compiler(module, inputs, **options)
 
-    call.result = broken
+    call.result = compile_changed_copy
     return False
 
 
@@ -92,11 +95,11 @@ def _graph_key(module: torch.fx.GraphModule, inputs: Any, *, shapes: bool) -> st
 
 
 def _share_compiled_graphs(call: WrappedCall, *, shapes: bool) -> bool:
-    """Reuse the first compiled graph with the same operators, whatever its numbers are."""
+    """Make the backend reuse the first compiled graph with the same operators but different numbers."""
     compiler: Compiler = call.result
     compiled_by_key: dict[str, tuple[str, Any]] = call.memory
 
-    def broken(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
+    def compile_or_reuse(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
         key = _graph_key(module, inputs, shapes=shapes)
         signature = str(module.code) + repr([getattr(value, "shape", value) for value in inputs])
         if key not in compiled_by_key:
@@ -105,22 +108,22 @@ def _share_compiled_graphs(call: WrappedCall, *, shapes: bool) -> bool:
             call.count_effect()
         return compiled_by_key[key][1]
 
-    call.result = broken
+    call.result = compile_or_reuse
     return False
 
 
 def _wrap_runs(call: WrappedCall, change: Callable[[WrappedCall, dict[str, Any], Any, Any], Any]) -> bool:
     compiler: Compiler = call.result
 
-    def broken(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
+    def compile_wrapped(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
         executable, memory = compiler(module, inputs, **options), dict[str, Any]()
         return lambda *args: change(call, memory, args, executable(*args))
 
-    call.result = broken
+    call.result = compile_wrapped
     return False
 
 
-def _first_result(call: WrappedCall, memory: dict[str, Any], args: Any, result: Any) -> Any:
+def _return_first_result(call: WrappedCall, memory: dict[str, Any], args: Any, result: Any) -> Any:
     key = repr(
         [(getattr(argument, "shape", argument), getattr(argument, "requires_grad", 0)) for argument in args]
     )
@@ -136,13 +139,15 @@ def _copy_views(call: WrappedCall, memory: dict[str, Any], args: Any, result: An
         argument.untyped_storage().data_ptr() for argument in args if isinstance(argument, torch.Tensor)
     }
 
-    def fresh(value: Any) -> Any:
+    def copy_if_view(value: Any) -> Any:
         if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() in input_addresses:
             call.count_effect()
             return value.clone()
         return value
 
-    return type(result)(map(fresh, result)) if isinstance(result, (list, tuple)) else fresh(result)
+    return (
+        type(result)(map(copy_if_view, result)) if isinstance(result, (list, tuple)) else copy_if_view(result)
+    )
 
 
 def _replay_once(call: WrappedCall) -> bool:
@@ -155,45 +160,47 @@ def _replay_once(call: WrappedCall) -> bool:
     return False
 
 
-def _compiles(call: WrappedCall) -> bool:
+def _returns_compiler(call: WrappedCall) -> bool:
     return callable(call.result)
 
 
 BY_NAME: Mapping[str, MutationOperator] = {
     "operator-dropped": MutationOperator(
-        "the last operator of a graph that keeps its input's sizes is omitted",
-        _compiles,
+        "the last operator whose output has the shape and dtype of its input is omitted",
+        _returns_compiler,
         lambda call: _compile_changed(
-            call, lambda module: _drop_last(module, lambda node: not _is_write(node))
+            call, lambda module: _drop_last_node(module, lambda node: not _is_write(node))
         ),
     ),
     "mutation-dropped": MutationOperator(
         "the last write of a graph is omitted",
-        _compiles,
-        lambda call: _compile_changed(call, lambda module: _drop_last(module, _is_write)),
+        _returns_compiler,
+        lambda call: _compile_changed(call, lambda module: _drop_last_node(module, _is_write)),
     ),
     "write-too-early": MutationOperator(
-        "a write comes before a read that precedes it",
-        _compiles,
-        lambda call: _compile_changed(call, _write_too_early),
+        "a write runs before the read that precedes it",
+        _returns_compiler,
+        lambda call: _compile_changed(call, _move_last_write_before_read),
     ),
     "key-without-numbers": MutationOperator(
-        "graphs that differ in numbers only count as one",
-        _compiles,
+        "graphs that differ only in numbers share one compiled graph",
+        _returns_compiler,
         lambda call: _share_compiled_graphs(call, shapes=True),
     ),
     "key-without-sizes": MutationOperator(
-        "graphs that differ in numbers and sizes only count as one",
-        _compiles,
+        "graphs that differ only in numbers and sizes share one compiled graph",
+        _returns_compiler,
         lambda call: _share_compiled_graphs(call, shapes=False),
     ),
     "graph-stale": MutationOperator(
-        "a graph returns what its first run returned",
-        _compiles,
-        lambda call: _wrap_runs(call, _first_result),
+        "a graph returns the results of its first run",
+        _returns_compiler,
+        lambda call: _wrap_runs(call, _return_first_result),
     ),
     "graph-aliasing-lost": MutationOperator(
-        "views of inputs are returned as copies", _compiles, lambda call: _wrap_runs(call, _copy_views)
+        "views of inputs are returned as copies",
+        _returns_compiler,
+        lambda call: _wrap_runs(call, _copy_views),
     ),
     "replay-dropped": MutationOperator(
         "a replay does nothing", lambda call: True, lambda call: True, after=False
@@ -215,15 +222,17 @@ def compiled_graph_injector(target: Target) -> FunctionInjector:
     if target.mode == "compile":
         functions["compile::backend"] = Function(registry, "lookup_backend")
         allowed["compile::backend"] = tuple(name for name in BY_NAME if name not in _OF_REPLAY)
-    # Dynamo looks up a backend that it received as a function again. Graphs that the suite compiles for the
-    # CPU stay correct.
-    own = target.compile_backend
+    # Dynamo also looks up backends that were passed as functions. Only lookups of the target's backend are
+    # mutated, so that graphs that the suite compiles for the CPU stay correct.
+    own_backend = target.compile_backend
 
-    def meets(call: WrappedCall) -> bool:
-        return _compiles(call) and call.args[:1] == (own,)
+    def looks_up_own_backend(call: WrappedCall) -> bool:
+        return _returns_compiler(call) and call.args[:1] == (own_backend,)
 
     operators_by_name = {
-        name: operator if name in _OF_REPLAY else dataclasses.replace(operator, is_triggered=meets)
+        name: operator
+        if name in _OF_REPLAY
+        else dataclasses.replace(operator, is_triggered=looks_up_own_backend)
         for name, operator in BY_NAME.items()
     }
     graph = target.hook("graph") if target.mode == "graph" else None

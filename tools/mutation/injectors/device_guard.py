@@ -11,17 +11,17 @@ from tools.mutation.interposer import Interposer
 from tools.mutation.mutant import Mutant
 
 MUTATION_OPERATORS: Mapping[str, str] = {
-    "on-an-idle-stream": "an event is recorded on a stream that has nothing to do",
+    "on-an-idle-stream": "an event is recorded on an idle stream",
     "wait-dropped": "a stream, or the host, does not wait",
     "host-waits": "the host waits instead of a stream",
-    "ready-too-early": "work in progress counts as done",
-    "query-waits": "a question whether work is done waits for it",
-    "never-ready": "work that is done counts as in progress, the first time",
+    "ready-too-early": "work in progress is reported as done",
+    "query-waits": "a query waits for the work instead of returning at once",
+    "never-ready": "the first query reports finished work as unfinished",
     "time-zero": "no time passes between two events",
     "time-negative": "time runs backwards between two events",
     "time-in-microseconds": "the time between two events is in microseconds",
     "default-returned": "the current stream is always the default one",
-    "stream-not-set": "the current stream stays what it is",
+    "stream-not-set": "a change of the current stream is ignored",
     "one-stream": "every new stream is the default one",
 }
 
@@ -45,9 +45,7 @@ POINTS: Mapping[str, tuple[str, ...]] = {
 
 
 class DeviceGuardInjector(Injector):
-    """Injects mutants into the guard of a device. The interposer names the points after the guard's
-    functions.
-    """
+    """Injects mutants into the guard of a device. A point is ``guard::`` followed by the guard's function."""
 
     def __init__(self, device: str, extension: Interposer) -> None:
         self.mutants = [

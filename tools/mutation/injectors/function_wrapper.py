@@ -12,8 +12,9 @@ from typing import Any
 from tools.mutation.injectors.injector import NO_DTYPE, Counts, Injector, Observed
 from tools.mutation.mutant import Mutant
 
-#: Calls from check modules are mutated. A suite module further in ends the search: calls of the suite itself,
-#: between two results or to wait for the device, are not part of a result.
+#: A call is mutated if a check made it. The call stack is searched from the call outwards: a check module
+#: before any harness module means that a check made the call. The harness itself calls the device between two
+#: results.
 _CHECK_MODULES = ("conformance.properties", "conformance.behaviours", "conformance.samples")
 _HARNESS_MODULES = ("conformance.worker", "tools.mutation.worker", "conformance.target")
 
@@ -39,7 +40,7 @@ class WrappedCall:
         except Exception as error:
             self.error = error
 
-    def end(self) -> Any:
+    def return_or_raise(self) -> Any:
         """Return the result or raise the error."""
         if self.error is not None:
             raise self.error
@@ -51,8 +52,8 @@ class MutationOperator:
     """A mutation operator of Python functions.
 
     ``is_triggered`` returns whether a call meets the trigger condition. ``alter`` makes the call wrong: it
-    sets the result or error, and returns whether that changed anything. If ``after`` is true, both receive a
-    call that has run.
+    sets the result or error, and returns whether the result or error differs from the correct one. If
+    ``after`` is true, both receive a call that has run.
     """
 
     description: str
@@ -70,8 +71,10 @@ class Function:
 
 
 class FunctionInjector(Injector):
-    """Injects mutants of Python functions. ``functions`` maps points to functions, ``allowed`` points to
-    mutation operators.
+    """Injects mutants of Python functions.
+
+    ``functions`` maps points to functions. ``allowed`` maps points to the names of mutation operators. Unless
+    ``everywhere`` is true, only calls that a check made are mutated.
     """
 
     def __init__(
@@ -84,15 +87,15 @@ class FunctionInjector(Injector):
     ) -> None:
         self.mutants = [Mutant(point, operator) for point in functions for operator in allowed[point]]
         self._functions = functions
-        self._kinds = operators_by_name
+        self._operators_by_name = operators_by_name
         self._everywhere = everywhere
         self._numbers: dict[str, list[tuple[int, MutationOperator]]] = {point: [] for point in functions}
         for number, mutant in enumerate(self.mutants):
             self._numbers[mutant.point].append((number, operators_by_name[mutant.operator]))
         self._indices = {point: index for index, point in enumerate(self.mutation_points)}
         self._lock = threading.Lock()
-        self._undo: list[Callable[[], None]] = []
-        self._met: set[int] = set()
+        self._undo_actions: list[Callable[[], None]] = []
+        self._triggered: set[int] = set()
         self._called: set[str] = set()
         self._counts = [0, 0]
 
@@ -100,14 +103,14 @@ class FunctionInjector(Injector):
         """Install or remove the wrappers."""
         if on:
             for point in self._functions:
-                self._wrap(point, self._look)
+                self._wrap(point, self._observe_call)
         else:
             self._unwrap()
 
     def take_observed(self) -> Observed:
         """Return the triggered mutants since the last call."""
         with self._lock:
-            triggered, self._met = self._met, set()
+            triggered, self._triggered = self._triggered, set()
             called, self._called = self._called, set()
         return Observed(
             [(number, NO_DTYPE) for number in sorted(triggered)],
@@ -116,16 +119,16 @@ class FunctionInjector(Injector):
 
     def enable(self, mutant: Mutant) -> None:
         """Install a wrapper with the mutant."""
-        operator, memory = self._kinds[mutant.operator], dict[str, Any]()
+        operator, memory = self._operators_by_name[mutant.operator], dict[str, Any]()
         self._counts = [0, 0]
-        self._wrap(mutant.point, lambda point, call: self._go_wrong(operator, memory, call))
+        self._wrap(mutant.point, lambda point, call: self._alter_call(operator, memory, call))
 
     def disable(self) -> Counts:
         """Restore the function and return the mutant's counts."""
         self._unwrap()
         return Counts(*self._counts)
 
-    def _look(self, point: str, call: WrappedCall) -> Any:
+    def _observe_call(self, point: str, call: WrappedCall) -> Any:
         numbers = self._numbers[point]
         triggered = [
             number for number, operator in numbers if not operator.after and operator.is_triggered(call)
@@ -135,31 +138,31 @@ class FunctionInjector(Injector):
             number for number, operator in numbers if operator.after and operator.is_triggered(call)
         ]
         with self._lock:
-            self._met.update(triggered)
+            self._triggered.update(triggered)
             self._called.add(point)
-        return call.end()
+        return call.return_or_raise()
 
-    def _go_wrong(self, operator: MutationOperator, memory: dict[str, Any], call: WrappedCall) -> Any:
+    def _alter_call(self, operator: MutationOperator, memory: dict[str, Any], call: WrappedCall) -> Any:
         call.memory, call.count_effect = memory, self._count_effect
         if operator.after:
             call.perform()
         if not operator.is_triggered(call):
             if not operator.after:
                 call.perform()
-            return call.end()
+            return call.return_or_raise()
         correct_outcome = call.result, call.error
         try:
             changed = operator.alter(call)
         except Exception:
-            # The injection failed, not the device. The call ends as it would without a mutant.
+            # The injection failed, not the device. The call returns as it would without a mutant.
             call.result, call.error = correct_outcome
             if not operator.after:
                 call.perform()
-            return call.end()
+            return call.return_or_raise()
         with self._lock:
             self._counts[0] += 1
             self._counts[1] += changed
-        return call.end()
+        return call.return_or_raise()
 
     def _count_effect(self) -> None:
         with self._lock:
@@ -176,14 +179,14 @@ class FunctionInjector(Injector):
             return handler(point, WrappedCall(original, args, kwargs, {}))
 
         setattr(function.owner, function.name, wrapper)
-        self._undo.append(lambda: _put_back(function, own_attribute))
+        self._undo_actions.append(lambda: _restore_attribute(function, own_attribute))
 
     def _unwrap(self) -> None:
-        while self._undo:
-            self._undo.pop()()
+        while self._undo_actions:
+            self._undo_actions.pop()()
 
 
-def _put_back(function: Function, own_attribute: Any) -> None:
+def _restore_attribute(function: Function, own_attribute: Any) -> None:
     if own_attribute is None:
         delattr(function.owner, function.name)
     else:
@@ -191,7 +194,7 @@ def _put_back(function: Function, own_attribute: Any) -> None:
 
 
 def is_called_by_check() -> bool:
-    """Return whether a check made the call, and not the suite between two results."""
+    """Return whether a check, and not the harness, made the current call."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")

@@ -22,23 +22,23 @@ _Generator = torch.Generator
 
 
 class _GeneratorMeta(type(_Generator)):  # type: ignore[misc]
-    """Treats every generator as an instance, including generators made earlier."""
+    """A metaclass that treats every generator as an instance, including generators made earlier."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _Generator)
 
 
 class _GeneratorSubclass(_Generator, metaclass=_GeneratorMeta):
-    """A replacement for ``torch.Generator``, whose own methods cannot be replaced."""
+    """A replacement for ``torch.Generator``. The methods of torch's own class cannot be replaced."""
 
 
-def _seed(call: WrappedCall) -> int | None:
+def _seed_argument(call: WrappedCall) -> int | None:
     value = call.args[1] if len(call.args) > 1 else call.kwargs.get("seed")
     return value if isinstance(value, int) else None
 
 
-def _is_seeded_otherwise(call: WrappedCall) -> bool:
-    return _seed(call) not in (None, _Generator.initial_seed(call.args[0]))
+def _sets_other_seed(call: WrappedCall) -> bool:
+    return _seed_argument(call) not in (None, _Generator.initial_seed(call.args[0]))
 
 
 def _lose_seed(call: WrappedCall) -> bool:
@@ -46,8 +46,8 @@ def _lose_seed(call: WrappedCall) -> bool:
     return True
 
 
-def _with_seed(call: WrappedCall, seed: int) -> bool:
-    changed = seed != _seed(call)
+def _call_with_seed(call: WrappedCall, seed: int) -> bool:
+    changed = seed != _seed_argument(call)
     call.args, call.kwargs = (call.args[0], seed), {}
     call.perform()
     return changed
@@ -73,9 +73,10 @@ def _share_clone(call: WrappedCall) -> bool:
     return True
 
 
-def _first_state(call: WrappedCall) -> bool:
-    """Return the state of the generator at the first call. Generators are retained, so that no id
-    is reused.
+def _return_first_state(call: WrappedCall) -> bool:
+    """Replace the result by the state that the generator returned first.
+
+    ``memory`` retains the generators, so that no id is reused.
     """
     generator = call.args[0]
     _, state = call.memory.setdefault(str(id(generator)), (generator, call.result.clone()))
@@ -84,7 +85,7 @@ def _first_state(call: WrappedCall) -> bool:
     return changed
 
 
-def _share_first(call: WrappedCall) -> bool:
+def _return_first_generator(call: WrappedCall) -> bool:
     first = call.memory.setdefault("first", call.result)
     changed = first is not call.result
     call.result = first
@@ -93,25 +94,28 @@ def _share_first(call: WrappedCall) -> bool:
 
 BY_NAME: Mapping[str, MutationOperator] = {
     "generator-seed-lost": MutationOperator(
-        "a seed is not set, and the generator goes on as before",
-        _is_seeded_otherwise,
+        "a seed is not set, and the generator continues as before",
+        _sets_other_seed,
         _lose_seed,
         after=False,
     ),
     "generator-seed-ignored": MutationOperator(
         "every seed of a generator is 0",
-        lambda call: _seed(call) not in (None, 0),
-        lambda call: _with_seed(call, 0),
+        lambda call: _seed_argument(call) not in (None, 0),
+        lambda call: _call_with_seed(call, 0),
         after=False,
     ),
     "generator-seed-of-32-bits": MutationOperator(
         "the upper half of a generator's seed is lost",
-        lambda call: (seed := _seed(call)) is not None and seed != seed & 0xFFFFFFFF,
-        lambda call: _with_seed(call, int(_seed(call) or 0) & 0xFFFFFFFF),
+        lambda call: (seed := _seed_argument(call)) is not None and seed != seed & 0xFFFFFFFF,
+        lambda call: _call_with_seed(call, int(_seed_argument(call) or 0) & 0xFFFFFFFF),
         after=False,
     ),
     "generator-seed-kept": MutationOperator(
-        "a new seed is the old one", lambda call: True, _keep_seed, after=False
+        "a generator keeps its old seed when it should choose a new one",
+        lambda call: True,
+        _keep_seed,
+        after=False,
     ),
     "generator-state-lost": MutationOperator(
         "a state is not set", lambda call: True, lambda call: True, after=False
@@ -125,13 +129,15 @@ BY_NAME: Mapping[str, MutationOperator] = {
     "generator-state-stale": MutationOperator(
         "a generator returns the state that it returned first",
         lambda call: isinstance(call.result, torch.Tensor),
-        _first_state,
+        _return_first_state,
     ),
     "generator-clone-shared": MutationOperator(
         "a clone is the generator itself", lambda call: call.error is None, _share_clone
     ),
     "generators-shared": MutationOperator(
-        "all generators that a program makes are one", lambda call: call.error is None, _share_first
+        "all generators that a program makes are one",
+        lambda call: call.error is None,
+        _return_first_generator,
     ),
 }
 #: Descriptions by mutation operator.
@@ -153,38 +159,39 @@ _METHODS: Mapping[str, tuple[str, ...]] = {
 
 
 class GeneratorInjector(FunctionInjector):
-    """Injects mutants of one device type's generators, by a subclass that replaces torch's class."""
+    """Injects mutants of the generators of one device type: a subclass replaces ``torch.Generator``."""
 
     def _wrap(self, point: str, handler: Callable[[str, WrappedCall], Any]) -> None:
-        if not self._undo:
+        if not self._undo_actions:
             torch.Generator = _GeneratorSubclass  # type: ignore[misc]
-            self._undo.append(_restore)
+            self._undo_actions.append(_restore_generator_class)
         super()._wrap(point, handler)
 
 
-def _restore() -> None:
+def _restore_generator_class() -> None:
     torch.Generator = _Generator  # type: ignore[misc]
 
 
-def _of_device(operator: MutationOperator, device: str) -> MutationOperator:
-    def meets(call: WrappedCall) -> bool:
+def _limited_to_device(operator: MutationOperator, device: str) -> MutationOperator:
+    def is_triggered_on_device(call: WrappedCall) -> bool:
         first_argument = call.args[0]
         generator = first_argument if isinstance(first_argument, _Generator) else call.result
-        # A refused call made no generator.
+        # The result of a refused ``__new__`` is not a generator.
         return (
             isinstance(generator, _Generator)
             and generator.device.type == device
             and operator.is_triggered(call)
         )
 
-    return dataclasses.replace(operator, is_triggered=meets)
+    return dataclasses.replace(operator, is_triggered=is_triggered_on_device)
 
 
 def generator_injector(target: Target) -> GeneratorInjector:
     """Return the injector for the generators of a target's device."""
     device = torch.device(target.device).type
     operators_by_name = {
-        name: _of_device(operator, device) for name, operator in {**python_module.BY_NAME, **BY_NAME}.items()
+        name: _limited_to_device(operator, device)
+        for name, operator in {**python_module.BY_NAME, **BY_NAME}.items()
     }
     functions = {f"generator::{name}": Function(_GeneratorSubclass, name) for name in _METHODS}
     allowed = {f"generator::{name}": names for name, names in _METHODS.items()}

@@ -39,9 +39,9 @@ class Injector(abc.ABC):
     The device behaves as if there were no injector unless a mutant is enabled or the injector observes.
     """
 
-    #: All mutants that it can inject. Mutants of one point are adjacent.
+    #: All mutants that the injector can inject. Mutants of one point are adjacent.
     mutants: Sequence[Mutant] = ()
-    #: True if observing computes on the device, for which the host waits.
+    #: True if the injector computes on the device while it observes, so that the host waits for the device.
     uses_device = False
 
     @property

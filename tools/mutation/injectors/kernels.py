@@ -61,11 +61,11 @@ class KernelInjector(Injector):
         return Counts(*self._interposer.deactivate())
 
     def _observe_all(self) -> None:
-        by_place: dict[str, list[Mutant]] = {point: [] for point in self._names}
+        mutants_by_point: dict[str, list[Mutant]] = {point: [] for point in self._names}
         for mutant in self.mutants:
-            by_place[mutant.point].append(mutant)
+            mutants_by_point[mutant.point].append(mutant)
         number = 0
-        for index, mutants in enumerate(by_place.values()):
+        for index, mutants in enumerate(mutants_by_point.values()):
             self._first.append(number)
             described = [
                 interposer_description(operators.as_interposed(mutant), self._dtypes) for mutant in mutants

@@ -15,38 +15,38 @@ from tools.mutation.injectors.function_wrapper import (
     WrappedCall,
 )
 
-# The original functions, not their replacements.
+# The original functions, which the injector later replaces by wrappers.
 _device, _set_device = torch.accelerator.current_device_index, torch.accelerator.set_device_index
 _stream, _set_stream = torch.accelerator.current_stream, torch.accelerator.set_stream
 
 
-def _is_number(call: WrappedCall) -> bool:
-    value = _first_item(call)
+def _returns_number(call: WrappedCall) -> bool:
+    value = _returned_number(call)
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _first_item(call: WrappedCall) -> Any:
+def _returned_number(call: WrappedCall) -> Any:
     return call.result[0] if isinstance(call.result, tuple) and call.result else call.result
 
 
 def _replace_number(call: WrappedCall, number: int) -> bool:
-    changed = bool(number != _first_item(call))
+    changed = bool(number != _returned_number(call))
     call.result = (number, *call.result[1:]) if isinstance(call.result, tuple) else number
     return changed
 
 
 def _return_first_result(call: WrappedCall) -> bool:
-    """Return the result of the first call with the same arguments."""
+    """Replace the result by the result of the first call with the same arguments."""
     key = repr((call.args, sorted(call.kwargs.items())))
-    old = call.memory.setdefault(key, _copied(call.result))
+    old = call.memory.setdefault(key, _copy_of(call.result))
     changed = not _is_same(old, call.result)
-    call.result = _copied(old)
+    call.result = _copy_of(old)
     return changed
 
 
-def _copied(value: Any) -> Any:
+def _copy_of(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return type(value)(map(_copied, value))
+        return type(value)(map(_copy_of, value))
     return value.clone() if isinstance(value, torch.Tensor) else value
 
 
@@ -76,20 +76,20 @@ def _leave_state(call: WrappedCall) -> bool:
     return changed
 
 
-def _seed_at(call: WrappedCall) -> int | None:
+def _seed_argument(call: WrappedCall) -> int | None:
     value = call.args[0] if call.args else call.kwargs.get("seed")
     return value if isinstance(value, int) else None
 
 
-def _with_seed(call: WrappedCall, seed: int) -> bool:
-    changed = seed != _seed_at(call)
+def _call_with_seed(call: WrappedCall, seed: int) -> bool:
+    changed = seed != _seed_argument(call)
     call.args, call.kwargs = (seed, *call.args[1:]), {k: v for k, v in call.kwargs.items() if k != "seed"}
     call.perform()
     return changed
 
 
 def _lose_offset(call: WrappedCall) -> bool:
-    """Restore the seed of a state without the numbers drawn since."""
+    """Set the state, then restart the generator from its seed, so that the offset in the state is lost."""
     call.perform()
     if call.error is not None:
         return False
@@ -105,7 +105,7 @@ def _with_zeros(value: Any) -> Any:
     return 0 if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _count_nothing(call: WrappedCall) -> bool:
+def _zero_statistics(call: WrappedCall) -> bool:
     old, call.result = call.result, _with_zeros(call.result)
     return bool(old != call.result)
 
@@ -121,7 +121,7 @@ def _change_error(call: WrappedCall) -> bool:
     return True
 
 
-def _invert(call: WrappedCall) -> bool:
+def _invert_result(call: WrappedCall) -> bool:
     call.result = not call.result
     return True
 
@@ -129,29 +129,33 @@ def _invert(call: WrappedCall) -> bool:
 #: Mutation operators of the Python API.
 BY_NAME: Mapping[str, MutationOperator] = {
     "value-off-by-one": MutationOperator(
-        "a number is one too large", _is_number, lambda call: _replace_number(call, _first_item(call) + 1)
+        "a number is one too large",
+        _returns_number,
+        lambda call: _replace_number(call, _returned_number(call) + 1),
     ),
-    "value-zero": MutationOperator("a number is 0", _is_number, lambda call: _replace_number(call, 0)),
+    "value-zero": MutationOperator("a number is 0", _returns_number, lambda call: _replace_number(call, 0)),
     "value-stale": MutationOperator(
-        "what the first call returned is returned again",
+        "the result of the first call is returned again",
         lambda call: call.error is None,
         _return_first_result,
     ),
-    "answer-inverted": MutationOperator("yes for no", lambda call: isinstance(call.result, bool), _invert),
+    "answer-inverted": MutationOperator(
+        "a Boolean result is inverted", lambda call: isinstance(call.result, bool), _invert_result
+    ),
     "setting-lost": MutationOperator("the call does nothing", lambda call: True, _skip_call, after=False),
     "current-not-set": MutationOperator(
         "the current device or stream stays as it is", lambda call: True, _leave_state, after=False
     ),
     "seed-ignored": MutationOperator(
         "every seed is 0",
-        lambda call: _seed_at(call) not in (None, 0),
-        lambda call: _with_seed(call, 0),
+        lambda call: _seed_argument(call) not in (None, 0),
+        lambda call: _call_with_seed(call, 0),
         after=False,
     ),
     "seed-of-32-bits": MutationOperator(
         "the upper half of a seed is lost",
-        lambda call: (seed := _seed_at(call)) is not None and seed != seed & 0xFFFFFFFF,
-        lambda call: _with_seed(call, int(_seed_at(call) or 0) & 0xFFFFFFFF),
+        lambda call: (seed := _seed_argument(call)) is not None and seed != seed & 0xFFFFFFFF,
+        lambda call: _call_with_seed(call, int(_seed_argument(call) or 0) & 0xFFFFFFFF),
         after=False,
     ),
     "state-without-offset": MutationOperator(
@@ -160,13 +164,19 @@ BY_NAME: Mapping[str, MutationOperator] = {
     "statistics-zero": MutationOperator(
         "every statistic is 0",
         lambda call: isinstance(call.result, dict) and bool(call.result),
-        _count_nothing,
+        _zero_statistics,
     ),
     "context-not-left": MutationOperator(
-        "a context does not put back what it changed", lambda call: True, _leave_state, after=False
+        "a context manager does not restore the device or stream on exit",
+        lambda call: True,
+        _leave_state,
+        after=False,
     ),
     "context-not-entered": MutationOperator(
-        "a context does not set what it is for", lambda call: True, _leave_state, after=False
+        "a context manager does not set its device or stream on entry",
+        lambda call: True,
+        _leave_state,
+        after=False,
     ),
     "call-error-missing": MutationOperator(
         "an error is swallowed", lambda call: call.error is not None, _hide_error
@@ -188,8 +198,8 @@ _RESTORE = ("setting-lost", "state-without-offset")
 _CURRENT = ("current-not-set",)
 #: Operators of functions that refuse a missing device or an invalid state.
 _ERRORS = ("call-error-missing", "call-error-type")
-#: Functions that concern several devices. A process with a single device cannot distinguish their mutants.
-_OF_SEVERAL = (
+#: Functions with a device argument. With a single device, their mutants (except errors) have no effect.
+_DEVICE_FUNCTIONS = (
     "set_device",
     "set_device_index",
     "device",
@@ -255,13 +265,14 @@ _ACCELERATOR: Mapping[str, tuple[str, ...]] = {
 _CLASSES = ("device", "device_of", "StreamContext", "device_index")
 
 
-#: Mutants without an effect on a device that reserves all of its memory at the start.
+#: (function, mutation operator) pairs without an effect on a device that reserves all its memory at the
+#: start.
 _OF_RESERVED = {
     ("empty_cache", "setting-lost"),
     ("memory_reserved", "value-stale"),
     ("max_memory_reserved", "value-stale"),
 }
-#: More bytes than a device keeps in reserve.
+#: A number of bytes that exceeds the free part of a device's reserved memory.
 _MANY = 1 << 26
 
 
@@ -277,7 +288,7 @@ def python_module_injector(target: Target) -> FunctionInjector:
         ("accelerator", torch.accelerator, _ACCELERATOR),
     ):
         for name, operator_names in rules.items():
-            if name in _OF_SEVERAL and not has_two_devices:
+            if name in _DEVICE_FUNCTIONS and not has_two_devices:
                 operator_names = tuple(operator for operator in operator_names if operator in _ERRORS)
             if reserves_all:
                 operator_names = tuple(
@@ -288,7 +299,7 @@ def python_module_injector(target: Target) -> FunctionInjector:
                 functions[point], allowed[point] = Function(owner, name), operator_names
         for name in _CLASSES:
             owned = getattr(owner, name, None)
-            if name in _OF_SEVERAL and not has_two_devices:
+            if name in _DEVICE_FUNCTIONS and not has_two_devices:
                 continue
             if isinstance(owned, type) and hasattr(owned, "__exit__"):
                 for method, operator in zip(("__enter__", "__exit__"), _CONTEXTS, strict=True):
@@ -298,8 +309,8 @@ def python_module_injector(target: Target) -> FunctionInjector:
 
 
 def _reserves_more(device: str) -> bool:
-    """Return whether the device reserves memory when a large tensor is made; True if it does not report its
-    memory.
+    """Return whether the device reserves more memory when a large tensor is created. Return True if the
+    device does not report its reserved memory.
     """
     try:
         before = torch.accelerator.memory_reserved()

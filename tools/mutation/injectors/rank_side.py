@@ -1,8 +1,8 @@
 """Inject mutants of a process group inside the rank processes.
 
-A rank imports this module before it joins and calls :func:`prepare`. Each collective reads the enabled mutant
-from a file, and appends the triggered mutants to another file. The worker that owns the ranks has no other
-channel, and a rank may terminate at any time.
+A rank imports this module and calls :func:`prepare` before it joins the process group. Each collective reads
+the enabled mutant from a file, and appends the triggered mutants to another file. The worker that owns the
+ranks has no other channel, and a rank may terminate at any time.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from tools.mutation.mutant import Mutant
 
 #: The environment variable with the folder of the files.
 FOLDER = "CONFORMANCE_POWER_RANKS"
-#: The file with the enabled mutant, or with the command to observe.
-ARMED = "armed"
-LOOK = "look"
+#: The file with the command to the ranks: the name of the enabled mutant, :data:`OBSERVE`, or nothing.
+COMMAND_FILE = "armed"
+#: The command to observe.
+OBSERVE = "look"
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
@@ -49,7 +50,7 @@ def _has_results(call: WrappedCall) -> bool:
     return call.error is None and any(tensor.numel() for tensor in _written_tensors(call))
 
 
-def _wait(call: WrappedCall) -> None:
+def _wait_for_work(call: WrappedCall) -> None:
     if call.result is not None:
         call.result.wait()
 
@@ -63,16 +64,16 @@ def _break_last(tensors: list[torch.Tensor]) -> bool:
 
 
 def _last_element(call: WrappedCall) -> bool:
-    _wait(call)
+    _wait_for_work(call)
     return _break_last(_written_tensors(call))
 
 
-def _on_second_rank(call: WrappedCall) -> bool:
+def _has_results_on_rank_1(call: WrappedCall) -> bool:
     return _has_results(call) and call.args[0].rank() == 1
 
 
-def _inputs_changed(call: WrappedCall) -> bool:
-    _wait(call)
+def _overwrite_inputs(call: WrappedCall) -> bool:
+    _wait_for_work(call)
     return _break_last(_read_tensors(call))
 
 
@@ -86,7 +87,7 @@ def _drop_chunk(call: WrappedCall) -> bool:
     call.perform()
     if call.error is not None:
         return False
-    _wait(call)
+    _wait_for_work(call)
     changed = False
     for now, old in zip(_written_tensors(call), before, strict=True):
         mixed = now.clone(memory_format=torch.contiguous_format).view(-1)
@@ -97,8 +98,8 @@ def _drop_chunk(call: WrappedCall) -> bool:
     return changed
 
 
-def _stale(call: WrappedCall) -> bool:
-    _wait(call)
+def _return_first_results(call: WrappedCall) -> bool:
+    _wait_for_work(call)
     key = repr([(tuple(tensor.shape), tensor.dtype) for tensor in _written_tensors(call)])
     now = [tensor.clone() for tensor in _written_tensors(call)]
     old = call.memory.setdefault(key, now)
@@ -107,9 +108,9 @@ def _stale(call: WrappedCall) -> bool:
     return any(not torch.equal(now_value, old_value) for now_value, old_value in zip(now, old, strict=True))
 
 
-def _rotate(call: WrappedCall) -> bool:
-    """Give the part of each rank to the next rank."""
-    _wait(call)
+def _shift_parts(call: WrappedCall) -> bool:
+    """Shift the parts of the ranks by one rank."""
+    _wait_for_work(call)
     parts = _written_tensors(call)
     if len(parts) == 1 and parts[0].dim():
         size = call.args[0].size()
@@ -122,18 +123,18 @@ def _rotate(call: WrappedCall) -> bool:
     return any(not torch.equal(copy_of_part, copies[0]) for copy_of_part in copies)
 
 
-def _options(call: WrappedCall, field: str) -> Any:
+def _options_with(call: WrappedCall, field: str) -> Any:
     return next((argument for argument in reversed(call.args) if hasattr(argument, field)), None)
 
 
-def _reduces(call: WrappedCall) -> bool:
-    return _options(call, "reduceOp") is not None
+def _has_reduction(call: WrappedCall) -> bool:
+    return _options_with(call, "reduceOp") is not None
 
 
 def _reduce_otherwise(call: WrappedCall) -> bool:
     from torch.distributed import ReduceOp
 
-    options = _options(call, "reduceOp")
+    options = _options_with(call, "reduceOp")
     right = options.reduceOp
     options.reduceOp = ReduceOp.MAX if right == ReduceOp.SUM else ReduceOp.SUM
     call.perform()
@@ -141,25 +142,29 @@ def _reduce_otherwise(call: WrappedCall) -> bool:
     return True
 
 
-def _averages(call: WrappedCall) -> bool:
+def _is_average(call: WrappedCall) -> bool:
     from torch.distributed import ReduceOp
 
-    return _has_results(call) and _reduces(call) and _options(call, "reduceOp").reduceOp == ReduceOp.AVG
+    return (
+        _has_results(call)
+        and _has_reduction(call)
+        and _options_with(call, "reduceOp").reduceOp == ReduceOp.AVG
+    )
 
 
 def _divide_again(call: WrappedCall) -> bool:
-    _wait(call)
+    _wait_for_work(call)
     for tensor in _written_tensors(call):
         tensor.div_(call.args[0].size())
     return True
 
 
 def _has_root(call: WrappedCall) -> bool:
-    return _options(call, "rootRank") is not None
+    return _options_with(call, "rootRank") is not None
 
 
 def _take_next_root(call: WrappedCall) -> bool:
-    options = _options(call, "rootRank")
+    options = _options_with(call, "rootRank")
     right = options.rootRank
     options.rootRank = (right + 1) % call.args[0].size()
     call.perform()
@@ -167,12 +172,12 @@ def _take_next_root(call: WrappedCall) -> bool:
     return True
 
 
-def _skip(call: WrappedCall) -> bool:
+def _skip_call(call: WrappedCall) -> bool:
     call.result = None
     return True
 
 
-def _do_not_wait(call: WrappedCall) -> bool:
+def _skip_wait(call: WrappedCall) -> bool:
     call.result = True
     return True
 
@@ -192,25 +197,31 @@ BY_NAME: Mapping[str, MutationOperator] = {
         "the last element is wrong on all ranks", _has_results, _last_element
     ),
     "collective-second-rank": MutationOperator(
-        "the last element is wrong on rank 1", _on_second_rank, _last_element
+        "the last element is wrong on rank 1", _has_results_on_rank_1, _last_element
     ),
     "collective-chunk-dropped": MutationOperator(
         "the second half of a result is not written", _has_results, _drop_chunk, after=False
     ),
     "collective-stale": MutationOperator(
-        "the result of the first call of these sizes is returned", _has_results, _stale
+        "the result of the first call of these sizes is returned", _has_results, _return_first_results
     ),
-    "collective-input-changed": MutationOperator("an input is overwritten", _has_inputs, _inputs_changed),
-    "ranks-rotated": MutationOperator("each rank's part goes to its neighbour", _has_results, _rotate),
+    "collective-input-changed": MutationOperator("an input is overwritten", _has_inputs, _overwrite_inputs),
+    "ranks-rotated": MutationOperator(
+        "the parts of the ranks are shifted by one rank", _has_results, _shift_parts
+    ),
     "reduction-wrong": MutationOperator(
-        "another reduction is taken", _reduces, _reduce_otherwise, after=False
+        "a different reduction is computed", _has_reduction, _reduce_otherwise, after=False
     ),
-    "average-twice": MutationOperator("an average is divided twice", _averages, _divide_again),
+    "average-twice": MutationOperator(
+        "an average is divided by the number of ranks twice", _is_average, _divide_again
+    ),
     "root-off-by-one": MutationOperator("the next rank is the root", _has_root, _take_next_root, after=False),
     "work-not-awaited": MutationOperator(
-        "wait returns at once", lambda call: True, _do_not_wait, after=False
+        "Work.wait returns at once", lambda call: True, _skip_wait, after=False
     ),
-    "barrier-dropped": MutationOperator("no rank waits for another", lambda call: True, _skip, after=False),
+    "barrier-dropped": MutationOperator(
+        "a barrier does not wait for the other ranks", lambda call: True, _skip_call, after=False
+    ),
     "collective-error-missing": MutationOperator(
         "an error is swallowed", lambda call: call.error is not None, _hide_error
     ),
@@ -250,8 +261,11 @@ POINTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def functions() -> tuple[dict[str, Function], dict[str, tuple[str, ...]]]:
-    """Return the methods and the mutation operators by point, limited to methods of this torch."""
+def functions_and_operators() -> tuple[dict[str, Function], dict[str, tuple[str, ...]]]:
+    """Return the methods by point, and the names of the mutation operators by point.
+
+    Methods that this torch does not have are omitted.
+    """
     from torch.distributed import ProcessGroup, Work
 
     functions_by_point: dict[str, Function] = {}
@@ -263,47 +277,47 @@ def functions() -> tuple[dict[str, Function], dict[str, tuple[str, ...]]]:
 
 
 class RankSideInjector(FunctionInjector):
-    """Executes the command file in a rank, and appends triggered mutants to the rank's own file."""
+    """Applies the mutant in the command file inside a rank, and appends events to the rank's own file."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(*functions(), BY_NAME)
-        self._armed = folder / ARMED
+        super().__init__(*functions_and_operators(), BY_NAME)
+        self._command_path = folder / COMMAND_FILE
         self._report = (folder / f"{os.getpid()}.seen").open("a")
-        self._fault = ""
+        self._command = ""
         self._memory: dict[str, Any] = {}
         for point in self._functions:
-            self._wrap(point, self._serve)
+            self._wrap(point, self._handle_call)
 
-    def _serve(self, point: str, call: WrappedCall) -> Any:
+    def _handle_call(self, point: str, call: WrappedCall) -> Any:
         try:
-            command = self._armed.read_text()
+            command = self._command_path.read_text()
         except OSError:
             command = ""
-        if command != self._fault:
-            self._fault, self._memory = command, {}
-        if command == LOOK:
-            return self._look(point, call)
+        if command != self._command:
+            self._command, self._memory = command, {}
+        if command == OBSERVE:
+            return self._observe_call(point, call)
         if not command or Mutant.parse(command).point != point:
             call.perform()
-            return call.end()
+            return call.return_or_raise()
         self._counts = [0, 0]
         try:
-            return self._go_wrong(BY_NAME[Mutant.parse(command).operator], self._memory, call)
+            return self._alter_call(BY_NAME[Mutant.parse(command).operator], self._memory, call)
         finally:
             if self._counts[0]:
-                self._say(f"count {self._counts[0]} {int(self._counts[1])}")
+                self._write_event(f"count {self._counts[0]} {int(self._counts[1])}")
 
-    def _look(self, point: str, call: WrappedCall) -> Any:
+    def _observe_call(self, point: str, call: WrappedCall) -> Any:
         try:
-            return super()._look(point, call)
+            return super()._observe_call(point, call)
         finally:
             observed = self.take_observed()
             for number, _ in observed.triggered:
-                self._say(f"met {number}")
+                self._write_event(f"met {number}")
             for index, _, _ in observed.calls:
-                self._say(f"called {index}")
+                self._write_event(f"called {index}")
 
-    def _say(self, line: str) -> None:
+    def _write_event(self, line: str) -> None:
         self._report.write(line + "\n")
         self._report.flush()
 

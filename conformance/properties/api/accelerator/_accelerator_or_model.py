@@ -1,5 +1,5 @@
-"""The accelerator runtime that a behaviour uses: torch.accelerator, or a model of its requirements on the
-CPU.
+"""The accelerator runtime that a behaviour uses: torch.accelerator for a device, and a simulated accelerator
+for the CPU.
 """
 
 from __future__ import annotations
@@ -14,28 +14,30 @@ from conformance.behaviours.lab import Lab
 
 
 class Runtime:
-    """Devices, streams and memory through torch's generic functions. Tests replace it by a faulty one."""
+    """Devices, streams and memory of the accelerator, through torch.accelerator. Tests replace this class by
+    a faulty one.
+    """
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
 
-    def current(self) -> Any:
+    def current_accelerator(self) -> Any:
         """Return the accelerator of this process."""
         return torch.accelerator.current_accelerator()
 
-    def available(self) -> bool:
+    def is_available(self) -> bool:
         return bool(torch.accelerator.is_available())
 
-    def count(self) -> int:
+    def device_count(self) -> int:
         return int(torch.accelerator.device_count())
 
-    def index(self) -> int:
+    def current_index(self) -> int:
         return int(torch.accelerator.current_device_index())
 
-    def set_index(self, index: Any) -> None:
+    def set_current_index(self, index: Any) -> None:
         torch.accelerator.set_device_index(index)
 
-    def guard(self, index: int | None) -> contextlib.AbstractContextManager[Any]:
+    def index_guard(self, index: int | None) -> contextlib.AbstractContextManager[Any]:
         result: contextlib.AbstractContextManager[Any] = torch.accelerator.device_index(index)
         return result
 
@@ -51,17 +53,19 @@ class Runtime:
     def synchronize(self, *device: Any) -> None:
         torch.accelerator.synchronize(*device)
 
-    def module(self) -> Any:
-        """Return the device's module."""
+    def device_module(self) -> Any:
+        """Return the device module, such as torch.cuda."""
         return torch.get_device_module(self.lab.device)
 
-    def memory(self) -> Any:
+    def memory_functions(self) -> Any:
         """Return the object with torch.accelerator's memory functions."""
         return torch.accelerator
 
 
 class _ModelStream:
-    """A stream that runs its work immediately. As a context it becomes the current stream."""
+    """A simulated stream whose work is always finished. Used as a context manager, it becomes the current
+    stream.
+    """
 
     def __init__(self, runtime: ModelRuntime) -> None:
         self.runtime = runtime
@@ -95,7 +99,7 @@ class _ModelStream:
 
 
 class _ModelEvent:
-    """An event of a model stream: it has always happened."""
+    """A simulated event that is always complete."""
 
     def __init__(self) -> None:
         self.recorded = 0
@@ -114,14 +118,14 @@ class _ModelEvent:
 
 
 class ModelModule:
-    """A device's module: torch's functions for the host's generator, and memory whose size never changes."""
+    """A simulated device module. Its generator is the host's generator, and its memory sizes never change."""
 
     manual_seed = staticmethod(torch.random.manual_seed)
     seed = staticmethod(torch.random.seed)
     initial_seed = staticmethod(torch.random.initial_seed)
     get_rng_state = staticmethod(torch.random.get_rng_state)
     set_rng_state = staticmethod(torch.random.set_rng_state)
-    #: More than the size of any tensor of these behaviours.
+    #: The bytes that every memory function reports: more than any tensor of these behaviours needs.
     size = 1 << 30
 
     def __init__(self, runtime: ModelRuntime) -> None:
@@ -129,7 +133,7 @@ class ModelModule:
         self.stats_queries = 0
 
     def set_device(self, index: Any) -> None:
-        self.runtime.set_index(index)
+        self.runtime.set_current_index(index)
 
     def current_stream(self) -> Any:
         return self.runtime.now
@@ -161,7 +165,7 @@ class ModelModule:
 
 
 class ModelRuntime(Runtime):
-    """A runtime with one device, which has index 0."""
+    """A simulated runtime with one device, which has index 0."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
@@ -169,37 +173,37 @@ class ModelRuntime(Runtime):
         self.now: Any = _ModelStream(self)
         self.model_module = ModelModule(self)
 
-    def module(self) -> Any:
+    def device_module(self) -> Any:
         return self.model_module
 
-    def memory(self) -> Any:
+    def memory_functions(self) -> Any:
         return self.model_module
 
-    def current(self) -> Any:
+    def current_accelerator(self) -> Any:
         return self.lab.device
 
-    def available(self) -> bool:
+    def is_available(self) -> bool:
         return True
 
-    def count(self) -> int:
+    def device_count(self) -> int:
         return 1
 
-    def index(self) -> int:
+    def current_index(self) -> int:
         return self.device_index
 
-    def set_index(self, index: Any) -> None:
+    def set_current_index(self, index: Any) -> None:
         number = index if isinstance(index, int) else torch.device(index).index or 0
-        if number >= self.count():
+        if number >= self.device_count():
             raise RuntimeError(f"device {number} does not exist")
         if number >= 0:
             self.device_index = number
 
     @contextlib.contextmanager
-    def guard(self, index: int | None) -> Iterator[None]:
+    def index_guard(self, index: int | None) -> Iterator[None]:
         previous_index = self.device_index
         try:
             if index is not None:
-                self.set_index(index)
+                self.set_current_index(index)
             yield
         finally:
             self.device_index = previous_index
@@ -218,7 +222,7 @@ class ModelRuntime(Runtime):
 
 
 def default_runtime(lab: Lab) -> Runtime:
-    """Return the runtime of the lab's device, or the model if that device is the CPU."""
+    """Return the runtime of the lab's device, or a ModelRuntime if that device is the CPU."""
     return ModelRuntime(lab) if lab.device.type == "cpu" else Runtime(lab)
 
 
@@ -226,7 +230,7 @@ _runtime_factory: Callable[[Lab], Runtime] = default_runtime
 
 
 def runtime_for(lab: Lab) -> Runtime:
-    """Return the runtime of a lab."""
+    """Return the runtime that the behaviour uses in this lab."""
     return _runtime_factory(lab)
 
 

@@ -1,4 +1,6 @@
-"""The functions of the device's module: seeds, generator states, the current stream and memory."""
+"""The functions of the device module (such as torch.cuda): seeds, generator states, the current stream and
+memory.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +15,33 @@ from conformance.properties.api.accelerator import _accelerator_or_model
 #: Two seeds with the same lower 32 bits.
 _SEED = 2**40 + 3
 _SAME_LOWER_HALF = 3
-#: The key of torch.accelerator's statistics for the sum of all bytes allocated so far.
+#: The key in torch.accelerator.memory_stats() of the sum of all bytes allocated so far.
 _TOTAL_ALLOCATED = "allocated_bytes.all.allocated"
 _TRIES = 50
 
 
-def _random_numbers(lab: Lab) -> torch.Tensor:
+def _draw_random_numbers(lab: Lab) -> torch.Tensor:
     return torch.rand(32, device=lab.device)
 
 
 @behaviour("accelerator", level="training", capabilities=("generator",), must_detect=())
 def seeds_by_the_module(lab: Lab) -> None:
-    """The module accepts seeds of 64 bits, for one device and for all devices, and initial_seed returns the
-    last one set. Each call of seed() sets a different seed.
+    """The device module (such as torch.cuda) accepts 64-bit seeds for one device and for all devices. Its
+    initial_seed returns the last seed that was set. Each call of seed() sets a different seed.
     """
-    module = _accelerator_or_model.runtime_for(lab).module()
+    module = _accelerator_or_model.runtime_for(lab).device_module()
     before = module.get_rng_state()
     for name in ("manual_seed", "manual_seed_all"):
         seed = getattr(module, name, module.manual_seed)
         seed(_SEED)
         lab.holds(f"{name} sets the initial seed", module.initial_seed() == _SEED)
-        first = _random_numbers(lab)
+        first = _draw_random_numbers(lab)
         seed(_SEED)
-        lab.holds(f"{name} repeats", torch.equal(first, _random_numbers(lab)))
+        lab.holds(f"{name} repeats", torch.equal(first, _draw_random_numbers(lab)))
         seed(_SAME_LOWER_HALF)
         lab.holds(f"{name} sets another initial seed", module.initial_seed() == _SAME_LOWER_HALF)
         seed(_SAME_LOWER_HALF + 1)
-        lab.holds(f"{name} with another seed draws others", not torch.equal(first, _random_numbers(lab)))
+        lab.holds(f"{name} with another seed draws others", not torch.equal(first, _draw_random_numbers(lab)))
     for name in ("seed", "seed_all"):
         seed = getattr(module, name, module.seed)
         seeds = set()
@@ -52,25 +54,25 @@ def seeds_by_the_module(lab: Lab) -> None:
 
 @behaviour("accelerator", level="training", capabilities=("generator",), must_detect=())
 def states_by_the_module(lab: Lab) -> None:
-    """A state of the module's generator, or of the generators of all devices, restores the numbers that are
-    drawn next. A value that is not a state is refused.
+    """Restoring a saved state of the device module's generator, or of the generators of all devices, repeats
+    the random numbers that followed the state. A value that is not a generator state is refused.
     """
-    module = _accelerator_or_model.runtime_for(lab).module()
+    module = _accelerator_or_model.runtime_for(lab).device_module()
     before = module.get_rng_state()
     module.manual_seed(5)
-    _random_numbers(lab)
+    _draw_random_numbers(lab)
     state = module.get_rng_state()
-    first = _random_numbers(lab)
+    first = _draw_random_numbers(lab)
     lab.holds("drawing changes the state", not torch.equal(state, module.get_rng_state()))
     module.set_rng_state(state)
-    lab.holds("it goes on from a state", torch.equal(first, _random_numbers(lab)))
-    all_of = getattr(module, "get_rng_state_all", lambda: [module.get_rng_state()])
-    restore = getattr(module, "set_rng_state_all", lambda states: module.set_rng_state(states[0]))
-    states = all_of()
-    first = _random_numbers(lab)
-    lab.holds("drawing changes one of all states", not _all_equal(states, all_of()))
-    restore(states)
-    lab.holds("it goes on from the states of all devices", torch.equal(first, _random_numbers(lab)))
+    lab.holds("it goes on from a state", torch.equal(first, _draw_random_numbers(lab)))
+    all_states = getattr(module, "get_rng_state_all", lambda: [module.get_rng_state()])
+    restore_all = getattr(module, "set_rng_state_all", lambda states: module.set_rng_state(states[0]))
+    states = all_states()
+    first = _draw_random_numbers(lab)
+    lab.holds("drawing changes one of all states", not _all_equal(states, all_states()))
+    restore_all(states)
+    lab.holds("it goes on from the states of all devices", torch.equal(first, _draw_random_numbers(lab)))
     lab.raises("a state of floats", lambda: module.set_rng_state(torch.zeros(3)), TypeError, RuntimeError)
     module.set_rng_state(before)
     lab.holds("the state is the one from before", torch.equal(before, module.get_rng_state()))
@@ -82,11 +84,11 @@ def _all_equal(left_states: list[torch.Tensor], right_states: list[torch.Tensor]
 
 @behaviour("accelerator", level="core", capabilities=("streams",), must_detect=())
 def streams_of_the_module(lab: Lab) -> None:
-    """The module's stream context and set_stream change the current stream, which the module then reports.
-    The context restores the previous stream.
+    """The device module's stream context and set_stream change the current stream, and its current_stream
+    returns the new stream. The context restores the previous stream.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
-    module = runtime.module()
+    module = runtime.device_module()
     outer, stream = runtime.current_stream(), runtime.stream()
     lab.holds("the module knows the current one", module.current_stream() == outer)
     with module.stream(stream):
@@ -101,35 +103,36 @@ def streams_of_the_module(lab: Lab) -> None:
 
 @behaviour("accelerator", level="core", must_detect=())
 def devices_of_the_module(lab: Lab) -> None:
-    """The module refuses a device that does not exist and then keeps the current device. It is initialised
-    once it is in use, supports bfloat16 if the target declares it, and reports a capture only during a
-    capture.
+    """The device module refuses a device that does not exist and keeps the current device. The module is
+    initialized after the device was used. It supports bfloat16 if the target declares bfloat16, and reports a
+    graph capture only during a capture.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
-    module = runtime.module()
+    module = runtime.device_module()
     lab.same("work is done", lab.integers(3) + 1)
     lab.holds("it is initialised", getattr(module, "is_initialized", lambda: True)())
     if "bfloat16" in lab.target.dtypes:
         lab.holds("bfloat16 is supported", getattr(module, "is_bf16_supported", lambda: True)())
     captures = getattr(module, "is_current_stream_capturing", lambda: False)()
     lab.holds("no stream captures", not captures)
-    before = runtime.index()
+    before = runtime.current_index()
     for name in ("set_device", "get_device_name", "get_device_properties"):
         call = getattr(module, name, module.set_device)
         lab.raises(
             f"{name} of a device that does not exist",
-            lambda call=call: call(runtime.count() + 7),  # type: ignore[misc]
+            lambda call=call: call(runtime.device_count() + 7),  # type: ignore[misc]
             RuntimeError,
             ValueError,
             AssertionError,
         )
-    lab.holds("the current device is the same", runtime.index() == before)
+    lab.holds("the current device is the same", runtime.current_index() == before)
 
 
 def _agrees_about_free_memory(module: Any, counts: Any) -> bool:
     """Return whether the module's free memory lies between two readings of torch.accelerator.
 
-    Several attempts are made, because other processes can allocate and free memory at any time.
+    One success in several attempts is enough, because other processes can allocate and free memory at any
+    time.
     """
     memory_info = getattr(module, "mem_get_info", counts.get_memory_info)
     for _ in range(_TRIES):
@@ -139,8 +142,11 @@ def _agrees_about_free_memory(module: Any, counts: Any) -> bool:
     return False
 
 
-def _resets_sums(module: Any, counts: Any) -> bool:
-    """Return whether the module resets the sum of allocated bytes, or has no function or table for it."""
+def _resets_sums_if_supported(module: Any, counts: Any) -> bool:
+    """Return whether the module resets the sum of allocated bytes.
+
+    Return True also if the module has no function for it, or if torch.accelerator does not report the sum.
+    """
     reset = getattr(module, "reset_accumulated_memory_stats", None)
     before = dict(counts.memory_stats()).get(_TOTAL_ALLOCATED)
     if reset is None or before is None:
@@ -151,36 +157,36 @@ def _resets_sums(module: Any, counts: Any) -> bool:
 
 @behaviour("accelerator", level="core", capabilities=("memory_statistics",), must_detect=())
 def memory_by_the_module(lab: Lab) -> None:
-    """The module reports the same memory statistics as torch.accelerator, before and after it resets peaks
-    and sums and empties the cache.
+    """The device module reports the same memory statistics as torch.accelerator. This holds before and after
+    the module resets peaks and sums and empties the cache.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
-    counts, module = runtime.memory(), runtime.module()
+    counts, module = runtime.memory_functions(), runtime.device_module()
     names = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
 
-    def agree(when: str) -> None:
+    def expect_agreement(when: str) -> None:
         runtime.synchronize()
         for name in names:
             of_module, generic = getattr(module, name, None), getattr(counts, name)
             lab.holds(f"{name} {when}", of_module is None or of_module() == generic())
         lab.holds(f"free memory {when}", _agrees_about_free_memory(module, counts))
 
-    agree("at first")
+    expect_agreement("at first")
     tensor = lab.integers(1 << 16)
     size = tensor.numel() * tensor.element_size()
-    agree("with a tensor")
+    expect_agreement("with a tensor")
     lab.holds("a tensor is counted", counts.memory_allocated() >= size)
     lab.holds("reserved peaks are no less", counts.max_memory_reserved() >= counts.memory_reserved() >= size)
     del tensor
-    agree("without it")
+    expect_agreement("without it")
     lab.holds("the peak stays", counts.max_memory_allocated() >= size)
     getattr(module, "reset_peak_memory_stats", counts.reset_peak_memory_stats)()
     lab.holds("a peak that was reset", counts.max_memory_allocated() == counts.memory_allocated())
-    lab.holds("sums that were reset", _resets_sums(module, counts))
+    lab.holds("sums that were reset", _resets_sums_if_supported(module, counts))
     getattr(module, "empty_cache", counts.empty_cache)()
-    agree("with an empty cache")
+    expect_agreement("with an empty cache")
     getattr(module, "reset_peak_memory_stats", counts.reset_peak_memory_stats)()
-    agree("with the peaks of an empty cache")
+    expect_agreement("with the peaks of an empty cache")
     if hasattr(module, "memory_stats"):
         table = dict(module.memory_stats())
         tensor_in_use = lab.integers(1 << 16)

@@ -1,4 +1,6 @@
-"""torch.accelerator: the current device, guards of its index, streams as contexts, and events."""
+"""torch.accelerator: the current device, context managers that set its index, streams as contexts, and
+events.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +17,30 @@ def the_accelerator(lab: Lab) -> None:
     devices.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
-    lab.holds("it is available", runtime.available())
-    lab.holds("it is the device's type", runtime.current().type == lab.device.type)
-    lab.holds("there is a device", runtime.count() >= 1)
-    lab.holds("the current index is one of theirs", 0 <= runtime.index() < runtime.count())
-    before = runtime.index()
-    for index in (0, runtime.count() - 1, before):
-        runtime.set_index(index)  # a process that owns one device may keep it
-    lab.holds("the first and the last are taken", 0 <= runtime.index() < runtime.count())
+    lab.holds("it is available", runtime.is_available())
+    lab.holds("it is the device's type", runtime.current_accelerator().type == lab.device.type)
+    lab.holds("there is a device", runtime.device_count() >= 1)
+    lab.holds("the current index is one of theirs", 0 <= runtime.current_index() < runtime.device_count())
+    before = runtime.current_index()
+    for index in (0, runtime.device_count() - 1, before):
+        runtime.set_current_index(index)  # a process that owns one device may stay on that device
+    lab.holds("the first and the last are taken", 0 <= runtime.current_index() < runtime.device_count())
     tensor = lab.integers(3)
     lab.holds(
         "tensors go to the current device",
-        tensor.device.type == "cpu" or tensor.device.index == runtime.index(),
+        tensor.device.type == "cpu" or tensor.device.index == runtime.current_index(),
     )
     runtime.synchronize()
     lab.same("work is done after waiting", tensor + 1)
     if lab.device.type != "cpu":
         module = torch.get_device_module(lab.device)
         lab.holds(
-            "the device's module agrees", module.is_available() and module.device_count() == runtime.count()
+            "the device's module agrees",
+            module.is_available() and module.device_count() == runtime.device_count(),
         )
-        lab.holds("the module's device is the current one", module.current_device() == runtime.index())
+        lab.holds(
+            "the module's device is the current one", module.current_device() == runtime.current_index()
+        )
     else:
         lab.holds("the device's module agrees", True)
         lab.holds("the module's device is the current one", True)
@@ -43,41 +48,41 @@ def the_accelerator(lab: Lab) -> None:
 
 @behaviour("accelerator", level="core", must_detect=())
 def guards_of_the_device(lab: Lab) -> None:
-    """A guard sets the current device and restores the previous one, also when nested, for None and after
-    errors. An index that does not exist is refused.
+    """The context manager device_index sets the current device and restores the previous device on exit. This
+    holds for nested contexts, for index None and after an exception. An index that does not exist is refused.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
-    # A runtime may count more devices than one process can own, so only the current device is used.
-    before = last = runtime.index()
-    with runtime.guard(last):
-        lab.holds("inside it is the device asked for", runtime.index() == last)
-        with runtime.guard(before):
-            lab.holds("inside of another too", runtime.index() == before)
-        lab.holds("the inner one puts it back", runtime.index() == last)
-        with runtime.guard(None):
-            lab.holds("None changes nothing", runtime.index() == last)
-    lab.holds("the outer one puts it back", runtime.index() == before)
+    # device_count may include devices that this process cannot own, so only the current device is used.
+    before = last = runtime.current_index()
+    with runtime.index_guard(last):
+        lab.holds("inside it is the device asked for", runtime.current_index() == last)
+        with runtime.index_guard(before):
+            lab.holds("inside of another too", runtime.current_index() == before)
+        lab.holds("the inner one puts it back", runtime.current_index() == last)
+        with runtime.index_guard(None):
+            lab.holds("None changes nothing", runtime.current_index() == last)
+    lab.holds("the outer one puts it back", runtime.current_index() == before)
     try:
-        with runtime.guard(last):
+        with runtime.index_guard(last):
             raise KeyError("on purpose")
     except KeyError:
-        lab.holds("an error leaves it too", runtime.index() == before)
-    runtime.set_index(last)
-    lab.holds("set by index", runtime.index() == last)
-    runtime.set_index(torch.device(lab.device.type, before) if lab.device.type != "cpu" else before)
-    lab.holds("set by device", runtime.index() == before)
+        lab.holds("an error leaves it too", runtime.current_index() == before)
+    runtime.set_current_index(last)
+    lab.holds("set by index", runtime.current_index() == last)
+    runtime.set_current_index(torch.device(lab.device.type, before) if lab.device.type != "cpu" else before)
+    lab.holds("set by device", runtime.current_index() == before)
     lab.raises(
         "an index that does not exist",
-        lambda: runtime.set_index(runtime.count() + 7),
+        lambda: runtime.set_current_index(runtime.device_count() + 7),
         RuntimeError,
         ValueError,
         AssertionError,
     )
-    lab.holds("which changes nothing", runtime.index() == before)
-    runtime.synchronize(runtime.index()) if lab.device.type != "cpu" else runtime.synchronize()
+    lab.holds("which changes nothing", runtime.current_index() == before)
+    runtime.synchronize(runtime.current_index()) if lab.device.type != "cpu" else runtime.synchronize()
     if lab.device.type != "cpu":
         with torch.get_device_module(lab.device).device(last):
-            lab.holds("the module's guard", runtime.index() == last)
+            lab.holds("the module's guard", runtime.current_index() == last)
         with lab.device:
             lab.holds("a device as a context", torch.empty(1).device.type == lab.device.type)
     else:
@@ -88,8 +93,8 @@ def guards_of_the_device(lab: Lab) -> None:
 
 @behaviour("accelerator", level="core", capabilities=("streams", "events"), must_detect=())
 def streams_as_contexts(lab: Lab) -> None:
-    """A stream is the current one within its context, also when nested or entered twice. Its work is visible
-    to other streams after they wait for it.
+    """A stream is the current stream within its context, also when contexts are nested or entered twice. The
+    work of a stream is visible to other streams that wait for this stream.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
     first, second = runtime.stream(), runtime.stream()
@@ -132,7 +137,7 @@ def streams_as_contexts(lab: Lab) -> None:
 
 @behaviour("accelerator", capabilities=("pinned_memory", "non_blocking"), must_detect=("value",))
 def pinned_copies(lab: Lab) -> None:
-    """A non-blocking copy to the host is in pinned memory and has the correct values after
+    """A non-blocking copy to the host is in pinned memory. It has the correct values after
     synchronization.
     """
     runtime = _accelerator_or_model.runtime_for(lab)

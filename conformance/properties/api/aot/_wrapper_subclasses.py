@@ -1,4 +1,6 @@
-"""Wrapper subclasses of tensors that AOTAutograd unwraps: a pair of tensors, and a tensor with a note."""
+"""Two wrapper subclasses of torch.Tensor that AOTAutograd can unwrap: Pair holds two tensors, and Noted holds
+a tensor and a number.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_map
 
 
-def _wrapper_like(cls: Any, inner: torch.Tensor) -> Any:
+def _make_wrapper_like(cls: Any, inner: torch.Tensor) -> Any:
     return torch.Tensor._make_wrapper_subclass(
         cls,
         inner.size(),
@@ -22,15 +24,15 @@ def _wrapper_like(cls: Any, inner: torch.Tensor) -> Any:
 
 
 class Pair(torch.Tensor):
-    """Two tensors. Every operator is applied to both."""
+    """A subclass with two inner tensors. Every operator is applied to both."""
 
     left: torch.Tensor
     right: torch.Tensor
 
     @staticmethod
     def __new__(cls, left: torch.Tensor, right: torch.Tensor) -> Any:
-        """Return a pair with the metadata of its left tensor."""
-        pair = _wrapper_like(cls, left)
+        """Return a pair with the metadata of the left tensor."""
+        pair = _make_wrapper_like(cls, left)
         pair.left, pair.right = left, right
         return pair
 
@@ -62,15 +64,15 @@ class Pair(torch.Tensor):
 
 
 class Noted(torch.Tensor):
-    """A tensor with a number that every result inherits."""
+    """A subclass with one inner tensor and a number, the note. Every result has the note of an argument."""
 
     inner: torch.Tensor  # type: ignore[assignment]
     note: int
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor, note: int) -> Any:
-        """Return a noted tensor with the metadata of its inner tensor."""
-        noted = _wrapper_like(cls, inner)
+        """Return a noted tensor with the metadata of the inner tensor."""
+        noted = _make_wrapper_like(cls, inner)
         noted.inner, noted.note = inner, note
         return noted
 
@@ -96,16 +98,16 @@ class Noted(torch.Tensor):
         return return_and_correct_aliasing(function, args, kwargs, result)
 
 
-def unwrapped(value: Any) -> Any:
-    """Return a tree with each wrapper subclass replaced by a list of its class name, note and plain
-    tensors.
+def subclasses_as_lists(value: Any) -> Any:
+    """Return a tree in which each Pair and Noted is replaced by a list: its class name, its note if it has
+    one, and its inner tensors.
     """
     if isinstance(value, Pair):
-        return ["Pair", unwrapped(value.left), unwrapped(value.right)]
+        return ["Pair", subclasses_as_lists(value.left), subclasses_as_lists(value.right)]
     if isinstance(value, Noted):
-        return ["Noted", value.note, unwrapped(value.inner)]
+        return ["Noted", value.note, subclasses_as_lists(value.inner)]
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
     if isinstance(value, (list, tuple)):
-        return [unwrapped(entry) for entry in value]
+        return [subclasses_as_lists(entry) for entry in value]
     return value

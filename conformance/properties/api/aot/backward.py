@@ -1,4 +1,6 @@
-"""Ahead-of-time autograd: writes in the backward, and the tensors and sizes that a graph saves for it."""
+"""Ahead-of-time autograd: writes during the backward, and the tensors and sizes that the forward saves for
+the backward.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from conformance.properties.api.aot.functions import trees_are_equal
 
 
 class WritesSaved(torch.autograd.Function):
-    """A function whose backward doubles its saved tensor."""
+    """An ``autograd.Function`` whose backward doubles the saved tensor in place."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, saved: torch.Tensor) -> torch.Tensor:
@@ -24,14 +26,14 @@ class WritesSaved(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        """Double the saved tensor."""
+        """Double the saved tensor in place and return the gradient."""
         (saved,) = ctx.saved_tensors
         saved.mul_(2)
         return grad.clone(), None
 
 
 class WritesGradient(torch.autograd.Function):
-    """A function whose backward doubles the gradient in place."""
+    """An ``autograd.Function`` whose backward doubles the incoming gradient in place."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -40,13 +42,13 @@ class WritesGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        """Double the gradient."""
+        """Double the gradient in place and return a copy."""
         grad.mul_(2)
         return grad.clone()
 
 
 class WritesTwice(torch.autograd.Function):
-    """A function that adds to a tensor in its forward and in its backward."""
+    """An ``autograd.Function`` that adds 1 to a tensor in its forward and again in its backward."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, counter: torch.Tensor) -> torch.Tensor:
@@ -57,12 +59,12 @@ class WritesTwice(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        """Add 1 to the counter, computed from the gradient."""
+        """Add 1 to the counter, in terms of the gradient, and return the gradient."""
         ctx.counter.add_(grad * 0 + 1)
         return grad, None
 
 
-def observe_steps(
+def observe_forward_and_backward(
     function: Callable[..., Any], x: torch.Tensor, second_input: torch.Tensor
 ) -> list[torch.Tensor]:
     """Return the result, the second input after the forward and after the backward, and the gradient."""
@@ -79,8 +81,9 @@ def observe_steps(
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_writes_in_the_backward(lab: Lab) -> None:
-    """Writes in the backward of a traced function happen in its backward, and reach inputs, saved tensors and
-    gradients as without tracing. With create_graph, a write into a tensor that requires grad is an error.
+    """The backward of a traced function writes into inputs, saved tensors and gradients as the backward of
+    the original function does. The forward does not make these writes. With create_graph, a write into a
+    tensor that requires grad is an error.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     programs: dict[str, Callable[..., Any]] = {
@@ -91,14 +94,16 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
         "beside a write in the forward": lambda a, b: WritesSaved.apply(a, b.mul_(5)) + 1,
     }
     for name, program in programs.items():
-        # If writes follow the graph (in_graph=False), torch itself fails on writes in forward and backward,
-        # or moves them.
+        # With in_graph=False, the writes run after the graph. If forward and backward both write, torch
+        # itself then fails or moves the writes.
         for in_graph in (True,) if "forward" in name or "both" in name else (False, True):
-            observed = observe_steps(functions.traced(program, in_graph=in_graph), x, y.clone())
+            observed = observe_forward_and_backward(
+                functions.traced(program, in_graph=in_graph), x, y.clone()
+            )
             lab.same(f"{name}, {in_graph}", observed)
             lab.holds(
                 f"{name}, {in_graph}, as without tracing",
-                trees_are_equal(observed, observe_steps(program, x, y.clone())),
+                trees_are_equal(observed, observe_forward_and_backward(program, x, y.clone())),
             )
 
     leaf = x.clone().requires_grad_()
@@ -111,23 +116,28 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
         library.define("zeroes_later(Tensor x, Tensor y) -> Tensor")
         library.impl("zeroes_later", lambda a, b: a.clone(), "CompositeExplicitAutograd")
 
-        def keep(ctx: Any, inputs: Any, output: Any) -> None:
+        def store_second_input(ctx: Any, inputs: Any, output: Any) -> None:
             ctx.other = inputs[1]
 
-        def zero(ctx: Any, grad: torch.Tensor) -> Any:
+        def zero_stored_input_in_backward(ctx: Any, grad: torch.Tensor) -> Any:
             with torch.no_grad():
                 ctx.other.zero_()
             return grad * 2, None
 
         torch.library.register_autograd(
-            "conformance_suite::zeroes_later", zero, setup_context=keep, lib=library
+            "conformance_suite::zeroes_later",
+            zero_stored_input_in_backward,
+            setup_context=store_second_input,
+            lib=library,
         )
         op = torch.ops.conformance_suite.zeroes_later
-        observed = observe_steps(functions.traced(lambda a, b: op(a, b) + 1, in_graph=True), x, y.clone())
+        observed = observe_forward_and_backward(
+            functions.traced(lambda a, b: op(a, b) + 1, in_graph=True), x, y.clone()
+        )
         lab.same("of a custom operator", observed)
         lab.holds(
             "of a custom operator, as without tracing",
-            trees_are_equal(observed, observe_steps(lambda a, b: op(a, b) + 1, x, y.clone())),
+            trees_are_equal(observed, observe_forward_and_backward(lambda a, b: op(a, b) + 1, x, y.clone())),
         )
         first, second = x.clone().requires_grad_(), y.clone().requires_grad_()
         result = functions.traced(lambda a, b: op(a, b))(first, second.clone())
@@ -140,20 +150,21 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_keeps_sizes_for_the_backward(lab: Lab) -> None:
-    """A traced function with dynamic shapes saves sizes for its backward, not the tensors that have them. A
-    tensor can therefore be written after its sizes are saved. Numbers among the results take no gradient.
+    """If the backward of a traced function with dynamic shapes needs only the sizes of a tensor, the function
+    saves these sizes and not the tensor. The tensor may therefore be written later. Sizes among the results
+    have no gradient.
     """
     x = lab.integers(3, 4)
 
-    def masked(a: torch.Tensor) -> torch.Tensor:
+    def zero_first_row_in_place(a: torch.Tensor) -> torch.Tensor:
         row = a[0]
         return row.masked_fill_(torch.ones_like(row, dtype=torch.bool), 0)
 
-    def counted(a: torch.Tensor) -> Any:
+    def sum_and_row_count(a: torch.Tensor) -> Any:
         return [a + 1, a.shape[0]]
 
     observed = []
-    for call in (functions.traced(masked, dynamic=True), masked):
+    for call in (functions.traced(zero_first_row_in_place, dynamic=True), zero_first_row_in_place):
         leaf = x.clone().requires_grad_()
         result = call(leaf.clone())
         (gradient,) = torch.autograd.grad(result.sum(), leaf)
@@ -162,11 +173,11 @@ def aot_keeps_sizes_for_the_backward(lab: Lab) -> None:
     lab.holds("a write, as without tracing", trees_are_equal(observed[0], observed[1]))
 
     leaf = x.clone().requires_grad_()
-    result, number = functions.traced(counted, dynamic=True)(leaf)
+    result, number = functions.traced(sum_and_row_count, dynamic=True)(leaf)
     (gradient,) = torch.autograd.grad(result.sum(), leaf)
     lab.same("a size among the results", [result.detach(), number, gradient])
 
-    # For another size, the function is traced again or the trace is valid for both sizes.
+    # Torch may trace the function again for the second size, or reuse the first trace.
     traced_function = functions.traced(lambda a, b: (a * b).expand(2, *a.shape), dynamic=True)
     for rows in (2, 3):
         left_factor, right_factor = x[:rows].clone().requires_grad_(), x[:rows] + 1

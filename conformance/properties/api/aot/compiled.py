@@ -14,17 +14,20 @@ from conformance.properties.api.aot import functions
 from conformance.properties.api.aot.functions import trees_are_equal
 
 
-def compare_compiled(
+def compare_compiled_with_eager(
     lab: Lab, name: str, function: Callable[..., Any], *starts: torch.Tensor, **options: Any
 ) -> None:
-    """Observe results and gradients of a compiled function, which must agree with eager."""
+    """Record the results and gradients of a compiled function, which must be close to the results and
+    gradients of eager.
+    """
     observed = []
     for call in (functions.compiled(function, fullgraph=True, **options), function):
         leaves = [start.clone().requires_grad_(start.is_floating_point()) for start in starts]
         result = call(*leaves)
         ends = list(result) if isinstance(result, (list, tuple)) else [result]
         grown = [leaf for leaf in leaves if leaf.requires_grad]
-        # The sum of squares of a norm's output is constant, so its gradient would only be rounding.
+        # The sum of fourth powers, because the sum of squares of a norm's output is constant: its gradient
+        # would be only rounding errors.
         wide = torch.float64 if lab.target.declares("float64") else torch.float32
         gradients = torch.autograd.grad(sum((end.to(wide) ** 4).sum() for end in ends), grown)
         observed.append([[end.detach() for end in ends], list(gradients)])
@@ -42,13 +45,13 @@ def compare_compiled(
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def compiled_norms_and_layouts(lab: Lab) -> None:
-    """Compiled norms, products of transposed tensors and jagged tensors give the values and gradients of
-    eager. The slopes of a compiled random leaky ReLU lie in the requested range.
+    """Compiled norms, products of transposed tensors, and clones of jagged tensors give the values and
+    gradients of eager. A compiled rrelu (random leaky ReLU) uses slopes in the requested range.
     """
     x, y = lab.floats(2, 4, 8), lab.floats(4, 3)
-    compare_compiled(lab, "layer norm", lambda a: functional.layer_norm(a, (8,)), x)
-    compare_compiled(lab, "rms norm", lambda a: functional.rms_norm(a, (8,)), x)
-    compare_compiled(
+    compare_compiled_with_eager(lab, "layer norm", lambda a: functional.layer_norm(a, (8,)), x)
+    compare_compiled_with_eager(lab, "rms norm", lambda a: functional.rms_norm(a, (8,)), x)
+    compare_compiled_with_eager(
         lab, "turned and made contiguous", lambda a, b: (a.t() * b.t()).contiguous().view(-1), y, y + 1
     )
 
@@ -58,14 +61,14 @@ def compiled_norms_and_layouts(lab: Lab) -> None:
     lab.same("a jagged one", copied.detach())
     lab.same("its gradients", list(torch.autograd.grad((copied * 3).sum(), rows)))
 
-    def noisy(a: torch.Tensor) -> Any:
+    def leaky_relu_and_noise(a: torch.Tensor) -> Any:
         noise = torch.ones_like(a)
         return torch.ops.aten.rrelu_with_noise(a, noise, 0.25, 0.75, True), noise
 
     negative = -(lab.floats(4, 4).abs() + 1)
     for name, function in {
         "fresh": lambda a: (torch.rrelu(a, 0.25, 0.75, training=True), a),
-        "noise": noisy,
+        "noise": leaky_relu_and_noise,
     }.items():
         result, noise = functions.compiled(function, fullgraph=True)(negative)
         slope = result / negative
@@ -79,8 +82,8 @@ def compiled_norms_and_layouts(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def compiled_for_other_inputs(lab: Lab) -> None:
-    """A compiled function accepts inputs of other sizes, with fewer tensors that require grad, and one tensor
-    passed twice.
+    """A compiled function accepts inputs of other sizes, inputs of which fewer require grad, and one tensor
+    as two inputs.
     """
     x, y = lab.integers(4, 4), lab.integers(4, 4)
     added = functions.compiled(lambda a, b: a * 2 + b, fullgraph=True)
@@ -123,9 +126,9 @@ def compiled_for_other_inputs(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
-    """Hooks for saved tensors receive the tensors that a compiled function saves. They may change the device,
-    dtype or value, and the backward uses the tensors that they return. A compiled function accepts a new pair
-    of hooks.
+    """Saved-tensor hooks receive the tensors that a compiled function saves. The pack hook may change the
+    device, dtype or value. The backward uses the tensors that the unpack hook returns. A compiled function
+    may be called again with other hooks.
     """
     x = lab.integers(3, 4)
     hooks: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -151,16 +154,16 @@ def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
     for name, (pack, unpack) in hooks.items():
         counts = {"packed": 0, "unpacked": 0}
 
-        def packing(tensor: torch.Tensor, pack: Any = pack, counts: dict[str, int] = counts) -> Any:
+        def counting_pack(tensor: torch.Tensor, pack: Any = pack, counts: dict[str, int] = counts) -> Any:
             counts["packed"] += 1
             return pack(tensor)
 
-        def unpacking(packed: Any, unpack: Any = unpack, counts: dict[str, int] = counts) -> Any:
+        def counting_unpack(packed: Any, unpack: Any = unpack, counts: dict[str, int] = counts) -> Any:
             counts["unpacked"] += 1
             return unpack(packed)
 
         leaf = x.clone().requires_grad_()
-        with torch.autograd.graph.saved_tensors_hooks(packing, unpacking):
+        with torch.autograd.graph.saved_tensors_hooks(counting_pack, counting_unpack):
             result = compiled_function(leaf)
         (gradient,) = torch.autograd.grad(result.sum(), leaf)
         lab.same(name, [result.detach(), gradient])

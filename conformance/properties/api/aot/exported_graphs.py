@@ -1,4 +1,6 @@
-"""Graphs of modules exported ahead of time: results, buffers and gradients are outputs."""
+"""Graphs of modules and functions that are exported ahead of time: results, written buffers and gradients are
+outputs of the graph.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +17,26 @@ from conformance.properties.api.aot.functions import trees_are_equal
 from conformance.properties.api.aot.modules import trees_are_close, with_whole_number_parameters
 
 
-def exported(
+def exported_graph_and_signature(
     module: nn.Module, inputs: Sequence[torch.Tensor], **options: Any
 ) -> tuple[Callable[..., Any], Any]:
-    """Return the graph of a module and its signature. Tests replace this function by a faulty one."""
+    """Return the exported graph of a module, and the graph's signature. Tests replace this function by a
+    faulty one.
+    """
     return torch_testing_internals.exported_graph(module, inputs, **options)
 
 
-def exported_function(
+def exported_graph_of_function(
     function: Callable[..., Any], inputs: Sequence[Any], *, joint: bool = False
 ) -> Callable[..., Any]:
-    """Return the graph of a function. Tests replace this function by a faulty one."""
+    """Return the exported graph of a function. With ``joint``, the graph also computes gradients. Tests
+    replace this function by a faulty one.
+    """
     return torch_testing_internals.exported_function(function, inputs, joint=joint)
 
 
-class Calls(nn.Module):
-    """A module that calls a function."""
+class FunctionModule(nn.Module):
+    """A module whose forward calls a function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
@@ -42,93 +48,96 @@ class Calls(nn.Module):
         return tuple(result) if isinstance(result, (list, tuple)) else (result,)
 
 
-def state_tensors(module: nn.Module) -> list[torch.Tensor]:
-    """Return copies of the parameters and buffers, in the order in which graphs take them."""
+def copies_of_state(module: nn.Module) -> list[torch.Tensor]:
+    """Return copies of the parameters and buffers, in the order in which an exported graph takes them as
+    inputs.
+    """
     return [*(p.detach().clone() for p in module.parameters()), *(b.clone() for b in module.buffers())]
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def exported_functions_compute(lab: Lab) -> None:
-    """A graph exported before or after dispatch gives the results of the function, for other inputs too. This
-    holds for grad modes, writes inside, views, branches and loops.
+    """A graph exported before or after dispatch gives the results of the function, for other inputs too. The
+    function may change the grad mode, write to intermediate tensors, and contain views, branches and loops.
     """
     from functorch.experimental.control_flow import map as map_over
 
     x, y, row = lab.integers(2, 2), lab.integers(2, 2), lab.integers(2)
 
-    def quiet(a: torch.Tensor) -> torch.Tensor:
+    def write_under_no_grad(a: torch.Tensor) -> torch.Tensor:
         b = a + 2
         with torch.no_grad():
             b.add_(2)
         return a * 2 + b
 
-    def loud(a: torch.Tensor) -> torch.Tensor:
+    def write_under_enable_grad(a: torch.Tensor) -> torch.Tensor:
         with torch.enable_grad():
             b = a @ a
             b.add_(5)
         return a.sum() + b.view(1, 4).sum()
 
-    def both(a: torch.Tensor) -> Any:
-        def yes(t: torch.Tensor) -> torch.Tensor:
+    def nested_cond(a: torch.Tensor) -> Any:
+        def branch_with_inner_cond(t: torch.Tensor) -> torch.Tensor:
             u = t * 2
             u.add_(5)
             return torch.cond(u.sum() > 30, lambda v: v * 3, lambda v: v - 1, [u])  # type: ignore[no-any-return]
 
-        def no(t: torch.Tensor) -> torch.Tensor:
+        def branch_with_write(t: torch.Tensor) -> torch.Tensor:
             u = t - 4
             u.add_(6)
             return u * 5
 
-        chosen = torch.cond(a.sum() > 4, yes, no, [a])
+        chosen = torch.cond(a.sum() > 4, branch_with_inner_cond, branch_with_write, [a])
         return chosen + 3, chosen + 4
 
-    def body(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def map_body(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         c = a * 2
         c.add_(5)
         return c + b
 
-    def loop(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def map_and_sum(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         c = a * 3
-        return c + map_over(body, c, b).sum()  # type: ignore[no-any-return]
+        return c + map_over(map_body, c, b).sum()  # type: ignore[no-any-return]
 
-    def chosen_loop(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def cond_with_maps(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.cond(  # type: ignore[no-any-return]
             a.sum() > 4,
             lambda t, r: t * 2 + r.sum(),
-            lambda t, r: t + map_over(body, t, r).sum() + map_over(body, t, r).sum(),
+            lambda t, r: t + map_over(map_body, t, r).sum() + map_over(map_body, t, r).sum(),
             [a, b],
         )
 
     programs: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
-        "no_grad inside": (quiet, (x,)),
-        "enable_grad inside": (loud, (x,)),
+        "no_grad inside": (write_under_no_grad, (x,)),
+        "enable_grad inside": (write_under_enable_grad, (x,)),
         "in place": (lambda a: torch.ops.aten.absolute_.default(a.clone()), (x,)),
         "reshape": (lambda a: a.reshape(4, 1).sum(0), (x,)),
         "contiguous": (lambda a: a.contiguous().sum(), (x,)),
-        "branches": (both, (x,)),
-        "a loop": (loop, (x, row)),
-        "a branch with loops": (chosen_loop, (x, row)),
+        "branches": (nested_cond, (x,)),
+        "a loop": (map_and_sum, (x, row)),
+        "a branch with loops": (cond_with_maps, (x, row)),
     }
     for name, (program, inputs) in programs.items():
-        module = Calls(program)
+        module = FunctionModule(program)
         compiles = "branch" in name or "loop" in name
-        # Behaviours of area control_flow cover the graphs of branches and loops after dispatch.
+        # Branches and loops are exported before dispatch only: area control_flow covers their other graphs.
         for before in (True,) if compiles else (False, True):
             with torch.no_grad():
-                graph, _ = exported(module, inputs, before_dispatch=before)
+                graph, _ = exported_graph_and_signature(module, inputs, before_dispatch=before)
                 for first in (x, y, x + 4, x - 9):
                     result = list(graph(first, *inputs[1:]))
                     lab.same(f"{name}, {before}", result)
-                    # Each run of a branch without a graph compiles it, which takes long.
+                    # An eager call of a branch or loop compiles it, which takes long: only one such call is
+                    # made.
                     if first is x or not compiles:
                         expected = list(module(first, *inputs[1:]))
                         lab.holds(f"{name}, {before}, as without tracing", trees_are_equal(result, expected))
 
-    def made() -> torch.Tensor:
+    def fill_of_read_size() -> torch.Tensor:
         number = torch.full((), 5, device=lab.device).item()
         return torch.full((number,), 7, device=lab.device)  # type: ignore[arg-type]
 
-    graph, _ = exported(Calls(made), (), dynamic=True)
+    graph, _ = exported_graph_and_signature(FunctionModule(fill_of_read_size), (), dynamic=True)
     lab.same("a size that is read from a tensor", list(graph()))
 
 
@@ -147,7 +156,7 @@ class Normalized(nn.Module):
 
 
 class Counting(nn.Module):
-    """A module that writes its buffer and an input."""
+    """A module that adds to its buffer and to its second input in place."""
 
     calls: torch.Tensor
 
@@ -157,7 +166,7 @@ class Counting(nn.Module):
         self.register_buffer("calls", torch.zeros(()))
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
-        """Add to the buffer and to y, and return two sums."""
+        """Add 5 to the buffer and 4 to y, and return two sums."""
         y.add_(4)
         self.calls.add_(5)
         return (self.linear(x).sum() + y.sum(), self.calls.sum())
@@ -166,14 +175,15 @@ class Counting(nn.Module):
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def exported_modules_name_their_state(lab: Lab) -> None:
     """The graph of a module takes parameters and buffers as inputs. It returns the written buffers and
-    inputs, the results and, if a loss is named, the gradients. Its signature names them.
+    inputs, the results and, if an output is named as the loss, the gradients. The graph's signature names
+    these inputs and outputs.
     """
     x, y = lab.integers(4, 2), lab.integers(4, 2)
     image = lab.integers(2, 1, 3, 3)
     for before in (False, True):
         module = lab.to(Counting())
-        graph, signature = exported(module, [x, y.clone()], before_dispatch=before)
-        calls, written, total, count = graph(*state_tensors(module), x, y)
+        graph, signature = exported_graph_and_signature(module, [x, y.clone()], before_dispatch=before)
+        calls, written, total, count = graph(*copies_of_state(module), x, y)
         lab.same(f"with writes, {before}", [calls, written, total, count])
         lab.same(
             f"their names, {before}",
@@ -192,16 +202,16 @@ def exported_modules_name_their_state(lab: Lab) -> None:
         )
 
         norm = lab.to(Normalized())
-        graph, signature = exported(norm, [image], before_dispatch=before)
-        outputs = list(graph(*state_tensors(norm), image))
+        graph, signature = exported_graph_and_signature(norm, [image], before_dispatch=before)
+        outputs = list(graph(*copies_of_state(norm), image))
         loss, out = norm(image)
         lab.close(f"batch norm, {before}", outputs, roundings=64)
         lab.holds(f"batch norm, {before}, as the module", trees_are_close(outputs[3:], [loss, out]))
         lab.same(f"its buffers, {before}", list(signature.buffers))
 
     norm = lab.to(Normalized())
-    graph, signature = exported(norm, [image], loss=0)
-    outputs = list(graph(*state_tensors(norm), image))
+    graph, signature = exported_graph_and_signature(norm, [image], loss=0)
+    outputs = list(graph(*copies_of_state(norm), image))
     norm(image)[0].backward()
     lab.close("with gradients", outputs, roundings=256)
     expected = [p.grad for p in norm.parameters()]
@@ -211,50 +221,50 @@ def exported_modules_name_their_state(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def exported_functions_refuse(lab: Lab) -> None:
-    """A function exported without a signature refuses trees, inputs whose metadata it changes, shared or
-    repeated inputs that it writes, and writes into a tensor that requires grad. An exported joint graph gives
-    results and gradients.
+    """Export without a signature refuses a function that takes trees, changes the metadata of an input,
+    writes an input that is shared or repeated, or writes into a tensor that requires grad. An exported joint
+    graph gives results and gradients.
     """
     weight = lab.integers(2).requires_grad_()
     x, tall = lab.integers(2), lab.integers(2, 3)
 
-    def product(a: torch.Tensor, b: torch.Tensor) -> Any:
+    def product_and_detached_square(a: torch.Tensor, b: torch.Tensor) -> Any:
         return a * b, b * b.detach()
 
-    forward = exported_function(product, [x, x + 1])
+    forward = exported_graph_of_function(product_and_detached_square, [x, x + 1])
     lab.same("a function", list(forward(x, x + 1)))
     leaves = [x.clone().requires_grad_(), (x + 1).requires_grad_()]
-    joint = exported_function(product, leaves, joint=True)
+    joint = exported_graph_of_function(product_and_detached_square, leaves, joint=True)
     ones = [torch.ones_like(x), torch.ones_like(x)]
     results, gradients = joint([leaf.detach() for leaf in leaves], ones)
-    expected = torch.autograd.grad(product(*leaves), leaves, ones)
+    expected = torch.autograd.grad(product_and_detached_square(*leaves), leaves, ones)
     lab.same("the joint graph", [list(results), list(gradients)])
     lab.holds("its gradients", trees_are_equal(list(gradients), list(expected)))
 
-    def turned(p: torch.Tensor, a: torch.Tensor) -> Any:
+    def transpose_input_in_place(p: torch.Tensor, a: torch.Tensor) -> Any:
         a.t_()
         return (a * 2,)
 
-    def written(p: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> Any:
+    def double_input_in_place(p: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> Any:
         a.mul_(2)
         return (a + b,)
 
-    def learned(p: torch.Tensor, a: torch.Tensor) -> Any:
+    def double_parameter_in_place(p: torch.Tensor, a: torch.Tensor) -> Any:
         p.mul_(2)
         return (p + a,)
 
     for joint_too in (False, True):
         calls: dict[str, tuple[Callable[..., Any], list[Any], str]] = {
-            "turned": (turned, [weight, tall], "metadata"),
-            "shared": (written, [weight, x, x.view(-1)], "aliased"),
-            "repeated": (written, [weight, x, x], "duplicated"),
-            "a parameter": (learned, [weight, x], "mutation"),
+            "turned": (transpose_input_in_place, [weight, tall], "metadata"),
+            "shared": (double_input_in_place, [weight, x, x.view(-1)], "aliased"),
+            "repeated": (double_input_in_place, [weight, x, x], "duplicated"),
+            "a parameter": (double_parameter_in_place, [weight, x], "mutation"),
             "trees": (lambda pair: (pair[0] + pair[1],), [[x, x + 1]], "pytrees"),
         }
         for name, (function, inputs, pattern) in calls.items():
             lab.raises(
                 f"{name}, {joint_too}",
-                lambda f=function, i=inputs, j=joint_too: exported_function(f, i, joint=j),  # type: ignore[misc]
+                lambda f=function, i=inputs, j=joint_too: exported_graph_of_function(f, i, joint=j),  # type: ignore[misc]
                 match=pattern,
             )
 
@@ -269,7 +279,7 @@ def exported_functions_refuse(lab: Lab) -> None:
 
     lab.raises(
         "two outputs with gradients",
-        lambda: exported(Learned(), [x], loss=1),
+        lambda: exported_graph_and_signature(Learned(), [x], loss=1),
         match="requires gradients",
     )
 
@@ -278,18 +288,18 @@ def exported_functions_refuse(lab: Lab) -> None:
             a.add_(4)
             return (a,)
 
-    graph, _ = exported(Writes(), [x.clone().requires_grad_()])
+    graph, _ = exported_graph_and_signature(Writes(), [x.clone().requires_grad_()])
     lab.same("a write into one that requires grad", list(graph(x)))
 
-    def frozen(a: torch.Tensor) -> Any:
+    def write_dropout_result(a: torch.Tensor) -> Any:
         b = torch.ops.aten.dropout.default(a, 0.1, train=False)
         b.add_(1)
         return (b,)
 
     lab.raises(
         "a write into the result of dropout, before dispatch",
-        lambda: exported(Calls(frozen), [x], before_dispatch=True),
+        lambda: exported_graph_and_signature(FunctionModule(write_dropout_result), [x], before_dispatch=True),
         match="frozen",
     )
-    graph, _ = exported(Calls(frozen), [x])
+    graph, _ = exported_graph_and_signature(FunctionModule(write_dropout_result), [x])
     lab.same("after dispatch", list(graph(x)))

@@ -1,4 +1,6 @@
-"""Ahead-of-time autograd: traced functions agree with eager, with writes, aliases and gradients."""
+"""Functions traced by ahead-of-time autograd (AOTAutograd) agree with eager: results, writes into inputs,
+aliasing and gradients.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,12 @@ from conformance.behaviours.lab import Lab
 from conformance.framework.trees import leaves
 
 Function = Callable[..., Any]
-Make = Callable[[Sequence[torch.Tensor]], Sequence[Any]]
+MakeArguments = Callable[[Sequence[torch.Tensor]], Sequence[Any]]
 
 
 def traced(function: Function, **options: Any) -> Function:
     """Return the function traced by ahead-of-time autograd. Tests replace this function by a faulty one."""
-    return torch_testing_internals.ahead_of_time(function, **options)
+    return torch_testing_internals.trace_ahead_of_time(function, **options)
 
 
 def compiled(function: Function, **options: Any) -> Function:
@@ -32,13 +34,15 @@ def compiled(function: Function, **options: Any) -> Function:
 
 
 def observe_call(
-    function: Function, starts: Sequence[torch.Tensor], make: Make, *, gradients: bool
+    function: Function, inputs: Sequence[torch.Tensor], make_arguments: MakeArguments, *, gradients: bool
 ) -> dict[str, Any]:
-    """Call a function and return its results, its arguments afterwards, flags, shared memory and
-    gradients.
+    """Call a function and return the observations by name: results, arguments after the call, layouts,
+    requires_grad flags, shared storages and, if requested, gradients.
+
+    ``make_arguments`` makes the arguments from copies of ``inputs``.
     """
-    clones = [start.detach().clone().requires_grad_(start.requires_grad) for start in starts]
-    arguments = make(clones)
+    clones = [start.detach().clone().requires_grad_(start.requires_grad) for start in inputs]
+    arguments = make_arguments(clones)
     results = [leaf for leaf in leaves(function(*arguments)) if isinstance(leaf, torch.Tensor)]
     tensors = [leaf for leaf in leaves(arguments) if isinstance(leaf, torch.Tensor)]
     observed: dict[str, Any] = {
@@ -87,20 +91,24 @@ def compare_with_eager(
     lab: Lab,
     name: str,
     function: Function,
-    *starts: torch.Tensor,
-    make: Make = list,
+    *inputs: torch.Tensor,
+    make_arguments: MakeArguments = list,
     with_gradients: Sequence[bool] = (False, True),
     **options: Any,
 ) -> None:
-    """Observe a traced function on copies of ``starts``, which must agree with eager.
+    """Record the observations of a traced function, which must equal the observations of the eager function.
 
-    The function is called once for each entry of ``with_gradients``. If the entry is True, the inputs require
-    grad and the gradients are compared.
+    Both functions are called once for each entry of ``with_gradients``. If the entry is True, the inputs
+    require grad and the gradients are compared.
     """
     for gradients in with_gradients:
-        inputs = [start.detach().requires_grad_(gradients and start.is_floating_point()) for start in starts]
-        actual = observe_call(traced(function, **options), inputs, make, gradients=gradients)
-        expected = observe_call(function, inputs, make, gradients=gradients)
+        differentiable_inputs = [
+            start.detach().requires_grad_(gradients and start.is_floating_point()) for start in inputs
+        ]
+        actual = observe_call(
+            traced(function, **options), differentiable_inputs, make_arguments, gradients=gradients
+        )
+        expected = observe_call(function, differentiable_inputs, make_arguments, gradients=gradients)
         label = f"{name} with gradients" if gradients else name
         lab.same(label, [actual["results"], actual["arguments"], actual.get("gradients", [])])
         for part, value in expected.items():
@@ -108,12 +116,12 @@ def compare_with_eager(
 
 
 def non_leaf_copies(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return arguments that are not leaves, so that a write into them is differentiated."""
+    """Return copies that are not leaves, because autograd refuses a write into a leaf that requires grad."""
     return [tensor.clone() for tensor in clones]
 
 
 class Cube(torch.autograd.Function):
-    """A function with a custom backward."""
+    """An ``autograd.Function`` that returns x³."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -130,8 +138,9 @@ class Cube(torch.autograd.Function):
 
 @behaviour("aot", level="training", capabilities=("autograd",), must_detect=())
 def aot_calls(lab: Lab) -> None:
-    """A function traced ahead of time gives the results and gradients of the function: with one or several
-    outputs, trees, constants, numbers and None among its tensors, unused and repeated inputs.
+    """A function traced ahead of time gives the results and gradients of the original function. It may have
+    several outputs, trees of outputs, and constants. Its inputs may include numbers, None, unused inputs and
+    one tensor passed twice.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     compare_with_eager(lab, "one output", lambda a, b: a * b + a, x, y)
@@ -139,18 +148,26 @@ def aot_calls(lab: Lab) -> None:
     compare_with_eager(lab, "a list", lambda a, b: [a * b, (a - b, b)], x, y)
     compare_with_eager(lab, "a dict", lambda a, b: {"p": a * b, "q": a + b}, x, y)
     compare_with_eager(
-        lab, "numbers and None", lambda a, n, k: (a * k, None, n), x, make=lambda clones: [clones[0], None, 3]
+        lab,
+        "numbers and None",
+        lambda a, n, k: (a * k, None, n),
+        x,
+        make_arguments=lambda clones: [clones[0], None, 3],
     )
     compare_with_eager(lab, "an unused input", lambda a, b: a * a, x, y)
     compare_with_eager(
-        lab, "the same input twice", lambda a, b: a * b, x, make=lambda clones: [clones[0], clones[0]]
+        lab,
+        "the same input twice",
+        lambda a, b: a * b,
+        x,
+        make_arguments=lambda clones: [clones[0], clones[0]],
     )
     compare_with_eager(
         lab,
         "the same one returned",
         lambda a, b: (a * b, a + 1, b + 1),
         x,
-        make=lambda clones: [clones[0], clones[0]],
+        make_arguments=lambda clones: [clones[0], clones[0]],
     )
     compare_with_eager(
         lab, "an output without a gradient", lambda a, b: (a * b, (a > b).long(), a.detach() + 1), x, y
@@ -161,12 +178,12 @@ def aot_calls(lab: Lab) -> None:
     compare_with_eager(lab, "writes inside", lambda a, b: a.clone().mul_(b).add_(1), x, y)
     compare_with_eager(lab, "detach inside", lambda a, b: a * b.detach(), x, y)
 
-    def quiet(a: torch.Tensor, b: torch.Tensor) -> Any:
+    def multiply_after_no_grad(a: torch.Tensor, b: torch.Tensor) -> Any:
         with torch.no_grad():
             c = a * 2
         return c * b
 
-    compare_with_eager(lab, "no_grad inside", quiet, x, y)
+    compare_with_eager(lab, "no_grad inside", multiply_after_no_grad, x, y)
     function = traced(lambda a, b: a * b)
     with torch.no_grad():
         lab.same("under no_grad", function(x.clone().requires_grad_(), y))
@@ -175,63 +192,78 @@ def aot_calls(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_writes_into_inputs(lab: Lab) -> None:
-    """Writes of a traced function into its inputs reach the inputs: writes of values, of sizes and strides,
-    or of both, once or several times, whether the input is returned or not. Gradients flow through the
-    writes.
+    """A traced function changes its inputs as the original function does. It may change an input's values,
+    its sizes and strides, or both, once or several times. It may return the input or not. Gradients flow
+    through the writes.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
-    compare_with_eager(lab, "one", lambda a, b: a.mul_(2) * b, x, y, make=non_leaf_copies)
-    compare_with_eager(lab, "both", lambda a, b: a.mul_(2) * b.add_(1), x, y, make=non_leaf_copies)
-    compare_with_eager(lab, "twice", lambda a: a.mul_(2).add_(3) * 2, x, make=non_leaf_copies)
+    compare_with_eager(lab, "one", lambda a, b: a.mul_(2) * b, x, y, make_arguments=non_leaf_copies)
+    compare_with_eager(lab, "both", lambda a, b: a.mul_(2) * b.add_(1), x, y, make_arguments=non_leaf_copies)
+    compare_with_eager(lab, "twice", lambda a: a.mul_(2).add_(3) * 2, x, make_arguments=non_leaf_copies)
     compare_with_eager(
-        lab, "one that is returned", lambda a, b: (a.mul_(b), a * 3), x, y, make=non_leaf_copies
+        lab, "one that is returned", lambda a, b: (a.mul_(b), a * 3), x, y, make_arguments=non_leaf_copies
     )
-    compare_with_eager(lab, "one that is the result", lambda a: a.add_(5), x, make=non_leaf_copies)
-    compare_with_eager(lab, "through a view", lambda a: a[1:].mul_(2) + a[0], x, make=non_leaf_copies)
+    compare_with_eager(lab, "one that is the result", lambda a: a.add_(5), x, make_arguments=non_leaf_copies)
+    compare_with_eager(
+        lab, "through a view", lambda a: a[1:].mul_(2) + a[0], x, make_arguments=non_leaf_copies
+    )
     compare_with_eager(
         lab,
         "through a view of a view",
         lambda a: a.view(-1)[3:].unsqueeze(0).fill_(2).sum() * a,
         x,
-        make=non_leaf_copies,
+        make_arguments=non_leaf_copies,
     )
     compare_with_eager(
-        lab, "not contiguous", lambda a: a.mul_(3) + 1, x, make=lambda clones: [clones[0].clone().t()]
+        lab,
+        "not contiguous",
+        lambda a: a.mul_(3) + 1,
+        x,
+        make_arguments=lambda clones: [clones[0].clone().t()],
     )
-    compare_with_eager(lab, "a copy", lambda a, b: a.copy_(b) * 2, x, y, make=non_leaf_copies)
-    compare_with_eager(lab, "strides", lambda a: (a.t_(), a * 2)[1], x, make=non_leaf_copies)
-    compare_with_eager(lab, "a dimension", lambda a: (a.unsqueeze_(0), a + 1)[1], x, make=non_leaf_copies)
+    compare_with_eager(lab, "a copy", lambda a, b: a.copy_(b) * 2, x, y, make_arguments=non_leaf_copies)
+    compare_with_eager(lab, "strides", lambda a: (a.t_(), a * 2)[1], x, make_arguments=non_leaf_copies)
+    compare_with_eager(
+        lab, "a dimension", lambda a: (a.unsqueeze_(0), a + 1)[1], x, make_arguments=non_leaf_copies
+    )
     compare_with_eager(
         lab,
         "a dimension gone",
         lambda a: (a.squeeze_(0), a + 1)[1],
         x,
-        make=lambda k: [k[0].clone().unsqueeze(0)],
+        make_arguments=lambda k: [k[0].clone().unsqueeze(0)],
     )
     compare_with_eager(
-        lab, "values and strides", lambda a: (a.t_(), a.mul_(2), a + 1)[2], x, make=non_leaf_copies
+        lab, "values and strides", lambda a: (a.t_(), a.mul_(2), a + 1)[2], x, make_arguments=non_leaf_copies
     )
     compare_with_eager(
-        lab, "beside None", lambda a, n, k: a.mul_(k) + 1, x, make=lambda k: [k[0].clone(), None, 3]
+        lab, "beside None", lambda a, n, k: a.mul_(k) + 1, x, make_arguments=lambda k: [k[0].clone(), None, 3]
     )
 
-    def hidden(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def double_under_no_grad_then_multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
             a.mul_(2)
         return a * b
 
-    compare_with_eager(lab, "under no_grad", hidden, x, y, make=non_leaf_copies)
     compare_with_eager(
-        lab, "of a detached view", lambda a, b: (a.detach().mul_(2), a * b)[1], x, y, make=non_leaf_copies
+        lab, "under no_grad", double_under_no_grad_then_multiply, x, y, make_arguments=non_leaf_copies
+    )
+    compare_with_eager(
+        lab,
+        "of a detached view",
+        lambda a, b: (a.detach().mul_(2), a * b)[1],
+        x,
+        y,
+        make_arguments=non_leaf_copies,
     )
 
-    def norm(a: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
+    def training_batch_norm(a: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.batch_norm(a * 0, mean, var, training=True, momentum=0.5)
 
     buffers = [torch.zeros(4, device=lab.device), torch.ones(4, device=lab.device)]
     expected = [torch.zeros(4, device=lab.device), torch.ones(4, device=lab.device)]
-    traced(norm)(x, *buffers)
-    norm(x, *expected)
+    traced(training_batch_norm)(x, *buffers)
+    training_batch_norm(x, *expected)
     lab.same("running statistics", buffers)
     lab.holds("running statistics as without tracing", trees_are_equal(buffers, expected))
 
@@ -239,15 +271,19 @@ def aot_writes_into_inputs(lab: Lab) -> None:
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_returns_aliases(lab: Lab) -> None:
     """The results of a traced function share memory with its inputs and with each other as the results of the
-    original function do. Gradients flow through them.
+    original function do. Gradients flow through these results.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
-    compare_with_eager(lab, "a view of an input", lambda a: a.view(-1), x, make=non_leaf_copies)
-    compare_with_eager(lab, "the input itself", lambda a, b: (a, a * b), x, y, make=non_leaf_copies)
-    compare_with_eager(lab, "views of both", lambda a, b: (a.t(), b[1:], a * b), x, y, make=non_leaf_copies)
-    compare_with_eager(lab, "several views of an input", lambda a: list(a.unbind(0)), x, make=non_leaf_copies)
+    compare_with_eager(lab, "a view of an input", lambda a: a.view(-1), x, make_arguments=non_leaf_copies)
+    compare_with_eager(lab, "the input itself", lambda a, b: (a, a * b), x, y, make_arguments=non_leaf_copies)
     compare_with_eager(
-        lab, "a view of what was written", lambda a: a.mul_(2).view(-1), x, make=non_leaf_copies
+        lab, "views of both", lambda a, b: (a.t(), b[1:], a * b), x, y, make_arguments=non_leaf_copies
+    )
+    compare_with_eager(
+        lab, "several views of an input", lambda a: list(a.unbind(0)), x, make_arguments=non_leaf_copies
+    )
+    compare_with_eager(
+        lab, "a view of what was written", lambda a: a.mul_(2).view(-1), x, make_arguments=non_leaf_copies
     )
     compare_with_eager(
         lab,
@@ -255,7 +291,7 @@ def aot_returns_aliases(lab: Lab) -> None:
         lambda a, b: (a.mul_(2).t(), b.add_(1).view(-1)),
         x,
         y,
-        make=non_leaf_copies,
+        make_arguments=non_leaf_copies,
     )
     compare_with_eager(lab, "a view of an intermediate", lambda a: (a * 2).view(-1), x)
     compare_with_eager(lab, "it and its view", lambda a: (lambda b: (b, b.view(-1)))(a * 2), x)
@@ -268,18 +304,25 @@ def aot_returns_aliases(lab: Lab) -> None:
     )
     compare_with_eager(lab, "a detached one", lambda a: (lambda b: (b, b.detach()))(a * 2), x)
     compare_with_eager(
-        lab, "all kinds", lambda a, b: (a.view(-1), (a * b).t(), a * 3, b), x, y, make=non_leaf_copies
+        lab,
+        "all kinds",
+        lambda a, b: (a.view(-1), (a * b).t(), a * 3, b),
+        x,
+        y,
+        make_arguments=non_leaf_copies,
     )
-    compare_with_eager(lab, "an expanded one", lambda a: a[:1].expand(3, 4), x, make=non_leaf_copies)
+    compare_with_eager(
+        lab, "an expanded one", lambda a: a[:1].expand(3, 4), x, make_arguments=non_leaf_copies
+    )
 
-    def quiet(a: torch.Tensor) -> Any:
+    def double_and_view_under_no_grad(a: torch.Tensor) -> Any:
         with torch.no_grad():
             b = a * 2
             return b, b.view(-1)
 
     for gradients in (False, True):
         start = x.clone().requires_grad_(gradients)
-        result, expected = traced(quiet)(start), quiet(start)
+        result, expected = traced(double_and_view_under_no_grad)(start), double_and_view_under_no_grad(start)
         lab.same(f"under no_grad, {gradients}", [output.detach() for output in result])
         lab.holds(
             f"under no_grad, {gradients}: nothing requires grad",
@@ -289,73 +332,95 @@ def aot_returns_aliases(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_inputs_that_share(lab: Lab) -> None:
-    """If inputs are views of each other, a write into one is visible in the others, whichever input is
-    written and returned.
+    """If inputs of a traced function are views of each other, a write into one input is visible in the
+    others, whichever input is written and returned.
     """
     base = lab.integers(4, 4)
 
-    def pair(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def base_and_view(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         whole = clones[0].clone()
         return [whole, whole.view(-1)]
 
-    def turned(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return pair(clones)[::-1]
+    def view_and_base(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return base_and_view(clones)[::-1]
 
-    def parts(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def overlapping_rows_and_copy(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         whole = clones[0].clone()
         return [whole[:3], whole[1:], clones[0] * 2]
 
-    def apart(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def disjoint_rows(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         whole = clones[0].clone()
         return [whole[:2], whole[2:]]
 
     # With gradients, torch itself fails to trace several writes into inputs that share storage.
     without_gradients = (False,)
-    for name, make in (("base and view", pair), ("view and base", turned)):
+    for name, make in (("base and view", base_and_view), ("view and base", view_and_base)):
         compare_with_eager(
-            lab, f"{name}, the first written", lambda a, b: a.mul_(2) + b.sum(), base, make=make
+            lab, f"{name}, the first written", lambda a, b: a.mul_(2) + b.sum(), base, make_arguments=make
         )
         compare_with_eager(
-            lab, f"{name}, the second written", lambda a, b: b.add_(1).sum() * a, base, make=make
+            lab, f"{name}, the second written", lambda a, b: b.add_(1).sum() * a, base, make_arguments=make
         )
         compare_with_eager(
             lab,
             f"{name}, both written",
             lambda a, b: (a.mul_(2), b.add_(1), a * 2)[2],
             base,
-            make=make,
+            make_arguments=make,
             with_gradients=without_gradients,
         )
-        compare_with_eager(lab, f"{name}, one used", lambda a, b: a.mul_(2) * b.sum(), base, make=make)
         compare_with_eager(
-            lab, f"{name}, a view returned", lambda a, b: (a.add_(3), b.view(-1)[2:]), base, make=make
+            lab, f"{name}, one used", lambda a, b: a.mul_(2) * b.sum(), base, make_arguments=make
         )
-        compare_with_eager(lab, f"{name}, nothing written", lambda a, b: a.sum() * b, base, make=make)
-    compare_with_eager(lab, "overlapping", lambda a, b, c: (a.mul_(2), b + 1, c * 2)[1:], base, make=parts)
+        compare_with_eager(
+            lab,
+            f"{name}, a view returned",
+            lambda a, b: (a.add_(3), b.view(-1)[2:]),
+            base,
+            make_arguments=make,
+        )
+        compare_with_eager(
+            lab, f"{name}, nothing written", lambda a, b: a.sum() * b, base, make_arguments=make
+        )
     compare_with_eager(
-        lab, "overlapping, the other", lambda a, b, c: (b.mul_(2), a + c[:3])[1], base, make=parts
+        lab,
+        "overlapping",
+        lambda a, b, c: (a.mul_(2), b + 1, c * 2)[1:],
+        base,
+        make_arguments=overlapping_rows_and_copy,
+    )
+    compare_with_eager(
+        lab,
+        "overlapping, the other",
+        lambda a, b, c: (b.mul_(2), a + c[:3])[1],
+        base,
+        make_arguments=overlapping_rows_and_copy,
     )
     compare_with_eager(
         lab,
         "overlapping, all written",
         lambda a, b, c: (a.mul_(2), b.add_(1), c.mul_(3), a + b)[3],
         base,
-        make=parts,
+        make_arguments=overlapping_rows_and_copy,
         with_gradients=without_gradients,
     )
     compare_with_eager(
-        lab, "of one storage without overlap", lambda a, b: (a.mul_(2), b + 1)[1], base, make=apart
+        lab,
+        "of one storage without overlap",
+        lambda a, b: (a.mul_(2), b + 1)[1],
+        base,
+        make_arguments=disjoint_rows,
     )
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_partitions_and_sizes(lab: Lab) -> None:
-    """Both partitioners of forward and backward, and traces with dynamic shapes, give the same results and
-    gradients.
+    """Both partitioners, which split a joint graph into forward and backward, give the results and gradients
+    of eager. So do traces with dynamic shapes.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
 
-    def deep(a: torch.Tensor, b: torch.Tensor) -> Any:
+    def split_and_multiply(a: torch.Tensor, b: torch.Tensor) -> Any:
         c = (a * b).relu()
         parts = c.split(2, 1)
         return (parts[0] * parts[1]).sum(1) + c.amax(1), (c @ a.T).view(-1) * a.shape[0]
@@ -365,7 +430,7 @@ def aot_partitions_and_sizes(lab: Lab) -> None:
         "min cut": {"min_cut": True},
         "open sizes": {"dynamic": True},
     }.items():
-        compare_with_eager(lab, f"{name}: a chain", deep, x, y, **options)  # type: ignore[arg-type]
+        compare_with_eager(lab, f"{name}: a chain", split_and_multiply, x, y, **options)  # type: ignore[arg-type]
         compare_with_eager(
             lab,
             f"{name}: sizes",
@@ -380,7 +445,7 @@ def aot_partitions_and_sizes(lab: Lab) -> None:
             lambda a, b: a.mul_(2) * b,
             x,
             y,
-            make=non_leaf_copies,
+            make_arguments=non_leaf_copies,
             **options,  # type: ignore[arg-type]
         )
         compare_with_eager(
@@ -389,6 +454,6 @@ def aot_partitions_and_sizes(lab: Lab) -> None:
             lambda a, b: ((a * b).view(-1), a.t()),
             x,
             y,
-            make=non_leaf_copies,
+            make_arguments=non_leaf_copies,
             **options,  # type: ignore[arg-type]
         )

@@ -29,36 +29,36 @@ def operator_names(graph: Any) -> list[str]:
 
 @behaviour("aot", level="full", capabilities=("autograd",))
 def graphs_run_on_other_values(lab: Lab) -> None:
-    """The graph of a function gives the results of the function for other inputs: with any number of
-    arguments, tensors of the host, gradients, in-place changes of size, and tensors that are created or
-    written inside.
+    """The graph of a function gives the results of the function for other inputs. The function may take any
+    number of arguments and tensors of the host, compute gradients, change sizes in place, and create or write
+    tensors.
     """
     x, y = lab.integers(3), lab.integers(3)
 
-    def pulled(a: torch.Tensor) -> Any:
+    def gradient_by_grad(a: torch.Tensor) -> Any:
         return torch.autograd.grad((a * a * a).sum(), a)
 
-    def backward(a: torch.Tensor) -> Any:
+    def gradient_by_backward(a: torch.Tensor) -> Any:
         a.grad = None
         (a * a * a).sum().backward()
         return a.grad
 
-    def lengthened(a: torch.Tensor) -> torch.Tensor:
+    def unsqueeze_and_scale(a: torch.Tensor) -> torch.Tensor:
         b = a.clone()
         b.unsqueeze_(-1)
         return b * b.shape[-1]
 
-    def made(a: torch.Tensor) -> torch.Tensor:
+    def add_created_tensor(a: torch.Tensor) -> torch.Tensor:
         return a + torch.tensor([2.0, 3.0, 4.0], device=a.device)
 
     functions: dict[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tensor, ...]]]] = {
         "a square": (lambda a: a * a, lambda: (lab.integers(3),)),
         "a number of the host": (lambda a, b: a + b, lambda: (lab.integers(3), torch.tensor(5))),
         "any number of arguments": (lambda *a: sum(a), lambda: (lab.integers(2), lab.integers(2))),
-        "grad": (pulled, lambda: (lab.integers(3, requires_grad=True),)),
-        "backward": (backward, lambda: (lab.integers(3, requires_grad=True),)),
-        "a change of size in place": (lengthened, lambda: (lab.integers(5),)),
-        "a tensor that is made inside": (made, lambda: (lab.integers(3),)),
+        "grad": (gradient_by_grad, lambda: (lab.integers(3, requires_grad=True),)),
+        "backward": (gradient_by_backward, lambda: (lab.integers(3, requires_grad=True),)),
+        "a change of size in place": (unsqueeze_and_scale, lambda: (lab.integers(5),)),
+        "a tensor that is made inside": (add_created_tensor, lambda: (lab.integers(3),)),
         "nll_loss": (lambda a, t: F.nll_loss(a, t), lambda: (lab.integers(1, 4), lab.put([2]))),
         "part of a storage": (lambda a, b: a + b, lambda: (lab.integers(8)[3:], lab.integers(5))),
     }
@@ -75,17 +75,18 @@ def graphs_run_on_other_values(lab: Lab) -> None:
 
 @behaviour("aot", level="full")
 def graphs_with_constants(lab: Lab) -> None:
-    """A tensor that a traced function creates from a number is a constant of the graph, and every run gives
-    the same result. Factories, random numbers and operator overloads are recorded in the graph.
+    """A tensor that a traced function creates from a number is a constant of the graph. Writes to this
+    constant do not change later runs of the graph. Factories, random numbers and operator overloads are
+    recorded in the graph.
     """
 
-    def written() -> torch.Tensor:
+    def fill_times_written_scalar() -> torch.Tensor:
         value = torch.tensor(1.0, device=lab.device)
         value.add_(2)
         return torch.full((2, 3), 1.0, device=lab.device) * value
 
     for sizes in SIZES:
-        graph = torch_testing_internals.graph_of(written, sizes=sizes)
+        graph = torch_testing_internals.graph_of(fill_times_written_scalar, sizes=sizes)
         lab.expect(f"written, {sizes}", graph(), torch.full((2, 3), 3.0))
         lab.expect(f"written, {sizes}: again", graph(), torch.full((2, 3), 3.0))
     x = lab.integers(3)
@@ -100,8 +101,9 @@ def graphs_with_constants(lab: Lab) -> None:
 
 @behaviour("aot", level="full")
 def graphs_with_open_sizes(lab: Lab) -> None:
-    """A graph with dynamic shapes gives the results of the function for inputs of other sizes: with sizes as
-    numbers, in arithmetic, in factories and as results, and for broadcasts, concatenations and expansions.
+    """A graph with dynamic shapes gives the results of the function for inputs of other sizes. Sizes may be
+    numbers in arithmetic, arguments of factories, and results. Inputs may be broadcast, concatenated and
+    expanded.
     """
     functions: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]] = {
         "a square": (lambda a: a * a, ((3, 4),), ((6, 8),)),
@@ -139,37 +141,39 @@ def graphs_with_open_sizes(lab: Lab) -> None:
         lab.same(name, result)
         lab.holds(f"{name}: as without", trees_are_equal(result, function(*inputs)))
 
-    def grown(a: torch.Tensor, b: torch.Tensor) -> None:
+    def resize_and_fill(a: torch.Tensor, b: torch.Tensor) -> None:
         a.resize_(b.size(0))
         a.fill_(1)
 
     graph = torch_testing_internals.graph_of(
-        grown, torch.empty(0, device=lab.device), lab.integers(2), sizes="symbolic"
+        resize_and_fill, torch.empty(0, device=lab.device), lab.integers(2), sizes="symbolic"
     )
     small = torch.empty(0, device=lab.device)
     graph(small, lab.integers(5))
     lab.expect("a resized input", small, torch.ones(5))
 
-    def masked(a: torch.Tensor, mask: torch.Tensor) -> None:
+    def negate_masked_elements(a: torch.Tensor, mask: torch.Tensor) -> None:
         a[mask, 0] = a[mask, 0] * -1
 
     mask = lab.put([True, False, True, True])
-    graph = torch_testing_internals.graph_of(masked, lab.integers(4, 3), mask, sizes="symbolic")
+    graph = torch_testing_internals.graph_of(
+        negate_masked_elements, lab.integers(4, 3), mask, sizes="symbolic"
+    )
     actual = lab.integers(4, 3)
     expected, other_mask = actual.clone(), lab.put([False, True, False, False])
     graph(actual, other_mask)
-    masked(expected, other_mask)
+    negate_masked_elements(expected, other_mask)
     lab.same("a mask", actual)
     lab.holds("a mask: as without", torch.equal(actual, expected))
 
 
 @behaviour("aot", level="full", must_detect=("error",))
 def graphs_refuse_values(lab: Lab) -> None:
-    """A trace refuses results that depend on values: allclose of inputs, and numbers read from a random
-    tensor.
+    """Tracing raises an error if a function needs the value of a tensor in Python: the result of allclose, or
+    a number read from a random tensor.
     """
 
-    def drawn() -> bool:
+    def read_random_number() -> bool:
         value = torch.ones(1, device=lab.device)
         value.normal_()
         return bool(value.item() == 2.5)
@@ -184,7 +188,7 @@ def graphs_refuse_values(lab: Lab) -> None:
         )
         lab.raises(
             f"a random number, {sizes}",
-            lambda: torch_testing_internals.graph_of(drawn, sizes=sizes),
+            lambda: torch_testing_internals.graph_of(read_random_number, sizes=sizes),
             Exception,
             match="(?i)data.?dependent|scalar",
         )

@@ -19,18 +19,19 @@ WITHOUT_GRADIENTS = (False,)
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_exchanges_storage(lab: Lab) -> None:
-    """If a traced function replaces the storage of an input with set_, or resizes it, the input is afterwards
-    as the original function leaves it. A write after set_ that needs a gradient is an error.
+    """If a traced function replaces the storage of an input with set_, or resizes the storage, the input has
+    the same storage and values afterwards as after the original function. A write after set_ that needs a
+    gradient is an error.
     """
     x, y = lab.integers(3, 3), lab.integers(3, 3)
 
-    def exchanged(a: torch.Tensor) -> torch.Tensor:
+    def set_to_new_tensor(a: torch.Tensor) -> torch.Tensor:
         b = torch.arange(9, dtype=a.dtype, device=a.device).reshape(3, 3)
         with torch.no_grad():
             a.set_(b)  # type: ignore[call-overload]
         return a * b
 
-    def there_and_back(a: torch.Tensor) -> torch.Tensor:
+    def set_and_set_back(a: torch.Tensor) -> torch.Tensor:
         b = torch.arange(9, dtype=a.dtype, device=a.device)
         old = torch.ops.aten.alias.default(a)
         with torch.no_grad():
@@ -38,13 +39,13 @@ def aot_exchanges_storage(lab: Lab) -> None:
             a.set_(old)
         return a + b.reshape(3, 3)
 
-    def written_after(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def set_then_write_source(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
             a.set_(b)  # type: ignore[call-overload]
             b.mul_(2)
         return a + b
 
-    def part(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def set_intermediate_to_view(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         first, second = a * 2, b * 2
         row = second[1].view(3, 1)
         first.set_(row)  # type: ignore[call-overload]
@@ -54,43 +55,53 @@ def aot_exchanges_storage(lab: Lab) -> None:
     compare_with_eager(
         lab,
         "set_ to another",
-        exchanged,
+        set_to_new_tensor,
         x,
-        make=non_leaf_copies,
+        make_arguments=non_leaf_copies,
         with_gradients=WITHOUT_GRADIENTS,
         in_graph=True,
     )
-    compare_with_eager(lab, "set_ there and back", there_and_back, x, make=non_leaf_copies, in_graph=True)
+    compare_with_eager(
+        lab, "set_ there and back", set_and_set_back, x, make_arguments=non_leaf_copies, in_graph=True
+    )
     compare_with_eager(
         lab,
         "set_ and a write into both",
-        written_after,
+        set_then_write_source,
         x,
         y,
-        make=non_leaf_copies,
+        make_arguments=non_leaf_copies,
         with_gradients=WITHOUT_GRADIENTS,
         in_graph=True,
     )
     compare_with_eager(
-        lab, "set_ of intermediates", part, x, y, with_gradients=WITHOUT_GRADIENTS, in_graph=True
+        lab,
+        "set_ of intermediates",
+        set_intermediate_to_view,
+        x,
+        y,
+        with_gradients=WITHOUT_GRADIENTS,
+        in_graph=True,
     )
     for gradients in (False, True):
         leaf = x.clone().requires_grad_(gradients)
-        lab.same(f"set_ of a leaf, {gradients}", functions.traced(exchanged, in_graph=True)(leaf).detach())
+        lab.same(
+            f"set_ of a leaf, {gradients}", functions.traced(set_to_new_tensor, in_graph=True)(leaf).detach()
+        )
         lab.same(f"the leaf, {gradients}", leaf.detach())
 
-    def resized_up(a: torch.Tensor) -> torch.Tensor:
+    def grow_storage(a: torch.Tensor) -> torch.Tensor:
         torch.ops.inductor.resize_storage_bytes_(a, 36)
         with torch.no_grad():
             a.copy_(torch.ones(3, 3, device=a.device))
         return a + 1
 
-    def resized_down(a: torch.Tensor) -> torch.Tensor:
+    def empty_storage(a: torch.Tensor) -> torch.Tensor:
         b = a * 2
         torch.ops.inductor.resize_storage_bytes_(a, 0)
         return b
 
-    def resized_and_set(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def empty_storage_and_set(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
             torch.ops.inductor.resize_storage_bytes_(a, 0)
             a.set_(torch.ones(2, device=a.device))  # type: ignore[call-overload]
@@ -100,73 +111,99 @@ def aot_exchanges_storage(lab: Lab) -> None:
         emptied = x.clone()
         emptied.untyped_storage().resize_(0)
         emptied.requires_grad_(gradients)
-        result = functions.traced(resized_up, in_graph=True)(emptied)
+        result = functions.traced(grow_storage, in_graph=True)(emptied)
         lab.same(f"resized up, {gradients}", [result.detach(), emptied.detach()])
         shrunk = x.clone().requires_grad_(gradients)
-        lab.same(f"resized down, {gradients}", functions.traced(resized_down, in_graph=True)(shrunk).detach())
+        lab.same(
+            f"resized down, {gradients}", functions.traced(empty_storage, in_graph=True)(shrunk).detach()
+        )
         lab.same(f"its storage, {gradients}", shrunk.untyped_storage().nbytes())
         reset = x.clone().requires_grad_(gradients)
-        output = functions.traced(resized_and_set, in_graph=True)(reset, y)
+        output = functions.traced(empty_storage_and_set, in_graph=True)(reset, y)
         lab.same(f"resized and set_, {gradients}", [output.detach(), reset.detach()])
 
-    def bad(a: torch.Tensor) -> torch.Tensor:
+    def set_then_write_old_view(a: torch.Tensor) -> torch.Tensor:
         view, b = a.view(-1), torch.ones(3, 3, requires_grad=True, device=a.device)
         with torch.no_grad():
             a.set_(b)  # type: ignore[call-overload]
             view.mul_(2)
         return a + b
 
-    def banned(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def set_then_write_with_gradient(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
             a.set_(b)  # type: ignore[call-overload]
         a.mul_(2)
         return a + b
 
-    def call(function: Any, *starts: torch.Tensor) -> Any:
+    def call_traced(function: Any, *starts: torch.Tensor) -> Any:
         return functions.traced(function, in_graph=True)(*[(s + 0.0).requires_grad_() for s in starts])
 
-    lab.raises("a write into what set_ left", lambda: call(bad, x), match="frozen")
-    lab.raises("set_ and a write with a gradient", lambda: call(banned, x, y), AssertionError, RuntimeError)
+    lab.raises("a write into what set_ left", lambda: call_traced(set_then_write_old_view, x), match="frozen")
+    lab.raises(
+        "set_ and a write with a gradient",
+        lambda: call_traced(set_then_write_with_gradient, x, y),
+        AssertionError,
+        RuntimeError,
+    )
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_writes_hidden_from_autograd(lab: Lab) -> None:
-    """A traced function distinguishes writes under no_grad, writes through a detached tensor and ordinary
-    writes: only an ordinary write is differentiated. Views of a written input have the new values.
+    """A traced function distinguishes three kinds of writes: under no_grad, through a detached tensor, and
+    ordinary. Gradients flow only through ordinary writes. Views of a written input have the new values.
     """
     x = lab.integers(3, 4)
 
-    def three(a: torch.Tensor) -> torch.Tensor:
+    def write_in_three_ways(a: torch.Tensor) -> torch.Tensor:
         a.detach().mul_(2)
         a.mul_(3)
         with torch.no_grad():
             a.mul_(2)
         return a + 5
 
-    def by_view(a: torch.Tensor) -> torch.Tensor:
+    def write_view_under_no_grad(a: torch.Tensor) -> torch.Tensor:
         view = a.view(-1)
         with torch.no_grad():
             view.mul_(2)
         return a + 1
 
-    def all_under(a: torch.Tensor) -> torch.Tensor:
+    def write_and_add_under_no_grad(a: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
             a.mul_(2)
             return a + 3
 
     for in_graph in (False, True):
-        compare_with_eager(lab, f"three kinds, {in_graph}", three, x, make=non_leaf_copies, in_graph=in_graph)
         compare_with_eager(
-            lab, f"through a view, {in_graph}", by_view, x, make=non_leaf_copies, in_graph=in_graph
+            lab,
+            f"three kinds, {in_graph}",
+            write_in_three_ways,
+            x,
+            make_arguments=non_leaf_copies,
+            in_graph=in_graph,
         )
-    compare_with_eager(lab, "all under no_grad", all_under, x, make=non_leaf_copies, in_graph=True)
+        compare_with_eager(
+            lab,
+            f"through a view, {in_graph}",
+            write_view_under_no_grad,
+            x,
+            make_arguments=non_leaf_copies,
+            in_graph=in_graph,
+        )
+    compare_with_eager(
+        lab,
+        "all under no_grad",
+        write_and_add_under_no_grad,
+        x,
+        make_arguments=non_leaf_copies,
+        in_graph=True,
+    )
 
-    def detached(a: torch.Tensor) -> torch.Tensor:
+    def write_and_return_detached(a: torch.Tensor) -> torch.Tensor:
         a.mul_(2)
         return (a + 1).detach()
 
     observed = []
-    for call in (functions.traced(detached, in_graph=True), detached):
+    for call in (functions.traced(write_and_return_detached, in_graph=True), write_and_return_detached):
         leaf = x.clone().requires_grad_()
         whole = leaf.clone()
         view = whole.view(-1)
@@ -179,81 +216,109 @@ def aot_writes_hidden_from_autograd(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_inputs_turned_and_written(lab: Lab) -> None:
-    """If inputs share storage, or one tensor is passed twice, each input shows the effect of a traced
-    function: transposed, written, or both.
+    """If inputs of a traced function share storage, or one tensor is passed twice, the function transposes
+    and writes its inputs as the original function does.
     """
     x, y = lab.integers(4, 4), lab.integers(4, 4)
 
-    def rows(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def same_row_twice(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         whole = clones[0].clone()
         return [whole[0], whole[0]]
 
-    def squares(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def same_square_view_twice(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         whole = clones[0].clone()
         return [whole.view(4, 4), whole.view(4, 4)]
 
-    def detached(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def two_detached_rows(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         whole = clones[0].detach().clone()
         return [whole[0].detach(), whole[1].detach()]
 
-    def everything(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def view_copy_and_view(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         whole = clones[0].clone()
         return [whole.view(-1), clones[1].clone(), whole.view(-1)]
 
-    def twice(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def same_tensor_twice(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         whole = clones[0].clone()
         return [whole, whole]
 
-    def starts(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def same_tail_twice(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         whole = clones[0].flatten().clone()
         return [whole[1:], whole[1:]]
 
-    def unsqueezed(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def same_unsqueezed_view_twice(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         whole = clones[0].flatten().clone()
         return [whole.unsqueeze(0), whole.unsqueeze(0)]
 
-    def inside(clones: Sequence[torch.Tensor]) -> list[Any]:
+    def whole_and_inner_view(clones: Sequence[torch.Tensor]) -> list[Any]:
         whole = clones[0].flatten().clone()
         return [whole, whole[1:-1], 2, 2]
 
-    def mondo(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Any:
+    def write_transpose_and_view(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Any:
         c.mul_(2)
         b.t_()
         d = (a + c).view(-1)
         return d, b.t(), d.unsqueeze(0)
 
-    compare_with_eager(lab, "written and turned", lambda a, b: (a.mul_(2), b.t_(), a * b)[2], x, make=rows)
-    compare_with_eager(lab, "one turned", lambda a, b: (a.t_(), a + b)[1], x, make=squares)
+    compare_with_eager(
+        lab,
+        "written and turned",
+        lambda a, b: (a.mul_(2), b.t_(), a * b)[2],
+        x,
+        make_arguments=same_row_twice,
+    )
+    compare_with_eager(
+        lab, "one turned", lambda a, b: (a.t_(), a + b)[1], x, make_arguments=same_square_view_twice
+    )
     compare_with_eager(
         lab,
         "detached rows",
         lambda a, b: (a.add_(1), a + b)[1],
         x,
-        make=detached,
+        make_arguments=two_detached_rows,
         with_gradients=WITHOUT_GRADIENTS,
     )
-    compare_with_eager(lab, "all at once", mondo, x, y, make=everything)
+    compare_with_eager(lab, "all at once", write_transpose_and_view, x, y, make_arguments=view_copy_and_view)
     compare_with_eager(
-        lab, "one given twice, turned", lambda a, b: (a.t_(), b.unsqueeze_(0), a + b)[2], x, make=twice
+        lab,
+        "one given twice, turned",
+        lambda a, b: (a.t_(), b.unsqueeze_(0), a + b)[2],
+        x,
+        make_arguments=same_tensor_twice,
     )
     compare_with_eager(
-        lab, "one given twice, the first turned", lambda a, b: (a.t_(), a + b)[1], x, make=twice
+        lab,
+        "one given twice, the first turned",
+        lambda a, b: (a.t_(), a + b)[1],
+        x,
+        make_arguments=same_tensor_twice,
     )
-    for name, make in (("from the second row", starts), ("unsqueezed", unsqueezed)):
+    for name, make in (("from the second row", same_tail_twice), ("unsqueezed", same_unsqueezed_view_twice)):
         compare_dynamic_with_eager(
             lab, f"two views alike, {name}", lambda a, b: (a.add_(1), b.add_(1), a * 1)[2], make, x
         )
     compare_dynamic_with_eager(
-        lab, "overlapping, with equal numbers", lambda a, b, m, n: (a.add_(m), b.add_(n)), inside, x
+        lab,
+        "overlapping, with equal numbers",
+        lambda a, b, m, n: (a.add_(m), b.add_(n)),
+        whole_and_inner_view,
+        x,
     )
 
 
 def compare_dynamic_with_eager(
-    lab: Lab, name: str, function: functions.Function, make: functions.Make, x: torch.Tensor
+    lab: Lab,
+    name: str,
+    function: functions.Function,
+    make_arguments: functions.MakeArguments,
+    x: torch.Tensor,
 ) -> None:
-    """Observe a function that is compiled with dynamic shapes, which must agree with eager."""
-    actual = functions.observe_call(functions.compiled(function, dynamic=True), [x], make, gradients=False)
-    expected = functions.observe_call(function, [x], make, gradients=False)
+    """Record the results of a function that is compiled with dynamic shapes, which must equal the results of
+    eager.
+    """
+    actual = functions.observe_call(
+        functions.compiled(function, dynamic=True), [x], make_arguments, gradients=False
+    )
+    expected = functions.observe_call(function, [x], make_arguments, gradients=False)
     lab.same(name, [actual["results"], actual["arguments"]])
     for part, value in expected.items():
         lab.holds(f"{name}: {part} as without tracing", trees_are_equal(actual[part], value))

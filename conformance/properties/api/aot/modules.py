@@ -1,4 +1,6 @@
-"""Ahead-of-time traces of modules: parameters, buffers, inference, and modules lowered for example inputs."""
+"""Modules traced ahead of time: parameters, buffers and inference, and graphs lowered for example inputs as
+torch.compile lowers them.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +16,30 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.aot.functions import trees_are_equal
 
-Change = Callable[[nn.Module], Callable[..., Any]]
+MakeCallable = Callable[[nn.Module], Callable[..., Any]]
 
 
 def traced(module: nn.Module) -> Callable[..., Any]:
     """Return the module traced by ahead-of-time autograd. Tests replace this function by a faulty one."""
-    return torch_testing_internals.ahead_of_time_module(module)
+    return torch_testing_internals.trace_module_ahead_of_time(module)
 
 
 def lowered(module: nn.Module, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
-    """Return the module lowered for example inputs. Tests replace this function by a faulty one."""
-    return torch_testing_internals.lowered_module(module, inputs)
-
-
-def graph_of(function: Callable[..., Any], *inputs: torch.Tensor) -> Callable[..., Any]:
-    """Return the graph of a function with dynamic shapes, in which its parameters are constants.
-
-    Tests replace this function by a faulty one.
+    """Return the module's graph for example inputs, made as a backend of torch.compile makes it. Tests
+    replace this function by a faulty one.
     """
-    return torch_testing_internals.open_graph_of(function, *inputs)  # type: ignore[no-any-return]
+    return torch_testing_internals.trace_module_as_compile_backend(module, inputs)
+
+
+def graph_with_dynamic_shapes(function: Callable[..., Any], *inputs: torch.Tensor) -> Callable[..., Any]:
+    """Return the graph of a function or module with dynamic shapes. A module's parameters are constants of
+    the graph. Tests replace this function by a faulty one.
+    """
+    return torch_testing_internals.graph_with_dynamic_shapes(function, *inputs)  # type: ignore[no-any-return]
 
 
 class Counted(nn.Module):
-    """A module that counts its calls in a buffer and multiplies by a parameter."""
+    """A module that multiplies its input by a parameter and counts its calls in a buffer."""
 
     counter: torch.Tensor
 
@@ -46,7 +49,7 @@ class Counted(nn.Module):
         self.register_buffer("counter", torch.zeros(2, 2, device=weight.device))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Add 1 to the counter and return the sum of the product and the counter."""
+        """Add 1 to the counter. Return the sum of the product plus the sum of the counter."""
         self.counter.add_(1)
         return (x @ self.weight).sum() + self.counter.sum()
 
@@ -61,13 +64,18 @@ def with_whole_number_parameters(module: nn.Module) -> nn.Module:
 
 
 def observe_calls(
-    module: nn.Module, change: Change, *inputs: torch.Tensor, gradients: bool = True, calls: int = 2
+    module: nn.Module,
+    make_callable: MakeCallable,
+    *inputs: torch.Tensor,
+    gradients: bool = True,
+    calls: int = 2,
 ) -> list[Any]:
-    """Call ``change(module)`` several times and return results, buffers and gradients.
+    """Call ``make_callable(module)`` with copies of ``inputs``, ``calls`` times. Return all results and
+    gradients, and the final buffers.
 
-    ``change`` traces, lowers or returns the module.
+    ``make_callable`` returns the traced module, the lowered module or the module itself.
     """
-    call = change(module)
+    call = make_callable(module)
     observed: list[Any] = []
     for _ in range(calls):
         arguments = [t.clone().requires_grad_(gradients and t.is_floating_point()) for t in inputs]
@@ -87,8 +95,8 @@ def observe_calls(
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_of_modules(lab: Lab) -> None:
-    """A traced module gives the results of the module, accumulates gradients in its parameters, also sparse
-    ones, and writes its buffers.
+    """A traced module gives the results of the original module. It accumulates gradients in its parameters,
+    also sparse gradients, and writes its buffers.
     """
     x = lab.integers(3, 2)
     tokens = lab.put([0, 2, 1, 2])
@@ -139,8 +147,8 @@ def trees_are_close(actual: Any, expected: Any) -> bool:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_of_modules_for_inference(lab: Lab) -> None:
-    """A traced module under no_grad or inference_mode gives the results of the module. In eval mode it does
-    not write the running statistics.
+    """A traced module under no_grad or inference_mode gives the results of the original module. In eval mode
+    it does not write the running statistics.
     """
     x, image = lab.integers(3, 2), lab.integers(2, 4, 3, 3)
     linear = lab.to(with_whole_number_parameters(nn.Linear(2, 3)))
@@ -167,9 +175,9 @@ def aot_of_modules_for_inference(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_lowers_modules(lab: Lab) -> None:
-    """A module lowered for example inputs, real ones or fake ones with dynamic shapes, gives the results of
-    the module for similar inputs. It may create tensors and change the shape of its inputs, and fewer inputs
-    may require grad.
+    """A module that is lowered for example inputs gives the results of the original module for similar
+    inputs. The examples may be real tensors, or fake tensors with dynamic shapes. The module may create
+    tensors and change the shapes of its inputs. Fewer inputs than examples may require grad.
     """
 
     class Plus(nn.Module):
@@ -201,7 +209,7 @@ def aot_lowers_modules(lab: Lab) -> None:
     plus = lab.to(Plus())
     x, y = lab.integers(4, 2), lab.integers(4, 3)
     image = lab.integers(2, 3, 4, 5)
-    for input_kind, change in (("real", list), ("open sizes", torch_testing_internals.open_sized)):
+    for input_kind, change in (("real", list), ("open sizes", torch_testing_internals.with_symbolic_sizes)):
         for name, module, inputs, gradients in (
             ("linear", plus, (x, y), True),
             ("a constant", Constant(), (x,), True),
@@ -235,7 +243,7 @@ def aot_lowers_modules(lab: Lab) -> None:
             result[0].sum().backward()
             lab.same(f"added, {flags}, {input_kind}", [result[0].detach(), leaves[0].grad])
 
-    fake = torch_testing_internals.open_sized([x])[0]
+    fake = torch_testing_internals.with_symbolic_sizes([x])[0]
 
     class Foreign(nn.Module):
         def forward(self, t: torch.Tensor) -> Any:
@@ -243,7 +251,7 @@ def aot_lowers_modules(lab: Lab) -> None:
 
     lab.raises(
         "a fake constant",
-        lambda: lowered(Foreign(), torch_testing_internals.open_sized([x])),
+        lambda: lowered(Foreign(), torch_testing_internals.with_symbolic_sizes([x])),
         AssertionError,
         RuntimeError,
         match="[Ff]ake|mode",
@@ -251,7 +259,7 @@ def aot_lowers_modules(lab: Lab) -> None:
 
 
 class Added(nn.Module):
-    """The sum of two inputs."""
+    """A module that adds its two inputs."""
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
         """Return the sum."""
@@ -260,13 +268,13 @@ class Added(nn.Module):
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def graphs_of_modules_with_open_sizes(lab: Lab) -> None:
-    """A graph of a module with dynamic shapes contains its weights and gives the results of the module for
-    inputs of other sizes, with and without functionalize.
+    """A graph of a module with dynamic shapes contains the module's weights. The graph gives the results of
+    the module for inputs of other sizes, with and without functionalize.
     """
     linear = lab.to(with_whole_number_parameters(nn.Linear(2, 3)))
     x = lab.integers(3, 2)
-    graph = graph_of(linear, x)
-    functional = graph_of(torch.func.functionalize(linear), x)
+    graph = graph_with_dynamic_shapes(linear, x)
+    functional = graph_with_dynamic_shapes(torch.func.functionalize(linear), x)
     for rows in (3, 5):
         batch = lab.integers(rows, 2)
         with torch.no_grad():

@@ -1,4 +1,6 @@
-"""Graphs of the operators of torch's database, traced with values, fake tensors and dynamic shapes."""
+"""Graphs of the operators of torch's operator database, traced with real values, with fake tensors and with
+dynamic shapes.
+"""
 
 from __future__ import annotations
 
@@ -10,39 +12,47 @@ import torch
 from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab, lab_work
-from conformance.properties.api._opinfo_calls import OpInfoCall, describe_leaves, first_calls, trees_are_close
+from conformance.properties.api._opinfo_calls import (
+    OpInfoCall,
+    describe_leaves,
+    first_sample_calls,
+    trees_are_close,
+)
 
 SEED = 11
 
 
 def traced(function: Callable[..., Any], *inputs: Any, sizes: str) -> Callable[..., Any]:
-    """Return the graph of a function. Tests replace this function by a faulty one."""
+    """Return the graph of a function, traced on inputs. Tests replace this function by a faulty one."""
     graph: Callable[..., Any] = torch_testing_internals.graph_of(function, *inputs, sizes=sizes)
     return graph
 
 
 def _function_of_tensors(call: OpInfoCall, in_place: bool) -> Callable[..., Any]:
-    """Return the call as a function of its tensors."""
+    """Return a function that makes the call with its arguments in place of the call's tensors.
+
+    If ``in_place`` is set, the function calls the in-place variant on a copy of the first argument.
+    """
     target = call.in_place if in_place else call.function
     assert target is not None
 
-    def function(*tensors: Any) -> Any:
+    def call_with_tensors(*tensors: Any) -> Any:
         renewed_call = call.with_replaced_tensors(tensors)
         first = renewed_call.arguments[0].clone() if in_place else renewed_call.arguments[0]
         return target(first, *renewed_call.arguments[1:], **renewed_call.options)
 
-    return function
+    return call_with_tensors
 
 
 def _call_with_seed(function: Callable[..., Any], call: OpInfoCall) -> Any:
-    """Call a function with copies of the call's tensors after setting the seed."""
+    """Set the seed, then call a function with copies of the call's tensors."""
     torch.manual_seed(SEED)
     return function(*call.with_copied_tensors().tensors())
 
 
-def _runs(lab: Lab, function: Callable[..., Any], call: OpInfoCall) -> bool:
+def _call_succeeds(lab: Lab, function: Callable[..., Any], call: OpInfoCall) -> bool:
     try:
-        # The result is retained so that a lazy device must compute it.
+        # Keep a reference to the result until the device is synchronized, so that a lazy device computes it.
         result = _call_with_seed(function, call)
         if lab.on_target:
             lab.target.synchronize()
@@ -55,12 +65,12 @@ def _runs(lab: Lab, function: Callable[..., Any], call: OpInfoCall) -> bool:
 def _graph_agrees(
     lab: Lab, call: OpInfoCall, sizes: str, in_place: bool, trace: Callable[..., Any]
 ) -> bool | None:
-    """Trace a call and compare the results of graph and function for new values.
+    """Trace a call, and return whether graph and function give the same results for new values.
 
-    Return None if the call cannot be traced.
+    Return True if the call fails without tracing, and None if the call cannot be traced.
     """
     function = _function_of_tensors(call, in_place)
-    if not _runs(lab, function, call):
+    if not _call_succeeds(lab, function, call):
         return True  # other properties check that the device has the operator
     with torch_testing_internals.quiet():
         try:
@@ -68,27 +78,27 @@ def _graph_agrees(
         except Exception:
             return None
         new_call = call.with_new_values(lab)
-        if not _runs(lab, function, new_call):
-            new_call = call  # its domain does not include numbers between 0 and 1
+        if not _call_succeeds(lab, function, new_call):
+            new_call = call  # the operator fails for numbers between 0 and 1
         expected = _call_with_seed(function, new_call)
         result = _call_with_seed(graph, new_call)
-    if "empty" in call.name or torch_testing_internals.draws(graph):
+    if "empty" in call.name or torch_testing_internals.draws_random_numbers(graph):
         return describe_leaves(result) == describe_leaves(expected)
     return describe_leaves(result) == describe_leaves(expected) and trees_are_close(result, expected)
 
 
-def _agrees_with_cpu_control(lab: Lab, call: OpInfoCall, sizes: str, in_place: bool) -> bool:
-    """Return whether the graph is correct, or the CPU's graph is wrong too.
+def _graph_agrees_or_cpu_fails_too(lab: Lab, call: OpInfoCall, sizes: str, in_place: bool) -> bool:
+    """Return True if the graph on the target is correct, or if the graph of the same call on the CPU is not.
 
-    On the CPU itself, a call that cannot be traced is accepted, and a graph with different results is not.
+    If the target is the CPU, return True for a call that cannot be traced, and False for wrong results.
     """
     agrees = _graph_agrees(lab, call, sizes, in_place, traced)
     if lab.target.is_cpu:
         return agrees is not False
-    return agrees or _agrees_on_cpu(lab, call, sizes, in_place) is not True
+    return agrees or _graph_agrees_on_cpu(lab, call, sizes, in_place) is not True
 
 
-def _agrees_on_cpu(lab: Lab, call: OpInfoCall, sizes: str, in_place: bool) -> bool | None:
+def _graph_agrees_on_cpu(lab: Lab, call: OpInfoCall, sizes: str, in_place: bool) -> bool | None:
     cpu_call = call.with_replaced_tensors(
         [t.detach().cpu().requires_grad_(t.requires_grad) for t in call.tensors()]
     )
@@ -99,13 +109,15 @@ def _agrees_on_cpu(lab: Lab, call: OpInfoCall, sizes: str, in_place: bool) -> bo
         )
 
 
-def _check_shard(lab: Lab, shard: int, shard_count: int, sizes: str, *, in_place: bool = False) -> None:
-    for call in first_calls(lab, shard, shard_count):
+def _check_graphs_of_shard(
+    lab: Lab, shard: int, shard_count: int, sizes: str, *, in_place: bool = False
+) -> None:
+    for call in first_sample_calls(lab, shard, shard_count):
         if in_place and (call.in_place is None or call.name == "resize_"):
             continue  # a fake tensor with dynamic shapes cannot be resized
         if call.tensors() and all(tensor.layout is torch.strided for tensor in call.tensors()):
             name = f"{call.name}{' in place' if in_place else ''}, {sizes}"
-            agrees = not lab.on_target or _agrees_with_cpu_control(lab, call, sizes, in_place)
+            agrees = not lab.on_target or _graph_agrees_or_cpu_fails_too(lab, call, sizes, in_place)
             lab.holds(f"the graph of {name} gives what the call gives", agrees)
 
 
@@ -113,19 +125,19 @@ for _part in range(8):
 
     @behaviour("aot", name=f"graphs-of-entries-{_part + 1}-of-8", must_detect=())
     def _with_values(lab: Lab, part: int = _part) -> None:
-        """The graph of each eighth operator of the database, traced with values, gives the results of the
-        operator for other values.
+        """The graphs of an eighth of the database's operators, traced with real values, give the results of
+        the operators for other values.
         """
-        _check_shard(lab, part, 8, "real")
+        _check_graphs_of_shard(lab, part, 8, "real")
 
     @behaviour(
         "aot", name=f"fake-graphs-of-entries-{_part + 1}-of-8", capabilities=("fake_tensors",), must_detect=()
     )
     def _without_values(lab: Lab, part: int = _part) -> None:
-        """The graph of each eighth operator of the database, traced without values, gives the results of
-        the operator for other values.
+        """The graphs of an eighth of the database's operators, traced with fake tensors, give the results of
+        the operators for other values.
         """
-        _check_shard(lab, part, 8, "fake")
+        _check_graphs_of_shard(lab, part, 8, "fake")
 
 
 for _part in range(4):
@@ -137,10 +149,10 @@ for _part in range(4):
         must_detect=(),
     )
     def _with_open_sizes(lab: Lab, part: int = _part) -> None:
-        """The graph of each sixteenth operator of the database, traced with dynamic shapes, gives
-        the results of the operator for other values.
+        """The graphs of a sixteenth of the database's operators, traced with dynamic shapes, give the results
+        of the operators for other values.
         """
-        _check_shard(lab, part * 4, 16, "symbolic")
+        _check_graphs_of_shard(lab, part * 4, 16, "symbolic")
 
     @behaviour(
         "aot",
@@ -149,7 +161,7 @@ for _part in range(4):
         must_detect=(),
     )
     def _in_place(lab: Lab, part: int = _part) -> None:
-        """The graph of each fourth operator of the database that writes in place, traced with dynamic
-        shapes, gives the results of the operator for other values.
+        """The graphs of a fourth of the database's in-place operators, traced with dynamic shapes, give the
+        results of the operators for other values.
         """
-        _check_shard(lab, part, 4, "symbolic", in_place=True)
+        _check_graphs_of_shard(lab, part, 4, "symbolic", in_place=True)

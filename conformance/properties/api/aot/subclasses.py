@@ -1,5 +1,5 @@
-"""Ahead-of-time autograd of tensor subclasses: results, writes, views and gradients have the expected
-class.
+"""Ahead-of-time autograd of functions of tensor subclasses: results, writes, views and gradients have the
+expected class.
 """
 
 from __future__ import annotations
@@ -12,31 +12,36 @@ import torch
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.aot import functions
-from conformance.properties.api.aot._wrapper_subclasses import Noted, Pair, unwrapped
+from conformance.properties.api.aot._wrapper_subclasses import Noted, Pair, subclasses_as_lists
 from conformance.properties.api.aot.functions import trees_are_equal
 
-Starts = Callable[[], Sequence[torch.Tensor]]
+MakeLeaves = Callable[[], Sequence[torch.Tensor]]
 
 
-def observe_call(function: Callable[..., Any], starts: Starts, *, written: bool) -> dict[str, Any]:
-    """Call a function on new inputs and return its results, inputs afterwards, flags, layouts and gradients,
-    unwrapped.
+def observe_call(
+    function: Callable[..., Any], make_leaves: MakeLeaves, *, writes_inputs: bool
+) -> dict[str, Any]:
+    """Call a function on new leaves, and return the observations by name: results, inputs after the call,
+    requires_grad flags, layouts and gradients.
+
+    If ``writes_inputs`` is set, the function receives copies that are not leaves. Subclasses are replaced by
+    lists.
     """
-    leaves = list(starts())
-    inputs = [leaf * 1 for leaf in leaves] if written else leaves
+    leaves = list(make_leaves())
+    inputs = [leaf * 1 for leaf in leaves] if writes_inputs else leaves
     results = function(*inputs)
     results = list(results) if isinstance(results, (list, tuple)) else [results]
     observed = {
-        "results": unwrapped(results),
-        "inputs": unwrapped(inputs),
+        "results": subclasses_as_lists(results),
+        "inputs": subclasses_as_lists(inputs),
         "flags": [t.requires_grad for t in (*results, *inputs)],
         "layouts": [[list(t.shape), list(t.stride())] for t in results],
     }
     ends = [end for end in results if end.grad_fn is not None]
     if ends:
-        # Each gradient has the class of its result, as a trace requires.
+        # A traced backward requires that each gradient has the class of its result.
         torch.autograd.backward(ends, [(end * 2).detach() for end in ends])
-        observed["gradients"] = unwrapped([leaf.grad for leaf in leaves])
+        observed["gradients"] = subclasses_as_lists([leaf.grad for leaf in leaves])
     return observed
 
 
@@ -44,14 +49,16 @@ def compare_with_eager(
     lab: Lab,
     name: str,
     function: Callable[..., Any],
-    starts: Starts,
+    make_leaves: MakeLeaves,
     *,
-    written: bool = False,
+    writes_inputs: bool = False,
     **options: Any,
 ) -> None:
-    """Observe a traced function of tensor subclasses, which must agree with eager."""
-    observed = observe_call(functions.traced(function, **options), starts, written=written)
-    expected = observe_call(function, starts, written=written)
+    """Record the observations of a traced function of tensor subclasses, which must equal the observations of
+    eager.
+    """
+    observed = observe_call(functions.traced(function, **options), make_leaves, writes_inputs=writes_inputs)
+    expected = observe_call(function, make_leaves, writes_inputs=writes_inputs)
     # Strides of results may depend on the device, so they are compared with eager only.
     lab.same(name, {part: value for part, value in observed.items() if part != "layouts"})
     for part, value in expected.items():
@@ -60,71 +67,86 @@ def compare_with_eager(
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_of_subclasses(lab: Lab) -> None:
-    """A traced function of tensor subclasses gives results and gradients of the same classes and values as
-    the function. The subclasses may be nested, mixed with ordinary tensors, or carry notes.
+    """A traced function of tensor subclasses gives results and gradients with the classes and values of the
+    original function. Subclasses may be nested, mixed with ordinary tensors, or have attributes that are not
+    tensors.
     """
     numbers = [lab.integers(3, 4) for _ in range(4)]
 
-    def pair(first: int = 0) -> Any:
+    def make_pair(first: int = 0) -> Any:
         return Pair(numbers[first].clone(), numbers[(first + 1) % 4].clone())
 
-    def nested() -> Any:
-        return Pair(pair(0), pair(2))
+    def make_nested_pair() -> Any:
+        return Pair(make_pair(0), make_pair(2))
 
-    def noted(note: int = 6) -> Any:
+    def make_noted(note: int = 6) -> Any:
         return Noted(numbers[0].clone(), note)
 
-    def grown(*tensors: torch.Tensor) -> list[torch.Tensor]:
+    def require_grad(*tensors: torch.Tensor) -> list[torch.Tensor]:
         return [tensor.requires_grad_() for tensor in tensors]
 
     square: Callable[..., Any] = lambda a: a * a + 1  # noqa: E731
-    compare_with_eager(lab, "a pair", square, lambda: grown(pair()))
-    compare_with_eager(lab, "no gradient", square, lambda: [pair()])
-    compare_with_eager(lab, "nested", square, lambda: grown(nested()))
+    compare_with_eager(lab, "a pair", square, lambda: require_grad(make_pair()))
+    compare_with_eager(lab, "no gradient", square, lambda: [make_pair()])
+    compare_with_eager(lab, "nested", square, lambda: require_grad(make_nested_pair()))
     compare_with_eager(
-        lab, "a pair and a plain one", lambda a, b: (a * b, b * 2), lambda: grown(pair(), numbers[2].clone())
+        lab,
+        "a pair and a plain one",
+        lambda a, b: (a * b, b * 2),
+        lambda: require_grad(make_pair(), numbers[2].clone()),
     )
-    compare_with_eager(lab, "a noted one", square, lambda: grown(noted()))
-    compare_with_eager(lab, "a noted pair", square, lambda: grown(Noted(pair(), 3)))
-    compare_with_eager(lab, "noted twice", square, lambda: grown(Noted(noted(6), 4)))
-    compare_with_eager(lab, "a pair of noted ones", square, lambda: grown(Pair(noted(2), noted(5))))
-    compare_with_eager(lab, "what it holds", lambda a: a * a.left + a.right, lambda: [nested()])
-    compare_with_eager(lab, "and the note", lambda a: a * a.inner * a.note, lambda: [noted()])
+    compare_with_eager(lab, "a noted one", square, lambda: require_grad(make_noted()))
+    compare_with_eager(lab, "a noted pair", square, lambda: require_grad(Noted(make_pair(), 3)))
+    compare_with_eager(lab, "noted twice", square, lambda: require_grad(Noted(make_noted(6), 4)))
+    compare_with_eager(
+        lab, "a pair of noted ones", square, lambda: require_grad(Pair(make_noted(2), make_noted(5)))
+    )
+    compare_with_eager(lab, "what it holds", lambda a: a * a.left + a.right, lambda: [make_nested_pair()])
+    compare_with_eager(lab, "and the note", lambda a: a * a.inner * a.note, lambda: [make_noted()])
     compare_with_eager(
         lab,
         "several nested",
         lambda a, b, c: (a * b).sum() + (a * a) + c.sum(),
-        lambda: grown(nested(), nested(), numbers[1].clone()),
+        lambda: require_grad(make_nested_pair(), make_nested_pair(), numbers[1].clone()),
     )
     compare_with_eager(
-        lab, "nested beside a noted one", lambda a, b: (a * 2, b * b), lambda: grown(nested(), noted())
+        lab,
+        "nested beside a noted one",
+        lambda a, b: (a * 2, b * b),
+        lambda: require_grad(make_nested_pair(), make_noted()),
     )
     compare_with_eager(
         lab, "made inside", lambda a, b: Pair(a * 2, a * b), lambda: [numbers[0].clone(), numbers[1].clone()]
     )
     compare_with_eager(
-        lab, "a factory inside", lambda a: a + torch.ones(4, device=a.device), lambda: grown(pair())
+        lab,
+        "a factory inside",
+        lambda a: a + torch.ones(4, device=a.device),
+        lambda: require_grad(make_pair()),
     )
-    compare_with_eager(lab, "strides", lambda a: a.t() * 2, lambda: grown(pair()), dynamic=True)
+    compare_with_eager(lab, "strides", lambda a: a.t() * 2, lambda: require_grad(make_pair()), dynamic=True)
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_writes_into_subclasses(lab: Lab) -> None:
-    """A traced function writes into tensor subclasses and returns views of them as the function does. A
-    change of their sizes is an error.
+    """A traced function writes into tensor subclasses and returns views of them as the original function
+    does. Transposing a subclass input in place, and writing one of two inputs that share storage, are errors.
     """
     numbers = [lab.integers(3, 3) for _ in range(2)]
 
-    def both() -> list[torch.Tensor]:
+    def leaf_tensor_and_leaf_pair() -> list[torch.Tensor]:
         pair: Any = Pair(numbers[0].clone(), numbers[1].clone())
         return [numbers[1].clone().requires_grad_(), pair.requires_grad_()]
 
-    def neither() -> list[torch.Tensor]:
+    def tensor_and_pair_without_grad() -> list[torch.Tensor]:
         return [numbers[1].clone(), Pair(numbers[0].clone(), numbers[1].clone())]
 
-    for case, starts in (("with gradients", both), ("without", neither)):
+    for case, starts in (
+        ("with gradients", leaf_tensor_and_leaf_pair),
+        ("without", tensor_and_pair_without_grad),
+    ):
         compare_with_eager(
-            lab, f"aliases {case}", lambda a, b: (b.view(b.shape), a * b), starts, written=True
+            lab, f"aliases {case}", lambda a, b: (b.view(b.shape), a * b), starts, writes_inputs=True
         )
         compare_with_eager(lab, f"a view of an intermediate {case}", lambda a, b: (a * b).view(-1), starts)
         compare_with_eager(
@@ -136,31 +158,36 @@ def aot_writes_into_subclasses(lab: Lab) -> None:
         "both written": lambda a, b: (a.mul_(2), b.mul_(3), a + b)[2],
         "written and a view": lambda a, b: (a.mul_(2), b.mul_(3), b.view(b.shape), a + b)[2:],
     }.items():
-        compare_with_eager(lab, name, program, neither, written=True)
+        compare_with_eager(lab, name, program, tensor_and_pair_without_grad, writes_inputs=True)
     compare_with_eager(
-        lab, "one written, with gradients", lambda a, b: (b.mul_(3), a * b)[1], both, written=True
+        lab,
+        "one written, with gradients",
+        lambda a, b: (b.mul_(3), a * b)[1],
+        leaf_tensor_and_leaf_pair,
+        writes_inputs=True,
     )
 
-    def turn() -> Any:
-        return functions.traced(lambda a, b: (b.t_(), a + 1)[1])(*neither())
+    def transpose_pair_in_place() -> Any:
+        return functions.traced(lambda a, b: (b.t_(), a + 1)[1])(*tensor_and_pair_without_grad())
 
-    lab.raises("sizes of a pair", turn, match="subclass")
+    lab.raises("sizes of a pair", transpose_pair_in_place, match="subclass")
 
-    def written_twice() -> Any:
+    def write_one_of_two_views() -> Any:
         pair = Pair(numbers[0].clone(), numbers[1].clone())
         return functions.traced(lambda a, b: (a.mul_(2), a * b)[1])(pair.view(-1), pair.view(-1))
 
-    lab.raises("pairs that share", written_twice, match="subclass|[Aa]lias")
+    lab.raises("pairs that share", write_one_of_two_views, match="subclass|[Aa]lias")
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_gradients_of_other_kinds(lab: Lab) -> None:
-    """A traced function accepts gradients with the layout, memory format and class of its results. Gradients
-    of other layouts are converted. An ordinary tensor as the gradient of a subclass is an error.
+    """The backward of a traced function accepts gradients with the layout, memory format and class of the
+    results. Gradients with other strides are converted. An ordinary tensor as the gradient of a subclass is
+    an error.
     """
     x = lab.integers(2, 4, 3)
 
-    def turned(a: torch.Tensor) -> torch.Tensor:
+    def double_and_transpose(a: torch.Tensor) -> torch.Tensor:
         return (a * 2).transpose(1, 2)
 
     tangents: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -170,10 +197,10 @@ def aot_gradients_of_other_kinds(lab: Lab) -> None:
         "like the result": lambda r: torch.ones_like(r),
     }
     for dynamic in (False, True):
-        traced_function = functions.traced(turned, dynamic=dynamic)
+        traced_function = functions.traced(double_and_transpose, dynamic=dynamic)
         for name, tangent in tangents.items():
             observed = []
-            for call in (traced_function, turned):
+            for call in (traced_function, double_and_transpose):
                 leaf = x.clone().requires_grad_()
                 result = call(leaf)
                 (gradient,) = torch.autograd.grad(result, leaf, tangent(result))
@@ -202,14 +229,14 @@ def aot_gradients_of_other_kinds(lab: Lab) -> None:
     }.items():
         leaf = start().requires_grad_()
         functions.traced(lambda a: Looks.apply(a * 3))(leaf).sum().backward()
-        lab.same(f"{name}: gradient", unwrapped(leaf.grad))
+        lab.same(f"{name}: gradient", subclasses_as_lists(leaf.grad))
     lab.same("memory formats", sorted(set(formats)))
 
     pairs: Any = lambda: Pair(x.clone(), x + 1).requires_grad_()  # noqa: E731
     copied = functions.traced(lambda a: a * 1)
     leaf = pairs()
     copied(leaf).backward(Pair(x + 2, x + 3))
-    lab.same("of its kind", unwrapped(leaf.grad))
+    lab.same("of its kind", subclasses_as_lists(leaf.grad))
     second_result = copied(pairs())
     lab.raises("a plain one for a pair", lambda: second_result.backward(x), match="metadata")
     third_result = copied(pairs())
@@ -222,7 +249,7 @@ def aot_gradients_of_other_kinds(lab: Lab) -> None:
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_of_modules_with_subclasses(lab: Lab) -> None:
     """A compiled module whose parameters are tensor subclasses, also nested ones, gives the results and
-    gradients of the module. A compiled function preserves the strides of its inputs.
+    gradients of the eager module. A compiled function preserves the strides of its inputs.
     """
     numbers = [lab.integers(3, 4) for _ in range(4)]
 
@@ -241,13 +268,19 @@ def aot_of_modules_with_subclasses(lab: Lab) -> None:
         module = Holds()
         result = change(module)(numbers[3])
         result.sum().backward()
-        observed.append([unwrapped(result), unwrapped(module.plain.grad), unwrapped(module.pair.grad)])
+        observed.append(
+            [
+                subclasses_as_lists(result),
+                subclasses_as_lists(module.plain.grad),
+                subclasses_as_lists(module.pair.grad),
+            ]
+        )
     lab.same("a module", observed[0])
     lab.holds("a module as without tracing", trees_are_equal(observed[0], observed[1]))
 
     results = []
     for change in (lambda f: functions.compiled(f, dynamic=True, fullgraph=True), lambda f: f):
         result = change(lambda a: a * a)(Pair(numbers[0].t(), numbers[1].t()))
-        results.append([unwrapped(result), list(result.stride())])
+        results.append([subclasses_as_lists(result), list(result.stride())])
     lab.same("of turned ones", results[0][0])
     lab.holds("strides as without tracing", trees_are_equal(results[0], results[1]))

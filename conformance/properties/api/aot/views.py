@@ -1,4 +1,6 @@
-"""Ahead-of-time autograd: views among the results, and requires_grad flags."""
+"""Ahead-of-time autograd: views among the results of a function, and requires_grad flags of inputs and
+results.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from conformance.properties.api.aot.functions import compare_with_eager, non_lea
 
 
 class Halved(torch.autograd.Function):
-    """A function that returns its input and halves the gradient."""
+    """An ``autograd.Function`` that returns its input and halves the gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -29,8 +31,8 @@ class Halved(torch.autograd.Function):
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_views_beside_writes(lab: Lab) -> None:
-    """Views that a traced function returns share memory and carry gradients as the views of the original
-    function do. They may be views of written, transposed and unchanged inputs, and of intermediates.
+    """Views that a traced function returns share memory and pass gradients as the views of the original
+    function do. They may be views of written, transposed or unchanged inputs, and of intermediate results.
     """
     x, y, z = lab.integers(3, 4), lab.integers(3, 4), lab.integers(3, 4)
     compare_with_eager(
@@ -40,7 +42,7 @@ def aot_views_beside_writes(lab: Lab) -> None:
         x,
         y,
         z,
-        make=non_leaf_copies,
+        make_arguments=non_leaf_copies,
     )
     compare_with_eager(
         lab,
@@ -49,38 +51,43 @@ def aot_views_beside_writes(lab: Lab) -> None:
         x,
         y,
         z,
-        make=non_leaf_copies,
+        make_arguments=non_leaf_copies,
     )
 
-    def apart(a: torch.Tensor) -> Any:
+    def view_result_and_detached_row(a: torch.Tensor) -> Any:
         b = a * 3
         return b.view(-1), b, b[0].detach()
 
-    def mixed(a: torch.Tensor) -> Any:
+    def views_of_two_intermediates(a: torch.Tensor) -> Any:
         b, c = a * 3, a * 4
         return b.view(-1), c.t(), b.t()
 
-    def turned(a: torch.Tensor) -> Any:
+    def transpose_and_detach_in_place(a: torch.Tensor) -> Any:
         b = a * 3
         b.t_()
         b.detach_()
         return b, a + 1
 
-    compare_with_eager(lab, "one without a gradient", apart, x)
-    compare_with_eager(lab, "of two intermediates", mixed, x)
-    compare_with_eager(lab, "turned and detached", turned, x)
+    compare_with_eager(lab, "one without a gradient", view_result_and_detached_row, x)
+    compare_with_eager(lab, "of two intermediates", views_of_two_intermediates, x)
+    compare_with_eager(lab, "turned and detached", transpose_and_detach_in_place, x)
     compare_with_eager(
-        lab, "detached and the other input", lambda a, b: (a.detach(), b), x, y, make=non_leaf_copies
+        lab,
+        "detached and the other input",
+        lambda a, b: (a.detach(), b),
+        x,
+        y,
+        make_arguments=non_leaf_copies,
     )
     compare_with_eager(
-        lab, "a function that returns its input", lambda a: Halved.apply(a), x, make=non_leaf_copies
+        lab, "a function that returns its input", lambda a: Halved.apply(a), x, make_arguments=non_leaf_copies
     )
     compare_with_eager(
         lab,
         "by a size that is an argument",
         lambda a, n: (a.view(n), a.view(-1)),
         x,
-        make=tensor_and_size,
+        make_arguments=tensor_and_size,
         dynamic=True,
     )
 
@@ -102,39 +109,40 @@ def tensor_and_size(clones: Sequence[torch.Tensor]) -> list[Any]:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_flags_of_results(lab: Lab) -> None:
-    """Results and inputs of a traced function require grad exactly when they do for the original function:
-    with flags set inside, enable_grad under no_grad, views under no_grad, and gradients computed inside.
+    """Results and inputs of a traced function have the requires_grad flags that the original function gives
+    them. The function may set flags, use enable_grad under no_grad, create views under no_grad, and compute
+    gradients.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
 
-    def set_on_view(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def require_grad_of_view(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         view = a.view(-1)
         view.requires_grad_(True)
         return view
 
-    def set_on_input(a: torch.Tensor, b: torch.Tensor) -> Any:
+    def require_grad_of_input(a: torch.Tensor, b: torch.Tensor) -> Any:
         a.requires_grad_(True)
         return a * 3, b * 4
 
-    def enabled(a: torch.Tensor, b: torch.Tensor) -> Any:
+    def square_under_enable_grad(a: torch.Tensor, b: torch.Tensor) -> Any:
         product = a * b
         with torch.enable_grad():
             square = a * a
         return product, square
 
-    def inner(a: torch.Tensor, b: torch.Tensor) -> Any:
+    def gradient_inside(a: torch.Tensor, b: torch.Tensor) -> Any:
         return torch.autograd.grad((a * a * b).sum(), a)
 
-    def views(a: torch.Tensor, b: torch.Tensor) -> Any:
+    def view_and_product(a: torch.Tensor, b: torch.Tensor) -> Any:
         return a.view(-1), a * b
 
     for name, function, first, second, grad in (
-        ("set on a view", set_on_view, False, True, True),
-        ("set on an input", set_on_input, False, True, True),
-        ("enable_grad under no_grad", enabled, True, False, False),
-        ("enable_grad without an input that requires it", enabled, False, False, False),
-        ("a view under no_grad", views, True, False, False),
-        ("grad inside", inner, True, False, True),
+        ("set on a view", require_grad_of_view, False, True, True),
+        ("set on an input", require_grad_of_input, False, True, True),
+        ("enable_grad under no_grad", square_under_enable_grad, True, False, False),
+        ("enable_grad without an input that requires it", square_under_enable_grad, False, False, False),
+        ("a view under no_grad", view_and_product, True, False, False),
+        ("grad inside", gradient_inside, True, False, True),
     ):
         traced_function = functions.traced(function)
         observed = []
@@ -169,7 +177,7 @@ def aot_flags_of_results(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_views_that_must_not_be_written(lab: Lab) -> None:
-    """If a traced function returns several views of its input, a write into one of them is an error, as
+    """If a traced function returns several views of its input, a write into one of the views is an error, as
     without tracing.
     """
     for name, function in (

@@ -20,7 +20,9 @@ from conformance.properties.api._exact_modules import (
 
 
 def _with_small_weights(lab: Lab, module: Any) -> Any:
-    """Scale a module's weights so that softmax does not saturate. Weights of norms are near one."""
+    """Return a module after setting its parameters to multiples of 1/8, so that softmax does not saturate.
+    Weights of norms are near one.
+    """
     with_whole_number_state(lab, module)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
@@ -32,8 +34,8 @@ def _with_small_weights(lab: Lab, module: Any) -> Any:
 
 @behaviour("attention", level="core", capabilities=("autograd",), must_detect=("value",))
 def multihead_attention(lab: Lab) -> None:
-    """Multihead attention projects its inputs, attends in each head and projects the result back: with
-    biases, zero attention, keys and values of other widths, and batches first.
+    """Multihead attention projects its inputs, attends in each head and projects the result back. Options add
+    biases or zero attention, change the widths of keys and values, and put the batch first.
     """
     x, y = lab.floats(5, 2, 8, requires_grad=True), lab.floats(7, 2, 8)
     for options in (
@@ -108,8 +110,8 @@ def multihead_attention(lab: Lab) -> None:
 
 @behaviour("attention", level="core", must_detect=("value",))
 def masks_of_multihead_attention(lab: Lab) -> None:
-    """A True of a boolean mask forbids a position, and a float mask is added. Masks may be for all heads, for
-    each head or for padding. The fast path agrees with the slow path.
+    """True in a boolean mask forbids attention to a position. A float mask is added to the scores. Masks may
+    apply to all heads, to each head or to padding. The fast path agrees with the slow path.
     """
     module = _with_small_weights(lab, nn.MultiheadAttention(8, 2, batch_first=True)).eval()
     x = lab.floats(3, 5, 8)
@@ -241,10 +243,10 @@ def refusals_of_multihead_attention(lab: Lab) -> None:
                     lambda: module(batch[None], batch[None], batch[None]),
                     AssertionError,
                 )
-    lab.raises("a bias for given keys", lambda: _static_with_bias(lab), AssertionError)
+    lab.raises("a bias for given keys", lambda: _attend_with_static_keys_and_bias(lab), AssertionError)
 
 
-def _static_with_bias(lab: Lab) -> Any:
+def _attend_with_static_keys_and_bias(lab: Lab) -> Any:
     module = _with_small_weights(lab, nn.MultiheadAttention(4, 2, add_bias_kv=True))
     x, saved = lab.floats(3, 1, 4), lab.floats(2, 3, 2)
     return F.multi_head_attention_forward(
@@ -255,8 +257,9 @@ def _static_with_bias(lab: Lab) -> Any:
 
 @behaviour("attention", level="core", capabilities=("autograd",), must_detect=("value",))
 def transformer_layers(lab: Lab) -> None:
-    """Encoder and decoder layers compute the documented result with norms first or last, in both batch
-    layouts. The encoder's fast path without gradients agrees with its path with gradients.
+    """Encoder and decoder layers compute the documented result, with norms first or last and with the batch
+    first or second. The encoder's fast path, which runs without gradients, agrees with the path with
+    gradients.
     """
     for first in (True, False):
         for norm_first in (True, False):

@@ -1,4 +1,4 @@
-"""Scaled dot product attention: its definition, masks, layouts, gradients and refusals."""
+"""scaled_dot_product_attention: its definition, masks, layouts, dropout, gradients and refusals."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def attention_in_other_layouts(lab: Lab) -> None:
             matrix=True,
         )
     lab.close("values of another width", attend(q, k, lab.floats(2, 4, 5, 6)), roundings=32, matrix=True)
-    # float32, because the CPU's bfloat16 kernel for long inputs refuses to run when AVX-512 is disabled.
+    # float32, because the CPU's bfloat16 kernel for long inputs raises an error when AVX-512 is disabled.
     queries, keys, entries = (lab.floats(1, 1, 150, 8, dtype=torch.float32) for _ in range(3))
     lab.close("long", attend(queries, keys, entries, is_causal=True), roundings=64, matrix=True)
     masked = lab.integers(5, 5, low=0, high=1, dtype=torch.bool)
@@ -124,8 +124,8 @@ def attention_in_other_layouts(lab: Lab) -> None:
 
 @behaviour("attention", level="core", capabilities=("random",), must_detect=("value",))
 def dropout_in_attention(lab: Lab) -> None:
-    """Dropout of attention weights does nothing at probability zero, repeats with its seed, and preserves the
-    mean.
+    """Dropout of attention weights does nothing at probability zero, draws the same weights again with the
+    same seed, and preserves the mean.
     """
     q, k = lab.floats(1, 2, 6, 8), lab.floats(1, 2, 6, 8)
     ones = torch.ones(1, 2, 6, 8, device=lab.device)

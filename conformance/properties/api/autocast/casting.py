@@ -1,4 +1,4 @@
-"""Operators under autocast and the dtypes in which they run."""
+"""The dtypes in which operators run under autocast."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import torch.nn.functional as F
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
-#: The dtypes that autocast can lower to.
+#: The lower dtypes of autocast.
 LOWER = (torch.bfloat16, torch.float16)
 
 Calls = dict[str, Callable[[], torch.Tensor]]
 
 
 def _lowered_calls(lab: Lab) -> Calls:
-    """Return calls of operators that every backend lowers.
+    """Return calls of operators that every backend runs in the lower dtype, by name.
 
-    They are in the documentation's lists for CPU, CUDA and XPU.
+    These operators are in the documentation's lists for CPU, CUDA and XPU.
     """
     square, second = lab.integers(4, 4), lab.integers(4, 4)
     batch, more = lab.integers(2, 4, 4), lab.integers(2, 4, 4)
@@ -45,7 +45,7 @@ def _lowered_calls(lab: Lab) -> Calls:
 
 
 def _float32_calls(lab: Lab) -> Calls:
-    """Return calls of operators that every backend runs in float32."""
+    """Return calls of operators that every backend runs in float32, by name."""
     prediction, aim = lab.integers(3, 4), lab.integers(3, 4)
     lower = [t.to(torch.bfloat16) for t in (prediction, aim)]
     signs = torch.ones(3, 4, device=lab.device)
@@ -65,8 +65,8 @@ def _float32_calls(lab: Lab) -> Calls:
 
 @behaviour("autocast", level="training", must_detect=("value",))
 def autocast_lowers_products(lab: Lab) -> None:
-    """Under autocast, matrix products and convolutions of float32 run in the lower dtype. Outside of autocast
-    they run in float32.
+    """Under autocast, matrix products and convolutions of float32 tensors run in the lower dtype. Outside of
+    autocast they run in float32.
     """
     kind = lab.device.type
     for dtype in LOWER:
@@ -84,7 +84,7 @@ def autocast_lowers_products(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", must_detect=("value",))
 def autocast_keeps_losses(lab: Lab) -> None:
-    """Under autocast, losses and distances of lower dtypes are computed in float32."""
+    """Under autocast, losses and distances of bfloat16 tensors are computed in float32."""
     kind = lab.device.type
     for name, call in _float32_calls(lab).items():
         with torch.autocast(kind, dtype=torch.bfloat16):
@@ -95,8 +95,8 @@ def autocast_keeps_losses(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", must_detect=("value",))
 def autocast_promotes(lab: Lab) -> None:
-    """Under autocast, operators that need equal dtypes use the widest one. Other operators follow ordinary
-    type promotion.
+    """Under autocast, operators that need inputs of one dtype (such as cat) convert to the widest input
+    dtype. Other operators follow ordinary type promotion.
     """
     kind = lab.device.type
     for dtype in LOWER:
@@ -129,23 +129,23 @@ def autocast_promotes(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", must_detect=("value",))
 def autocast_methods_and_nesting(lab: Lab) -> None:
-    """autocast can be nested, disabled and used as a decorator. It reports whether it is enabled and its
-    dtype.
+    """autocast contexts can be nested, disabled and used as decorators. is_autocast_enabled and
+    get_autocast_dtype report the current setting.
     """
     kind = lab.device.type
     x = lab.integers(3, 3)
     states: list[Any] = [torch.is_autocast_enabled(kind)]
 
-    def look() -> None:
+    def record_state() -> None:
         states.append((torch.is_autocast_enabled(kind), str(torch.get_autocast_dtype(kind)), (x @ x).dtype))
 
     with torch.autocast(kind, dtype=torch.bfloat16):
-        look()
+        record_state()
         with torch.autocast(kind, enabled=False):
             states.append((torch.is_autocast_enabled(kind), (x @ x).dtype))
         with torch.autocast(kind, dtype=torch.float16):
-            look()
-        look()
+            record_state()
+        record_state()
         product = x @ x
         with torch.autocast(kind, enabled=False):
             states.append((product @ product).dtype)
@@ -158,10 +158,10 @@ def autocast_methods_and_nesting(lab: Lab) -> None:
         states.append(torch.is_autocast_enabled(kind))
 
     @torch.autocast(kind, dtype=torch.bfloat16)  # type: ignore[untyped-decorator]
-    def decorated(t: torch.Tensor) -> torch.Tensor:
+    def multiply_under_autocast(t: torch.Tensor) -> torch.Tensor:
         return t @ t
 
-    states += [decorated(x).dtype, (x @ x).dtype]
+    states += [multiply_under_autocast(x).dtype, (x @ x).dtype]
     lab.same("seen", states)
     lab.same("product", product)
 

@@ -1,4 +1,6 @@
-"""The operators that a backend declares for autocast, each checked on every list that contains it."""
+"""The operators that a target file lists for autocast. An operator is checked for each list that contains
+it.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ from conformance.behaviours.lab import Lab
 from conformance.framework import trees
 from conformance.properties.api.autocast._calls import autocast_calls
 
-#: The dtypes that autocast can lower to.
+#: The lower dtypes of autocast.
 LOWER = (torch.bfloat16, torch.float16)
 NOTHING_LISTED = "the target file lists no such operators under [autocast]"
 
 
-def _cast(value: Any, dtype: torch.dtype) -> Any:
-    """Return a tree with its floating tensors converted to another dtype."""
+def _cast_floating_tensors(value: Any, dtype: torch.dtype) -> Any:
+    """Return a tree in which the floating tensors are converted to ``dtype``."""
     return trees.tree_map(
         lambda leaf: leaf.to(dtype) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf,
         value,
@@ -33,20 +35,20 @@ def _call_under_autocast(
     lower: torch.dtype,
     expected_dtype: torch.dtype,
     *,
-    first: bool = False,
+    first_argument_only: bool = False,
 ) -> Any:
-    """Call an operator under autocast on the target.
+    """Return the result of an operator under autocast on the target.
 
-    On the CPU, make the documented equivalent: a call without autocast whose arguments are cast. With
-    ``first``, only the first argument is cast.
+    On the CPU, return the documented equivalent: the operator is called without autocast, with arguments cast
+    to ``expected_dtype``. With ``first_argument_only``, only the first argument is cast.
     """
     if lab.on_target:
         with torch.autocast(lab.device.type, dtype=lower):
             return op(*arguments, **options)
     cast = (
-        [_cast(arguments[0], expected_dtype), *arguments[1:]]
-        if first
-        else _cast(list(arguments), expected_dtype)
+        [_cast_floating_tensors(arguments[0], expected_dtype), *arguments[1:]]
+        if first_argument_only
+        else _cast_floating_tensors(list(arguments), expected_dtype)
     )
     return op(*cast, **options)
 
@@ -58,14 +60,18 @@ def _compare_in_two_regions(
     lower: torch.dtype,
     expected_dtype: torch.dtype,
     *,
-    first: bool = False,
+    first_argument_only: bool = False,
 ) -> None:
-    """Call each operator in two autocast regions, and change all arguments that require grad in between."""
+    """Record the result of each operator in two autocast regions. Between them, change all arguments that
+    require grad, so that a cast cached in the first region would be detected.
+    """
     if not names:
         lab.nothing_due(NOTHING_LISTED)
     for call_name, op, arguments, options in autocast_calls(lab, names, input_dtype):
         for time in ("", ", its weights changed"):
-            result = _call_under_autocast(lab, op, arguments, options, lower, expected_dtype, first=first)
+            result = _call_under_autocast(
+                lab, op, arguments, options, lower, expected_dtype, first_argument_only=first_argument_only
+            )
             floats = [t.detach() for t in trees.tensors(result) if t.is_floating_point()]
             label = f"{call_name} of {input_dtype} under {lower}{time}"
             lab.holds(
@@ -83,25 +89,25 @@ def _compare_in_two_regions(
             lab.holds(f"the result of {label} has numbers that weights can change", finite)
             with torch.no_grad():
                 for shift, tensor in enumerate(trees.tensors(arguments), 1):
-                    if tensor.requires_grad:  # a proportional change would not alter quotients
+                    if tensor.requires_grad:  # not only scaled, because scaling would not change quotients
                         tensor.copy_(tensor.cpu().roll(shift, -1) * 0.75)
 
 
 @behaviour("autocast", level="training", must_detect=("value",))
 def operators_declared_to_be_lowered(lab: Lab) -> None:
-    """Every operator that the backend lists as lowered runs in the lower dtype, also after its weights have
-    changed. For some operators only the first argument is cast (torch.amp: "Ops that can autocast to
-    bfloat16").
+    """Every operator that the target file lists as lowered runs in the lower dtype, also after its weights
+    have changed. For operators in the list lower_first, only the first argument is cast (torch.amp: "Ops that
+    can autocast to bfloat16").
     """
     for lower in LOWER:
         _compare_in_two_regions(lab, lab.target.autocast.get("lower", ()), torch.float32, lower, lower)
         firsts = lab.target.autocast.get("lower_first", ())
-        _compare_in_two_regions(lab, firsts, torch.float32, lower, lower, first=True)
+        _compare_in_two_regions(lab, firsts, torch.float32, lower, lower, first_argument_only=True)
 
 
 @behaviour("autocast", level="training", must_detect=("value",))
 def operators_declared_to_keep_float32(lab: Lab) -> None:
-    """Every operator that the backend lists for float32 runs in float32, for any dtype of its arguments
+    """Every operator that the target file lists for float32 runs in float32, for any dtype of its arguments
     (torch.amp: "Ops that can autocast to float32").
     """
     names = lab.target.autocast.get("float32", ())
@@ -111,7 +117,7 @@ def operators_declared_to_keep_float32(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", must_detect=("value",))
 def operators_declared_to_promote(lab: Lab) -> None:
-    """Every operator that the backend lists for promotion runs in the widest dtype of its arguments
+    """Every operator that the target file lists for promotion runs in the widest dtype of its arguments
     (torch.amp: "Ops that promote to the widest input type").
     """
     names = lab.target.autocast.get("promote", ())

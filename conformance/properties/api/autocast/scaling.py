@@ -1,4 +1,4 @@
-"""Gradient scaling in mixed precision."""
+"""Gradient scaling with torch.amp.GradScaler."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ NEEDS = ("grad_scaler", "autograd")
 
 
 def make_scaler(lab: Lab, **options: Any) -> torch.amp.GradScaler:
-    """Return a scaler of the device with scale 4 that doubles after each step, unless options differ."""
+    """Return a GradScaler for the device. By default its scale is 4 and doubles after each step."""
     return torch.amp.GradScaler(lab.device.type, **{"init_scale": 4.0, "growth_interval": 1, **options})
 
 
-def two_parameters(lab: Lab) -> list[torch.nn.Parameter]:
-    """Return two parameters of small whole numbers."""
+def two_whole_number_parameters(lab: Lab) -> list[torch.nn.Parameter]:
+    """Return two parameters with small whole numbers, of shapes (3,) and (2, 2)."""
     return [torch.nn.Parameter(lab.integers(3)), torch.nn.Parameter(lab.integers(2, 2))]
 
 
 @behaviour("autocast", level="training", capabilities=NEEDS, must_detect=("value",))
 def scale_moves(lab: Lab) -> None:
-    """The scale grows after steps without infinities and shrinks after a step with an infinity or NaN, which
-    changes no parameter.
+    """The scale grows after steps with finite gradients. It shrinks after a step with an infinite or NaN
+    gradient, and this step changes no parameter.
     """
-    parameters = two_parameters(lab)
+    parameters = two_whole_number_parameters(lab)
     optimizer = torch.optim.SGD(parameters, lr=0.5)
     scaling = make_scaler(lab)
     for step, factor in enumerate((1.0, float("inf"), 1.0, float("nan"), 1.0, 1.0)):
@@ -65,10 +65,10 @@ def scale_moves(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", capabilities=NEEDS, must_detect=("value", "error"))
 def unscaled_gradients(lab: Lab) -> None:
-    """unscale_ divides gradients by the scale once, so that they can be clipped. A call out of order is
-    refused.
+    """unscale_ divides gradients by the scale once, so that they can be clipped. A call of unscale_, step or
+    update out of order is refused.
     """
-    parameters = two_parameters(lab)
+    parameters = two_whole_number_parameters(lab)
     optimizer = torch.optim.SGD(parameters, lr=1.0)
     scaling = make_scaler(lab)
     loss: Any = sum((p * 3).sum() for p in parameters)
@@ -103,12 +103,12 @@ def unscaled_gradients(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", capabilities=NEEDS, must_detect=("value",))
 def scaled_training(lab: Lab) -> None:
-    """Training with a scaler ends at the same parameters as training without one, also when losses
-    accumulate, share parameters or include a gradient penalty.
+    """Training with a scaler ends with the same parameters as training without a scaler. This holds if losses
+    are accumulated, if they share parameters, and if a loss includes a gradient penalty.
     """
     start, offset = lab.integers(3), lab.integers(3)
 
-    def run(scaled: bool, kind: str) -> list[torch.Tensor]:
+    def trained_parameters(scaled: bool, kind: str) -> list[torch.Tensor]:
         first, second = torch.nn.Parameter(start.clone()), torch.nn.Parameter(offset.clone())
         first_optimizer, second_optimizer = (
             torch.optim.SGD([first], lr=0.25),
@@ -141,7 +141,7 @@ def scaled_training(lab: Lab) -> None:
         return [first.detach(), second.detach()]
 
     for kind in ("plain", "accumulated", "several losses", "penalty", "clipped by value"):
-        unscaled, scaled = run(False, kind), run(True, kind)
+        unscaled, scaled = trained_parameters(False, kind), trained_parameters(True, kind)
         lab.holds(
             f"{kind}: the same with and without",
             all(torch.allclose(a, b) for a, b in zip(unscaled, scaled, strict=True)),
@@ -154,7 +154,7 @@ def scaler_states(lab: Lab) -> None:
     """A scaler's state can be saved, loaded and pickled. A disabled scaler changes nothing and has an empty
     state.
     """
-    parameters = two_parameters(lab)
+    parameters = two_whole_number_parameters(lab)
     optimizer = torch.optim.SGD(parameters, lr=0.5)
     scaling = make_scaler(lab, growth_interval=2)
     scaling.scale(parameters[0].sum()).backward()

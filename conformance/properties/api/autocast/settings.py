@@ -1,4 +1,6 @@
-"""Switches of autocast: the cache, explicit settings, device types and custom functions."""
+"""Settings of autocast: the cache of casts, the setter functions, device types, threads and user-defined
+functions.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autocast", level="training", must_detect=("value",))
 def autocast_cache(lab: Lab) -> None:
-    """With the cache, leaves that require grad are cast once per context. Without the cache, they are cast at
-    each use. The cache ends with the context.
+    """With the cache, autocast casts a leaf that requires grad once per context. Without the cache, autocast
+    casts it at each use. The cache is cleared at the end of the context.
     """
     kind = lab.device.type
     weight, x = lab.integers(3, 3, requires_grad=True), lab.integers(3, 3)
 
-    def casts(**options: Any) -> Any:
+    def cache_flag_and_cast_count(**options: Any) -> Any:
         with torch.autocast(kind, dtype=torch.bfloat16, **options):
             enabled = torch.is_autocast_cache_enabled()
             out = (x @ weight).float() + (x @ weight).float()
@@ -36,7 +38,7 @@ def autocast_cache(lab: Lab) -> None:
         lab.same(f"gradient with {options}", gradient)
         return [enabled, sum("ToCopy" in name for name in names)]
 
-    with_cache, without = casts(), casts(cache_enabled=False)
+    with_cache, without = cache_flag_and_cast_count(), cache_flag_and_cast_count(cache_enabled=False)
     lab.same("with the cache", with_cache)
     lab.same("without", without)
     lab.holds("the cache saves a cast", without[1] == with_cache[1] + 1)
@@ -58,8 +60,8 @@ def autocast_cache(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", must_detect=("value",))
 def autocast_by_hand(lab: Lab) -> None:
-    """set_autocast_enabled and set_autocast_dtype set the values that the getters return and that operators
-    use, for their device type only.
+    """set_autocast_enabled and set_autocast_dtype set the state that the getters return and that operators
+    use. They affect only their device type.
     """
     kind = lab.device.type
     x = lab.integers(3, 3)
@@ -89,8 +91,8 @@ def autocast_by_hand(lab: Lab) -> None:
 
 @behaviour("autocast", must_detect=("value", "error"))
 def autocast_refusals(lab: Lab) -> None:
-    """autocast refuses an unknown device type and a device type that is not a string. For a dtype that
-    autocast does not support it warns and stays off.
+    """autocast refuses an unknown device type, and a device type that is not a string. For an unsupported
+    dtype, autocast warns and stays off.
     """
     kind = lab.device.type
     lab.raises("an unknown device type", lambda: torch.autocast("nonsense"), match="device|autocast")
@@ -103,11 +105,11 @@ def autocast_refusals(lab: Lab) -> None:
     lab.raises("none", lambda: torch.autocast(), TypeError)  # type: ignore[call-arg]
     x = lab.integers(2, 2)
 
-    def wide() -> Any:
+    def product_dtype_under_int32_autocast() -> Any:
         with torch.autocast(kind, dtype=torch.int32):
             return (x @ x).dtype
 
-    result = lab.warns("an integer dtype", wide, match="dtype")
+    result = lab.warns("an integer dtype", product_dtype_under_int32_autocast, match="dtype")
     lab.same("autocast is off then", result)
     lab.same("product", x @ x)
 
@@ -119,12 +121,12 @@ def autocast_of_threads(lab: Lab) -> None:
     x = lab.integers(3, 3)
     states: list[Any] = []
 
-    def work() -> None:
+    def record_and_enable_autocast() -> None:
         states.append((torch.is_autocast_enabled(kind), (x @ x).dtype))
         torch.set_autocast_enabled(kind, True)
 
     with torch.autocast(kind, dtype=torch.bfloat16):
-        thread = threading.Thread(target=work)
+        thread = threading.Thread(target=record_and_enable_autocast)
         thread.start()
         thread.join(60)
         lab.same("product", x @ x)
@@ -133,13 +135,14 @@ def autocast_of_threads(lab: Lab) -> None:
 
 @behaviour("autocast", must_detect=("value",))
 def autocast_of_functions(lab: Lab) -> None:
-    """custom_fwd casts inputs and disables autocast if cast_inputs is set. Otherwise it runs in the caller's
-    mode. custom_bwd runs in the mode of the forward.
+    """If cast_inputs is set, custom_fwd casts the inputs and runs the forward without autocast. Otherwise the
+    forward runs in the caller's autocast state. custom_bwd runs the backward in the autocast state of the
+    forward.
     """
     kind = lab.device.type
     states: list[Any] = []
 
-    def product_with(**options: Any) -> Any:
+    def product_function_with(**options: Any) -> Any:
         class Product(torch.autograd.Function):
             @staticmethod
             @torch.amp.custom_fwd(device_type=kind, **options)  # type: ignore[untyped-decorator]
@@ -161,12 +164,12 @@ def autocast_of_functions(lab: Lab) -> None:
     for options in ({}, {"cast_inputs": torch.float32}, {"cast_inputs": torch.bfloat16}):
         a.grad = b.grad = None
         with torch.autocast(kind, dtype=torch.bfloat16):
-            out = product_with(**options).apply(a, b)
+            out = product_function_with(**options).apply(a, b)
             loss = out.float().sum()
         loss.backward()
         lab.same(f"value with {options}", out.detach())
         lab.same(f"gradients with {options}", [a.grad, b.grad])
-    product = product_with(cast_inputs=torch.bfloat16).apply(a, b)
+    product = product_function_with(cast_inputs=torch.bfloat16).apply(a, b)
     lab.same("outside nothing is cast", product.detach())
     lab.same("seen", states)
 

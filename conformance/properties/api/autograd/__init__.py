@@ -1,1 +1,3 @@
-"""Behaviours of area ``autograd``: graphs, gradients, hooks, modes and custom functions."""
+"""Behaviours of area ``autograd``: graphs, gradients, hooks, grad modes and user-defined
+autograd.Functions.
+"""

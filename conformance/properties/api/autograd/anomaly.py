@@ -1,4 +1,4 @@
-"""Reports of anomaly detection: the forward call of the node whose backward returned NaN."""
+"""Reports of anomaly detection: they name the node whose backward returned NaN, and its forward call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.behaviours.lab import Lab
 
 
 class _Poisoned(Function):
-    """The identity, with a backward that returns NaN."""
+    """The identity, as an ``autograd.Function`` whose backward returns NaN."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> Any:
@@ -24,7 +24,7 @@ class _Poisoned(Function):
 
 
 class _PoisonedLater(Function):
-    """The identity, with a backward whose own backward returns NaN."""
+    """The identity, as an ``autograd.Function`` whose double backward returns NaN."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> Any:
@@ -37,12 +37,12 @@ class _PoisonedLater(Function):
 
 @behaviour("autograd", must_detect=("value", "error", "message", "warning"))
 def anomalies_of_second_derivatives(lab: Lab) -> None:
-    """If NaN first appears in the backward of a backward, anomaly detection raises there. It warns with the
-    traceback of the forward call and of the previous calculation that induced it.
+    """If NaN first appears in a double backward, anomaly detection raises there. It warns with two
+    tracebacks: of the forward call of the failing node, and of the earlier call that induced it.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)
 
-    def second() -> str:
+    def second_derivative_error_text() -> str:
         seed = torch.ones(2, device=lab.device, requires_grad=True)
         with torch.autograd.detect_anomaly():
             out = _PoisonedLater.apply(x)
@@ -55,10 +55,20 @@ def anomalies_of_second_derivatives(lab: Lab) -> None:
         return ""
 
     lab.raises(
-        "the second derivative", lambda: _raise_if_text(second()), match="_PoisonedBackward.* returned nan"
+        "the second derivative",
+        lambda: _raise_if_text(second_derivative_error_text()),
+        match="_PoisonedBackward.* returned nan",
     )
-    lab.warns("the second derivative", second, match="Traceback of forward call that caused the error")
-    lab.warns("that which induced it", second, match="Previous calculation was induced by _PoisonedLater")
+    lab.warns(
+        "the second derivative",
+        second_derivative_error_text,
+        match="Traceback of forward call that caused the error",
+    )
+    lab.warns(
+        "that which induced it",
+        second_derivative_error_text,
+        match="Previous calculation was induced by _PoisonedLater",
+    )
 
 
 def _raise_if_text(text: str) -> None:
@@ -68,12 +78,12 @@ def _raise_if_text(text: str) -> None:
 
 @behaviour("autograd", must_detect=("value", "error", "message", "warning"))
 def anomalies_of_unwatched_forwards(lab: Lab) -> None:
-    """Anomaly detection around the backward alone still raises. It warns that no information about the
-    forward is available.
+    """If only the backward runs under anomaly detection, a NaN still raises. A warning says that no
+    information about the forward is available.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)
 
-    def run() -> str:
+    def backward_error_text() -> str:
         out = _Poisoned.apply(x).sum()
         try:
             with torch.autograd.detect_anomaly():
@@ -82,8 +92,12 @@ def anomalies_of_unwatched_forwards(lab: Lab) -> None:
             return str(error)
         return ""
 
-    lab.raises("a backward with NaN", lambda: _raise_if_text(run()), match="_PoisonedBackward.* returned nan")
-    lab.warns("a backward with NaN", run, match="No forward pass information available")
+    lab.raises(
+        "a backward with NaN",
+        lambda: _raise_if_text(backward_error_text()),
+        match="_PoisonedBackward.* returned nan",
+    )
+    lab.warns("a backward with NaN", backward_error_text, match="No forward pass information available")
     x.grad = None
     (x * 2).sum().backward()
     lab.expect("a gradient without NaN", x.grad, [2.0, 2.0])

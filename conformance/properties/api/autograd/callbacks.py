@@ -1,4 +1,4 @@
-"""Callbacks of a backward, the order of its nodes, and the current node."""
+"""Callbacks that run at the end of a backward, the execution order of its nodes, and the current node."""
 
 from __future__ import annotations
 
@@ -12,39 +12,40 @@ from conformance.behaviours.lab import Lab
 
 
 def _queue_callback(callback: Any) -> None:
+    """Queue a callback for the end of the running backward."""
     torch.autograd.Variable._execution_engine.queue_callback(callback)
 
 
 @behaviour("autograd", must_detect=("value", "error"))
 def callbacks_at_the_end(lab: Lab) -> None:
-    """A callback queued during a backward runs once, after all gradients are accumulated. It may queue other
-    callbacks, and its error propagates from the backward.
+    """A callback queued during a backward runs once, after all gradients are accumulated. The callback may
+    queue other callbacks. An error of a callback propagates from the backward.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)
     calls: list[Any] = []
 
-    def last() -> None:
+    def record_last() -> None:
         calls.append("last")
 
-    def first() -> None:
+    def record_gradient_and_queue_last() -> None:
         assert x.grad is not None
         calls.append(("first", x.grad.clone()))
-        _queue_callback(last)
+        _queue_callback(record_last)
 
     y = x * 3
-    handle = y.register_hook(lambda grad: _queue_callback(first))
+    handle = y.register_hook(lambda grad: _queue_callback(record_gradient_and_queue_last))
     y.sum().backward(retain_graph=True)
     lab.same("calls", calls)
     handle.remove()
     y.sum().backward(retain_graph=True)
     lab.same("calls belong to their backward", len(calls))
 
-    def fails() -> None:
+    def raise_key_error() -> None:
         raise KeyError("in a callback")
 
-    x.register_hook(lambda grad: _queue_callback(fails))
+    x.register_hook(lambda grad: _queue_callback(raise_key_error))
     lab.raises("a callback that fails", lambda: y.sum().backward(), KeyError, match="in a callback")
-    lab.raises("outside of a backward", lambda: _queue_callback(last), match="backward")
+    lab.raises("outside of a backward", lambda: _queue_callback(record_last), match="backward")
 
 
 @behaviour("autograd", must_detect=("value",))
@@ -54,7 +55,7 @@ def callbacks_of_nested_backward(lab: Lab) -> None:
     """
     log: list[str] = []
 
-    def run(depths: set[int]) -> None:
+    def run_nested_backward(callback_depths: set[int]) -> None:
         class Inner(Function):
             @staticmethod
             def forward(ctx: Any, t: torch.Tensor) -> Any:
@@ -62,7 +63,7 @@ def callbacks_of_nested_backward(lab: Lab) -> None:
 
             @staticmethod
             def backward(ctx: Any, grad: Any) -> Any:
-                if 1 in depths:
+                if 1 in callback_depths:
                     _queue_callback(lambda: log.append("inner"))
                 return grad
 
@@ -73,7 +74,7 @@ def callbacks_of_nested_backward(lab: Lab) -> None:
 
             @staticmethod
             def backward(ctx: Any, grad: Any) -> Any:
-                if 0 in depths:
+                if 0 in callback_depths:
                     _queue_callback(lambda: log.append("outer"))
                 inside = grad.detach().requires_grad_()
                 with torch.enable_grad():
@@ -83,17 +84,19 @@ def callbacks_of_nested_backward(lab: Lab) -> None:
 
         x = lab.put([1.0, 2.0], requires_grad=True)
         Outer.apply(x).sum().backward()
-        lab.expect(f"gradient with callbacks at {sorted(depths)}", x.grad, [1.0, 1.0])
+        lab.expect(f"gradient with callbacks at {sorted(callback_depths)}", x.grad, [1.0, 1.0])
 
     for depths in ({0}, {1}, {0, 1}):
         log.clear()
-        run(depths)
+        run_nested_backward(depths)
         lab.same(f"order with callbacks at {sorted(depths)}", log)
 
 
 @behaviour("autograd", must_detect=("value",))
 def order_of_nested_backward(lab: Lab) -> None:
-    """A backward that runs inside a node finishes before waiting nodes of the outer backward run."""
+    """A backward that runs inside a node finishes before the nodes of the outer backward that still wait are
+    run.
+    """
     order: list[str] = []
 
     class Waits(Function):
@@ -130,8 +133,8 @@ def order_of_nested_backward(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def the_current_node(lab: Lab) -> None:
-    """During a backward, a hook can query the current node, the order in which nodes run, and whether a node
-    will run.
+    """During a backward, a hook can query the execution order of the remaining nodes, and whether a given
+    node will run.
     """
     x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
     a: Any = x * 2
@@ -141,21 +144,21 @@ def the_current_node(lab: Lab) -> None:
     execution_flags: list[Any] = []
     orders: list[list[str]] = []
 
-    def look(grad: Any) -> None:
+    def record_execution_flags(grad: Any) -> None:
         execution_flags.append(
             [torch._C._will_engine_execute_node(node) for node in (a.grad_fn, b.grad_fn, c.grad_fn)]
         )
 
-    def predict(grad: Any) -> None:
+    def record_execution_order(grad: Any) -> None:
         order = torch._C._current_graph_task_execution_order()  # type: ignore[attr-defined]
         orders.append([node.name() for node in order])
 
-    handle = c.register_hook(look)
+    handle = c.register_hook(record_execution_flags)
     total.backward(retain_graph=True)
     total.backward(inputs=[x], retain_graph=True)
     lab.same("which nodes will run, in backward and in backward into x", execution_flags)
     handle.remove()
-    handle = total.register_hook(predict)
+    handle = total.register_hook(record_execution_order)
     with torch.autograd.set_multithreading_enabled(False):
         total.backward(retain_graph=True)
     lab.same("the order", orders)

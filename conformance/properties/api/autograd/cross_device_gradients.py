@@ -1,4 +1,4 @@
-"""Gradients across devices, dtypes and layouts."""
+"""Gradients across devices, dtypes and Python numbers, and gradients at special points."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", must_detect=("value",))
 def gradients_across_devices(lab: Lab) -> None:
-    """A gradient is on the device of its leaf, for any number of moves between host and device in the
-    forward.
+    """The gradient of a leaf is on the device of the leaf, also if the forward moves tensors between host and
+    device several times.
     """
     x = lab.integers(3, requires_grad=True)
     host = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -46,8 +46,9 @@ def gradients_across_devices(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def wrong_device_gradients(lab: Lab) -> None:
-    """A gradient that is passed to backward or returned by a Function must be on the device of its tensor. A
-    scalar of the host may be combined with a device tensor, and its gradient is on the host.
+    """A gradient must be on the device of its tensor, whether it is passed to backward or returned by an
+    autograd.Function. A scalar of the host may be combined with a device tensor. The gradient of this scalar
+    is on the host.
     """
     x = lab.integers(3, requires_grad=True)
     meta = torch.ones(3, device="meta")
@@ -72,8 +73,8 @@ def wrong_device_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def gradients_of_conversions(lab: Lab) -> None:
-    """Gradients of dtype conversions have the dtype of the leaf. The gradient of a conversion to complex is
-    the real part.
+    """The gradient through a dtype conversion has the dtype of the leaf. For a real leaf that is converted to
+    complex, it is the real part.
     """
     x = lab.integers(3, requires_grad=True)
     for name, convert in {
@@ -107,8 +108,8 @@ def gradients_of_conversions(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
-    """A tensor of one element that requires grad converts to a Python number. Python numbers can be operands
-    of differentiable operators.
+    """A tensor with one element that requires grad can be converted to a Python number. Python numbers can be
+    operands of differentiable operators.
     """
     x = lab.put(3.0, requires_grad=True)
     y = lab.put([2.0], requires_grad=True)
@@ -129,7 +130,9 @@ def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def copies_of_gradients(lab: Lab) -> None:
-    """A gradient passed to backward is copied or kept, and later work never changes it."""
+    """A backward does not change the gradient tensor that was passed to it. Later changes of .grad do not
+    change that tensor or the gradients of other leaves.
+    """
     x: Any = lab.integers(3, requires_grad=True)
     seed_gradient = lab.put([1.0, 2.0, 3.0])
     (x * 1).backward(seed_gradient)
@@ -166,8 +169,8 @@ def copies_of_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def ties_share_gradients(lab: Lab) -> None:
-    """min, max, amin and amax over all elements divide the gradient equally between equal elements. The
-    gradient of median adds up to one.
+    """min, max, amin and amax over all elements divide the gradient equally between the elements that are
+    equal to the result. The gradient elements of median add up to one.
     """
     for data in ([1.0, 1.0, 1.0], [3.0, 3.0, 1.0, 1.0]):
         for name in ("max", "min", "amax", "amin"):
@@ -194,26 +197,26 @@ def ties_share_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def gradients_at_special_points(lab: Lab) -> None:
-    """Gradients at the edges of domains are as documented: for powers of zero, norms at zero and products
-    with zeros.
+    """Gradients at the edges of domains have their documented values: powers of zero, norms at zero and
+    products with zeros.
     """
     x = lab.put([0.0, 2.0], requires_grad=True)
 
-    def grad(name: str, out: torch.Tensor, expected: Any) -> None:
+    def expect_gradient(name: str, out: torch.Tensor, expected: Any) -> None:
         lab.expect(name, torch.autograd.grad(out.sum(), x)[0], expected, roundings=8)
 
-    grad("zeroth power", x**0, [0.0, 0.0])
-    grad("first power", x**1, [1.0, 1.0])
-    grad("square", x**2, [0.0, 4.0])
-    grad("tensor exponents", x ** lab.put([0.0, 3.0]), [0.0, 12.0])
-    grad("norm of zero", (x * 0).norm(), [0.0, 0.0])
-    grad("abs", x.abs(), [0.0, 1.0])
-    grad("product with a zero", x.prod(), [2.0, 0.0])
-    grad("sign", x.sign() + x, [1.0, 1.0])
-    grad("relu", x.relu(), [0.0, 1.0])
-    grad("clamp", x.clamp(-1, 1), [1.0, 0.0])
-    grad("masked", torch.where(x > 1, x * 3, x.detach()), [0.0, 3.0])
-    grad("torch.where with a number", torch.where(x > 1, x, 0.0), [0.0, 1.0])
+    expect_gradient("zeroth power", x**0, [0.0, 0.0])
+    expect_gradient("first power", x**1, [1.0, 1.0])
+    expect_gradient("square", x**2, [0.0, 4.0])
+    expect_gradient("tensor exponents", x ** lab.put([0.0, 3.0]), [0.0, 12.0])
+    expect_gradient("norm of zero", (x * 0).norm(), [0.0, 0.0])
+    expect_gradient("abs", x.abs(), [0.0, 1.0])
+    expect_gradient("product with a zero", x.prod(), [2.0, 0.0])
+    expect_gradient("sign", x.sign() + x, [1.0, 1.0])
+    expect_gradient("relu", x.relu(), [0.0, 1.0])
+    expect_gradient("clamp", x.clamp(-1, 1), [1.0, 0.0])
+    expect_gradient("masked", torch.where(x > 1, x * 3, x.detach()), [0.0, 3.0])
+    expect_gradient("torch.where with a number", torch.where(x > 1, x, 0.0), [0.0, 1.0])
     negative = lab.put([-2.0], dtype=torch.complex64, requires_grad=True)
     (negative**2).real.sum().backward()
     lab.expect("square of a negative complex", negative.grad, [-4.0 + 0j], roundings=32)
@@ -231,7 +234,7 @@ def gradients_at_special_points(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def variance_and_mean(lab: Lab) -> None:
-    """var_mean and std_mean have the correct gradients if one of their results is used, or both."""
+    """var_mean and std_mean have correct gradients, whether only one of their two results is used or both."""
     x = lab.integers(3, 4, requires_grad=True)
     for name in ("var_mean", "std_mean"):
         function = getattr(torch, name)

@@ -13,7 +13,9 @@ from conformance.behaviours.lab import Lab
 
 
 class _NestedBackward(Function):
-    """Twice the input. The backward runs another backward inside, to ``depth`` levels."""
+    """An ``autograd.Function`` that doubles its input. Its backward runs another backward, nested to
+    ``depth`` levels.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, depth: int) -> Any:
@@ -32,8 +34,8 @@ class _NestedBackward(Function):
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def backward_within_backward(lab: Lab) -> None:
-    """A backward may run another one inside, to a depth of 65 or more. Errors inside propagate, and the grad
-    mode is restored afterwards.
+    """The backward of an autograd.Function may run another backward, nested 65 levels deep or more. Errors of
+    the inner backward propagate, and the grad mode is restored afterwards.
     """
     x = lab.integers(3, requires_grad=True)
     for depth in (0, 1, 65):
@@ -88,38 +90,40 @@ def backward_within_backward(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def backward_within_hooks(lab: Lab) -> None:
-    """Hooks of leaves and of results may run a backward, on other tensors or on the same leaf."""
+    """Hooks of leaves and of intermediate results may run a backward, on other tensors or on the same
+    leaf.
+    """
     x = lab.integers(2, requires_grad=True)
     y = lab.integers(2, requires_grad=True)
 
-    def on_leaf(grad: torch.Tensor) -> None:
+    def backward_in_leaf_hook(grad: torch.Tensor) -> None:
         with torch.enable_grad():
             (y * 3).sum().backward()
 
-    handle = x.register_hook(on_leaf)
+    handle = x.register_hook(backward_in_leaf_hook)
     (x * 2).sum().backward()
     lab.same("leaf's hook", [x.grad, y.grad])
     handle.remove()
 
-    def on_result(grad: torch.Tensor) -> Any:
+    def backward_in_result_hook(grad: torch.Tensor) -> Any:
         with torch.enable_grad():
             (x * 5).sum().backward()
         return grad * 2
 
     x.grad = None
     z = x * 2
-    z.register_hook(on_result)
+    z.register_hook(backward_in_result_hook)
     z.sum().backward()
     lab.expect("result's hook on the same leaf", x.grad, [9.0, 9.0])
 
 
 @behaviour("autograd", must_detect=("value",))
 def backward_on_several_threads(lab: Lab) -> None:
-    """Backwards on several threads over shared leaves accumulate their gradients."""
+    """If several threads run backwards through the same leaves, all gradients are accumulated."""
     x = lab.integers(4, 4, requires_grad=True)
     errors: list[BaseException] = []
 
-    def work(weight: int) -> None:
+    def run_backwards(weight: int) -> None:
         try:
             for _ in range(5):
                 ((x * weight) * 2 + x).sum().backward()
@@ -127,7 +131,7 @@ def backward_on_several_threads(lab: Lab) -> None:
             errors.append(error)
 
     (x * 0).sum().backward()
-    threads = [threading.Thread(target=work, args=(weight,)) for weight in (1, 2, 3)]
+    threads = [threading.Thread(target=run_backwards, args=(weight,)) for weight in (1, 2, 3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -153,19 +157,19 @@ def backward_on_several_threads(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def threads_in_the_middle(lab: Lab) -> None:
-    """Parts of a graph that are created on several threads are differentiated as if one thread had created
+    """Parts of a graph that several threads create have the same gradients as if one thread had created
     them.
     """
     x = lab.integers(4, requires_grad=True)
     parts: dict[int, torch.Tensor] = {}
     modes: list[bool] = []
 
-    def work(index: int, part: torch.Tensor) -> None:
+    def scale_part(index: int, part: torch.Tensor) -> None:
         modes.append(torch.is_grad_enabled())
         parts[index] = part * (index + 1) + index
 
     middle = x * 2
-    threads = [threading.Thread(target=work, args=(index, middle)) for index in range(3)]
+    threads = [threading.Thread(target=scale_part, args=(index, middle)) for index in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -178,8 +182,8 @@ def threads_in_the_middle(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def errors_of_threads(lab: Lab) -> None:
-    """An exception in a backward on another thread is raised in that thread, with its type and a traceback
-    that includes the user's code.
+    """An exception in a backward on another thread is raised in that thread. The exception has its original
+    type, and its traceback includes the user's code.
     """
     x = lab.integers(3, requires_grad=True)
 
@@ -197,7 +201,7 @@ def errors_of_threads(lab: Lab) -> None:
 
     caught: list[Any] = []
 
-    def work() -> None:
+    def run_failing_backward() -> None:
         try:
             Fails.apply(x).sum().backward()
         except Exception as error:
@@ -206,10 +210,12 @@ def errors_of_threads(lab: Lab) -> None:
             while trace is not None:
                 names.append(trace.tb_frame.f_code.co_name)
                 trace = trace.tb_next
-            caught.append((type(error).__name__, str(error), "backward" in names and "work" in names))
+            caught.append(
+                (type(error).__name__, str(error), "backward" in names and "run_failing_backward" in names)
+            )
 
     for _ in range(2):
-        thread = threading.Thread(target=work)
+        thread = threading.Thread(target=run_failing_backward)
         thread.start()
         thread.join(60)
     lab.same("caught", caught)
@@ -222,8 +228,8 @@ def errors_of_threads(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def multithreading_switch(lab: Lab) -> None:
-    """set_multithreading_enabled is a context manager and a function. If it is disabled, the backward runs on
-    the calling thread.
+    """set_multithreading_enabled works as a context manager and as a function. While multithreading is
+    disabled, the backward runs on the calling thread.
     """
     x = lab.integers(3, requires_grad=True)
     states: list[bool] = []
@@ -245,8 +251,8 @@ def multithreading_switch(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error", "message"))
 def anomaly_detection(lab: Lab) -> None:
-    """detect_anomaly raises at the first backward that returns NaN and names it. With check_nan=False it
-    ignores NaN.
+    """detect_anomaly raises an error at the first backward that returns NaN. The error names this backward.
+    With check_nan=False, NaN raises no error.
     """
     x = lab.put([0.0, 1.0], requires_grad=True)
 
@@ -259,16 +265,16 @@ def anomaly_detection(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad * float("nan")
 
-    def run(**options: Any) -> None:
+    def run_poisoned_backward(**options: Any) -> None:
         with torch.autograd.detect_anomaly(**options):
             Poison.apply(x * 1).sum().backward()
 
     Poison.apply(x * 1).sum().backward()
     lab.same("without detection NaN comes out", x.grad)
     x.grad = None
-    lab.raises("with detection", run, match="PoisonBackward.* returned nan")
+    lab.raises("with detection", run_poisoned_backward, match="PoisonBackward.* returned nan")
     x.grad = None
-    run(check_nan=False)
+    run_poisoned_backward(check_nan=False)
     lab.same("detection that leaves NaN alone", x.grad)
     x.grad = None
     with torch.autograd.detect_anomaly():
@@ -286,18 +292,18 @@ def anomaly_detection(lab: Lab) -> None:
     with torch.autograd.set_detect_anomaly(True):
         lab.raises("zero times infinity", lambda: out.sum().backward(), match="SqrtBackward")
 
-    def twice() -> None:
+    def run_poisoned_double_backward() -> None:
         with torch.autograd.detect_anomaly():
             (first,) = torch.autograd.grad((Poison.apply(x)).sum() * 0 + (x * x).sum(), x, create_graph=True)
             first.sum().backward()
 
-    lab.raises("within a graph of a graph", twice, match="nan")
+    lab.raises("within a graph of a graph", run_poisoned_double_backward, match="nan")
 
 
 @behaviour("autograd", capabilities=("streams",), must_detect=("value",))
 def backward_on_streams(lab: Lab) -> None:
-    """Backward runs each node on the stream of its forward. Later work on the calling stream uses the
-    finished gradients.
+    """A backward runs each node on the stream of the node's forward. Later work on the stream that called
+    backward uses the finished gradients.
     """
     x: Any = lab.integers(64, 64, requires_grad=True)
     if lab.on_target and not lab.target.is_cpu:

@@ -1,4 +1,6 @@
-"""Results of Functions: leaves, modified inputs, results marked twice, and saved results."""
+"""Results of autograd.Functions: returned leaves, inputs changed in place, non-differentiable results and
+saved results.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from conformance.behaviours.lab import Lab
 
 
 class _Added(Function):
-    """``a += b`` in place, and ``b + 2``."""
+    """An ``autograd.Function`` that returns ``a += b``, in place, and ``b + 2``."""
 
     @staticmethod
     def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
@@ -26,8 +28,9 @@ class _Added(Function):
 
 @behaviour("autograd", must_detect=("value", "error"))
 def changed_inputs_as_results(lab: Lab) -> None:
-    """An input that a Function changes in place and returns becomes a result of the Function. An input that
-    did not require grad then requires grad, and a view passes the gradient to its base.
+    """An input that an autograd.Function changes in place and returns becomes a result of this function. If
+    the input did not require grad, it does so afterwards. If the input is a view, the gradient is passed to
+    its base.
     """
     without_gradient, added = lab.put([1.0, 2.0]), lab.put([3.0, 4.0], requires_grad=True)
     changed, sum_of_two = _Added.apply(without_gradient, added)
@@ -75,8 +78,8 @@ def changed_inputs_as_results(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def changed_inputs_without_gradients(lab: Lab) -> None:
-    """A result may be marked both as changed in place and as non-differentiable. It does not require grad
-    then, and the other results do.
+    """An autograd.Function may mark one result as both changed in place and non-differentiable. This result
+    does not require grad, and the other results do.
     """
 
     class Cleared(Function):
@@ -104,8 +107,8 @@ def changed_inputs_without_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def leaves_as_results(lab: Lab) -> None:
-    """A leaf that a Function returns becomes a result of the Function. Its hooks receive the gradient of all
-    its uses. Under no_grad it remains a leaf.
+    """A leaf that an autograd.Function returns becomes a result of this function. The leaf's hooks receive
+    the sum of the gradients of all its uses. Under no_grad the leaf remains a leaf.
     """
 
     class Passed(Function):
@@ -149,7 +152,9 @@ def leaves_as_results(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def saved_results_of_functions(lab: Lab) -> None:
-    """A result that a Function saved is unpacked with its output number and with the node of the Function."""
+    """A result that an autograd.Function saves is unpacked with its output number and with the function's
+    node as grad_fn.
+    """
     positions: list[Any] = []
 
     class Three(Function):

@@ -1,4 +1,4 @@
-"""User-defined Functions: grad modes, lifetimes, views and repeated use."""
+"""User-defined autograd.Functions: grad modes, lifetimes, misuse, views and repeated differentiation."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class _Doubled(Function):
 
 @behaviour("autograd", must_detect=("value", "error"))
 def grad_mode_in_functions(lab: Lab) -> None:
-    """The forward of a Function runs with gradients disabled. Under no_grad its result does not require grad.
-    Its forward and backward may enable gradients.
+    """The forward of an autograd.Function runs with gradients disabled. Under no_grad its result does not
+    require grad. Its forward and its backward may enable gradients.
     """
     modes = []
 
@@ -61,8 +61,8 @@ def grad_mode_in_functions(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def functions_differentiated_repeatedly(lab: Lab) -> None:
-    """Gradients of gradients through a Function can be computed repeatedly, with and without building a
-    graph.
+    """Higher derivatives through an autograd.Function can be computed repeatedly, with and without
+    create_graph.
     """
     x = lab.integers(4, low=1, high=3, requires_grad=True)
 
@@ -93,8 +93,8 @@ def functions_differentiated_repeatedly(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def graphs_of_functions_are_freed(lab: Lab) -> None:
-    """The objects that a Function's context holds are freed with its graph. A deep graph is freed without
-    recursion.
+    """The objects that the context of an autograd.Function holds are freed with its graph. A deep graph is
+    freed without deep recursion.
     """
 
     class Owner:
@@ -137,8 +137,8 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("error",))
 def misuse_of_functions(lab: Lab) -> None:
-    """Calling a Function instance, a missing backward, saving an object that is not a tensor and reading
-    freed saved tensors raise errors and do not crash.
+    """Misuse of an autograd.Function raises an error and does not crash. Examples are calling an instance, a
+    missing backward, saving an object that is not a tensor, and reading saved tensors that were freed.
     """
     x = lab.integers(3, requires_grad=True)
     bare = _Doubled()
@@ -185,8 +185,8 @@ def misuse_of_functions(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def views_out_of_functions(lab: Lab) -> None:
-    """Views that a Function returns share memory with their base. An in-place write into such a view is
-    refused if the input requires grad.
+    """A view that an autograd.Function returns shares memory with its base. An in-place write into this view
+    is refused if the input requires grad.
     """
 
     class Row(Function):
@@ -240,8 +240,8 @@ def views_out_of_functions(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def functions_change_local_tensors(lab: Lab) -> None:
-    """Tensors created inside forward and backward may be changed there in place, also before they are
-    saved.
+    """The forward and the backward of an autograd.Function may change tensors that they created in place,
+    also before these tensors are saved.
     """
 
     class Local(Function):
@@ -278,8 +278,8 @@ def functions_change_local_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def functions_on_subclasses(lab: Lab) -> None:
-    """If the forward of a Function returns its input, and the input is a tensor subclass, the result has the
-    same class.
+    """If the forward of an autograd.Function returns its input, the result has the class of the input, also
+    for a tensor subclass.
     """
 
     class Marked(torch.Tensor):
@@ -303,8 +303,8 @@ def functions_on_subclasses(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def backward_without_a_graph(lab: Lab) -> None:
-    """The operations of a backward are recorded only with create_graph. Saved leaves are unpacked with their
-    requires_grad flag.
+    """The operations of a backward are recorded only with create_graph. Saved leaves are unpacked with the
+    requires_grad flag that they had.
     """
     flags = []
 

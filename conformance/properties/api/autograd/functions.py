@@ -1,4 +1,4 @@
-"""User-defined Functions: arguments and results of forward and backward."""
+"""User-defined autograd.Functions: arguments and results of forward and backward."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.behaviours.lab import Lab
 
 
 class _Scaled(Function):
-    """``x * y * factor``, with two tensors and a number as arguments."""
+    """An ``autograd.Function`` that returns ``x * y * factor``, for two tensors and a number."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, factor: float, y: torch.Tensor) -> Any:
@@ -30,7 +30,7 @@ class _Scaled(Function):
 
 @behaviour("autograd", level="training", must_detect=("value",))
 def custom_function_gradients(lab: Lab) -> None:
-    """A user-defined Function accepts tensors and numbers, can query which inputs need gradients, and can be
+    """An autograd.Function accepts tensors and numbers, can query which inputs need gradients, and can be
     differentiated twice.
     """
     x, y = lab.integers(3, 4, requires_grad=True), lab.integers(3, 4, requires_grad=True)
@@ -52,8 +52,8 @@ def custom_function_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def once_differentiable_functions(lab: Lab) -> None:
-    """A backward marked once_differentiable runs without recording a graph. Differentiating its result is an
-    error.
+    """A backward marked once_differentiable runs without recording a graph. Differentiating the gradients
+    that it returns is an error.
     """
     modes = []
 
@@ -77,8 +77,8 @@ def once_differentiable_functions(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def undefined_gradients_of_functions(lab: Lab) -> None:
-    """None from a backward means that no gradient is accumulated. For unused outputs the backward receives
-    zeros, or None after set_materialize_grads(False).
+    """If a backward returns None for an input, no gradient is accumulated for this input. For unused outputs
+    the backward receives zeros, or None after set_materialize_grads(False).
     """
     received: list[Any] = []
 
@@ -116,7 +116,7 @@ def undefined_gradients_of_functions(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def functions_that_return_inputs(lab: Lab) -> None:
-    """A Function may return its input, or one result twice, and its backward is still called."""
+    """An autograd.Function may return its input, or one tensor twice. Its backward is still called."""
 
     class Through(Function):
         @staticmethod
@@ -152,9 +152,11 @@ def functions_that_return_inputs(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("error", "message"))
 def wrong_gradients_of_functions(lab: Lab) -> None:
-    """Gradients of a wrong number, shape or type are errors. An exception in backward propagates."""
+    """It is an error if a backward returns a wrong number of gradients, or gradients of a wrong shape or
+    type. An exception in the backward propagates.
+    """
 
-    def function_with(gradient: Any) -> Any:
+    def function_with_backward(gradient: Any) -> Any:
         class Wrong(Function):
             @staticmethod
             def forward(ctx: Any, x: torch.Tensor, *rest: Any) -> Any:
@@ -167,19 +169,19 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
         return Wrong
 
     x = lab.integers(2, 3, requires_grad=True)
-    many = function_with(lambda grad: (grad, grad))
+    many = function_with_backward(lambda grad: (grad, grad))
     lab.raises(
         "one gradient too many", lambda: many.apply(x).sum().backward(), match="incorrect number of gradients"
     )
-    few = function_with(lambda grad: grad)
+    few = function_with_backward(lambda grad: grad)
     lab.raises(
         "one gradient too few",
         lambda: few.apply(x, x).sum().backward(),
         match="incorrect number of gradients",
     )
-    shape = function_with(lambda grad: grad.new_ones(7))
+    shape = function_with_backward(lambda grad: grad.new_ones(7))
     lab.raises("a wrong shape", lambda: shape.apply(x).sum().backward(), match="shape")
-    text = function_with(lambda grad: "a word")
+    text = function_with_backward(lambda grad: "a word")
     lab.raises(
         "a gradient that is not a tensor", lambda: text.apply(x).sum().backward(), RuntimeError, TypeError
     )
@@ -187,23 +189,23 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
     class Broken(RuntimeError):
         pass
 
-    def fails(grad: Any) -> Any:
+    def raise_broken(grad: Any) -> Any:
         raise Broken("the backward gave up")
 
-    def run() -> None:
+    def run_failing_backward() -> None:
         y = x * x
-        function_with(fails).apply(y + y).sum().backward()
+        function_with_backward(raise_broken).apply(y + y).sum().backward()
 
-    lab.raises("an exception in backward", run, Broken, match="the backward gave up")
-    extra = function_with(lambda grad: (grad, None, None))
+    lab.raises("an exception in backward", run_failing_backward, Broken, match="the backward gave up")
+    extra = function_with_backward(lambda grad: (grad, None, None))
     extra.apply(x, 1).sum().backward()
     lab.holds("superfluous Nones are allowed", x.grad is not None)
 
 
 @behaviour("autograd", must_detect=("value", "error"))
 def non_differentiable_outputs(lab: Lab) -> None:
-    """Outputs marked non-differentiable do not require grad, and the backward receives zeros for them. The
-    other outputs are differentiable.
+    """Outputs that an autograd.Function marks as non-differentiable do not require grad, and the backward
+    receives zeros for them. The other outputs are differentiable.
     """
     received: list[Any] = []
 
@@ -249,8 +251,8 @@ def non_differentiable_outputs(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "alias", "error"))
 def functions_in_place(lab: Lab) -> None:
-    """A Function that marks its input dirty and returns it changes the input in place, with its own
-    backward.
+    """An autograd.Function that marks its input dirty and returns it changes the input in place. The gradient
+    then comes from the function's own backward.
     """
 
     class Tripled(Function):
@@ -302,8 +304,8 @@ def functions_in_place(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def setup_context(lab: Lab) -> None:
-    """If a Function defines setup_context, its forward has no context, default arguments are filled in, and
-    the gradients are the same.
+    """The forward of an autograd.Function that defines setup_context has no ctx argument. Default arguments
+    are filled in, and the gradients are correct.
     """
 
     class Power(Function):
@@ -334,8 +336,8 @@ def setup_context(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def what_functions_save(lab: Lab) -> None:
-    """save_for_backward accepts inputs, outputs and None. Access to a saved tensor that was changed or freed
-    afterwards is refused.
+    """save_for_backward accepts inputs, outputs and None. Reading a saved tensor that was changed or freed
+    afterwards is an error.
     """
 
     class Keeps(Function):
@@ -374,8 +376,8 @@ def what_functions_save(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def functions_with_other_things(lab: Lab) -> None:
-    """Functions accept and return values that are not tensors, in any position, and may have no tensors at
-    all.
+    """autograd.Functions accept and return values that are not tensors, in any position. They may have no
+    tensors at all.
     """
 
     class Mixed(Function):

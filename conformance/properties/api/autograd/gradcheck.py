@@ -27,7 +27,7 @@ class _WrongFactor(Function):
 
 @behaviour("autograd", dtypes=("float64", "complex128"), level="training", must_detect=("value",))
 def gradcheck_of_right_gradients(lab: Lab) -> None:
-    """gradcheck and gradgradcheck accept correct gradients: of products, powers, views and indexing, with
+    """gradcheck and gradgradcheck accept the correct gradients of products, powers, views and indexing, with
     several inputs and outputs.
     """
     x, y = lab.floats(2, 3, requires_grad=True), lab.floats(3, 2, low=0.5, high=1.5, requires_grad=True)
@@ -60,8 +60,8 @@ def gradcheck_of_right_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), level="training", must_detect=("value", "error", "message"))
 def gradcheck_of_wrong_gradients(lab: Lab) -> None:
-    """gradcheck raises for wrong Jacobians, backward and forward. With raise_exception=False it returns
-    False.
+    """gradcheck raises an error for a wrong Jacobian in backward mode and in forward mode. With
+    raise_exception=False it returns False.
     """
     x = lab.floats(3, low=1.0, high=2.0, requires_grad=True)
     for fast in (False, True):
@@ -139,8 +139,8 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), must_detect=("error",))
 def gradcheck_of_unfit_inputs(lab: Lab) -> None:
-    """gradcheck reports inputs that do not require grad or overlap themselves, and outputs that cannot be
-    differentiated.
+    """gradcheck reports inputs that do not require grad, inputs whose elements overlap in memory, and outputs
+    that cannot be differentiated.
     """
     x = lab.floats(3, requires_grad=True)
     lab.raises(
@@ -171,6 +171,7 @@ def gradcheck_of_unfit_inputs(lab: Lab) -> None:
 
 
 def _result_or_error_name(call: Callable[[], Any]) -> Any:
+    """Return the result of a call, or the class name of its exception."""
     try:
         return call()
     except Exception as error:

@@ -1,4 +1,6 @@
-"""gradcheck of inputs and results that are sparse, complex, on other devices, or depend on values."""
+"""gradcheck of inputs and results that are unused, complex, sparse or on other devices, or whose shape
+depends on values.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,11 @@ def gradcheck_of_unused_inputs(lab: Lab) -> None:
     vector = lab.floats(2, 1, low=0.5, requires_grad=True)
     matrix = lab.floats(3, 2, low=0.5)
 
-    def stretched(t: torch.Tensor) -> torch.Tensor:
+    def product_sum_of_expanded(t: torch.Tensor) -> torch.Tensor:
         return (matrix @ t.expand(2, 2)).sum()
 
-    lab.same("a broadcast vector", gradcheck(stretched, (vector,)))
-    lab.same("its second derivative", gradgradcheck(stretched, (vector,), fast_mode=True))
+    lab.same("a broadcast vector", gradcheck(product_sum_of_expanded, (vector,)))
+    lab.same("its second derivative", gradgradcheck(product_sum_of_expanded, (vector,), fast_mode=True))
     with torch.device(lab.device):
         lab.same("with a default device", gradcheck(lambda a: a**2.0, (x,), fast_mode=True))
     if lab.target.declares("complex128"):
@@ -50,7 +52,9 @@ def gradcheck_of_unused_inputs(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), must_detect=("value",))
 def gradcheck_of_complex_results(lab: Lab) -> None:
-    """gradcheck accepts functions of real and complex inputs with real and complex results, in both modes."""
+    """gradcheck accepts functions of real and complex inputs with real and complex results. This holds in
+    fast and slow mode, and for backward and forward derivatives.
+    """
     if not lab.target.declares("complex128"):
         lab.nothing_due("the target declares no complex128")
         return
@@ -76,15 +80,15 @@ def gradcheck_of_results_that_vary(lab: Lab) -> None:
     """
     x = lab.put([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64, requires_grad=True)
 
-    def other_shape(t: torch.Tensor) -> torch.Tensor:
+    def shape_depends_on_value(t: torch.Tensor) -> torch.Tensor:
         return t.flatten() if t.detach()[0, 0].item() >= 1.0 else t.sum()
 
-    def other_dtype(t: torch.Tensor) -> torch.Tensor:
+    def dtype_depends_on_value(t: torch.Tensor) -> torch.Tensor:
         return t * 2 if t.detach()[0, 0].item() >= 1.0 else t.to(torch.float32)
 
     errors = (AssertionError, GradcheckError)
-    lab.raises("another shape", lambda: gradcheck(other_shape, (x,)), *errors, match="same shape")
-    lab.raises("another dtype", lambda: gradcheck(other_dtype, (x,)), *errors, match="same dtype")
+    lab.raises("another shape", lambda: gradcheck(shape_depends_on_value, (x,)), *errors, match="same shape")
+    lab.raises("another dtype", lambda: gradcheck(dtype_depends_on_value, (x,)), *errors, match="same dtype")
 
     class Refuses(Function):
         @staticmethod
@@ -118,8 +122,8 @@ def gradcheck_of_results_that_vary(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), capabilities=("forward_ad",), must_detect=("value",))
 def gradcheck_passes_needs_on(lab: Lab) -> None:
-    """In forward mode gradcheck runs the function on inputs that require grad and on inputs that do not. Only
-    inputs that require grad get tangents.
+    """In forward mode, gradcheck calls the function with inputs that require grad and with inputs that do
+    not. Only inputs that require grad get tangents.
     """
     needs: list[tuple[bool, bool]] = []
 
@@ -160,19 +164,19 @@ def gradcheck_passes_needs_on(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), capabilities=("sparse",), must_detect=("value", "error"))
 def gradcheck_of_sparse_beside_dense(lab: Lab) -> None:
-    """gradcheck with masked=True accepts sparse inputs together with dense ones. Sparse results are
+    """gradcheck with masked=True accepts sparse inputs together with dense inputs. Sparse results are
     refused.
     """
     sparse = lab.put([[0.0, 1.5], [2.5, 0.0]], dtype=torch.float64).to_sparse().requires_grad_()
     dense = lab.floats(2, 2, requires_grad=True)
 
-    def product(a: torch.Tensor, b: torch.Tensor) -> Any:
+    def sparse_product(a: torch.Tensor, b: torch.Tensor) -> Any:
         return torch.sparse.mm(a, b)
 
     for fast in (False, True):
         lab.same(
             f"sparse and dense, fast {fast}",
-            gradcheck(product, (sparse, dense), masked=True, fast_mode=fast, check_batched_grad=False),
+            gradcheck(sparse_product, (sparse, dense), masked=True, fast_mode=fast, check_batched_grad=False),
         )
         lab.same(
             f"a sparse input, fast {fast}",

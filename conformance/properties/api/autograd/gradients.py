@@ -1,4 +1,4 @@
-"""Calls of backward and grad: results, accumulation and refusals."""
+"""Calls of torch.autograd.backward and torch.autograd.grad: results, accumulation and refusals."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", dtypes=FLOATS, level="bringup", must_detect=("value",))
 def gradients_accumulate(lab: Lab) -> None:
-    """backward adds to .grad of every leaf that requires grad and of no other tensor. The gradient has the
-    leaf's dtype and device.
+    """backward adds to .grad of every leaf that requires grad, and of no other tensor. A gradient has the
+    dtype and device of its leaf.
     """
     x, y, fixed = (
         lab.integers(2, 3, requires_grad=True),
@@ -34,8 +34,8 @@ def gradients_accumulate(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def backward_of_several(lab: Lab) -> None:
-    """backward accepts several tensors with a gradient for each, or None for a scalar. A tensor may occur
-    twice.
+    """torch.autograd.backward accepts several tensors with one gradient for each. The gradient of a scalar
+    may be None. A tensor may occur twice.
     """
     x, y = lab.integers(3, low=1, requires_grad=True), lab.integers(3, low=1, requires_grad=True)
     a, b = x * y, (x + y).sum()
@@ -61,8 +61,8 @@ def backward_of_several(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def grad_calls(lab: Lab) -> None:
-    """grad returns gradients without accumulating them. For an unused input it raises, or returns None if
-    allowed, or zeros if materialized.
+    """torch.autograd.grad returns gradients and does not change .grad. For an unused input it raises an
+    error. With allow_unused it returns None, and with materialize_grads it returns zeros.
     """
     x, y, unrelated = (lab.integers(2, 2, requires_grad=True) for _ in range(3))
     z = x * x + y * x + y * y
@@ -101,8 +101,8 @@ def grad_calls(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def gradients_of_unreachable_leaves(lab: Lab) -> None:
-    """grad runs only the nodes that lead to its inputs. Other leaves get no gradient, and hooks on other
-    paths are not called.
+    """torch.autograd.grad runs only the nodes that lead to its inputs. Other leaves get no gradient, and
+    hooks on other paths are not called.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
     calls: list[str] = []
@@ -122,34 +122,34 @@ def gradients_of_unreachable_leaves(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def backward_into_chosen_inputs(lab: Lab) -> None:
-    """backward with inputs= accumulates into these tensors alone, also if they are not leaves."""
+    """backward with inputs= accumulates only into the given tensors, also if they are not leaves."""
     x, y = lab.integers(2, 2, requires_grad=True), lab.integers(2, 2, requires_grad=True)
 
-    def total() -> torch.Tensor:
+    def sum_of_products() -> torch.Tensor:
         return (x * y + y * y).sum()
 
-    total().backward(inputs=[x])
+    sum_of_products().backward(inputs=[x])
     lab.same("x alone", [x.grad, y.grad is None])
     x.grad = None
-    total().backward(inputs=(x, y))
+    sum_of_products().backward(inputs=(x, y))
     lab.same("both", [x.grad, y.grad])
     x.grad = y.grad = None
-    total().backward(inputs=x)
+    sum_of_products().backward(inputs=x)
     lab.same("a tensor in place of a list", [x.grad, y.grad is None])
     x.grad = None
     hidden = x * y
     hidden.retain_grad()
     (hidden * 3).sum().backward(inputs=[hidden, x])
     lab.same("a tensor that is not a leaf", [hidden.grad, x.grad, y.grad is None])
-    lab.raises("none at all", lambda: total().backward(inputs=[]), match="empty")
-    torch.autograd.backward(total(), inputs=[y])
+    lab.raises("none at all", lambda: sum_of_products().backward(inputs=[]), match="empty")
+    torch.autograd.backward(sum_of_products(), inputs=[y])
     lab.same("as a function", y.grad)
 
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def graphs_are_freed(lab: Lab) -> None:
-    """A second backward through freed saved tensors raises. With retain_graph, or if nothing was saved, it
-    works.
+    """A second backward through a graph is an error if the first one freed saved tensors. It is allowed if
+    the first one used retain_graph, or if the graph saved nothing.
     """
     x = lab.integers(3, requires_grad=True)
     y: Any = x * x
@@ -173,7 +173,9 @@ def graphs_are_freed(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "warning"))
 def gradients_of_gradients(lab: Lab) -> None:
-    """With create_graph, gradients can be differentiated. Hessian-vector products have their known values."""
+    """With create_graph, gradients can be differentiated again. Hessian-vector products have their correct
+    values.
+    """
     x: Any = lab.put([1.0, 2.0], requires_grad=True)
     y = lab.put([3.0, -1.0], requires_grad=True)
     f = (x**2 * y + y**3).sum()
@@ -189,10 +191,10 @@ def gradients_of_gradients(lab: Lab) -> None:
     lab.holds("a gradient may itself need one", x.grad is not None)
     x.grad = None
 
-    def creates() -> None:
+    def backward_with_create_graph() -> None:
         (x * x).sum().backward(create_graph=True)
 
-    lab.warns("backward with create_graph", creates, match="create_graph")
+    lab.warns("backward with create_graph", backward_with_create_graph, match="create_graph")
     lab.holds("its .grad has a graph", x.grad is not None and x.grad.requires_grad)
     (x.grad * 3).sum().backward()
     lab.expect("accumulated over it", x.grad.detach(), [8.0, 10.0])
@@ -201,7 +203,7 @@ def gradients_of_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float32", "complex64"), must_detect=("value", "error"))
 def batched_gradients(lab: Lab) -> None:
-    """grad with is_grads_batched returns one row of gradients for each row of cotangents."""
+    """torch.autograd.grad with is_grads_batched returns one row of gradients for each row of grad_outputs."""
     x = lab.integers(3, requires_grad=True)
     y = x * x * 2
     rows = torch.eye(3, device=lab.device, dtype=lab.dtype)
@@ -216,8 +218,8 @@ def batched_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def leaves_and_requires_grad(lab: Lab) -> None:
-    """requires_grad can be set on leaves of floating and complex dtypes only. Results inherit it, and detach
-    clears it.
+    """requires_grad can be set only on leaves of floating and complex dtypes. Results inherit the flag, and
+    detach clears it.
     """
     x = lab.integers(2, 2)
     lab.same("at first", [x.requires_grad, x.is_leaf, x.grad_fn is None])
@@ -254,8 +256,8 @@ def leaves_and_requires_grad(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("error",))
 def assigned_gradients(lab: Lab) -> None:
-    """.grad can be set to None or to a tensor of the same shape, dtype and device. A tensor of another dtype,
-    shape or device is refused.
+    """The .grad of a tensor can be set to None, or to a tensor with the same shape, dtype and device. A
+    tensor with another shape, dtype or device is refused.
     """
     x = lab.integers(2, 3, requires_grad=True)
     assigned = lab.integers(2, 3)
@@ -298,8 +300,8 @@ def gradient_of_non_leaf_warns(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def gradients_of_nothing(lab: Lab) -> None:
-    """Tensors without elements get gradients without elements. Unused outputs of an operator contribute
-    zeros.
+    """Tensors without elements have gradients without elements. An unused output of an operator contributes
+    zeros to the gradient.
     """
     x = lab.integers(0, 3, requires_grad=True)
     (x * 2).sum().backward()
@@ -320,8 +322,8 @@ def gradients_of_nothing(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def layout_of_leaf_gradients(lab: Lab) -> None:
-    """The first gradient of a dense leaf has the leaf's strides. A leaf with memory gaps has a contiguous
-    gradient.
+    """The first gradient of a dense leaf has the leaf's strides. The first gradient of a leaf with memory
+    gaps is contiguous.
     """
     for name, start in {
         "channels last": lab.integers(2, 3, 2, 2).contiguous(memory_format=torch.channels_last),

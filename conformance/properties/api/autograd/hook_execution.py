@@ -1,5 +1,5 @@
-"""Hooks and nodes that a backward runs: hooks of accumulators, hooks of inputs of grad, and retained
-gradients.
+"""The hooks and nodes that a backward runs: hooks of gradient accumulators, hooks of the inputs of
+torch.autograd.grad, and retained gradients.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", must_detect=("value",))
 def hooks_of_accumulators(lab: Lab) -> None:
-    """Hooks of a leaf's accumulator receive the gradient that the leaf's own hooks returned. They run only if
-    the backward accumulates into the leaf.
+    """Hooks of a leaf's gradient accumulator (its AccumulateGrad node) receive the gradient that the leaf's
+    tensor hooks returned. Accumulator hooks run only if the backward accumulates into the leaf.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)
     copied: Any = x.clone()
@@ -44,8 +44,9 @@ def hooks_of_accumulators(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def hooks_of_inputs_of_grad(lab: Lab) -> None:
-    """grad runs the tensor hooks of its inputs, but neither the hooks of the nodes that created them nor
-    hooks further down. backward with inputs= accumulates and therefore runs the hooks of accumulators.
+    """torch.autograd.grad runs the tensor hooks of its inputs. It does not run the hooks of the nodes that
+    created these inputs, or hooks nearer to the leaves. backward with inputs= accumulates and therefore runs
+    the hooks of accumulators.
     """
     a = lab.put([1.0, 2.0], requires_grad=True)
     b: Any = a * 2
@@ -72,7 +73,7 @@ def hooks_of_inputs_of_grad(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def hooks_beside_missing_gradients(lab: Lab) -> None:
-    """Hooks on a Function's results are called with gradients and never with None. This also holds if the
+    """Hooks on results of an autograd.Function are called with gradients and never with None, also if the
     backward returns None for an input that does not require grad.
     """
     needs: list[Any] = []
@@ -102,8 +103,8 @@ def hooks_beside_missing_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def retained_gradients_of_changed_tensors(lab: Lab) -> None:
-    """A tensor with retain_grad has the gradient of its latest version, also if it is one of several results
-    or is changed through a view.
+    """After in-place writes, a tensor with retain_grad has the gradient of its latest version. This also
+    holds if the tensor is one of several results or is changed through a view.
     """
     x = lab.put([2.0, 3.0], requires_grad=True)
     b: Any = x.clone()
@@ -158,13 +159,13 @@ def one_hook_for_several_leaves(lab: Lab) -> None:
     first, second = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
     calls: list[Any] = []
 
-    def hook(leaf: torch.Tensor) -> None:
+    def record_and_scale_gradient(leaf: torch.Tensor) -> None:
         assert leaf.grad is not None
         calls.append(("first" if leaf is first else "second", leaf.grad.clone()))
         leaf.grad.mul_(10)
 
-    first.register_post_accumulate_grad_hook(hook)
-    second.register_post_accumulate_grad_hook(hook)
+    first.register_post_accumulate_grad_hook(record_and_scale_gradient)
+    second.register_post_accumulate_grad_hook(record_and_scale_gradient)
     (first * second).sum().backward()
     lab.same("calls", dict(calls))
     lab.same("how many", len(calls))
@@ -173,8 +174,8 @@ def one_hook_for_several_leaves(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def what_grad_leaves_out(lab: Lab) -> None:
-    """grad and backward with inputs= do not run nodes that lead to none of the inputs, also in graphs with
-    in-place writes through views.
+    """grad, and backward with inputs=, do not run nodes that lead to none of the inputs. This also holds in
+    graphs with in-place writes through views.
     """
     runs: list[str] = []
 
@@ -191,18 +192,18 @@ def what_grad_leaves_out(lab: Lab) -> None:
     x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
     guarded = Fails.apply(y)
 
-    def added() -> torch.Tensor:
+    def add_guarded_into_view() -> torch.Tensor:
         out = x.clone().view(-1)
         out += guarded
         return out
 
-    def used_before() -> torch.Tensor:
+    def use_view_before_write() -> torch.Tensor:
         out = x.clone().view(-1)
         earlier = out * 2
         out += guarded
         return out + earlier
 
-    for name, make in {"added": added, "used before": used_before}.items():
+    for name, make in {"added": add_guarded_into_view, "used before": use_view_before_write}.items():
         lab.same(f"grad to x, {name}", torch.autograd.grad(make().sum(), x))
         lab.same(f"grad to the guarded one, {name}", torch.autograd.grad(make().sum(), guarded))
         lab.same(f"runs, {name}", len(runs))

@@ -13,7 +13,9 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def tensor_hooks(lab: Lab) -> None:
-    """A hook receives the gradient of its tensor and may replace it. After remove it is not called."""
+    """A tensor hook receives the gradient of its tensor and may replace it. After remove the hook is not
+    called.
+    """
     x = lab.integers(2, 3, requires_grad=True)
     y = lab.integers(2, 3, requires_grad=True)
     z = x * y
@@ -47,8 +49,8 @@ def tensor_hooks(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def order_of_hooks(lab: Lab) -> None:
-    """Hooks of one tensor run in the order of registration, each on the previous result. Wrong return values
-    are errors.
+    """Hooks of one tensor run in the order of registration. Each hook receives the gradient that the previous
+    hook returned. A return value of a wrong type or size is an error.
     """
     x = lab.integers(3, requires_grad=True)
     y = x * 1
@@ -67,11 +69,11 @@ def order_of_hooks(lab: Lab) -> None:
     z.register_hook(lambda grad: grad.new_ones(5))
     lab.raises("a hook that returns another size", lambda: z.sum().backward())
 
-    def fails(grad: Any) -> Any:
+    def raise_key_error(grad: Any) -> Any:
         raise KeyError("hook failed")
 
     z = x * 2
-    z.register_hook(fails)
+    z.register_hook(raise_key_error)
     lab.raises("a hook that raises", lambda: z.sum().backward(), KeyError)
 
     class Named:
@@ -87,8 +89,8 @@ def order_of_hooks(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def hooks_and_changes_in_place(lab: Lab) -> None:
-    """A hook registered before an in-place write receives the gradient of the old version. A hook registered
-    after it receives the gradient of the new version.
+    """A hook that is registered before an in-place write receives the gradient of the tensor before the
+    write. A hook that is registered after the write receives the gradient of the changed tensor.
     """
     x = lab.integers(2, requires_grad=True)
     y = x * 1
@@ -127,8 +129,8 @@ def hooks_and_changes_in_place(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def retained_gradients(lab: Lab) -> None:
-    """retain_grad retains the accumulated gradient of a non-leaf tensor after all its hooks. On a leaf it
-    does nothing.
+    """For a non-leaf tensor with retain_grad, .grad is its accumulated gradient after all its hooks. For a
+    leaf, retain_grad does nothing.
     """
     x = lab.integers(3, requires_grad=True)
     h = x * 3
@@ -161,20 +163,20 @@ def retained_gradients(lab: Lab) -> None:
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def hooks_after_accumulation(lab: Lab) -> None:
     """Post-accumulate hooks of a leaf run in order, after the gradient was added to .grad. They must return
-    None and can be registered on leaves only.
+    None. They can be registered only on leaves.
     """
     x = lab.integers(3, requires_grad=True)
     calls: list[Any] = []
     handle = x.register_post_accumulate_grad_hook(lambda t: calls.append(("first", t.grad.clone())))
     x.register_hook(lambda grad: calls.append(("tensor hook", grad.clone())))
 
-    def step(t: Any) -> None:
+    def step_and_clear_gradient(t: Any) -> None:
         calls.append(("second", t is x))
         with torch.no_grad():
             t.sub_(t.grad, alpha=2)
         t.grad = None
 
-    x.register_post_accumulate_grad_hook(step)
+    x.register_post_accumulate_grad_hook(step_and_clear_gradient)
     (x * 3).sum().backward()
     lab.same("what was called", calls)
     lab.same("leaf after its step", x.detach())
@@ -210,8 +212,8 @@ def hooks_after_accumulation(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def optimizer_in_backward(lab: Lab) -> None:
-    """If a post-accumulate hook of each parameter steps and clears its gradient, a backward trains like the
-    ordinary loop.
+    """If a post-accumulate hook of each parameter makes the optimizer step and clears the gradient, a
+    backward trains like the ordinary training loop.
     """
     weight, data = lab.integers(4, 3), lab.integers(5, 3)
     trained = []
@@ -234,16 +236,16 @@ def optimizer_in_backward(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def hooks_of_several_tensors(lab: Lab) -> None:
-    """register_multi_grad_hook calls its hook once when all of its tensors have gradients, or, with mode any,
-    at the first gradient.
+    """register_multi_grad_hook calls its hook once per backward: when all of its tensors have gradients or,
+    with mode "any", at the first gradient.
     """
     a, b, c = (lab.integers(2, requires_grad=True) for _ in range(3))
     calls: list[Any] = []
 
-    def show(grads: Any) -> None:
+    def record_gradients(grads: Any) -> None:
         calls.append([None if grad is None else grad.clone() for grad in grads])
 
-    handle = torch.autograd.graph.register_multi_grad_hook((a, b, c), show)
+    handle = torch.autograd.graph.register_multi_grad_hook((a, b, c), record_gradients)
     (a * 2 + b * 3).sum().backward()
     (a * b * c).sum().backward(inputs=(a,))
     (a * 2 + b * 3 + c * 4).sum().backward()
@@ -263,7 +265,7 @@ def hooks_of_several_tensors(lab: Lab) -> None:
     any_of.remove()
     lab.raises(
         "an unknown mode",
-        lambda: torch.autograd.graph.register_multi_grad_hook((a,), show, mode="some"),  # type: ignore[arg-type]
+        lambda: torch.autograd.graph.register_multi_grad_hook((a,), record_gradients, mode="some"),  # type: ignore[arg-type]
         ValueError,
         match="mode",
     )
@@ -272,7 +274,7 @@ def hooks_of_several_tensors(lab: Lab) -> None:
 @behaviour("autograd", must_detect=("value",))
 def hooks_without_gradient_flow(lab: Lab) -> None:
     """Hooks of tensors that no gradient reaches are not called. Hooks of the tensor on which backward is
-    called receive the passed gradient.
+    called receive the gradient that was passed to backward.
     """
     x = lab.integers(3, requires_grad=True)
     calls: list[Any] = []

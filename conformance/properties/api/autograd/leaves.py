@@ -1,4 +1,6 @@
-"""Leaves in graphs: .data, saving, module hooks in double backward, and tangents of Functions."""
+""".data of tensors, saved leaves, small graphs, module hooks in double backward, and jvp of
+autograd.Functions.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", must_detect=("value", "error"))
 def data_of_tensors(lab: Lab) -> None:
-    """.data is the tensor without its graph and can be replaced by a tensor of the same kind. The tensor's
-    requires_grad flag is preserved.
+    """.data is the tensor without its graph. It can be set to a tensor of another size, but not of another
+    kind (such as sparse). The requires_grad flag of the tensor is preserved.
     """
     x = lab.integers(2, 3, requires_grad=True)
     data = x.data
@@ -41,8 +43,8 @@ def data_of_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value",))
 def leaves_saved(lab: Lab) -> None:
-    """Leaves, parameters and their requires_grad flag are preserved by pickle and torch.save, and gradients
-    are not saved. A deep copy of a result with a graph is refused.
+    """pickle and torch.save preserve leaves, parameters and their requires_grad flags, and do not save
+    gradients. A deep copy of a result with a graph is refused.
     """
     x = lab.integers(3, requires_grad=True)
     for name, copied in {
@@ -58,6 +60,7 @@ def leaves_saved(lab: Lab) -> None:
 
 
 def _saved_to_buffer(value: Any) -> io.BytesIO:
+    """Return a buffer to which torch.save wrote a value, at its beginning."""
     buffer = io.BytesIO()
     torch.save(value, buffer)
     buffer.seek(0)
@@ -66,8 +69,8 @@ def _saved_to_buffer(value: Any) -> io.BytesIO:
 
 @behaviour("autograd", must_detect=("value",))
 def small_graphs(lab: Lab) -> None:
-    """Isolated results, powers in either operand, returned leaves and unused outputs have the correct
-    gradients.
+    """Gradients of small graphs are correct: isolated results, powers with a tensor as base or exponent,
+    returned leaves and unused outputs.
     """
     x: Any = lab.put([1.0, 2.0, 3.0], requires_grad=True)
     y = lab.put([3.0, 2.0, 1.0], requires_grad=True)
@@ -105,8 +108,8 @@ def small_graphs(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value",))
 def module_hooks_in_double_backward(lab: Lab) -> None:
-    """Full backward hooks of modules receive the gradients of inputs and outputs for each backward, and
-    create no reference cycles.
+    """A full backward hook of a module receives the gradients of the module's inputs and outputs in each
+    backward. It creates no reference cycles.
     """
     module = torch.nn.Linear(2, 2, bias=False)
     with torch.no_grad():
@@ -114,12 +117,12 @@ def module_hooks_in_double_backward(lab: Lab) -> None:
     module = lab.to(module)
     hook_gradients: list[Any] = []
 
-    def look(module: Any, grad_input: Any, grad_output: Any) -> None:
+    def record_gradients(module: Any, grad_input: Any, grad_output: Any) -> None:
         hook_gradients.append(
             [[t.detach().clone() for t in grad_input], [t.detach().clone() for t in grad_output]]
         )
 
-    module.register_full_backward_hook(look)
+    module.register_full_backward_hook(record_gradients)
     x = lab.integers(1, 2, requires_grad=True)
     out = module(x)
     (first,) = torch.autograd.grad((out * out).sum(), x, create_graph=True)
@@ -134,8 +137,8 @@ def module_hooks_in_double_backward(lab: Lab) -> None:
 
 @behaviour("forward-ad", must_detect=("value", "error"))
 def functions_with_tangents(lab: Lab) -> None:
-    """A Function's jvp computes its tangents: with saved tensors, numbers among the arguments, views,
-    in-place writes, and None.
+    """The jvp of an autograd.Function computes the tangents of its results. It may use saved tensors, accept
+    numbers, return views, write in place and return None.
     """
 
     class Product(Function):

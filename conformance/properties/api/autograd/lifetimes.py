@@ -1,4 +1,4 @@
-"""Lifetimes of graphs: reference cycles, hooks, modified views and anomaly metadata."""
+"""Lifetimes of graphs: reference cycles, hooks, views changed in place and metadata of nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.process_control.garbage_collector import collector_off
 
 
 class _Token:
-    """An object for weak references."""
+    """An object whose lifetime a test observes through a weak reference."""
 
 
 class _Identity(Function):
@@ -29,13 +29,13 @@ class _Identity(Function):
 
 
 @behaviour("autograd", must_detect=("value",))
-@collector_off()  # only gc.collect collects, so that each collection is explicit
+@collector_off()  # no automatic collections: gc.collect is called explicitly
 def cycles_within_graphs(lab: Lab) -> None:
-    """The garbage collector frees cycles that lead through a graph only when the graph is unreachable. A live
-    graph stays intact.
+    """The garbage collector frees a reference cycle that leads through a graph only when the graph is
+    unreachable. It does not damage a graph that is in use.
     """
 
-    def through_a_list() -> torch.Tensor:
+    def graph_with_list_cycle() -> torch.Tensor:
         x = lab.put([[1.0, 2.0]], requires_grad=True)
         middle = x.view(2)
         cycle: list[Any] = [middle]
@@ -44,7 +44,7 @@ def cycles_within_graphs(lab: Lab) -> None:
         return middle * 2
 
     leaves: list[torch.Tensor] = []
-    out = through_a_list()
+    out = graph_with_list_cycle()
     lab.collect()
     out.backward(lab.put([1.0, 3.0]))
     lab.expect("a graph whose middle was in a cycle", leaves[0].grad, [[2.0, 6.0]])
@@ -62,7 +62,7 @@ def cycles_within_graphs(lab: Lab) -> None:
             (result,) = ctx.saved_tensors
             return grad * result * ctx.things["out"], None
 
-    def own_result(backward: bool) -> Any:
+    def token_of_context_with_own_result(backward: bool) -> Any:
         x = lab.put([3.0], requires_grad=True)
         things: dict[str, Any] = {"token": _Token()}
         out = Holds.apply(x, things)
@@ -73,7 +73,7 @@ def cycles_within_graphs(lab: Lab) -> None:
         return weakref.ref(things["token"])
 
     for backward in (False, True):
-        watch = own_result(backward)
+        watch = token_of_context_with_own_result(backward)
         lab.collect()
         lab.holds(f"a context that holds its result is freed, backward {backward}", lab.gone(watch))
 
@@ -81,19 +81,21 @@ def cycles_within_graphs(lab: Lab) -> None:
         for on_tensor in (True, False):
             calls: list[int] = []
 
-            def build(custom: bool, on_tensor: bool, calls: list[int]) -> tuple[torch.Tensor, Any]:
+            def graph_with_hook_cycle(
+                custom: bool, on_tensor: bool, calls: list[int]
+            ) -> tuple[torch.Tensor, Any]:
                 x = lab.put([1.0], requires_grad=True)
                 middle = _Identity.apply(x) if custom else x.clone()
                 node: Any = middle.grad_fn
                 token = _Token()
 
-                def hook(*arguments: Any, node: Any = node, token: Any = token) -> None:
+                def count_call(*arguments: Any, node: Any = node, token: Any = token) -> None:
                     calls.append(1)
 
-                (middle if on_tensor else node).register_hook(hook)
+                (middle if on_tensor else node).register_hook(count_call)
                 return middle * 2, weakref.ref(token)
 
-            end, watch = build(custom, on_tensor, calls)
+            end, watch = graph_with_hook_cycle(custom, on_tensor, calls)
             label = f"a hook on {'a result' if on_tensor else 'the node'} of {name}"
             end.backward(retain_graph=True)
             gc.collect(0)
@@ -108,12 +110,12 @@ def cycles_within_graphs(lab: Lab) -> None:
 @behaviour("autograd", must_detect=("value",))
 @collector_off()
 def graphs_of_changed_views_are_freed(lab: Lab) -> None:
-    """A view that was changed in place keeps the graph of its base alive as long as a result needs it, and no
+    """The graph of the base of a view that was changed in place lives as long as a result needs it, and no
     longer.
     """
     x = lab.put([[1.0, -2.0], [3.0, -4.0]], requires_grad=True)
 
-    def changed() -> Any:
+    def token_of_changed_view() -> Any:
         token = _Token()
         copied: Any = x.clone()
         copied.grad_fn.register_hook(lambda inputs, outputs, token=token: None)
@@ -122,7 +124,7 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
         (view * 2).sum().backward()
         return weakref.ref(token)
 
-    lab.holds("the graph of a base is freed", lab.gone(changed()))
+    lab.holds("the graph of a base is freed", lab.gone(token_of_changed_view()))
     lab.expect("gradient", x.grad, [[2.0, 0.0], [2.0, 0.0]])
     x.grad = None
     part = x[0].clone().view(-1)
@@ -161,12 +163,12 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
 @behaviour("autograd", must_detect=("value",))
 @collector_off()
 def metadata_of_nodes_is_freed(lab: Lab) -> None:
-    """Metadata of a node lives as long as the node, also if anomaly detection links nodes to the nodes that
-    created them.
+    """The metadata of a node lives as long as the node. This also holds if anomaly detection links the node
+    to the node that created it.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)
 
-    def build(backward: bool) -> tuple[Any, Any]:
+    def derivative_and_metadata_token(backward: bool) -> tuple[Any, Any]:
         out: Any = x * x * x
         token = _Token()
         out.grad_fn.metadata["token"] = token
@@ -177,12 +179,12 @@ def metadata_of_nodes_is_freed(lab: Lab) -> None:
 
     for anomaly in (False, True):
         with torch.autograd.set_detect_anomaly(anomaly):
-            first, watch = build(False)
+            first, watch = derivative_and_metadata_token(False)
             lab.same(f"first derivative, anomaly {anomaly}", first.detach())
             del first
             lab.collect()
             lab.holds(f"the token is freed, anomaly {anomaly}", lab.gone(watch))
-            first, watch = build(True)
+            first, watch = derivative_and_metadata_token(True)
             del first
             lab.collect()
             lab.holds(f"it is freed after a backward, anomaly {anomaly}", lab.gone(watch))

@@ -1,4 +1,4 @@
-"""Modes: no_grad, enable_grad, set_grad_enabled and inference_mode."""
+"""Grad modes: no_grad, enable_grad, set_grad_enabled and inference_mode."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", must_detect=("value",))
 def modes_without_gradients(lab: Lab) -> None:
-    """no_grad, enable_grad and set_grad_enabled can be nested and report their state. The previous mode is
-    restored, also after exceptions.
+    """no_grad, enable_grad and set_grad_enabled can be nested, and is_grad_enabled reports the current mode.
+    The previous mode is restored, also after exceptions.
     """
     x = lab.integers(3, requires_grad=True)
     states = []
@@ -56,29 +56,29 @@ def modes_without_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "warning"))
 def modes_as_decorators(lab: Lab) -> None:
-    """The modes decorate functions, methods and constructors of classes, with and without parentheses, and
-    apply to each call.
+    """The grad modes can decorate functions, methods and classes, with and without parentheses. They apply to
+    each call, and for a class to its constructor.
     """
     x = lab.integers(3, requires_grad=True)
 
     @torch.no_grad()
-    def with_parentheses(t: torch.Tensor) -> torch.Tensor:
+    def double_with_parentheses(t: torch.Tensor) -> torch.Tensor:
         return t * 2
 
     @torch.no_grad  # type: ignore[call-arg]
-    def without(t: torch.Tensor) -> torch.Tensor:
+    def double_without_parentheses(t: torch.Tensor) -> torch.Tensor:
         return t * 2
 
     @torch.enable_grad
-    def enabled(t: torch.Tensor) -> torch.Tensor:
+    def double_with_grad(t: torch.Tensor) -> torch.Tensor:
         return t * 2
 
     @torch.set_grad_enabled(False)
-    def chosen(t: torch.Tensor) -> torch.Tensor:
+    def double_in_chosen_mode(t: torch.Tensor) -> torch.Tensor:
         return t * 2
 
     @torch.inference_mode  # type: ignore[arg-type]
-    def inferred(t: torch.Tensor) -> torch.Tensor:
+    def double_in_inference_mode(t: torch.Tensor) -> torch.Tensor:
         return t * 2
 
     class Holder:
@@ -87,10 +87,10 @@ def modes_as_decorators(lab: Lab) -> None:
             return t * 2
 
     calls: dict[str, Any] = {
-        "with parentheses": with_parentheses,
-        "without": without,
-        "chosen": chosen,
-        "inferred": inferred,
+        "with parentheses": double_with_parentheses,
+        "without": double_without_parentheses,
+        "chosen": double_in_chosen_mode,
+        "inferred": double_in_inference_mode,
         "method": Holder().method,
     }
     for name, call in calls.items():
@@ -99,11 +99,11 @@ def modes_as_decorators(lab: Lab) -> None:
             lab.same(f"{name}: need and mode after", [result.requires_grad, torch.is_grad_enabled()])
         lab.same(f"{name}: value", result)
     with torch.no_grad():
-        lab.same("enabled within no_grad", [enabled(x).requires_grad, torch.is_grad_enabled()])
-    lab.same("names are kept", without.__name__)  # type: ignore[attr-defined]
+        lab.same("enabled within no_grad", [double_with_grad(x).requires_grad, torch.is_grad_enabled()])
+    lab.same("names are kept", double_without_parentheses.__name__)  # type: ignore[attr-defined]
     lab.same("decorating changes no mode", torch.is_grad_enabled())
 
-    def decorate() -> Any:
+    def decorate_class() -> Any:
         @torch.no_grad()
         class Decorated:
             def __init__(self) -> None:
@@ -111,20 +111,20 @@ def modes_as_decorators(lab: Lab) -> None:
 
         return Decorated
 
-    decorated = lab.warns("decorating a class", decorate, category=FutureWarning, match="class")
+    decorated = lab.warns("decorating a class", decorate_class, category=FutureWarning, match="class")
     lab.same("the constructor's mode", decorated().mode)
 
 
 @behaviour("autograd", must_detect=("value",))
 def modes_of_generators(lab: Lab) -> None:
-    """A decorated generator runs in its own mode each time it is resumed, and its caller in the caller's
-    mode.
+    """A decorated generator runs in the mode of its decorator each time it is resumed. Its caller always runs
+    in the caller's own mode.
     """
     x = lab.integers(2, requires_grad=True)
     states: list[Any] = []
 
     @torch.no_grad()
-    def without() -> Generator[Any, Any, None]:
+    def no_grad_generator() -> Generator[Any, Any, None]:
         try:
             for factor in range(3):
                 states.append(("inside", torch.is_grad_enabled()))
@@ -137,23 +137,23 @@ def modes_of_generators(lab: Lab) -> None:
             states.append(("end", torch.is_grad_enabled()))
 
     @torch.enable_grad()
-    def within() -> Iterator[Any]:
+    def enclosing_generator() -> Iterator[Any]:
         yield (x * 1).requires_grad
-        yield from (t.requires_grad for t in without())
+        yield from (t.requires_grad for t in no_grad_generator())
         yield (x * 1).requires_grad
 
-    for product in without():
+    for product in no_grad_generator():
         states.append((product.requires_grad, torch.is_grad_enabled(), (x * 1).requires_grad))
-    coroutine = without()
+    coroutine = no_grad_generator()
     first = next(coroutine)
     coroutine.send("word")
     caught = coroutine.throw(KeyError())
     lab.same("values", [first, caught])
     coroutine.close()
     with torch.no_grad():
-        states.append(list(within()))
+        states.append(list(enclosing_generator()))
         states.append(torch.is_grad_enabled())
-    broken = without()
+    broken = no_grad_generator()
     next(broken)
     try:
         broken.throw(ValueError("out"))
@@ -164,19 +164,19 @@ def modes_of_generators(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def modes_of_threads(lab: Lab) -> None:
-    """The grad mode is local to a thread. A new thread starts with gradients enabled, for any mode of its
-    parent.
+    """The grad mode is local to a thread. A new thread starts with gradients enabled, whatever the mode of
+    the thread that starts it.
     """
     x = lab.integers(2, requires_grad=True)
     states: list[Any] = []
 
-    def work() -> None:
+    def record_and_disable_grad() -> None:
         states.append((x * 2).requires_grad)
         torch.set_grad_enabled(False)
         states.append((x * 2).requires_grad)
 
     with torch.no_grad():
-        thread = threading.Thread(target=work)
+        thread = threading.Thread(target=record_and_disable_grad)
         thread.start()
         thread.join(60)
     states.append((x * 2).requires_grad)
@@ -187,8 +187,8 @@ def modes_of_threads(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def inference_mode(lab: Lab) -> None:
-    """Tensors created in inference mode are inference tensors: they have no version and no graph, and cannot
-    be saved for a backward.
+    """Tensors created in inference mode are inference tensors. They have no version counter and no graph, and
+    cannot be saved for a backward.
     """
     outside = lab.integers(3, requires_grad=True)
     with torch.inference_mode():
@@ -232,8 +232,8 @@ def inference_mode(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def normal_tensors_in_inference_mode(lab: Lab) -> None:
-    """In inference mode, normal tensors can be changed in place and viewed. A view of a tensor with a graph
-    must not be changed outside.
+    """In inference mode, normal tensors can be changed in place and viewed. A view that was made there of a
+    tensor with a graph must not be changed after leaving the mode.
     """
     normal, leaf = lab.integers(2, 3), lab.integers(2, 3, requires_grad=True)
     hidden = leaf * 1
@@ -263,7 +263,7 @@ def normal_tensors_in_inference_mode(lab: Lab) -> None:
     lab.expect("gradient", leaf.grad, [[3.0] * 3] * 2)
 
     @torch.inference_mode()
-    def decorated(t: torch.Tensor) -> list[bool]:
+    def inference_flags(t: torch.Tensor) -> list[bool]:
         doubled = t * 2
         return [
             doubled.is_inference(),
@@ -272,13 +272,13 @@ def normal_tensors_in_inference_mode(lab: Lab) -> None:
             doubled.requires_grad,
         ]
 
-    lab.same("decorated", decorated(leaf))
+    lab.same("decorated", inference_flags(leaf))
 
 
 @behaviour("autograd", must_detect=("value", "error"))
 def mixing_inference_tensors(lab: Lab) -> None:
-    """Outside of inference mode, inference tensors can be read and viewed. Changing them, or saving them for
-    a backward, is refused.
+    """Outside of inference mode, inference tensors can be read and viewed. Changing an inference tensor, or
+    saving one for a backward, is refused.
     """
     with torch.inference_mode():
         inferred = lab.integers(2, 3).clone()

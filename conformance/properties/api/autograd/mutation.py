@@ -1,4 +1,6 @@
-"""allow_mutation_on_saved_tensors: saved tensors may be changed, and backward uses their original values."""
+"""allow_mutation_on_saved_tensors: saved tensors may be changed in place, and backward uses their original
+values.
+"""
 
 from __future__ import annotations
 
@@ -10,53 +12,53 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", must_detect=("value",))
 def changes_that_are_allowed(lab: Lab) -> None:
-    """Within allow_mutation_on_saved_tensors, backward uses the original values of saved tensors, for every
-    kind of later change.
+    """Within allow_mutation_on_saved_tensors, a saved tensor may be changed in place in any way. The backward
+    uses the values at the time of saving.
     """
     x = lab.integers(2, 3, low=1, requires_grad=True)
 
-    def grad(name: str, out: torch.Tensor) -> None:
+    def show_gradient(name: str, out: torch.Tensor) -> None:
         lab.same(name, torch.autograd.grad(out.sum(), x)[0])
 
     with torch.autograd.graph.allow_mutation_on_saved_tensors():
         saved = x.clone()
         out = saved**2
         saved.sin_()
-        grad("changed in place", out)
+        show_gradient("changed in place", out)
 
         saved = x.clone()
         out = saved**2
         saved.zero_()
         saved.add_(5)
-        grad("changed twice", out)
+        show_gradient("changed twice", out)
 
         saved = x.clone()
         out = saved**2
         saved[0].zero_()
-        grad("through a view", out)
+        show_gradient("through a view", out)
 
         base = x.clone()
         view = base[0]
         out = view**2
         base.mul_(3)
-        grad("the base of a saved view", out)
+        show_gradient("the base of a saved view", out)
 
         saved = x.clone()
         first = saved**2
         saved.mul_(2)
         second = saved**2
         saved.mul_(2)
-        grad("two versions of it", first + second)
+        show_gradient("two versions of it", first + second)
 
         saved = x.clone()
         out = saved**2 + saved**3 + saved * saved
         saved.zero_()
-        grad("saved many times", out)
+        show_gradient("saved many times", out)
 
         saved = x.clone()
         out = saved**2
         torch.sin(x.detach(), out=saved.detach())
-        grad("by out=", out)
+        show_gradient("by out=", out)
 
         with torch.no_grad():
             saved = x.clone().requires_grad_()
@@ -74,7 +76,9 @@ def changes_that_are_allowed(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def allowed_changes_twice_differentiated(lab: Lab) -> None:
-    """Second derivatives through changed tensors use the values at the time of saving."""
+    """Second derivatives through saved tensors that were changed in place use the values at the time of
+    saving.
+    """
     x = lab.integers(3, low=1, requires_grad=True)
     with torch.autograd.graph.allow_mutation_on_saved_tensors():
         saved = x.clone()
@@ -90,7 +94,9 @@ def allowed_changes_twice_differentiated(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def allowed_changes_end_with_their_context(lab: Lab) -> None:
-    """After the context, a backward through its graphs raises. A context inside another one raises, too."""
+    """After the context ends, a backward through a graph that was recorded in it is an error. Nesting two of
+    these contexts is an error too.
+    """
     x = lab.integers(3, low=1, requires_grad=True)
     with torch.autograd.graph.allow_mutation_on_saved_tensors() as context:
         saved = x.clone()
@@ -103,12 +109,12 @@ def allowed_changes_end_with_their_context(lab: Lab) -> None:
         "even if nothing was changed", lambda: unchanged.sum().backward(), AssertionError, RuntimeError
     )
 
-    def nested() -> None:
+    def nest_contexts() -> None:
         allowed = torch.autograd.graph.allow_mutation_on_saved_tensors
         with allowed(), allowed():
             pass
 
-    lab.raises("nested", nested, match="allow_mutation_on_saved_tensors")
+    lab.raises("nested", nest_contexts, match="allow_mutation_on_saved_tensors")
     saved = x.clone()
     out = saved**2
     saved.zero_()

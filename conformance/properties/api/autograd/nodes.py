@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", must_detect=("value",))
 def hooks_of_nodes(lab: Lab) -> None:
-    """A hook of a node receives the gradients of its inputs and outputs and may replace the gradients of the
-    inputs. A pre-hook replaces the gradients of the outputs.
+    """A hook of a node receives the gradients of the node's inputs and outputs, and may replace the gradients
+    of the inputs. A pre-hook may replace the gradients of the outputs.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
     hook_gradients: list[Any] = []
@@ -48,8 +48,8 @@ def hooks_of_nodes(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def node_hooks_with_several_outputs(lab: Lab) -> None:
-    """The pre-hook of a node with several outputs receives one gradient for each output, None or zeros for an
-    unused output.
+    """The pre-hook of a node with several outputs receives one gradient for each output. For an unused output
+    the gradient is None or zeros.
     """
     x = lab.integers(4, 3, requires_grad=True)
     hook_gradients: list[Any] = []
@@ -58,10 +58,10 @@ def node_hooks_with_several_outputs(lab: Lab) -> None:
     lab.holds("outputs of one call have one node", second.grad_fn is node)
     lab.same("places of outputs", [first.output_nr, second.output_nr])
 
-    def look(grads: Any) -> None:
+    def record_gradients(grads: Any) -> None:
         hook_gradients.append([None if g is None else g.clone() for g in grads])
 
-    node.register_prehook(look)
+    node.register_prehook(record_gradients)
     (first * 2 + second * 3).sum().backward()
     lab.same("number of gradients", len(hook_gradients[0]))
     lab.same("those that were used", hook_gradients[0][:2])
@@ -70,8 +70,8 @@ def node_hooks_with_several_outputs(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def gradients_to_edges(lab: Lab) -> None:
-    """grad and backward accept edges of the graph in place of tensors, also after the tensor was changed in
-    place.
+    """grad and backward accept edges of the graph in place of tensors. An edge keeps its meaning if its
+    tensor is then changed in place.
     """
     x = lab.integers(3, requires_grad=True)
     h = x * 2
@@ -121,8 +121,8 @@ def gradients_to_edges(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def walking_the_graph(lab: Lab) -> None:
-    """next_functions lead from a result to the accumulators of the leaves. Nodes are instances of Node with
-    names and metadata.
+    """next_functions of nodes lead from a result to the gradient accumulators of the leaves. Nodes are
+    instances of torch.autograd.graph.Node and have names and metadata.
     """
     x, y = lab.integers(2, requires_grad=True), lab.integers(2, requires_grad=True)
     z: Any = (x * y + x).exp()
@@ -152,8 +152,8 @@ def walking_the_graph(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def the_node_that_runs(lab: Lab) -> None:
-    """In a hook, the current graph task has an id. Outside of a backward it has no id, and its execution
-    order cannot be queried.
+    """In a hook, the running graph task has an id. Outside of a backward there is no such id, and the
+    execution order cannot be queried.
     """
     identity = torch._C._current_graph_task_id
     x = lab.integers(2, requires_grad=True)
@@ -177,8 +177,8 @@ def the_node_that_runs(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def shared_nodes_add_up(lab: Lab) -> None:
-    """If paths of a graph meet, their gradients are added without changing a gradient that the caller or a
-    hook holds.
+    """If paths of a graph meet at a node, their gradients are added. The addition does not change a gradient
+    tensor that the caller or a hook holds.
     """
     x = lab.integers(3, requires_grad=True)
     hook_gradients: list[torch.Tensor] = []

@@ -1,4 +1,4 @@
-"""The profiler's records of operators: names, counts, shapes, and ranges that the user marked."""
+"""The profiler's records of operators: names, counts, shapes and user-defined ranges."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from conformance.behaviours.lab import Lab
 
 
 def _operator_counts(profiled: Any, *names: str) -> list[int]:
+    """Return the number of profiled calls of each named operator."""
     counts = {event.key: event.count for event in profiled.key_averages()}
     return [counts.get(name, 0) for name in names]
 
 
 @behaviour("autograd", must_detect=("value",))
 def profiles_of_operators(lab: Lab) -> None:
-    """A profile lists each operator call of the user, in forward and backward, and changes no result."""
+    """A profile lists each operator that the user calls, in forward and backward. Profiling changes no
+    result.
+    """
     x, y = lab.integers(3, 4, requires_grad=True), lab.integers(4, 3, requires_grad=True)
     names = ("aten::mm", "aten::mul", "aten::sum")
     with profile(activities=[ProfilerActivity.CPU]) as forward_profile:
@@ -52,8 +55,8 @@ def profiles_of_operators(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def shapes_in_profiles(lab: Lab) -> None:
-    """With record_shapes, each call is listed with the shapes of its inputs, and averages can be grouped by
-    these shapes.
+    """With record_shapes, each operator call is listed with the shapes of its inputs, and averages can be
+    grouped by these shapes.
     """
     layers = lab.to(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)))
     with torch.no_grad():
@@ -72,26 +75,26 @@ def shapes_in_profiles(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def marked_ranges_in_profiles(lab: Lab) -> None:
-    """record_function marks a named range, as a context and as a decorator, also when nested and on other
-    threads. Without a profiler it has no effect.
+    """record_function marks a named range, as a context or a decorator. Ranges may be nested or on other
+    threads. Without a profiler, record_function has no effect.
     """
     x = lab.integers(3, requires_grad=True)
 
     @record_function("decorated")
-    def decorated(t: torch.Tensor) -> torch.Tensor:
+    def double_in_marked_range(t: torch.Tensor) -> torch.Tensor:
         return t * 2
 
-    def run() -> torch.Tensor:
+    def run_marked_ranges() -> torch.Tensor:
         with record_function("outer"):
             out = x * 3
             for _ in range(2):
                 with record_function("inner"):
-                    out = decorated(out)
+                    out = double_in_marked_range(out)
         return out
 
-    unprofiled = run()
+    unprofiled = run_marked_ranges()
     with profile(activities=[ProfilerActivity.CPU]) as trace:
-        profiled = run()
+        profiled = run_marked_ranges()
         profiled.sum().backward()
     lab.same("values", [unprofiled.detach(), profiled.detach(), x.grad])
     lab.same("counts", _operator_counts(trace, "outer", "inner", "decorated"))
@@ -104,7 +107,7 @@ def marked_ranges_in_profiles(lab: Lab) -> None:
         crossing = record_function("crossing")
         crossing.__enter__()
         with record_function("started later"):
-            worker = threading.Thread(target=run)
+            worker = threading.Thread(target=run_marked_ranges)
             worker.start()
             worker.join(60)
             crossing.__exit__(None, None, None)

@@ -1,4 +1,4 @@
-"""Saved tensors read from nodes: their identity and versions, and cases in which packing hooks are not
+"""Saved tensors that nodes return: their identity and versions, and cases in which saved-tensor hooks are not
 called.
 """
 
@@ -16,8 +16,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", must_detect=("value", "error"))
 def identity_of_saved_tensors(lab: Lab) -> None:
-    """A saved leaf, or a saved result of another node, is unpacked as the same object. A node's own result is
-    unpacked as a different tensor with the same memory and version.
+    """If a node saved a leaf, or the result of another node, reading it returns the same object. If a node
+    saved its own result, reading it returns a different tensor with the same memory and version.
     """
     a = lab.integers(3, low=1, requires_grad=True)
     b: Any = a * a
@@ -38,8 +38,8 @@ def identity_of_saved_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def saved_tensors_that_were_detached(lab: Lab) -> None:
-    """Detaching a tensor in place is an error for a graph that saved it as an input. An ordinary detach is
-    not.
+    """If an operator saved an input and the input is then detached in place, the backward raises an error.
+    After an ordinary detach it does not.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)
     saved = x.clone()
@@ -55,15 +55,15 @@ def saved_tensors_that_were_detached(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def numbers_are_not_packed(lab: Lab) -> None:
-    """Hooks of saved tensors are not called for Python numbers. They do not affect the versions of the
-    tensors that they pack.
+    """Saved-tensor hooks are not called for Python numbers. They do not change the versions of the tensors
+    that they pack.
     """
 
-    def refuse(thing: Any) -> Any:
+    def raise_key_error(thing: Any) -> Any:
         raise KeyError("not to be called")
 
     x = lab.put([1.0, 2.0], requires_grad=True)
-    with saved_tensors_hooks(refuse, refuse):
+    with saved_tensors_hooks(raise_key_error, raise_key_error):
         out = (x * 5).sum()
     out.backward()
     lab.expect("gradient", x.grad, [5.0, 5.0])
@@ -87,11 +87,11 @@ def numbers_are_not_packed(lab: Lab) -> None:
     saved = x.clone()
     packed: list[torch.Tensor] = []
 
-    def pack(t: torch.Tensor) -> int:
+    def pack_as_index(t: torch.Tensor) -> int:
         packed.append(t.detach().clone())
         return len(packed) - 1
 
-    with saved_tensors_hooks(pack, lambda index: packed[index]):
+    with saved_tensors_hooks(pack_as_index, lambda index: packed[index]):
         cubed = Cube.apply(saved)
     with torch.no_grad():
         saved.mul_(4)
@@ -103,27 +103,27 @@ def numbers_are_not_packed(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def hooks_entered_in_backward(lab: Lab) -> None:
-    """Hooks of saved tensors that are entered or left while a backward unpacks do not apply after that
-    backward.
+    """If an unpack hook enters or leaves a context of saved-tensor hooks during a backward, this has no
+    effect after the backward.
     """
     calls: list[str] = []
 
-    def make(name: str, step: Any) -> Any:
-        def unpack(t: torch.Tensor) -> torch.Tensor:
+    def make_hooks(name: str, step: Any) -> Any:
+        def step_and_unpack(t: torch.Tensor) -> torch.Tensor:
             step()
             return t
 
-        return saved_tensors_hooks(lambda t: (calls.append(name), t)[1], unpack)  # type: ignore[func-returns-value]
+        return saved_tensors_hooks(lambda t: (calls.append(name), t)[1], step_and_unpack)  # type: ignore[func-returns-value]
 
     x = lab.put([1.0, 2.0], requires_grad=True)
-    inner = make("inner", lambda: None)
-    enters = make("enters", lambda: inner.__enter__())
+    inner = make_hooks("inner", lambda: None)
+    enters = make_hooks("enters", lambda: inner.__enter__())
     for _ in range(3):
         with enters:
             out = x.pow(3)
         out.sum().backward()
-    outer = make("outer", lambda: None)
-    leaves = make("leaves", lambda: outer.__exit__())
+    outer = make_hooks("outer", lambda: None)
+    leaves = make_hooks("leaves", lambda: outer.__exit__())
     with outer, leaves:
         out = x.pow(3)
     outer.__enter__()
@@ -138,8 +138,8 @@ def hooks_entered_in_backward(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float32", "int64"), must_detect=("value",))
 def versions_of_resized_tensors(lab: Lab) -> None:
-    """resize_ and resize_as_ increase the version if they change the size, and do not if the size stays the
-    same.
+    """resize_ and resize_as_ increase a tensor's version if they change its size. Otherwise they do not
+    increase the version.
     """
     x, larger = lab.integers(1), lab.integers(3)
     versions = [x._version]

@@ -1,4 +1,4 @@
-"""Tensors that graphs save for the backward, and hooks that pack them."""
+"""Tensors that graphs save for the backward, and saved-tensor hooks that pack and unpack them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def changes_of_saved_tensors(lab: Lab) -> None:
-    """A backward through a saved tensor that was changed in place afterwards is an error. Changing a tensor
+    """If a saved tensor was changed in place before the backward, the backward is an error. Changing a tensor
     that was not saved is allowed.
     """
     x = lab.integers(3, low=1, requires_grad=True)
@@ -61,8 +61,8 @@ def changes_of_saved_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def version_counters(lab: Lab) -> None:
-    """A tensor's version counts its in-place writes. Views and detached tensors share it, and .data and
-    clones do not.
+    """A tensor's version counts its in-place writes. A view or a detached tensor shares the version of its
+    source. .data and clones have their own versions.
     """
     x = lab.integers(2, 3)
     versions = [x._version]
@@ -99,119 +99,127 @@ def version_counters(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value",))
 def packing_hooks(lab: Lab) -> None:
-    """Within saved_tensors_hooks, every saved tensor passes through pack once and through unpack at each use.
-    The innermost pair applies.
+    """Within saved_tensors_hooks, every saved tensor passes once through the pack hook, and through the
+    unpack hook at each use. If contexts are nested, only the hooks of the innermost context are called.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     calls: list[str] = []
 
-    def hooks(name: str, factor: int) -> Any:
-        def pack(t: torch.Tensor) -> Any:
+    def scaling_hooks(name: str, factor: int) -> Any:
+        def record_and_scale(t: torch.Tensor) -> Any:
             calls.append(f"pack {name}")
             return (t * factor).detach()
 
-        def unpack(t: Any) -> Any:
+        def record_and_return(t: Any) -> Any:
             calls.append(f"unpack {name}")
             return t
 
-        return saved_tensors_hooks(pack, unpack)
+        return saved_tensors_hooks(record_and_scale, record_and_return)
 
-    with hooks("outer", 2):
+    with scaling_hooks("outer", 2):
         y = x * x
-        with hooks("inner", 3):
+        with scaling_hooks("inner", 3):
             z = x**3
         w = x * x
     unhooked = x * x
     for name, out in {"outer": y, "inner": z, "outer again": w, "without": unhooked}.items():
         lab.same(f"gradient {name}", torch.autograd.grad(out.sum(), x, retain_graph=True)[0])
         lab.same(f"calls {name}", sorted(calls))
-    with hooks("same", 1), hooks("same", 1):
+    with scaling_hooks("same", 1), scaling_hooks("same", 1):
         out = x * x
     torch.autograd.grad(out.sum(), x, retain_graph=True)
     before = len(calls)
     torch.autograd.grad(out.sum(), x)
     lab.same("a second backward unpacks again", len(calls) - before)
     second = x**3
-    with hooks("graph", 1):
+    with scaling_hooks("graph", 1):
         (first,) = torch.autograd.grad(second.sum(), x, create_graph=True)
     lab.same("second derivative", torch.autograd.grad(first.sum(), x)[0])
 
 
 @behaviour("autograd", must_detect=("value", "error"))
 def misused_packing_hooks(lab: Lab) -> None:
-    """Errors of pack and unpack propagate. pack must not change its tensor, and unpack must return a tensor.
-    Packing hooks can be disabled.
+    """Errors of pack and unpack hooks propagate. A pack hook must not change its tensor, and an unpack hook
+    must return a tensor. Saved-tensor hooks can be disabled.
     """
     x = lab.integers(3, low=1, requires_grad=True)
 
     class Refused(Exception):
         pass
 
-    def refuse(thing: Any) -> Any:
+    def raise_refused(thing: Any) -> Any:
         raise Refused("not this one")
 
-    def with_hooks(pack: Any, unpack: Any) -> torch.Tensor:
+    def square_with_hooks(pack: Any, unpack: Any) -> torch.Tensor:
         with saved_tensors_hooks(pack, unpack):
             return x * x
 
-    lab.raises("pack fails", lambda: with_hooks(refuse, lambda t: t), Refused, match="not this one")
-    squared = with_hooks(lambda t: t, refuse)
+    lab.raises(
+        "pack fails", lambda: square_with_hooks(raise_refused, lambda t: t), Refused, match="not this one"
+    )
+    squared = square_with_hooks(lambda t: t, raise_refused)
     lab.raises("unpack fails", lambda: squared.sum().backward(), Refused)
-    not_a_tensor = with_hooks(lambda t: "word", lambda t: t)
+    not_a_tensor = square_with_hooks(lambda t: "word", lambda t: t)
     lab.raises("unpack gives a word", lambda: not_a_tensor.sum().backward(), TypeError)
 
-    def changed() -> None:
+    def pack_in_place() -> None:
         with saved_tensors_hooks(lambda t: t.add_(1), lambda t: t):
             ((x * 1) ** 2).sum()
 
-    lab.raises("pack changes its tensor", changed, match="in place|inplace|in-place")
+    lab.raises("pack changes its tensor", pack_in_place, match="in place|inplace|in-place")
     with torch.autograd.graph.disable_saved_tensors_hooks("not here"):
-        lab.raises("disabled", lambda: with_hooks(lambda t: t, lambda t: t), match="not here")
+        lab.raises("disabled", lambda: square_with_hooks(lambda t: t, lambda t: t), match="not here")
         with torch.autograd.graph.disable_saved_tensors_hooks("nor there"):
-            lab.raises("disabled twice", lambda: with_hooks(lambda t: t, lambda t: t), match="nor there")
-        lab.raises("disabled once again", lambda: with_hooks(lambda t: t, lambda t: t), match="not here")
+            lab.raises(
+                "disabled twice", lambda: square_with_hooks(lambda t: t, lambda t: t), match="nor there"
+            )
+        lab.raises(
+            "disabled once again", lambda: square_with_hooks(lambda t: t, lambda t: t), match="not here"
+        )
     with saved_tensors_hooks(lambda t: t, lambda t: t):
 
-        def disable() -> None:
+        def disable_hooks() -> None:
             with torch.autograd.graph.disable_saved_tensors_hooks("too late"):
                 pass
 
-        lab.raises("disabling while some are set", disable, match="too late|hooks")
-    lab.same("allowed again", torch.autograd.grad(with_hooks(lambda t: t * 2, lambda t: t).sum(), x)[0])
+        lab.raises("disabling while some are set", disable_hooks, match="too late|hooks")
+    lab.same(
+        "allowed again", torch.autograd.grad(square_with_hooks(lambda t: t * 2, lambda t: t).sum(), x)[0]
+    )
 
 
 @behaviour("autograd", must_detect=("value",))
 def packing_elsewhere(lab: Lab) -> None:
-    """Saved tensors, also views and transposed ones, can be stored in files, as numbers or on the host, with
-    the same gradients.
+    """Hooks can store saved tensors, also views and transposed tensors, in files, as Python lists or on the
+    host. The gradients stay the same.
     """
     x = lab.integers(3, 4, requires_grad=True)
     y = lab.integers(4, 3, requires_grad=True)
 
-    def loss() -> torch.Tensor:
+    def scalar_loss() -> torch.Tensor:
         return ((x @ y).pow(2).t()[1:] * x[:, :2].t().sum()).sum() + (x.t() * 3 * y).sum()
 
-    expected = torch.autograd.grad(loss(), (x, y))
+    expected = torch.autograd.grad(scalar_loss(), (x, y))
     lab.same("plain", expected)
     with tempfile.TemporaryDirectory() as folder:
         count = [0]
 
-        def write(t: torch.Tensor) -> str:
+        def save_to_file(t: torch.Tensor) -> str:
             count[0] += 1
             path = str(Path(folder) / f"{count[0]}.pt")
             torch.save(t, path)
             return path
 
-        with saved_tensors_hooks(write, torch.load):
-            out = loss()
+        with saved_tensors_hooks(save_to_file, torch.load):
+            out = scalar_loss()
         lab.same("from files", torch.autograd.grad(out, (x, y)))
     with saved_tensors_hooks(
         lambda t: (t.cpu().tolist(), t.dtype), lambda p: torch.tensor(p[0], dtype=p[1]).to(lab.device)
     ):
-        out = loss()
+        out = scalar_loss()
     lab.same("from numbers", torch.autograd.grad(out, (x, y)))
     with save_on_cpu():
-        out = loss()
+        out = scalar_loss()
     lab.same("on the host", torch.autograd.grad(out, (x, y)))
     with save_on_cpu():
         saved: Any = x * x
@@ -226,8 +234,8 @@ def packing_elsewhere(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def hooks_of_one_saved_tensor(lab: Lab) -> None:
-    """A saved tensor can have its own hooks, registered once while its graph is alive. The backward uses the
-    tensor that they unpack.
+    """A single saved tensor can have its own pair of hooks, registered once while its graph is alive. The
+    backward uses the tensor that the unpack hook returns.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     for name, make, slot in (
@@ -257,8 +265,8 @@ def hooks_of_one_saved_tensor(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def what_nodes_show_of_saved(lab: Lab) -> None:
-    """Nodes expose their saved tensors, sizes, numbers, lists and None. After a backward the tensors are
-    freed.
+    """Nodes expose the tensors, sizes, numbers, lists and None values that they saved. After a backward the
+    saved tensors are freed.
     """
     x = lab.integers(2, 3, 4, 4, requires_grad=True)
     y: Any = x.sum(1, keepdim=True)
@@ -284,26 +292,26 @@ def what_nodes_show_of_saved(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def memory_of_graphs(lab: Lab) -> None:
-    """Graphs retain only the tensors that the backward needs. They free them after the backward, or with the
-    result.
+    """A graph retains only the tensors that its backward needs. They are freed after the backward, or when
+    the result is freed.
     """
 
     class Bag:
         pass
 
-    def watched(t: torch.Tensor) -> Any:
+    def reference_to_attached_bag(t: torch.Tensor) -> Any:
         bag = Bag()
         t.bag = bag  # type: ignore[attr-defined]
         return weakref.ref(bag)
 
     x = lab.integers(3, low=1, requires_grad=True)
     a = x * 2
-    reference = watched(a)
+    reference = reference_to_attached_bag(a)
     total = a + 1
     del a
     lab.holds("a summand is not kept", lab.gone(reference))
     a = x * 2
-    reference = watched(a)
+    reference = reference_to_attached_bag(a)
     square = a * a
     del a
     lab.holds("a factor is kept", reference() is not None)
@@ -311,12 +319,12 @@ def memory_of_graphs(lab: Lab) -> None:
     lab.holds("it is let go after backward", lab.gone(reference))
     lab.same("gradient", x.grad)
     a = x * 2
-    reference = watched(a)
+    reference = reference_to_attached_bag(a)
     square = a * a
     del a, square
     lab.holds("or with the result", lab.gone(reference))
     constant = x * 3
-    reference = watched(constant)
+    reference = reference_to_attached_bag(constant)
     indexed = constant[torch.tensor([0], device=lab.device)]
     del constant
     lab.holds("indexing keeps sizes, not the tensor", lab.gone(reference))
@@ -339,21 +347,23 @@ class _Intermediate(Function):
 
 @behaviour("autograd", must_detect=("value",))
 def packing_hooks_and_functions(lab: Lab) -> None:
-    """Packing hooks apply to save_for_backward, for inputs and for tensors that forward created."""
+    """Saved-tensor hooks apply to save_for_backward, both for inputs and for tensors that the forward
+    created.
+    """
     x = lab.integers(3, requires_grad=True)
     packed: list[torch.Tensor] = []
 
-    def pack(t: torch.Tensor) -> int:
+    def pack_as_index(t: torch.Tensor) -> int:
         packed.append(t.detach().clone())
         return len(packed) - 1
 
-    with saved_tensors_hooks(pack, lambda index: packed[index]):
+    with saved_tensors_hooks(pack_as_index, lambda index: packed[index]):
         out = _Intermediate.apply(x)
     lab.same("packed", packed)
     out.sum().backward()
     lab.same("gradient", x.grad)
     same = x * 1
-    with saved_tensors_hooks(pack, lambda index: packed[index]):
+    with saved_tensors_hooks(pack_as_index, lambda index: packed[index]):
         out = same * same
     same.add_(1)
     out.sum().backward()

@@ -43,7 +43,7 @@ def sparse_gradients_of_gather(lab: Lab) -> None:
 
 @behaviour("autograd", capabilities=("autograd",), must_detect=("value",))
 def gradients_of_a_parameter_that_shrinks(lab: Lab) -> None:
-    """A parameter that is set to a part of itself has gradients of its new size. Advanced indexing has
+    """A parameter that is set to a part of itself gets gradients of its new size. Advanced indexing has
     correct gradients in any memory format.
     """
     parameter: Any = torch.nn.Parameter(torch.ones(16, device=lab.device))
@@ -73,8 +73,8 @@ def gradients_of_a_parameter_that_shrinks(lab: Lab) -> None:
 
 @behaviour("autograd", capabilities=("autograd",), must_detect=("error",))
 def nodes_called_wrongly(lab: Lab) -> None:
-    """A node accepts its gradients by position, one for each result of its function. It refuses keywords and
-    other numbers of gradients.
+    """A node can be called with gradients by position, one for each output. Keyword arguments, and a
+    different number of gradients, are refused.
     """
     leaf = lab.integers(2, 2, requires_grad=True)
     for name, result in {"a power": leaf.pow(5), "a reshape": leaf.reshape(4), "a sum": leaf.sum()}.items():

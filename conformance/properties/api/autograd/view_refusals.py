@@ -1,4 +1,4 @@
-"""Views that must not be changed in place, and views that outlive the graph of their base."""
+"""Views for which in-place writes are refused, and views that outlive the graph of their base."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class _ViewFunction(Function):
 
 @behaviour("autograd", must_detect=("value", "error"))
 def refused_writes_to_plain_views(lab: Lab) -> None:
-    """Let a view have a base that does not require grad. Writing a tensor that requires grad into it is
-    refused if a Function, or an operator with several results, created the view. Otherwise it is allowed.
+    """A tensor that requires grad is written into a view whose base does not require grad. The write is
+    refused if an autograd.Function, or an operator with several results, created the view. Otherwise it is
+    allowed.
     """
     put = lab.put([5.0], requires_grad=True)
     for name, make, text in (
@@ -43,8 +44,8 @@ def refused_writes_to_plain_views(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def views_changed_to_other_views(lab: Lab) -> None:
-    """A view whose shape is changed in place refuses writes for the same reasons as before: it was created
-    under no_grad, is one of several views, or was created by a Function.
+    """Some views refuse writes: views created under no_grad, views created by an autograd.Function, and views
+    that are one of several results. They still refuse writes after their shape was changed in place.
     """
     makers: dict[str, Any] = {
         "one": lambda t: t.view_as(t),
@@ -75,8 +76,8 @@ def views_changed_to_other_views(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def views_outlive_their_base(lab: Lab) -> None:
-    """Detaching a base in place, or reading the node of a changed view under no_grad, does not change the
-    graph of the view.
+    """Detaching a base in place does not change the graph of results computed from its views. A view of a
+    base that was changed in place has a grad_fn, also if it is read under no_grad.
     """
     x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
     z = x * 2

@@ -40,8 +40,8 @@ def gradients_through_changed_views(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "alias"))
 def views_of_changed_bases(lab: Lab) -> None:
-    """A view created before its base was changed in place has the base's new value and gradient, at any depth
-    of views.
+    """If a base is changed in place, views that were created before have the new values of the base and
+    correct gradients. This holds for views of views at any depth.
     """
     x = lab.integers(2, 4, requires_grad=True)
     base = x * 1
@@ -90,8 +90,8 @@ def views_of_changed_bases(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def writes_by_index(lab: Lab) -> None:
-    """Assignments by index, mask and slice pass gradients to the values that they keep and to the values that
-    they write.
+    """An assignment by index, mask or slice passes gradients to the elements that it does not overwrite and
+    to the values that it writes.
     """
     x, y = lab.integers(4, 3, requires_grad=True), lab.integers(4, 3, requires_grad=True)
     where = lab.put([2, 0])
@@ -120,7 +120,9 @@ def writes_by_index(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def reads_by_index(lab: Lab) -> None:
-    """Gradients of reads by index, mask and slice accumulate for an element that is read more than once."""
+    """If a read by index, mask or slice returns an element several times, the gradients of this element are
+    added.
+    """
     x = lab.integers(4, 5, requires_grad=True)
     twice = lab.put([1, 1, 3, 1])
     columns = lab.put([[0, 4], [4, 4]])
@@ -153,8 +155,8 @@ def reads_by_index(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def several_views_at_once(lab: Lab) -> None:
-    """Views returned by split, chunk and unbind must not be changed while gradients are recorded. Results of
-    unsafe_split and copies may be changed.
+    """Views that split, chunk and unbind return must not be changed in place while gradients are recorded.
+    Results of unsafe_split, and copies of views, may be changed.
     """
     x = lab.integers(4, 2, requires_grad=True)
     for name, make in {
@@ -191,8 +193,8 @@ def several_views_at_once(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def leaves_in_place(lab: Lab) -> None:
-    """A leaf that requires grad must not be changed in place, directly or through a view. A tensor that does
-    not require grad requires it after such a write by a tensor that does.
+    """A leaf that requires grad must not be changed in place, directly or through a view. If a tensor that
+    does not require grad is written with values that do, it requires grad afterwards.
     """
     leaf = lab.integers(2, 3, requires_grad=True)
     for name, change in {
@@ -250,8 +252,8 @@ def changes_of_dtype_views(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def gradients_past_changes(lab: Lab) -> None:
-    """Chains of in-place writes give the gradients of the same steps out of place. A write through a detached
-    view is not recorded.
+    """A chain of in-place writes gives the gradients of the same steps out of place. A write through a
+    detached view is not recorded in the graph.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
     a = x * 1

@@ -1,5 +1,5 @@
-"""torch.utils.checkpoint: the function runs again in the backward and gives the gradients of the ordinary
-call.
+"""torch.utils.checkpoint: a checkpointed function runs again in the backward and gives the gradients of an
+ordinary call.
 """
 
 from __future__ import annotations
@@ -15,59 +15,63 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-def _counting(log: list[int], function: Callable[..., Any]) -> Callable[..., Any]:
-    def run(*args: Any, **kwargs: Any) -> Any:
+def _with_call_log(log: list[int], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with a log: each call appends an element to ``log``."""
+
+    def logged_call(*args: Any, **kwargs: Any) -> Any:
         log.append(1)
         return function(*args, **kwargs)
 
-    return run
+    return logged_call
 
 
 @behaviour("checkpoint", level="training", must_detect=("value",))
 def recomputation(lab: Lab) -> None:
-    """A checkpointed call gives the values and gradients of the ordinary call, and runs its function again in
-    the backward.
+    """A checkpointed call gives the values and gradients of an ordinary call. Its function runs again in the
+    backward.
     """
     x, y = lab.integers(3, 4, requires_grad=True), lab.integers(4, 3, requires_grad=True)
 
-    def block(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def doubled_squared_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return (a @ b).pow(2) * 2
 
-    expected = torch.autograd.grad(block(x, y).sum(), (x, y))
+    expected = torch.autograd.grad(doubled_squared_product(x, y).sum(), (x, y))
     lab.same("plain", expected)
     for reentrant in (False, True):
         log: list[int] = []
         x.grad = y.grad = None
-        out = checkpoint(_counting(log, block), x, y, use_reentrant=reentrant)
+        out = checkpoint(_with_call_log(log, doubled_squared_product), x, y, use_reentrant=reentrant)
         lab.same(f"value, reentrant {reentrant}", out.detach())
         lab.same(f"calls before backward, reentrant {reentrant}", len(log))
         out.sum().backward()
         lab.same(f"calls after, reentrant {reentrant}", len(log))
         lab.same(f"gradients, reentrant {reentrant}", [x.grad, y.grad])
     log = []
-    out = checkpoint(_counting(log, block), x, y, use_reentrant=False)
+    out = checkpoint(_with_call_log(log, doubled_squared_product), x, y, use_reentrant=False)
     lab.same("grad() too", torch.autograd.grad(out.sum(), (x, y)))
     with torch.no_grad():
-        lab.same("without gradients", checkpoint(block, x, y, use_reentrant=False).requires_grad)
+        lab.same(
+            "without gradients", checkpoint(doubled_squared_product, x, y, use_reentrant=False).requires_grad
+        )
 
 
 @behaviour("checkpoint", level="training", must_detect=("value",))
 def random_state_of_recomputation(lab: Lab) -> None:
-    """Recomputation draws the random numbers of the forward and leaves the generators unchanged, unless
-    preserve_rng_state is False.
+    """The recomputation draws the same random numbers as the forward and leaves the generators unchanged,
+    unless preserve_rng_state is False.
     """
     x: Any = lab.floats(64, requires_grad=True)
     for reentrant in (False, True):
         torch.manual_seed(3)
         masks: list[torch.Tensor] = []
 
-        def block(a: torch.Tensor, masks: list[torch.Tensor] = masks) -> torch.Tensor:
+        def apply_random_mask(a: torch.Tensor, masks: list[torch.Tensor] = masks) -> torch.Tensor:
             mask = (torch.rand_like(a) > 0.5).to(a.dtype)
             masks.append(mask)
             return a * mask * 2
 
         x.grad = None
-        out = checkpoint(block, x, use_reentrant=reentrant)
+        out = checkpoint(apply_random_mask, x, use_reentrant=reentrant)
         before = torch.rand(2, device=lab.device)
         out.sum().backward()
         lab.holds(f"the same mask twice, reentrant {reentrant}", torch.equal(masks[0].cpu(), masks[1].cpu()))
@@ -99,18 +103,18 @@ def random_state_of_recomputation(lab: Lab) -> None:
 
 @behaviour("checkpoint", must_detect=("value",))
 def arguments_of_checkpoints(lab: Lab) -> None:
-    """Keywords, None, numbers, nested and unused arguments are passed to the function, and results that are
-    not tensors are returned.
+    """checkpoint passes keywords, None, numbers, and nested or unused arguments to the function. It also
+    returns results that are not tensors.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
 
-    def block(a: Any, *, scale: int, extra: Any = None, nested: Any = None) -> Any:
+    def tree_of_results(a: Any, *, scale: int, extra: Any = None, nested: Any = None) -> Any:
         out = a * scale
         if nested is not None:
             out = out * nested["y"][0]
         return {"out": out, "word": "done", "none": None, "list": [a + 1, 3]}
 
-    result = checkpoint(block, x, scale=3, nested={"y": [y]}, use_reentrant=False)
+    result = checkpoint(tree_of_results, x, scale=3, nested={"y": [y]}, use_reentrant=False)
     lab.same("words", [result["word"], result["none"], result["list"][1]])
     (result["out"].sum() + result["list"][0].sum()).backward()
     lab.same("gradients", [x.grad, y.grad])
@@ -135,8 +139,8 @@ def arguments_of_checkpoints(lab: Lab) -> None:
 
 @behaviour("checkpoint", must_detect=("value", "warning", "error"))
 def misuse_of_checkpoints(lab: Lab) -> None:
-    """Unknown keywords, and a recomputation that saves different tensors, are errors. A reentrant checkpoint
-    without an input that requires grad warns.
+    """An unknown keyword is an error. So is a recomputation that saves other tensors than the forward. A
+    reentrant checkpoint warns if no input requires grad.
     """
     x = lab.integers(4, requires_grad=True)
     lab.raises(
@@ -144,21 +148,21 @@ def misuse_of_checkpoints(lab: Lab) -> None:
     )
     calls: list[int] = []
 
-    def fewer(a: torch.Tensor) -> torch.Tensor:
+    def save_fewer_on_recomputation(a: torch.Tensor) -> torch.Tensor:
         calls.append(1)
         return a * a * a if len(calls) % 2 else a + 1
 
-    def shrinks(a: torch.Tensor) -> torch.Tensor:
+    def save_smaller_on_recomputation(a: torch.Tensor) -> torch.Tensor:
         calls.append(1)
         scaled = a * 1 if len(calls) % 2 else (a * 1)[:2]
         return scaled * scaled
 
-    out = checkpoint(fewer, x, use_reentrant=False)
+    out = checkpoint(save_fewer_on_recomputation, x, use_reentrant=False)
     lab.raises(
         "another number of saved tensors", lambda: out.sum().backward(), match="different number of tensors"
     )
     calls.clear()
-    recomputed = checkpoint(shrinks, x, use_reentrant=False)
+    recomputed = checkpoint(save_smaller_on_recomputation, x, use_reentrant=False)
     lab.raises("other metadata", lambda: recomputed.sum().backward(), match="different metadata")
     calls.clear()
     unchecked = checkpoint(lambda a: a * a, x, use_reentrant=False, determinism_check="none")
@@ -176,66 +180,66 @@ def misuse_of_checkpoints(lab: Lab) -> None:
     )
     fails = [True]
 
-    def broken(a: torch.Tensor) -> torch.Tensor:
+    def fail_on_recomputation(a: torch.Tensor) -> torch.Tensor:
         if not fails[0]:
             raise KeyError("in recomputation")
         return a * a
 
-    out = checkpoint(broken, x, use_reentrant=False)
+    out = checkpoint(fail_on_recomputation, x, use_reentrant=False)
     fails[0] = False
     lab.raises("an error in recomputation", lambda: out.sum().backward(), KeyError)
     fails[0] = True
     x.grad = None
-    checkpoint(broken, x, use_reentrant=False).sum().backward()
+    checkpoint(fail_on_recomputation, x, use_reentrant=False).sum().backward()
     lab.same("afterwards it works", x.grad)
 
 
 @behaviour("checkpoint", must_detect=("value",))
 def nested_checkpoints(lab: Lab) -> None:
-    """Nested checkpoints give the gradients of the ordinary call, also for second derivatives and retained
+    """Nested checkpoints give the gradients of an ordinary call, also for second derivatives and retained
     graphs.
     """
     x = lab.integers(3, low=1, requires_grad=True)
 
-    def inner(a: torch.Tensor, power: int = 2) -> torch.Tensor:
+    def raise_to_power(a: torch.Tensor, power: int = 2) -> torch.Tensor:
         return a**power
 
-    def call(function: Callable[..., Any]) -> Callable[..., Any]:
+    def checkpointed(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args, **kwargs: checkpoint(function, *args, use_reentrant=False, **kwargs)
 
-    def two(a: torch.Tensor) -> Any:
-        return call(inner)(a) * call(lambda b: b * 3)(a)
+    def product_of_two_checkpoints(a: torch.Tensor) -> Any:
+        return checkpointed(raise_to_power)(a) * checkpointed(lambda b: b * 3)(a)
 
-    def keywords(a: torch.Tensor, *, power: int) -> Any:
-        return call(inner)(a, power=power), "word"
+    def checkpoint_with_keyword(a: torch.Tensor, *, power: int) -> Any:
+        return checkpointed(raise_to_power)(a, power=power), "word"
 
     for name, function in {
-        "one level": call(inner),
-        "two levels": call(call(inner)),
-        "three levels": call(call(call(inner))),
-        "children": call(two),
-        "children within": call(call(two)),
-        "keywords": lambda a: call(keywords)(a, power=3)[0],
+        "one level": checkpointed(raise_to_power),
+        "two levels": checkpointed(checkpointed(raise_to_power)),
+        "three levels": checkpointed(checkpointed(checkpointed(raise_to_power))),
+        "children": checkpointed(product_of_two_checkpoints),
+        "children within": checkpointed(checkpointed(product_of_two_checkpoints)),
+        "keywords": lambda a: checkpointed(checkpoint_with_keyword)(a, power=3)[0],
     }.items():
         out = function(x)
         lab.same(f"value of {name}", out.detach())
         lab.same(f"gradient of {name}", torch.autograd.grad(out.sum(), x)[0])
-    out = call(call(inner))(x)
+    out = checkpointed(checkpointed(raise_to_power))(x)
     (first,) = torch.autograd.grad(out.sum(), x, create_graph=True, retain_graph=True)
     lab.same("second derivative", torch.autograd.grad(first.sum(), x)[0])
-    out = call(inner)(x)
+    out = checkpointed(raise_to_power)(x)
     lab.same("a retained graph", [torch.autograd.grad(out.sum(), x, retain_graph=True)[0] for _ in range(2)])
-    shared = call(lambda a: (a * a, a * 3))(x)
+    shared = checkpointed(lambda a: (a * a, a * 3))(x)
     lab.same("two results of one", torch.autograd.grad(shared[0].sum() + shared[1].sum(), x)[0])
 
 
 @behaviour("checkpoint", must_detect=("value",))
 def early_stop(lab: Lab) -> None:
-    """Recomputation stops when every saved tensor is available, unless early stop is disabled."""
+    """The recomputation stops as soon as every saved tensor is available, unless early stop is disabled."""
     x = lab.integers(3, requires_grad=True)
     log: list[str] = []
 
-    def block(a: torch.Tensor) -> torch.Tensor:
+    def square_between_log_entries(a: torch.Tensor) -> torch.Tensor:
         log.append("start")
         out = a * a
         out = out + 1
@@ -245,7 +249,7 @@ def early_stop(lab: Lab) -> None:
     for stop in (True, False):
         log.clear()
         with set_checkpoint_early_stop(stop):
-            out = checkpoint(block, x, use_reentrant=False)
+            out = checkpoint(square_between_log_entries, x, use_reentrant=False)
         out.sum().backward()
         lab.same(f"log with early stop {stop}", log)
     lab.same("gradient", x.grad)
@@ -257,7 +261,9 @@ def early_stop(lab: Lab) -> None:
 
 @behaviour("checkpoint", must_detect=("value",))
 def sequences_of_checkpoints(lab: Lab) -> None:
-    """checkpoint_sequential gives the values and gradients of the sequence, for any number of segments."""
+    """checkpoint_sequential gives the values and gradients of the sequence of functions, for any number of
+    segments.
+    """
     layers = [lambda a: a * 2, lambda a: a * a, lambda a: a + 1, lambda a: a * 3]
     x = lab.integers(3, requires_grad=True)
     expected = x
@@ -280,14 +286,14 @@ def sequences_of_checkpoints(lab: Lab) -> None:
 
 @behaviour("checkpoint", must_detect=("value",))
 def contexts_of_checkpoints(lab: Lab) -> None:
-    """context_fn provides one context for the forward and one for the recomputation. Both run under the same
-    autocast setting.
+    """context_fn returns one context for the forward and one for the recomputation. The recomputation runs
+    under the autocast settings of the forward.
     """
     x = lab.integers(3, requires_grad=True)
     log: list[str] = []
 
     @contextlib.contextmanager
-    def noted(name: str) -> Any:
+    def log_context(name: str) -> Any:
         log.append(f"enter {name}")
         yield
         log.append(f"leave {name}")
@@ -296,7 +302,7 @@ def contexts_of_checkpoints(lab: Lab) -> None:
         lambda a: (log.append("run"), a * a)[1],  # type: ignore[func-returns-value]
         x,
         use_reentrant=False,
-        context_fn=lambda: (noted("forward"), noted("recomputation")),
+        context_fn=lambda: (log_context("forward"), log_context("recomputation")),
     )
     out.sum().backward()
     lab.same("log", log)
@@ -304,13 +310,13 @@ def contexts_of_checkpoints(lab: Lab) -> None:
     modes: list[Any] = []
     kind = lab.device.type
 
-    def block(a: torch.Tensor) -> torch.Tensor:
+    def square_and_record_autocast(a: torch.Tensor) -> torch.Tensor:
         modes.append((torch.is_autocast_enabled(kind), str(torch.get_autocast_dtype(kind))))
         return a @ a
 
     square = lab.integers(3, 3, requires_grad=True)
     with torch.autocast(kind, dtype=torch.bfloat16):
-        out = checkpoint(block, square, use_reentrant=False)
+        out = checkpoint(square_and_record_autocast, square, use_reentrant=False)
     lab.same("dtype", out.dtype)
     out.float().sum().backward()
     lab.same("modes seen", modes)

@@ -1,4 +1,4 @@
-"""Tensors that checkpoints save and recompute: reads of saved tensors, memory, hooks and identity."""
+"""Tensors that checkpointed calls recompute: reads of saved tensors, memory, hooks and identity."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("checkpoint", must_detect=("value", "error"))
 def reading_recomputed_tensors(lab: Lab) -> None:
-    """Each read of a saved tensor outside of a backward recomputes it, and so does the backward. After the
-    backward it is freed.
+    """Each read of a saved tensor of a checkpointed call recomputes this tensor, and so does the backward.
+    After the backward the saved tensor is freed.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     runs: list[int] = []
@@ -35,8 +35,8 @@ def reading_recomputed_tensors(lab: Lab) -> None:
 
 @behaviour("checkpoint", must_detect=("value",))
 def tensors_kept_by_checkpoints(lab: Lab) -> None:
-    """A checkpointed call retains no intermediate tensor between forward and backward, unlike an ordinary
-    call. An input that a Function saves is unpacked as the same object.
+    """A checkpointed call retains no intermediate tensor between forward and backward. An ordinary call does.
+    An input that an autograd.Function saves is unpacked as the same object.
     """
     x = lab.integers(3, low=1, requires_grad=True)
 
@@ -45,16 +45,16 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
 
     watched: list[Any] = []
 
-    def block(a: torch.Tensor) -> torch.Tensor:
+    def square_watched_intermediate(a: torch.Tensor) -> torch.Tensor:
         middle = a * 2
         token = Token()
         middle.token = token  # type: ignore[attr-defined]
         watched.append(weakref.ref(token))
         return middle * middle
 
-    ordinary_result = block(x)
+    ordinary_result = square_watched_intermediate(x)
     lab.holds("a plain call keeps what it saved", watched[-1]() is not None)
-    out = checkpoint(block, x, use_reentrant=False)
+    out = checkpoint(square_watched_intermediate, x, use_reentrant=False)
     lab.holds("a checkpointed one does not", lab.gone(watched[-1]))
     for name, result in {"plain": ordinary_result, "checkpointed": out}.items():
         lab.same(f"gradient, {name}", torch.autograd.grad(result.sum(), x)[0])
@@ -102,7 +102,7 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
 @behaviour("checkpoint", must_detect=("value",))
 def hooks_of_shared_parameters(lab: Lab) -> None:
     """If a tensor is used inside and outside of a checkpoint, its hook runs once, with the sum of the
-    gradients. A checkpointed function may run a backward inside.
+    gradients. A checkpointed function may run a backward itself.
     """
     weight, x = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
     hook_gradients: list[torch.Tensor] = []
@@ -112,7 +112,7 @@ def hooks_of_shared_parameters(lab: Lab) -> None:
     lab.same("gradients", [weight.grad, x.grad])
     y = lab.integers(3, requires_grad=True)
 
-    def penalized(a: torch.Tensor) -> torch.Tensor:
+    def scale_by_inner_gradient(a: torch.Tensor) -> torch.Tensor:
         with torch.enable_grad():
             inner = a.detach().requires_grad_()
             square = checkpoint(lambda b: b * b, inner, use_reentrant=False)
@@ -121,15 +121,15 @@ def hooks_of_shared_parameters(lab: Lab) -> None:
             assert inner.grad is not None
         return a * inner.grad
 
-    out = checkpoint(penalized, y, use_reentrant=False)
+    out = checkpoint(scale_by_inner_gradient, y, use_reentrant=False)
     out.sum().backward()
     lab.expect("a backward within a checkpoint", y.grad, [2.0, 2.0, 2.0])
 
 
 @behaviour("checkpoint", must_detect=("warning",))
 def checkpoints_want_a_choice(lab: Lab) -> None:
-    """checkpoint and checkpoint_sequential without use_reentrant warn and work. With use_reentrant they do
-    not warn.
+    """checkpoint and checkpoint_sequential warn if use_reentrant is not passed, and work nevertheless. With
+    use_reentrant they do not warn.
     """
     x = lab.integers(3, requires_grad=True)
     layers = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.ReLU())

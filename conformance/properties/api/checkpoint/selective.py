@@ -1,4 +1,4 @@
-"""Selective checkpointing: a policy chooses the operators whose results are saved."""
+"""Selective checkpointing: a policy chooses the operators whose results are saved and not recomputed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 class _Counts(TorchDispatchMode):
-    """A mode that counts the calls of each operator."""
+    """A dispatch mode that counts the calls of each operator."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,20 +33,21 @@ class _Counts(TorchDispatchMode):
 
 
 def _context_function(policy: Any) -> Any:
+    """Return the context_fn for a policy of selective checkpointing."""
     return functools.partial(create_selective_checkpoint_contexts, policy)
 
 
 @behaviour("checkpoint", must_detect=("value",))
 def kept_results(lab: Lab) -> None:
-    """Operators whose results a policy saves do not run again in the backward. The gradients are the
-    gradients of the ordinary call.
+    """The backward does not run operators again whose results a policy saves. The gradients equal the
+    gradients of an ordinary call.
     """
     x, y = lab.integers(4, 4, requires_grad=True), lab.integers(4, 4, requires_grad=True)
 
-    def block(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def chain_of_products(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.mm(torch.mm(a, b).relu(), b).sin().cos() * 1
 
-    lab.close("plain", torch.autograd.grad(block(x, y).sum(), (x, y)), roundings=256, matrix=True)
+    lab.close("plain", torch.autograd.grad(chain_of_products(x, y).sum(), (x, y)), roundings=256, matrix=True)
     policies = {
         "none": lambda ctx, op, *a, **k: CheckpointPolicy.PREFER_RECOMPUTE,
         "products": lambda ctx, op, *a, **k: (
@@ -56,7 +57,7 @@ def kept_results(lab: Lab) -> None:
         "a list": [aten.mm.default],
     }
     for name, policy in policies.items():
-        out = checkpoint(block, x, y, use_reentrant=False, context_fn=_context_function(policy))
+        out = checkpoint(chain_of_products, x, y, use_reentrant=False, context_fn=_context_function(policy))
         with _Counts() as counter:
             gradients = torch.autograd.grad(out.sum(), (x, y))
         lab.close(f"gradients, kept: {name}", gradients, roundings=256, matrix=True)
@@ -67,8 +68,8 @@ def kept_results(lab: Lab) -> None:
 
 @behaviour("checkpoint", must_detect=("value",))
 def policies_with_state(lab: Lab) -> None:
-    """A policy may have state, can distinguish the forward from the recomputation, and may change its
-    choices.
+    """A policy may have state and may choose differently at each call. It can distinguish the forward from
+    the recomputation.
     """
     x = lab.integers(3, 3, requires_grad=True)
     decisions: list[tuple[bool, str]] = []
@@ -88,10 +89,10 @@ def policies_with_state(lab: Lab) -> None:
                 else CheckpointPolicy.MUST_RECOMPUTE
             )
 
-    def contexts() -> Any:
+    def make_contexts() -> Any:
         return create_selective_checkpoint_contexts(Policy())
 
-    out = checkpoint(lambda a: torch.mm(torch.mm(a, a), a), x, use_reentrant=False, context_fn=contexts)
+    out = checkpoint(lambda a: torch.mm(torch.mm(a, a), a), x, use_reentrant=False, context_fn=make_contexts)
     with _Counts() as counter:
         out.sum().backward()
     lab.same("gradient", x.grad)
@@ -101,38 +102,38 @@ def policies_with_state(lab: Lab) -> None:
 
 @behaviour("checkpoint", must_detect=("value", "error"))
 def limits_of_selection(lab: Lab) -> None:
-    """Saved results must not be changed in place unless this is allowed. Several results, and values that are
-    not tensors, can be saved.
+    """A saved result must not be changed in place, unless the option for it is set. Operators with several
+    results, or with results that are not tensors, can be saved.
     """
     x = lab.integers(4, 4, requires_grad=True)
 
     def save_all(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
         return CheckpointPolicy.MUST_SAVE
 
-    def changes(a: torch.Tensor) -> torch.Tensor:
+    def change_result_in_place(a: torch.Tensor) -> torch.Tensor:
         doubled = a * 2
         doubled.add_(1)
         return doubled * doubled
 
-    def run(**options: Any) -> Any:
+    def gradient_of_checkpoint(**options: Any) -> Any:
         contexts = functools.partial(create_selective_checkpoint_contexts, save_all, **options)
-        out = checkpoint(changes, x, use_reentrant=False, context_fn=contexts)
+        out = checkpoint(change_result_in_place, x, use_reentrant=False, context_fn=contexts)
         return torch.autograd.grad(out.sum(), x)[0]
 
-    lab.raises("a kept result that was changed", run, match="mutated|in-?place")
+    lab.raises("a kept result that was changed", gradient_of_checkpoint, match="mutated|in-?place")
 
-    def several(a: torch.Tensor) -> torch.Tensor:
+    def sort_and_unbind(a: torch.Tensor) -> torch.Tensor:
         values, _ = torch.sort(a * 2, dim=0, stable=True)
         parts = values.unbind(0)
         return (torch.stack(parts[:2]) * a[0]).sum()
 
-    out = checkpoint(several, x, use_reentrant=False, context_fn=_context_function(save_all))
+    out = checkpoint(sort_and_unbind, x, use_reentrant=False, context_fn=_context_function(save_all))
     lab.same("several results", torch.autograd.grad(out, x)[0])
 
-    def number(a: torch.Tensor) -> torch.Tensor:
+    def multiply_by_read_number(a: torch.Tensor) -> torch.Tensor:
         return a * a.detach().sum().item() * a
 
-    out = checkpoint(number, x, use_reentrant=False, context_fn=_context_function(save_all))
+    out = checkpoint(multiply_by_read_number, x, use_reentrant=False, context_fn=_context_function(save_all))
     lab.same("a number read within", torch.autograd.grad(out.sum(), x)[0])
     out = checkpoint(lambda a: a.sin().cos(), x, use_reentrant=False, context_fn=_context_function(save_all))
     torch.autograd.grad(out.sum(), x, retain_graph=True)

@@ -1,1 +1,1 @@
-"""Behaviours of area ``control-flow``: cond, while_loop, scan and map."""
+"""Behaviours of area ``control-flow``: the operators cond, while_loop, scan, associative_scan and map."""

@@ -1,4 +1,4 @@
-"""torch.cond: runs one of two branches, chosen by a predicate that is a Python bool or a tensor."""
+"""torch.cond, which runs one of two branches. The predicate that chooses the branch is a bool or a tensor."""
 
 from __future__ import annotations
 
@@ -13,49 +13,63 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api.control_flow.loops import map_over, trees_are_equal
 
 
-def choose(*args: Any) -> Any:
+def call_cond(*args: Any) -> Any:
     """Call torch.cond. Tests replace this function by a faulty one."""
     return torch.cond(*args)
 
 
-def predicate(lab: Lab, value: bool) -> torch.Tensor:
-    """Return a predicate as a tensor on the device."""
+def predicate_tensor(lab: Lab, value: bool) -> torch.Tensor:
+    """Return a bool as a tensor on the device."""
     return lab.put(value)
 
 
 @behaviour("control-flow", level="training", must_detect=())
 def cond_chooses(lab: Lab) -> None:
-    """cond gives the result of the chosen branch, for a Python bool, a tensor and a predicate computed from
-    the inputs.
+    """cond gives the result of the branch that its predicate chooses. The predicate may be a Python bool, a
+    tensor, or computed from the inputs.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
 
-    def more(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def double_left_plus_right(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a * 2 + b
 
-    def less(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def left_minus_triple_right(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a - b * 3
 
     for value, expected in ((True, x * 2 + y), (False, x - y * 3)):
         lab.expect(
-            f"a tensor that is {value}", choose(predicate(lab, value), more, less, (x, y)), expected.cpu()
+            f"a tensor that is {value}",
+            call_cond(predicate_tensor(lab, value), double_left_plus_right, left_minus_triple_right, (x, y)),
+            expected.cpu(),
         )
         lab.expect(
             f"one of one element, {value}",
-            choose(predicate(lab, value).view(1), more, less, (x, y)),
+            call_cond(
+                predicate_tensor(lab, value).view(1), double_left_plus_right, left_minus_triple_right, (x, y)
+            ),
             expected.cpu(),
         )
-        lab.expect(f"a Python {value}", choose(value, more, less, (x, y)), expected.cpu())
+        lab.expect(
+            f"a Python {value}",
+            call_cond(value, double_left_plus_right, left_minus_triple_right, (x, y)),
+            expected.cpu(),
+        )
     for number in (-100.0, 100.0):
-        lab.same(f"computed, {number}", choose((x + number).sum() > 0, more, less, (x, y)))
+        lab.same(
+            f"computed, {number}",
+            call_cond((x + number).sum() > 0, double_left_plus_right, left_minus_triple_right, (x, y)),
+        )
     for depth in range(3):
-        lab.same(f"in a loop, {depth}", choose(x.sum() > depth, more, less, (x, y)))
+        lab.same(
+            f"in a loop, {depth}",
+            call_cond(x.sum() > depth, double_left_plus_right, left_minus_triple_right, (x, y)),
+        )
 
 
 @behaviour("control-flow", level="full", must_detect=())
 def cond_takes_trees(lab: Lab) -> None:
     """Operands and results of cond may be tuples, lists and dicts, and operands may be unused. Branches may
-    close over tensors, modules and numbers, and may be nested.
+    be nested and may use tensors, modules and numbers from closures.
     """
     x, y = lab.integers(3), lab.integers(3)
     layer = lab.to(torch.nn.Linear(3, 3))
@@ -64,27 +78,27 @@ def cond_takes_trees(lab: Lab) -> None:
         layer.bias.fill_(1)
     factor = 3
     for value in (True, False):
-        pred = predicate(lab, value)
+        pred = predicate_tensor(lab, value)
         tree = {"p": x, "q": (y, [x + 1])}
         lab.same(
             f"a tree, {value}",
-            choose(
+            call_cond(
                 pred,
                 lambda t: {"sum": t["p"] + t["q"][0], "pair": (t["q"][1][0] * 2,)},
                 lambda t: {"sum": t["p"] - t["q"][0], "pair": (t["q"][1][0] * 3,)},
                 (tree,),
             ),
         )
-        lab.same(f"unused operands, {value}", choose(pred, lambda a, b: a + 1, lambda a, b: b + 2, (x, y)))
-        lab.same(f"closed over, {value}", choose(pred, lambda a: a * y * factor, lambda a: a + y, (x,)))
-        lab.same(f"no operands, {value}", choose(pred, lambda: x + 1, lambda: y * 2))
-        result = choose(pred, lambda a: layer(a), lambda a: layer(a * 2) + a, (x,))
+        lab.same(f"unused operands, {value}", call_cond(pred, lambda a, b: a + 1, lambda a, b: b + 2, (x, y)))
+        lab.same(f"closed over, {value}", call_cond(pred, lambda a: a * y * factor, lambda a: a + y, (x,)))
+        lab.same(f"no operands, {value}", call_cond(pred, lambda: x + 1, lambda: y * 2))
+        result = call_cond(pred, lambda a: layer(a), lambda a: layer(a * 2) + a, (x,))
         lab.same(f"a module, {value}", result.detach())
 
-        def outer(a: torch.Tensor, b: torch.Tensor) -> Any:
+        def nested_cond(a: torch.Tensor, b: torch.Tensor) -> Any:
             return torch.cond(a.sum() > 0, lambda c, d: c + d, lambda c, d: c * d, (a, b))
 
-        lab.same(f"nested, {value}", choose(pred, outer, lambda a, b: outer(-a, b), (x, y)))
+        lab.same(f"nested, {value}", call_cond(pred, nested_cond, lambda a, b: nested_cond(-a, b), (x, y)))
         lab.same(
             f"in a map, {value}",
             map_over(
@@ -95,7 +109,7 @@ def cond_takes_trees(lab: Lab) -> None:
         )
         lab.same(
             f"around a map, {value}",
-            choose(
+            call_cond(
                 pred, lambda a: map_over(lambda v: v * 2, a), lambda a: map_over(lambda v: v + 2, a), (x,)
             ),
         )
@@ -103,9 +117,9 @@ def cond_takes_trees(lab: Lab) -> None:
 
 @behaviour("control-flow", level="training", capabilities=("autograd",), must_detect=())
 def cond_differentiates(lab: Lab) -> None:
-    """The gradient of cond is the gradient of the chosen branch, and zero for operands that the branch does
-    not use. This holds for nested branches, trees, closed-over tensors and modules, and if only some operands
-    require grad.
+    """The gradient of cond is the gradient of the chosen branch, and zero for operands that this branch does
+    not use. This holds for nested branches, trees, and tensors and modules from closures, also if only some
+    operands require grad.
     """
 
     def compare_gradients(
@@ -128,7 +142,7 @@ def cond_differentiates(lab: Lab) -> None:
     for value in (True, False):
         for needs in ((True, True), (True, False), (False, True)):
             x, y = (lab.integers(3, requires_grad=need) for need in needs)
-            pred = predicate(lab, value)
+            pred = predicate_tensor(lab, value)
 
             def true_branch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
                 return a * a * b
@@ -139,7 +153,7 @@ def cond_differentiates(lab: Lab) -> None:
             chosen = true_branch if value else false_branch
             compare_gradients(
                 f"{value}, {needs}",
-                lambda pred=pred, x=x, y=y, true_branch=true_branch, false_branch=false_branch: choose(
+                lambda pred=pred, x=x, y=y, true_branch=true_branch, false_branch=false_branch: call_cond(
                     pred, true_branch, false_branch, (x, y)
                 ),
                 lambda x=x, y=y, chosen=chosen: chosen(x, y),
@@ -149,14 +163,16 @@ def cond_differentiates(lab: Lab) -> None:
         x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
         compare_gradients(
             f"before and after, {value}",
-            lambda x=x, y=y, pred=pred: choose(pred, lambda a, b: a * b, lambda a, b: a - b, (x * x, y)) * x,
+            lambda x=x, y=y, pred=pred: (
+                call_cond(pred, lambda a, b: a * b, lambda a, b: a - b, (x * x, y)) * x
+            ),
             lambda x=x, y=y, value=value: (x * x * y if value else x * x - y) * x,
             x,
             y,
         )
         compare_gradients(
             f"nested, {value}",
-            lambda x=x, pred=pred: choose(
+            lambda x=x, pred=pred: call_cond(
                 pred,
                 lambda a: torch.cond(a.sum() < 99, lambda b: b * b, lambda b: b * 1, (a,)),
                 lambda a: a * 5,
@@ -167,7 +183,7 @@ def cond_differentiates(lab: Lab) -> None:
         )
         compare_gradients(
             f"a tree, {value}",
-            lambda x=x, y=y, pred=pred: choose(
+            lambda x=x, y=y, pred=pred: call_cond(
                 pred, lambda t: t["p"] * t["q"][0], lambda t: t["p"] * 7, ({"p": x, "q": [y]},)
             ),
             lambda x=x, y=y, value=value: x * y if value else x * 7,
@@ -176,14 +192,14 @@ def cond_differentiates(lab: Lab) -> None:
         )
         compare_gradients(
             f"closed over, {value}",
-            lambda x=x, y=y, pred=pred: choose(pred, lambda a: a * y, lambda a: a * 2 + y * y, (x,)),
+            lambda x=x, y=y, pred=pred: call_cond(pred, lambda a: a * y, lambda a: a * 2 + y * y, (x,)),
             lambda x=x, y=y, value=value: x * y if value else x * 2 + y * y,
             x,
             y,
         )
         compare_gradients(
             f"a module, {value}",
-            lambda x=x, pred=pred: choose(pred, lambda a: layer(a), lambda a: a * 2, (x,)),
+            lambda x=x, pred=pred: call_cond(pred, lambda a: layer(a), lambda a: a * 2, (x,)),
             lambda x=x, value=value: layer(x) if value else x * 2,
             x,
             layer.weight,
@@ -193,20 +209,22 @@ def cond_differentiates(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def cond_refuses(lab: Lab) -> None:
-    """cond refuses predicates that are not boolean, branches that are not functions, and operands that are
-    not tensors. It refuses branches whose results differ in number, structure, dtype or rank.
+    """cond refuses a predicate that is not boolean, a branch that is not a function, and operands that are
+    not tensors. It also refuses branches whose results differ in number, structure, dtype or rank.
     """
-    x, pred = lab.integers(3), predicate(lab, True)
+    x, pred = lab.integers(3), predicate_tensor(lab, True)
     wrong: dict[str, Callable[[], Any]] = {
-        "a word": lambda: choose("yes", torch.sin, torch.cos, (x,)),
-        "several truths": lambda: choose(x > 0, torch.sin, torch.cos, (x,)),
-        "no function": lambda: choose(pred, 3, torch.cos, (x,)),
-        "a word as operand": lambda: choose(pred, torch.sin, torch.cos, ("x",)),
-        "other numbers of results": lambda: choose(pred, lambda a: (a + 1, a + 2), lambda a: (a + 1,), (x,)),
-        "other forms": lambda: choose(pred, lambda a: [a + 1], lambda a: {"a": a + 1}, (x,)),
-        "other dtypes": lambda: choose(pred, lambda a: a + 1, lambda a: (a + 1).double(), (x,)),
-        "other ranks": lambda: choose(pred, lambda a: a + 1, lambda a: torch.stack([a, a]), (x,)),
-        "other numbers of operands": lambda: choose(pred, lambda a: a + 1, lambda a, b: a + b, (x,)),
+        "a word": lambda: call_cond("yes", torch.sin, torch.cos, (x,)),
+        "several truths": lambda: call_cond(x > 0, torch.sin, torch.cos, (x,)),
+        "no function": lambda: call_cond(pred, 3, torch.cos, (x,)),
+        "a word as operand": lambda: call_cond(pred, torch.sin, torch.cos, ("x",)),
+        "other numbers of results": lambda: call_cond(
+            pred, lambda a: (a + 1, a + 2), lambda a: (a + 1,), (x,)
+        ),
+        "other forms": lambda: call_cond(pred, lambda a: [a + 1], lambda a: {"a": a + 1}, (x,)),
+        "other dtypes": lambda: call_cond(pred, lambda a: a + 1, lambda a: (a + 1).double(), (x,)),
+        "other ranks": lambda: call_cond(pred, lambda a: a + 1, lambda a: torch.stack([a, a]), (x,)),
+        "other numbers of operands": lambda: call_cond(pred, lambda a: a + 1, lambda a, b: a + b, (x,)),
     }
     for name, call in wrong.items():
         lab.raises(name, call, RuntimeError, TypeError, ValueError)
@@ -214,35 +232,37 @@ def cond_refuses(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def cond_under_vmap(lab: Lab) -> None:
-    """vmap over cond runs for each element the branch of its own predicate. If the predicate is shared, it
-    runs one branch for the whole batch.
+    """vmap over cond runs, for each element of the batch, the branch that the element's predicate chooses. If
+    one predicate is shared by all elements, one branch runs for the whole batch.
     """
     x, y = lab.integers(4, 3), lab.integers(4, 3)
 
     def choose_by_sum(a: torch.Tensor) -> Any:
-        return choose(a.sum() > 0, lambda b: b * 2, lambda b: b - 10, (a,))
+        return call_cond(a.sum() > 0, lambda b: b * 2, lambda b: b - 10, (a,))
 
     references = torch.where((x.sum(1) > 0)[:, None], x * 2, x - 10)
     lab.expect("by the data", torch.vmap(choose_by_sum)(x), references.cpu())
     lab.same(
-        "two operands", torch.vmap(lambda a, b: choose(a.sum() > b.sum(), torch.add, torch.mul, (a, b)))(x, y)
+        "two operands",
+        torch.vmap(lambda a, b: call_cond(a.sum() > b.sum(), torch.add, torch.mul, (a, b)))(x, y),
     )
     lab.same(
-        "closed over", torch.vmap(lambda a, b: choose(a[0] > 0, lambda c: c + b, lambda c: c * b, (a,)))(x, y)
+        "closed over",
+        torch.vmap(lambda a, b: call_cond(a[0] > 0, lambda c: c + b, lambda c: c * b, (a,)))(x, y),
     )
     for value in (True, False):
-        pred = predicate(lab, value)
+        pred = predicate_tensor(lab, value)
         lab.same(
             f"one truth for all, {value}",
-            torch.vmap(lambda a, pred=pred: choose(pred, lambda b: b * 2, lambda b: b - 10, (a,)))(x),
+            torch.vmap(lambda a, pred=pred: call_cond(pred, lambda b: b * 2, lambda b: b - 10, (a,)))(x),
         )
     shared = lab.integers(3)
     for value in (True, False):
-        pred = predicate(lab, value)
+        pred = predicate_tensor(lab, value)
         # Dynamo would treat the sizes of an earlier call as dynamic. cond under vmap rejects dynamic sizes.
         torch_testing_internals.reset_dynamo()
         pairs = torch.vmap(
-            lambda a, pred=pred: choose(
+            lambda a, pred=pred: call_cond(
                 pred, lambda b: (b + shared, b - shared), lambda b: (b * 2, b - 10), (a,)
             )
         )(x)

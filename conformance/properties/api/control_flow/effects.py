@@ -1,4 +1,4 @@
-"""Writes and aliases in the functions of control flow operators."""
+"""Writes and aliases in the functions that are passed to control flow operators."""
 
 from __future__ import annotations
 
@@ -12,90 +12,94 @@ from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.control_flow import branches, graphs
-from conformance.properties.api.control_flow.branches import predicate
+from conformance.properties.api.control_flow.branches import predicate_tensor
 from conformance.properties.api.control_flow.loops import ERRORS, map_over, scan, trees_are_equal, while_loop
 
 
 @behaviour("control-flow", level="full", must_detect=())
 def writes_of_branches_are_refused(lab: Lab) -> None:
-    """cond refuses branches that write to an operand, directly, through a view or in a nested branch. It
-    refuses branches that return an operand, a view of it, or one tensor twice. This holds in eager calls,
-    under functionalize and in a graph.
+    """cond refuses a branch that writes to an operand, directly, through a view or in a nested branch. It
+    also refuses a branch that returns an operand, a view of one, or one tensor twice. This holds in eager
+    calls, under functionalize and in a graph.
     """
-    x, y, pred = lab.integers(3), lab.integers(3), predicate(lab, True)
+    x, y, pred = lab.integers(3), lab.integers(3), predicate_tensor(lab, True)
 
-    def total(a: torch.Tensor) -> torch.Tensor:
+    def sum_of_elements(a: torch.Tensor) -> torch.Tensor:
         return a.sum()
 
-    def written(a: torch.Tensor) -> torch.Tensor:
+    def write_and_sum(a: torch.Tensor) -> torch.Tensor:
         return a.add_(1).sum()
 
-    def written_by_view(a: torch.Tensor) -> torch.Tensor:
+    def write_view_and_sum(a: torch.Tensor) -> torch.Tensor:
         return a.view(-1).add_(1).sum()
 
-    def inner(a: torch.Tensor) -> Any:
-        return torch.cond(a.sum() > 0, written, total, (a,))
+    def cond_with_writing_branch(a: torch.Tensor) -> Any:
+        return torch.cond(a.sum() > 0, write_and_sum, sum_of_elements, (a,))
 
     wrong: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-        "a write in the first": (written, total),
-        "a write in the second": (total, written),
-        "a write through a view": (written_by_view, total),
-        "a nested write": (inner, total),
+        "a write in the first": (write_and_sum, sum_of_elements),
+        "a write in the second": (sum_of_elements, write_and_sum),
+        "a write through a view": (write_view_and_sum, sum_of_elements),
+        "a nested write": (cond_with_writing_branch, sum_of_elements),
         "the operand": (lambda a: a, lambda a: a.view(3)),
         "one result twice": (lambda a: 2 * (a + 1,), lambda a: (a + 1, a + 2)),
     }
     for name, (yes, no) in wrong.items():
 
-        def run(p: torch.Tensor, a: torch.Tensor, yes: Any = yes, no: Any = no) -> Any:
-            return branches.choose(p, yes, no, (a,))
+        def cond_of_branches(p: torch.Tensor, a: torch.Tensor, yes: Any = yes, no: Any = no) -> Any:
+            return branches.call_cond(p, yes, no, (a,))
 
-        lab.raises(name, lambda run=run: run(pred, x), *ERRORS)  # type: ignore[misc]
+        lab.raises(name, lambda call=cond_of_branches: call(pred, x), *ERRORS)  # type: ignore[misc]
         lab.raises(
             f"{name}, in a graph",
-            lambda run=run: graphs.traced(functionalize(run), pred, x, sizes="symbolic"),  # type: ignore[misc]
+            lambda call=cond_of_branches: graphs.traced(functionalize(call), pred, x, sizes="symbolic"),  # type: ignore[misc]
             *ERRORS,
         )
 
-    def replaced(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def set_storage_and_add(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         a.set_(b)  # type: ignore[call-overload]
         return a + b
 
-    lab.raises("set_", lambda: branches.choose(pred, replaced, replaced, (x, y)), *ERRORS)
+    lab.raises(
+        "set_", lambda: branches.call_cond(pred, set_storage_and_add, set_storage_and_add, (x, y)), *ERRORS
+    )
 
 
 @behaviour("control-flow", level="full", must_detect=())
 def writes_of_loops_are_refused(lab: Lab) -> None:
-    """map, scan and while_loop refuse functions that write to their arguments, that return an argument or a
-    view of it, or that return one tensor twice.
+    """map, scan and while_loop refuse a function that writes to its arguments, returns an argument or a view
+    of one, or returns one tensor twice.
     """
     xs, row, zero = lab.integers(4, 3), lab.integers(3), lab.put(0)
 
-    def mapped(body: Callable[..., Any]) -> Callable[[], Any]:
+    def functionalized_map_call(body: Callable[..., Any]) -> Callable[[], Any]:
         return lambda: functionalize(lambda a, r: map_over(body, a, r))(xs, row)
 
-    def scanned(step: Callable[..., Any], start: Any) -> Callable[[], Any]:
+    def functionalized_scan_call(step: Callable[..., Any], start: Any) -> Callable[[], Any]:
         return lambda: functionalize(lambda a, c: scan(step, c, a, dim=0))(xs, start)
 
-    def looped(body: Callable[..., Any]) -> Callable[[], Any]:
+    def while_loop_call(body: Callable[..., Any]) -> Callable[[], Any]:
         return lambda: while_loop(lambda i, a, b: i < 3, body, (zero, row, row + 1))
 
-    def twice(value: torch.Tensor) -> Any:
+    def same_tensor_twice(value: torch.Tensor) -> Any:
         return value, value
 
     wrong: dict[str, Callable[[], Any]] = {
-        "map, a write to the row": mapped(lambda v, r: v.add_(4) + r),
-        "map, a write to the argument": mapped(lambda v, r: v + r.add_(4)),
-        "map, a view of the row": mapped(lambda v, r: v.view(v.shape)),
-        "map, the row": mapped(lambda v, r: v),
-        "scan, a write to the input": scanned(lambda c, v: (c + v.add_(1), v + 1), row),
-        "scan, a write to the carry": scanned(lambda c, v: (c.add_(v), v + 1), row),
-        "scan, the input as output": scanned(lambda c, v: (c + v, v), row),
-        "scan, the input as carry": scanned(lambda c, v: (v, c + v), row),
-        "scan, one carry twice": scanned(lambda c, v: (twice(c[0] + v), c[1] + v), (row, row + 1)),
-        "scan, the carry as output too": scanned(lambda c, v: twice(c + v), row),
-        "while_loop, a write": looped(lambda i, a, b: (i + 1, a.add_(1), b + 1)),
-        "while_loop, the state": looped(lambda i, a, b: (i + 1, a, b + 1)),
-        "while_loop, one tensor twice": looped(lambda i, a, b: (i + 1, *twice(a + b))),
+        "map, a write to the row": functionalized_map_call(lambda v, r: v.add_(4) + r),
+        "map, a write to the argument": functionalized_map_call(lambda v, r: v + r.add_(4)),
+        "map, a view of the row": functionalized_map_call(lambda v, r: v.view(v.shape)),
+        "map, the row": functionalized_map_call(lambda v, r: v),
+        "scan, a write to the input": functionalized_scan_call(lambda c, v: (c + v.add_(1), v + 1), row),
+        "scan, a write to the carry": functionalized_scan_call(lambda c, v: (c.add_(v), v + 1), row),
+        "scan, the input as output": functionalized_scan_call(lambda c, v: (c + v, v), row),
+        "scan, the input as carry": functionalized_scan_call(lambda c, v: (v, c + v), row),
+        "scan, one carry twice": functionalized_scan_call(
+            lambda c, v: (same_tensor_twice(c[0] + v), c[1] + v), (row, row + 1)
+        ),
+        "scan, the carry as output too": functionalized_scan_call(lambda c, v: same_tensor_twice(c + v), row),
+        "while_loop, a write": while_loop_call(lambda i, a, b: (i + 1, a.add_(1), b + 1)),
+        "while_loop, the state": while_loop_call(lambda i, a, b: (i + 1, a, b + 1)),
+        "while_loop, one tensor twice": while_loop_call(lambda i, a, b: (i + 1, *same_tensor_twice(a + b))),
     }
     for name, call in wrong.items():
         lab.raises(name, call, *ERRORS)
@@ -103,25 +107,38 @@ def writes_of_loops_are_refused(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def writes_inside_are_kept_inside(lab: Lab) -> None:
-    """Functions of control flow may write to tensors that they create. Under functionalize, their graphs
-    contain no operator that writes, and give the same results.
+    """Functions that are passed to control flow operators may write to tensors that they create. Under
+    functionalize, the graphs of these functions give the same results and contain no operator that writes.
     """
     x, row, zero = lab.integers(4, 3), lab.integers(3), lab.put(0)
 
-    def work(a: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
+    def add_write_and_multiply(a: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
         added = a + r
         added.view(-1).add_(4)
         return added * r
 
     functions: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
-        "cond": lambda a, r: torch.cond(a.sum() > 3, work, lambda a, r: (a - r).mul_(2), (a, r)),
-        "map": lambda a, r: map_over(work, a, r),
-        "scan": lambda a, r: scan(lambda c, v: (work(c, v).clamp(-9, 9), work(v, c)), r, a, dim=0),
+        "cond": lambda a, r: torch.cond(
+            a.sum() > 3, add_write_and_multiply, lambda a, r: (a - r).mul_(2), (a, r)
+        ),
+        "map": lambda a, r: map_over(add_write_and_multiply, a, r),
+        "scan": lambda a, r: scan(
+            lambda c, v: (add_write_and_multiply(c, v).clamp(-9, 9), add_write_and_multiply(v, c)),
+            r,
+            a,
+            dim=0,
+        ),
         "while_loop": lambda a, r: while_loop(
-            lambda i, v: i.clone().add_(1) < 3, lambda i, v: (i + 1, work(v, r).clamp(-9, 9)), (zero, a)
+            lambda i, v: i.clone().add_(1) < 3,
+            lambda i, v: (i + 1, add_write_and_multiply(v, r).clamp(-9, 9)),
+            (zero, a),
         ),
         "map of cond": lambda a, r: map_over(
-            lambda v, r: torch.cond(r.sum() > 0, work, lambda v, r: (v * 2).sub_(r), (v, r)), a, r
+            lambda v, r: torch.cond(
+                r.sum() > 0, add_write_and_multiply, lambda v, r: (v * 2).sub_(r), (v, r)
+            ),
+            a,
+            r,
         ),
     }
     for name, function in functions.items():

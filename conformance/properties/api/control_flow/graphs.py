@@ -1,5 +1,5 @@
-"""Graphs of functions with control flow: traced with values, fake tensors and dynamic shapes, and
-compiled.
+"""Graphs of functions with control flow operators, traced with real values, with fake tensors and with
+dynamic shapes, and compiled functions.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ Function = Callable[..., Any]
 
 
 def traced(function: Function, *inputs: Any, sizes: str, closures: bool = False) -> Function:
-    """Return the graph of a function. Tests replace this function by a faulty one."""
+    """Return the graph of a function, traced on inputs. Tests replace this function by a faulty one."""
     graph: Function = torch_testing_internals.graph_of(function, *inputs, sizes=sizes, closures=closures)
     return graph
 
 
-def compare_graphs(
+def compare_graphs_with_function(
     lab: Lab, name: str, function: Function, *calls: tuple[torch.Tensor, ...], dynamic: bool = False
 ) -> None:
-    """Compare graphs of a function, traced on the first of ``calls``, with the function on all of ``calls``.
+    """Trace graphs of a function on the first of ``calls``. Compare their results with the function's
+    results, for all of ``calls``.
 
-    ``dynamic`` adds a graph with dynamic shapes.
+    One graph is functionalized. ``dynamic`` adds a graph with dynamic shapes.
     """
     variants = [("traced", function, "real"), ("functionalized", functionalize(function), "fake")]
     if dynamic:
@@ -52,9 +53,8 @@ def expect_results_of_function(
 ) -> None:
     """Expect on the CPU that the results of a graph are the results of the function.
 
-    The target's results are compared with the CPU's results, so this check is skipped on the target. A call
-    of a function with control flow compiles it, which takes long, and other behaviours cover such calls on
-    the target.
+    The check is skipped on the target, whose results are compared with the results on the CPU. Calling the
+    function would compile it, which takes long. Other behaviours cover such calls on the target.
     """
     lab.holds(
         f"{name}: as the function",
@@ -74,13 +74,13 @@ def difference_branch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 @behaviour("control-flow", level="full", must_detect=())
 def graphs_of_cond(lab: Lab) -> None:
-    """A graph with cond runs the branch of each call's own predicate: for one cond, for two in sequence, with
-    writes inside and under functionalize.
+    """A graph with cond runs the branch that the predicate of each call chooses. It may contain one cond, two
+    in sequence, or a cond with writes inside, and may be traced under functionalize.
     """
     yes, no = lab.put(True), lab.put(False)
     x, y = lab.integers(3, 2), lab.integers(3, 2)
     calls = ((yes, x, y), (no, x, y), (yes, y, x), (no, y, x))
-    compare_graphs(
+    compare_graphs_with_function(
         lab,
         "plain",
         lambda p, a, b: torch.cond(p, product_branch, difference_branch, (a, b)),
@@ -88,14 +88,14 @@ def graphs_of_cond(lab: Lab) -> None:
         dynamic=True,
     )
     # Not nested: torch 2.13 refuses a nested cond in a process that has traced other functions before.
-    compare_graphs(
+    compare_graphs_with_function(
         lab,
         "by the data",
         lambda a, b: torch.cond(a.sum() > b.sum(), product_branch, difference_branch, (a, b)),
         (x, y),
         (y, x),
     )
-    compare_graphs(
+    compare_graphs_with_function(
         lab,
         "two of them",
         lambda p, a, b: torch.cond(
@@ -107,30 +107,32 @@ def graphs_of_cond(lab: Lab) -> None:
         *calls,
     )
     written = lambda a, b: a.clone().view(-1).add_(1).view(3, 2) * b  # noqa: E731
-    compare_graphs(
+    compare_graphs_with_function(
         lab, "writes inside", lambda p, a, b: torch.cond(p, written, difference_branch, (a, b)), *calls
     )
 
 
 @behaviour("control-flow", level="full", must_detect=())
 def graphs_of_loops(lab: Lab) -> None:
-    """Graphs with map, scan and while_loop, over trees and with cond inside, give the results of the
-    loops.
+    """A graph with map, scan or while_loop gives the results of the loop. The loop may be over trees and
+    contain cond.
     """
     x, y = lab.integers(3, 2, low=1, high=5), lab.integers(3, 2, low=1, high=5)
     row, col = lab.integers(2), lab.integers(2)
     calls = ((x, row), (y, col))
-    compare_graphs(lab, "map", lambda a, r: map_over(lambda v, r: v * r + 1, a, r), *calls, dynamic=True)
-    compare_graphs(
+    compare_graphs_with_function(
+        lab, "map", lambda a, r: map_over(lambda v, r: v * r + 1, a, r), *calls, dynamic=True
+    )
+    compare_graphs_with_function(
         lab, "map of a list", lambda a, r: map_over(lambda p, r: [p[0] + r, p[1] * r], [a, a * 2], r), *calls
     )
-    compare_graphs(
+    compare_graphs_with_function(
         lab,
         "map of a dict",
         lambda a, r: map_over(lambda d, r: {"s": d["x"] * r, "t": d["y"] + r}, {"x": a, "y": a * 2}, r),
         *calls,
     )
-    compare_graphs(
+    compare_graphs_with_function(
         lab,
         "map of cond",
         lambda a, r: map_over(
@@ -138,8 +140,10 @@ def graphs_of_loops(lab: Lab) -> None:
         ),
         *calls,
     )
-    compare_graphs(lab, "scan", lambda a, r: scan(lambda c, v: (c + v, c * v), r, a, dim=0), *calls)
-    compare_graphs(
+    compare_graphs_with_function(
+        lab, "scan", lambda a, r: scan(lambda c, v: (c + v, c * v), r, a, dim=0), *calls
+    )
+    compare_graphs_with_function(
         lab,
         "while_loop",
         lambda a, r: while_loop(
@@ -153,7 +157,9 @@ def graphs_of_loops(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def compiled_control_flow(lab: Lab) -> None:
-    """Functions with control flow, compiled without a graph break, give their eager results."""
+    """Functions with control flow operators compile without a graph break. The compiled functions give the
+    eager results.
+    """
     x, y = lab.integers(4, 2, low=1, high=4), lab.integers(4, 2, low=1, high=4)
     zero = lab.put(0)
     layer = lab.to(torch.nn.Linear(2, 2))

@@ -1,4 +1,4 @@
-"""Gradients of scan, map, cond and while_loop through layers and no_grad regions, and Python integers in the
+"""Gradients of scan, map, cond and while_loop through layers and no_grad blocks, and Python integers in the
 state of while_loop.
 """
 
@@ -13,7 +13,7 @@ from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.control_flow import branches, graphs
-from conformance.properties.api.control_flow.branches import predicate
+from conformance.properties.api.control_flow.branches import predicate_tensor
 from conformance.properties.api.control_flow.loops import (
     ERRORS,
     associative_scan,
@@ -25,12 +25,13 @@ from conformance.properties.api.control_flow.loops import (
 )
 
 
-def compare_with_loop(
+def compare_results_and_gradients(
     lab: Lab, name: str, results: Any, expected_results: Any, inputs: list[torch.Tensor]
 ) -> None:
-    """Compare results, and the gradients of the sum of their squares, with the expected results.
+    """Record results, and the gradients of the sum of the squares of these results. Both must equal the
+    expected values.
 
-    Only results whose expected tensor requires grad are differentiated.
+    The sum includes only results for which the expected tensor requires grad.
     """
     differentiable = [index for index, tensor in enumerate(expected_results) if tensor.requires_grad]
     lab.holds(
@@ -60,70 +61,72 @@ def compare_with_loop(
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def scan_differentiates_parts(lab: Lab) -> None:
-    """The gradient of scan is the gradient of the loop. The step may be a stack of layers, return one value
-    as carry and output, or compute the carry or the output under no_grad.
+    """The gradient of scan is the gradient of the equivalent loop. The step may be a stack of layers, may
+    return one value as both carry and output, and may compute the carry or the output under no_grad.
     """
     xs, start = lab.integers(3, 2, requires_grad=True), lab.integers(2, requires_grad=True)
     weights = [lab.integers(2, 2, low=-1, high=2, requires_grad=True) for _ in range(2)]
 
-    def layers(carry: torch.Tensor, x: torch.Tensor) -> Any:
+    def layered_step(carry: torch.Tensor, x: torch.Tensor) -> Any:
         hidden = carry
         for weight in weights:
             hidden = (hidden @ weight + x).relu()
         return hidden, hidden * x
 
-    def both(carry: torch.Tensor, x: torch.Tensor) -> Any:
+    def step_with_equal_outputs(carry: torch.Tensor, x: torch.Tensor) -> Any:
         new = carry * x
         return new, new.clone()
 
-    def no_grad_carry(carry: torch.Tensor, x: torch.Tensor) -> Any:
+    def step_with_no_grad_carry(carry: torch.Tensor, x: torch.Tensor) -> Any:
         with torch.no_grad():
             new = carry + x
         return new, x * x + new
 
-    def no_grad_output(carry: torch.Tensor, x: torch.Tensor) -> Any:
+    def step_with_no_grad_output(carry: torch.Tensor, x: torch.Tensor) -> Any:
         with torch.no_grad():
             out = carry + x
         return carry * x, out
 
     for name, step, used in (
-        ("layers", layers, [xs, start, *weights]),
-        ("one value twice", both, [xs, start]),
-        ("no_grad for the output", no_grad_output, [xs, start]),
+        ("layers", layered_step, [xs, start, *weights]),
+        ("one value twice", step_with_equal_outputs, [xs, start]),
+        ("no_grad for the output", step_with_no_grad_output, [xs, start]),
     ):
-        compare_with_loop(lab, name, scan(step, start, xs, dim=0), scan_by_loop(step, start, xs), used)
+        compare_results_and_gradients(
+            lab, name, scan(step, start, xs, dim=0), scan_by_loop(step, start, xs), used
+        )
     constant = start.detach()
-    compare_with_loop(
+    compare_results_and_gradients(
         lab,
         "no_grad for the carry",
-        scan(no_grad_carry, constant, xs, dim=0),
-        scan_by_loop(no_grad_carry, constant, xs),
+        scan(step_with_no_grad_carry, constant, xs, dim=0),
+        scan_by_loop(step_with_no_grad_carry, constant, xs),
         [xs],
     )
 
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def loops_differentiate_parts(lab: Lab) -> None:
-    """The gradients of map, while_loop and cond are the gradients of the equivalent program: for nested
-    lists, for results of which only some require grad, and for a user-defined module.
+    """The gradients of map, while_loop and cond are the gradients of the equivalent Python program. This
+    holds for nested lists, for results of which only some require grad, and for a user-defined module.
     """
     a, b = lab.integers(3, 2, requires_grad=True), lab.integers(3, 1, requires_grad=True)
     y = lab.integers(2)
 
-    def listed(x: Any, y: torch.Tensor) -> Any:
+    def products_in_lists(x: Any, y: torch.Tensor) -> Any:
         (p, q), r = x
         return [[p * q], r * y]
 
-    result = map_over(listed, [[a, b], a * a], y)
+    result = map_over(products_in_lists, [[a, b], a * a], y)
     expected = [[a * b], a * a * y]
-    compare_with_loop(
+    compare_results_and_gradients(
         lab,
         "map of nested lists",
         [result[0][0], result[1]],
         [expected[0][0], expected[1]],  # type: ignore[index]
         [a, b],
     )
-    compare_with_loop(
+    compare_results_and_gradients(
         lab,
         "map with a result that needs none",
         map_over(lambda x, y: (x[0] * x[0] + y, y * 2), [a, lab.integers(3, 2)], y),
@@ -132,7 +135,7 @@ def loops_differentiate_parts(lab: Lab) -> None:
     )
     weight = lab.integers(2, requires_grad=True)
     powers = while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, v * weight), (lab.put(0), a))
-    compare_with_loop(lab, "while_loop", powers[1:], [a * weight * weight], [a, weight])
+    compare_results_and_gradients(lab, "while_loop", powers[1:], [a * weight * weight], [a, weight])
 
     class Module(torch.nn.Module):
         def __init__(self, weight: torch.Tensor) -> None:
@@ -144,18 +147,20 @@ def loops_differentiate_parts(lab: Lab) -> None:
 
     module = Module(lab.integers(2))
     for value in (True, False):
-        chosen = branches.choose(predicate(lab, value), module, lambda v: (v + 4).abs(), (a,))
+        chosen = branches.call_cond(predicate_tensor(lab, value), module, lambda v: (v + 4).abs(), (a,))
         reference = module(a) if value else (a + 4).abs()
-        compare_with_loop(lab, f"cond with a module, {value}", [chosen], [reference], [a, module.weight])
+        compare_results_and_gradients(
+            lab, f"cond with a module, {value}", [chosen], [reference], [a, module.weight]
+        )
         c = lab.integers(3, 2, requires_grad=True)
-        chosen = branches.choose(
-            predicate(lab, value),
+        chosen = branches.call_cond(
+            predicate_tensor(lab, value),
             lambda t: {"p": [t["q"][0] * 2, (t["r"] * t["r"],)]},
             lambda t: {"p": [t["r"] * 3, (t["q"][0] * t["r"],)]},
             ({"q": [a], "r": c},),
         )
         reference_tree = [a * 2, c * c] if value else [c * 3, a * c]
-        compare_with_loop(
+        compare_results_and_gradients(
             lab,
             f"cond with a tree of results, {value}",
             [chosen["p"][0], chosen["p"][1][0]],
@@ -166,15 +171,15 @@ def loops_differentiate_parts(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def while_loop_counts(lab: Lab) -> None:
-    """The state of while_loop may contain Python integers, alone and in trees. They are returned in eager
-    calls, compiled calls and exported programs.
+    """The state of while_loop may contain Python integers, directly or in trees. The final integers are
+    returned by eager calls, compiled calls and exported programs.
     """
     x, row = lab.integers(4, 3), lab.integers(3)
 
-    def plain(a: torch.Tensor, r: torch.Tensor) -> Any:
+    def loop_over_integer(a: torch.Tensor, r: torch.Tensor) -> Any:
         return while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, v * r), (0, a))
 
-    def tree(a: torch.Tensor, r: torch.Tensor) -> Any:
+    def loop_over_integer_tree(a: torch.Tensor, r: torch.Tensor) -> Any:
         state, last = while_loop(
             lambda t, v: t["n"][0] < 3,
             lambda t, v: ({"n": [t["n"][0] + 1], "k": t["k"] * 2}, v + r * t["k"]),
@@ -183,8 +188,8 @@ def while_loop_counts(lab: Lab) -> None:
         return (state["n"][0], state["k"], last)
 
     for name, function, numbers, expected in (
-        ("a number", plain, (2,), x * row * row),
-        ("a tree", tree, (3, 8), x + row * 7),
+        ("a number", loop_over_integer, (2,), x * row * row),
+        ("a tree", loop_over_integer_tree, (3, 8), x + row * 7),
     ):
         torch_testing_internals.reset_dynamo()
         for variant, call in (("plain", function), ("compiled", graphs.compiled(function, "eager"))):
@@ -208,18 +213,18 @@ class _FunctionModule(torch.nn.Module):
 
 @behaviour("control-flow", level="full", must_detect=())
 def scan_agrees_with_associative_scan(lab: Lab) -> None:
-    """If a scan returns a function's result as carry and output and starts with the first element, it gives
-    the result of associative_scan with that function.
+    """A scan that starts with the first element, and whose step returns f(carry, x) as carry and output,
+    gives the result of associative_scan with f.
     """
     xs = lab.integers(5, 3, low=-2, high=3)
     functions: dict[str, Callable[..., Any]] = {"add": torch.add, "mul": torch.mul, "max": torch.maximum}
     for name, combine in functions.items():
 
-        def step(carry: torch.Tensor, x: torch.Tensor, combine: Any = combine) -> Any:
+        def combine_step(carry: torch.Tensor, x: torch.Tensor, combine: Any = combine) -> Any:
             new = combine(carry, x)
             return new, new.clone()
 
-        outputs = scan(step, xs[0].clone(), xs[1:].clone(), dim=0)[1]
+        outputs = scan(combine_step, xs[0].clone(), xs[1:].clone(), dim=0)[1]
         expected = associative_scan(combine, xs, 0, combine_mode="generic")
         lab.same(name, outputs)
         lab.holds(f"{name}: the same by both", torch.equal(outputs, expected[1:]))

@@ -13,7 +13,7 @@ from conformance.torch_testing_internals import control_flow
 
 Function = Callable[..., Any]
 
-#: The error type depends on the check of torch that fails first.
+#: Errors for invalid calls. Which of the types is raised depends on the check in torch that fails first.
 ERRORS = (RuntimeError, TypeError, ValueError, IndexError)
 
 
@@ -67,22 +67,22 @@ def trees_are_equal(actual: Any, expected: Any) -> bool:
 
 @behaviour("control-flow", level="training", must_detect=())
 def scan_folds(lab: Lab) -> None:
-    """scan gives the last carry and the outputs of all steps, stacked in front, forwards and in reverse, over
-    any dimension.
+    """scan gives the last carry, and the outputs of all steps stacked along the first dimension. It runs
+    forwards and in reverse, over any dimension.
     """
     xs, start = lab.integers(4, 3), lab.integers(3)
 
-    def step(carry: torch.Tensor, x: torch.Tensor) -> Any:
+    def sum_and_product_step(carry: torch.Tensor, x: torch.Tensor) -> Any:
         return carry + x, carry * x
 
     for reverse in (False, True):
-        result = scan(step, start, xs, dim=0, reverse=reverse)
+        result = scan(sum_and_product_step, start, xs, dim=0, reverse=reverse)
         lab.same(f"over rows, reverse {reverse}", result)
         lab.holds(
             f"rows, reverse {reverse}: the same by a loop",
-            trees_are_equal(result, scan_by_loop(step, start, xs, reverse=reverse)),
+            trees_are_equal(result, scan_by_loop(sum_and_product_step, start, xs, reverse=reverse)),
         )
-        along_columns = scan(step, start, xs.T.contiguous(), dim=1, reverse=reverse)
+        along_columns = scan(sum_and_product_step, start, xs.T.contiguous(), dim=1, reverse=reverse)
         lab.same(f"over columns, reverse {reverse}", along_columns)
         lab.holds(f"columns, reverse {reverse}: the same carry", torch.equal(along_columns[0], result[0]))
     sums = scan(lambda c, x: (c + x, c + x), torch.zeros(3, device=lab.device), xs, dim=0)[1]
@@ -94,16 +94,16 @@ def scan_folds(lab: Lab) -> None:
     lab.same("over scalars, dimension -1", last)
     counts = scan(lambda c, x: (c + 1, (c * 2).to(lab.other_float)), lab.put(0), xs, dim=0)
     lab.same("dtypes of carry and output apart from the input's", counts)
-    lab.same("a single step", scan(step, start, xs[:1], dim=0))
+    lab.same("a single step", scan(sum_and_product_step, start, xs[:1], dim=0))
 
 
 @behaviour("control-flow", level="full", must_detect=())
 def scan_takes_trees(lab: Lab) -> None:
-    """Carries, inputs and outputs of scan may be tuples and dicts, and the step may close over tensors."""
+    """Carries, inputs and outputs of scan may be tuples and dicts. The step may use tensors from closures."""
     xs, ys = lab.integers(4, 3), lab.integers(4, 3)
     scale = lab.integers(3)
 
-    def step(carry: Any, x: Any) -> Any:
+    def step_over_trees(carry: Any, x: Any) -> Any:
         total = carry["sum"] + x[0]
         return {"sum": total, "last": (x[1].clone(),)}, {
             "pair": (total * x[1], x[0] + 1),
@@ -111,36 +111,36 @@ def scan_takes_trees(lab: Lab) -> None:
         }
 
     start = {"sum": torch.zeros(3, device=lab.device), "last": (torch.ones(3, device=lab.device),)}
-    carry, out = scan(step, start, (xs, ys), dim=0)
+    carry, out = scan(step_over_trees, start, (xs, ys), dim=0)
     lab.same("carry", carry)
     lab.same("outputs", out)
     lab.expect("the sum", carry["sum"], xs.cpu().sum(0))
     lab.expect("what was closed over", out["scaled"], (xs * scale).cpu())
     weight = lab.integers(3, 3, low=-1, high=2)
 
-    def cell(hidden: torch.Tensor, x: torch.Tensor) -> Any:
+    def recurrent_step(hidden: torch.Tensor, x: torch.Tensor) -> Any:
         new = (hidden @ weight + x).clamp(-4, 4)
         return new, new.clone()
 
-    result = scan(cell, scale, xs, dim=0)
+    result = scan(recurrent_step, scale, xs, dim=0)
     lab.same("a recurrent cell", result)
-    lab.holds("the cell by a loop", trees_are_equal(result, scan_by_loop(cell, scale, xs)))
+    lab.holds("the cell by a loop", trees_are_equal(result, scan_by_loop(recurrent_step, scale, xs)))
 
-    def outer(total: torch.Tensor, x: torch.Tensor) -> Any:
+    def step_with_inner_scan(total: torch.Tensor, x: torch.Tensor) -> Any:
         inner = scan(lambda c, v: (c + v, c * v), total, x, dim=0)
         return inner[0], inner[1].sum()
 
-    lab.same("nested", scan(outer, scale[0], xs, dim=0))
+    lab.same("nested", scan(step_with_inner_scan, scale[0], xs, dim=0))
     lab.same(
         "and downstream",
-        scan(lambda c, v: (c + v, v * 2), scale, scan(cell, scale, xs, dim=0)[1] @ weight, dim=0),
+        scan(lambda c, v: (c + v, v * 2), scale, scan(recurrent_step, scale, xs, dim=0)[1] @ weight, dim=0),
     )
 
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def scan_differentiates(lab: Lab) -> None:
-    """The gradient of scan is the gradient of the loop, for the start, the inputs and closed-over tensors,
-    also if only some of them require grad.
+    """The gradient of scan is the gradient of the equivalent loop, with respect to the first carry, the
+    inputs and tensors from closures. This also holds if only some of these tensors require grad.
     """
     for chosen in ((True, True, True), (True, False, False), (False, True, False), (False, False, True)):
         xs, start, weight = lab.integers(3, 2), lab.integers(2), lab.integers(2)
@@ -151,24 +151,26 @@ def scan_differentiates(lab: Lab) -> None:
             tensor for tensor, differentiated in zip(inputs, chosen, strict=True) if differentiated
         ]
 
-        def step(carry: torch.Tensor, x: torch.Tensor, weight: torch.Tensor = weight) -> Any:
+        def weighted_step(carry: torch.Tensor, x: torch.Tensor, weight: torch.Tensor = weight) -> Any:
             return carry * weight + x, carry * x
 
         losses = [
             last.sum() + (out * out).sum()
-            for last, out in (scan(step, start, xs, dim=0), scan_by_loop(step, start, xs))
+            for last, out in (scan(weighted_step, start, xs, dim=0), scan_by_loop(weighted_step, start, xs))
         ]
         gradients, expected = (torch.autograd.grad(loss, differentiable) for loss in losses)
         lab.same(f"gradients for {chosen}", gradients)
         lab.holds(f"gradients for {chosen} are those of the loop", trees_are_equal(gradients, expected))
     with torch.no_grad():
-        lab.holds("nothing requires grad under no_grad", not scan(step, start, xs, dim=0)[1].requires_grad)
+        lab.holds(
+            "nothing requires grad under no_grad", not scan(weighted_step, start, xs, dim=0)[1].requires_grad
+        )
 
 
 @behaviour("control-flow", level="full", must_detect=())
 def scan_refuses(lab: Lab) -> None:
-    """scan refuses steps that do not return a pair, carries whose structure or shape changes, unequal
-    lengths, and inputs that a step writes or returns unchanged.
+    """scan refuses a step that does not return a pair, changes the structure or shape of the carry, writes
+    its input or returns it unchanged. It also refuses inputs of unequal lengths.
     """
     xs, start = lab.integers(4, 3), lab.integers(3)
     wrong: dict[str, Callable[[], Any]] = {
@@ -195,7 +197,7 @@ def scan_refuses(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def associative_scan_folds(lab: Lab) -> None:
-    """associative_scan gives the running combinations over a dimension, forwards and in reverse, for tensors
+    """associative_scan gives all running combinations along a dimension, forwards and in reverse, for tensors
     and trees.
     """
     xs = lab.integers(5, 3, low=-2, high=3)
@@ -214,10 +216,10 @@ def associative_scan_folds(lab: Lab) -> None:
                 )
     ys = lab.integers(5, 3, low=-2, high=3)
 
-    def pair(earlier: Any, later: Any) -> Any:
+    def compose_affine_maps(earlier: Any, later: Any) -> Any:
         return earlier[0] * later[0], earlier[1] * later[0] + later[1]
 
-    result = associative_scan(pair, (xs, ys), 0, combine_mode="generic")
+    result = associative_scan(compose_affine_maps, (xs, ys), 0, combine_mode="generic")
     first, second = [xs[0]], [ys[0]]
     for row in range(1, 5):
         first.append(first[-1] * xs[row])
@@ -247,29 +249,31 @@ def associative_scan_folds(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def associative_scan_refuses(lab: Lab) -> None:
-    """associative_scan refuses inputs of different lengths, dimensions that do not exist, results of another
-    shape, and sparse tensors.
+    """associative_scan refuses inputs of different lengths, a dimension that does not exist, results of
+    another shape than the inputs, and sparse tensors.
     """
     xs = lab.integers(4, 3)
 
-    def run(combine: Any, *inputs: Any, dim: Any = 0) -> Callable[[], Any]:
+    def associative_scan_call(combine: Any, *inputs: Any, dim: Any = 0) -> Callable[[], Any]:
         return lambda: associative_scan(
             combine, inputs if len(inputs) > 1 else inputs[0], dim, combine_mode="generic"
         )
 
-    lab.raises("another length", run(lambda a, b: (a[0] + b[0], a[1] + b[1]), xs, xs[:2]), *ERRORS)
-    lab.raises("no dimension", run(torch.add, xs, dim=2), *ERRORS)
-    lab.raises("a word", run(torch.add, xs, dim="0"), *ERRORS)
-    lab.raises("another shape", run(lambda a, b: (a + b)[..., :1], xs), *ERRORS)
-    lab.raises("no function", run(3, xs), *ERRORS)
-    lab.raises("a sparse tensor", lambda: run(torch.add, xs.to_sparse())(), *ERRORS)
-    lab.raises("no length", run(torch.add, xs[:0]), *ERRORS)
+    lab.raises(
+        "another length", associative_scan_call(lambda a, b: (a[0] + b[0], a[1] + b[1]), xs, xs[:2]), *ERRORS
+    )
+    lab.raises("no dimension", associative_scan_call(torch.add, xs, dim=2), *ERRORS)
+    lab.raises("a word", associative_scan_call(torch.add, xs, dim="0"), *ERRORS)
+    lab.raises("another shape", associative_scan_call(lambda a, b: (a + b)[..., :1], xs), *ERRORS)
+    lab.raises("no function", associative_scan_call(3, xs), *ERRORS)
+    lab.raises("a sparse tensor", lambda: associative_scan_call(torch.add, xs.to_sparse())(), *ERRORS)
+    lab.raises("no length", associative_scan_call(torch.add, xs[:0]), *ERRORS)
 
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def map_maps_rows(lab: Lab) -> None:
-    """map gives the stacked results of a function for each row, for trees and with further arguments. Its
-    gradient is the gradient of the loop.
+    """map gives the stacked results of calling a function on each row. The rows may be trees, and the
+    function may have further arguments. The gradient is the gradient of the equivalent loop.
     """
     xs, y = lab.integers(4, 3), lab.integers(3)
     lab.expect("one", map_over(lambda x: x * 2 + 1, xs), (xs * 2 + 1).cpu())
@@ -286,18 +290,22 @@ def map_maps_rows(lab: Lab) -> None:
         y.requires_grad_(chosen[1])
         differentiable = [tensor for tensor in (xs, y) if tensor.requires_grad]
 
-        def body(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        def square_times_argument(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return x * x * y
 
-        gradients = torch.autograd.grad(map_over(body, xs, y).sum(), differentiable)
-        expected = torch.autograd.grad(torch.stack([body(x, y) for x in xs]).sum(), differentiable)
+        gradients = torch.autograd.grad(map_over(square_times_argument, xs, y).sum(), differentiable)
+        expected = torch.autograd.grad(
+            torch.stack([square_times_argument(x, y) for x in xs]).sum(), differentiable
+        )
         lab.same(f"gradients for {chosen}", gradients)
         lab.holds(f"gradients for {chosen} are those of the loop", trees_are_equal(gradients, expected))
 
 
 @behaviour("control-flow", level="full", must_detect=())
 def map_refuses(lab: Lab) -> None:
-    """map refuses inputs that are not tensors or have different lengths, and outputs that are not tensors."""
+    """map refuses inputs that are not tensors, inputs of different lengths, and outputs that are not
+    tensors.
+    """
     xs = lab.integers(4, 3)
     lab.raises("a number as output", lambda: map_over(lambda x: 1.5, xs), *ERRORS)
     lab.raises("a word in the output", lambda: map_over(lambda x: [x + 1, "a"], xs), *ERRORS)
@@ -308,8 +316,8 @@ def map_refuses(lab: Lab) -> None:
 
 @behaviour("control-flow", level="training", must_detect=())
 def while_loop_runs(lab: Lab) -> None:
-    """while_loop runs its body as long as its condition holds, or never if it does not hold at first. The
-    state may be a tree of tensors and integers, and loops may be nested.
+    """while_loop runs its body as long as its condition is true, and never if the condition is false at
+    first. The state may be a tree of tensors and integers, and loops may be nested.
     """
     x = lab.integers(3, low=1, high=5)
     zero = lab.put(0)
@@ -329,11 +337,11 @@ def while_loop_runs(lab: Lab) -> None:
         ),
     )
 
-    def outer(i: torch.Tensor, a: torch.Tensor) -> Any:
+    def body_with_inner_loop(i: torch.Tensor, a: torch.Tensor) -> Any:
         inner = while_loop(lambda j, b: j < 2, lambda j, b: (j + 1, b + i), (torch.zeros_like(i), a))
         return i + 1, inner[1].clone()
 
-    lab.expect("nested", while_loop(lambda i, a: i < 3, outer, (zero, x))[1], (x + 6).cpu())
+    lab.expect("nested", while_loop(lambda i, a: i < 3, body_with_inner_loop, (zero, x))[1], (x + 6).cpu())
     weight = lab.integers(3, 3, low=0, high=2)
     lab.same("closed over", while_loop(lambda i, a: i < 2, lambda i, a: (i + 1, weight @ a), (zero, x)))
     lab.same("a whole number", while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a + i), (0, x))[1])
@@ -341,22 +349,30 @@ def while_loop_runs(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def while_loop_refuses(lab: Lab) -> None:
-    """while_loop refuses bodies that write to the state or change its structure, shape or dtype, and
-    conditions that do not return a single boolean.
+    """while_loop refuses a body that writes to the state or changes the state's structure, shape or dtype. It
+    also refuses a condition that does not return a single boolean.
     """
     x, zero = lab.integers(3), lab.put(0)
 
-    def run(condition: Any, body: Any) -> Callable[[], Any]:
+    def while_loop_call(condition: Any, body: Any) -> Callable[[], Any]:
         return lambda: while_loop(condition, body, (zero, x))
 
-    def below(i: Any, a: Any) -> Any:
+    def is_below_three(i: Any, a: Any) -> Any:
         return i < 3
 
-    lab.raises("fewer results", run(below, lambda i, a: (i + 1,)), *ERRORS)
-    lab.raises("another shape", run(below, lambda i, a: (i + 1, torch.stack([a, a]))), *ERRORS)
-    lab.raises("another dtype", run(below, lambda i, a: (i + 1, a.double())), *ERRORS)
-    lab.raises("a write", run(below, lambda i, a: (i + 1, a.add_(1))), *ERRORS)
+    lab.raises("fewer results", while_loop_call(is_below_three, lambda i, a: (i + 1,)), *ERRORS)
     lab.raises(
-        "a condition of several elements", run(lambda i, a: a < 100, lambda i, a: (i + 1, a + 1)), *ERRORS
+        "another shape", while_loop_call(is_below_three, lambda i, a: (i + 1, torch.stack([a, a]))), *ERRORS
     )
-    lab.raises("a condition that is a number", run(lambda i, a: i + 1, lambda i, a: (i + 1, a + 1)), *ERRORS)
+    lab.raises("another dtype", while_loop_call(is_below_three, lambda i, a: (i + 1, a.double())), *ERRORS)
+    lab.raises("a write", while_loop_call(is_below_three, lambda i, a: (i + 1, a.add_(1))), *ERRORS)
+    lab.raises(
+        "a condition of several elements",
+        while_loop_call(lambda i, a: a < 100, lambda i, a: (i + 1, a + 1)),
+        *ERRORS,
+    )
+    lab.raises(
+        "a condition that is a number",
+        while_loop_call(lambda i, a: i + 1, lambda i, a: (i + 1, a + 1)),
+        *ERRORS,
+    )

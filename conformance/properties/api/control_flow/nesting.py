@@ -1,4 +1,6 @@
-"""Graphs of nested control flow, with dynamic shapes, closed-over tensors and gradients."""
+"""Graphs of nested control flow operators, with dynamic shapes, with tensors from closures, and with
+gradients.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from conformance.properties.api.control_flow.graphs import Function, difference_
 from conformance.properties.api.control_flow.loops import map_over, trees_are_equal, while_loop
 
 
-def compare_graph(
+def compare_graph_with_function(
     lab: Lab,
     name: str,
     function: Function,
@@ -24,8 +26,8 @@ def compare_graph(
     sizes: str = "symbolic",
     closures: bool = False,
 ) -> None:
-    """Compare the graph of a function, traced on the first of ``calls``, with the function on all of
-    ``calls``.
+    """Trace the graph of a function on the first of ``calls``. Compare its results with the function's
+    results, for all of ``calls``.
     """
     torch_testing_internals.reset_dynamo()
     graph = graphs.traced(function, *calls[0], sizes=sizes, closures=closures)
@@ -37,13 +39,13 @@ def compare_graph(
 def predicate_combinations(lab: Lab, count: int) -> list[list[torch.Tensor]]:
     """Return all combinations of ``count`` predicates.
 
-    Each predicate is a tensor of its own, because a graph treats one tensor passed twice as one input.
+    Each predicate is a separate tensor, because a graph treats one tensor passed twice as one input.
     """
     return [[lab.put(value) for value in values] for values in itertools.product((True, False), repeat=count)]
 
 
 def nested_cond(p: Any, q: Any, a: torch.Tensor) -> Any:
-    """Return the result of a cond whose first branch contains another cond."""
+    """Return the result of a cond whose first branch contains a second cond."""
     return torch.cond(
         p,
         lambda b, q: torch.cond(q, lambda c: c * c, lambda c: c + c, (b,)) + b,
@@ -54,14 +56,15 @@ def nested_cond(p: Any, q: Any, a: torch.Tensor) -> Any:
 
 @behaviour("control-flow", level="full", must_detect=())
 def graphs_of_nested_cond(lab: Lab) -> None:
-    """A graph with nested conds, or with several conds, runs the branches of each call's own predicates. This
-    holds for traces with and without values, and for a graph that is traced again under functionalize.
+    """A graph with nested conds, or with several conds, runs the branches that the predicates of each call
+    choose. This holds for traces with and without values, and for a graph that is traced again under
+    functionalize.
     """
     x = lab.integers(3, 2)
     calls = [(p, q, x) for p, q in predicate_combinations(lab, 2)]
     for sizes in ("real", "fake", "symbolic"):
-        compare_graph(lab, "nested", nested_cond, *calls, sizes=sizes)
-    compare_graph(
+        compare_graph_with_function(lab, "nested", nested_cond, *calls, sizes=sizes)
+    compare_graph_with_function(
         lab,
         "with a tensor made inside",
         lambda p, q, a: torch.cond(
@@ -70,7 +73,7 @@ def graphs_of_nested_cond(lab: Lab) -> None:
         *calls,
         sizes="fake",
     )
-    compare_graph(
+    compare_graph_with_function(
         lab,
         "side by side",
         lambda p, q, a: (
@@ -81,7 +84,7 @@ def graphs_of_nested_cond(lab: Lab) -> None:
     )
     functions = lambda a, b: torch.cond(a.sum() > b.sum(), torch.add, torch.mul, (a, b))  # noqa: E731
     y = lab.integers(3, 2)
-    compare_graph(lab, "functions of torch", functions, (x, y), (y, x))
+    compare_graph_with_function(lab, "functions of torch", functions, (x, y), (y, x))
     torch_testing_internals.reset_dynamo()
     first = graphs.traced(functions, x, y, sizes="real")
     second = graphs.traced(functionalize(first), x, y, sizes="real")
@@ -97,26 +100,27 @@ def minus_one(a: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
 
 @behaviour("control-flow", level="full", must_detect=())
 def graphs_of_nested_loops(lab: Lab) -> None:
-    """A graph with nested while_loops, or with trees as state, runs each loop as often as its own condition
-    holds. A graph with map and cond inside each other runs the branches of each call's predicates.
+    """A graph with nested while_loops, or with trees as state, runs each loop as often as the loop's
+    condition is true. A graph with map inside cond, or cond inside map, runs the branches that the predicates
+    of each call choose.
     """
     x, row = lab.integers(4, 3), lab.integers(3)
     zero, start = lab.put(0), lab.put(1)
 
-    def body(i: torch.Tensor, j: torch.Tensor, a: torch.Tensor) -> Any:
+    def body_with_inner_loop(i: torch.Tensor, j: torch.Tensor, a: torch.Tensor) -> Any:
         inner = while_loop(lambda j, b: j < 2, lambda j, b: (j + 1, b + 1), (j, a))
         return i + 1, inner[0] * 0, inner[1] * 2
 
     for sizes in ("real", "fake", "symbolic"):
-        compare_graph(
+        compare_graph_with_function(
             lab,
             "while_loop in while_loop",
-            lambda i, j, a: while_loop(lambda i, j, a: i < 3, body, (i, j, a)),
+            lambda i, j, a: while_loop(lambda i, j, a: i < 3, body_with_inner_loop, (i, j, a)),
             (zero, start, x),
             (start, zero, x),
             sizes=sizes,
         )
-    compare_graph(
+    compare_graph_with_function(
         lab,
         "a tree of state",
         lambda i, a: while_loop(
@@ -128,26 +132,29 @@ def graphs_of_nested_loops(lab: Lab) -> None:
         (start, x[:2]),
     )
 
-    def mapped(p: torch.Tensor, a: torch.Tensor, r: torch.Tensor) -> Any:
+    def map_with_inner_cond(p: torch.Tensor, a: torch.Tensor, r: torch.Tensor) -> Any:
         return map_over(lambda v, p, r: torch.cond(p, product_branch, difference_branch, (v, r)), a, p, r)
 
-    compare_graph(
+    compare_graph_with_function(
         lab,
         "cond in map",
-        mapped,
+        map_with_inner_cond,
         *[(p, x[:size, :size], row[:size]) for (p,) in predicate_combinations(lab, 1) for size in (3, 2)],
     )
-    compare_graph(
+    compare_graph_with_function(
         lab,
         "cond in map in cond",
         lambda q, p, a, r: torch.cond(
-            q, lambda p, a, r: mapped(p, a, r) * 2, lambda p, a, r: mapped(p, a, r) + 1, (p, a, r)
+            q,
+            lambda p, a, r: map_with_inner_cond(p, a, r) * 2,
+            lambda p, a, r: map_with_inner_cond(p, a, r) + 1,
+            (p, a, r),
         ),
         *[(q, p, x[:3], row) for q, p in predicate_combinations(lab, 2)],
         (start > 0, zero > 0, x[:2, :2], row[:2]),
     )
-    functional = functionalize(mapped)
-    compare_graph(
+    functional = functionalize(map_with_inner_cond)
+    compare_graph_with_function(
         lab,
         "functionalized",
         functional,
@@ -158,17 +165,19 @@ def graphs_of_nested_loops(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def control_flow_with_open_sizes(lab: Lab) -> None:
-    """A graph traced with dynamic shapes runs the branch that each call's own size or count selects, and
+    """A graph traced with dynamic shapes runs the branch that the sizes or counts of each call select. It
     accepts trees of inputs of other sizes.
     """
     x, row = lab.integers(4, 3, low=1, high=5), lab.integers(3)
 
-    def by_size(a: torch.Tensor) -> Any:
+    def cond_on_row_count(a: torch.Tensor) -> Any:
         return torch.cond(a.shape[0] == 4, lambda b: b + b, lambda b: b * b, (a,))
 
     for rows in (3, 2):
-        compare_graph(lab, f"by the size, from {rows}", by_size, (x[:rows],), (x,), (x[:, :2],))
-    compare_graph(
+        compare_graph_with_function(
+            lab, f"by the size, from {rows}", cond_on_row_count, (x[:rows],), (x,), (x[:, :2],)
+        )
+    compare_graph_with_function(
         lab,
         "by a count",
         lambda a: torch.cond(a.nonzero().shape[0] > 3, lambda b: b + b, lambda b: b * b, (a,)),
@@ -177,24 +186,24 @@ def control_flow_with_open_sizes(lab: Lab) -> None:
         (x[:1],),
     )
 
-    def with_size(p: torch.Tensor, a: torch.Tensor) -> Any:
+    def cond_with_row_count_inside(p: torch.Tensor, a: torch.Tensor) -> Any:
         size = a.shape[0]
         return torch.cond(p, lambda b: b * size, lambda b: b + size, (a,))
 
-    compare_graph(
+    compare_graph_with_function(
         lab,
         "with a size in the branches",
-        with_size,
+        cond_with_row_count_inside,
         *[(p, x[:size]) for (p,) in predicate_combinations(lab, 1) for size in (3, 2)],
     )
-    compare_graph(
+    compare_graph_with_function(
         lab,
         "map of a list",
         lambda a, r: map_over(lambda v, r: [v[0][0] * r, v[1] + r], [[a], a * 2], r),
         (x, row),
         (x[:3, :2], row[:2]),
     )
-    compare_graph(
+    compare_graph_with_function(
         lab,
         "map of a dict",
         lambda a, r: map_over(
@@ -207,8 +216,8 @@ def control_flow_with_open_sizes(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def graphs_of_closures(lab: Lab) -> None:
-    """A graph with cond refers to the tensors, parameters, buffers and numbers that its branches close over,
-    also when nested, and uses their values after later writes.
+    """If the branches of a cond use tensors, parameters, buffers or numbers from closures, the graph refers
+    to them, also when nested. After a later write to such a tensor, the graph uses the new value.
     """
     x = lab.integers(2, 3)
     a, b = lab.integers(2, 3), lab.integers(2, 3)
@@ -228,7 +237,7 @@ def graphs_of_closures(lab: Lab) -> None:
         ),
     }
     for name, function in functions.items():
-        compare_graph(
+        compare_graph_with_function(
             lab,
             name,
             function,
@@ -247,28 +256,28 @@ def graphs_of_closures(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def graphs_with_gradients(lab: Lab) -> None:
-    """A graph of a function that differentiates cond or map, for tensors and trees, gives the gradients of
-    the function, also for other sizes.
+    """If a function differentiates cond or map, for tensors or trees, its graph gives the same gradients as
+    the function, also for inputs of other sizes.
     """
 
-    def leaves(rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def matrix_and_row_leaves(rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
         return lab.integers(rows, columns, requires_grad=True), lab.integers(columns, requires_grad=True)
 
-    def of_cond(p: torch.Tensor, a: torch.Tensor, r: torch.Tensor) -> Any:
+    def gradients_of_cond(p: torch.Tensor, a: torch.Tensor, r: torch.Tensor) -> Any:
         result = torch.cond(p, lambda a, r: a * a * r, lambda a, r: a - r * r, (a, r))
         return torch.autograd.grad(result.sum(), (a, r))
 
-    def of_map(body: Function, tree: Function) -> Function:
-        def gradients(a: torch.Tensor, r: torch.Tensor) -> Any:
+    def gradient_function_of_map(body: Function, tree: Function) -> Function:
+        def gradients_of_map(a: torch.Tensor, r: torch.Tensor) -> Any:
             results = map_over(body, tree(a), r)
             results = results if isinstance(results, (list, tuple)) else [results]
             return torch.autograd.grad(results, (a, r), [torch.ones_like(each) for each in results])
 
-        return gradients
+        return gradients_of_map
 
-    x, row = leaves(4, 3)
+    x, row = matrix_and_row_leaves(4, 3)
     predicates = [p for (p,) in predicate_combinations(lab, 1)]
-    compare_graph(lab, "cond", of_cond, *[(p, x, row) for p in predicates])
+    compare_graph_with_function(lab, "cond", gradients_of_cond, *[(p, x, row) for p in predicates])
     torch_testing_internals.reset_dynamo()
     compiled = graphs.compiled(
         lambda p, a, r: torch.cond(p, lambda a, r: a * a * r, lambda a, r: a - r * r, (a, r)), "aot_eager"
@@ -276,15 +285,23 @@ def graphs_with_gradients(lab: Lab) -> None:
     for value, p in zip((True, False), predicates, strict=True):
         gradients = torch.autograd.grad(compiled(p, x, row).sum(), (x, row))
         lab.same(f"cond, compiled, {value}", gradients)
-        lab.holds(f"cond, compiled, {value}: as the function", trees_are_equal(gradients, of_cond(p, x, row)))
-    calls = (leaves(4, 3), leaves(3, 2))
-    compare_graph(lab, "map", of_map(lambda v, r: v * v * r, lambda a: a), *calls)
-    compare_graph(
-        lab, "map of a list", of_map(lambda v, r: [v[0] * r, v[1] + r * r], lambda a: [a * a, a * 2]), *calls
+        lab.holds(
+            f"cond, compiled, {value}: as the function",
+            trees_are_equal(gradients, gradients_of_cond(p, x, row)),
+        )
+    calls = (matrix_and_row_leaves(4, 3), matrix_and_row_leaves(3, 2))
+    compare_graph_with_function(
+        lab, "map", gradient_function_of_map(lambda v, r: v * v * r, lambda a: a), *calls
     )
-    compare_graph(
+    compare_graph_with_function(
+        lab,
+        "map of a list",
+        gradient_function_of_map(lambda v, r: [v[0] * r, v[1] + r * r], lambda a: [a * a, a * 2]),
+        *calls,
+    )
+    compare_graph_with_function(
         lab,
         "map of a dict",
-        of_map(lambda d, r: [d["p"] * r, d["q"] * d["p"]], lambda a: {"p": a, "q": a * 2}),
+        gradient_function_of_map(lambda d, r: [d["p"] * r, d["q"] * d["p"]], lambda a: {"p": a, "q": a * 2}),
         *calls,
     )

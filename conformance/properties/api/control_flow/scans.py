@@ -1,4 +1,4 @@
-"""scan and associative_scan: closed-over tensors, gradients, nested operators, batches and refusals."""
+"""scan and associative_scan: tensors from closures, gradients, nested operators, batches and refusals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def associative_scan_by_loop(combine: Callable[..., Any], xs: torch.Tensor) -> t
     """Return the documented result of associative_scan over the first dimension, computed by a Python
     loop.
     """
-    # Clones, because operators of control flow refuse inputs that share a storage.
+    # Each row is cloned, because control flow operators inside ``combine`` refuse inputs that share storage.
     rows = [xs[0].clone()]
     for row in xs[1:]:
         rows.append(combine(rows[-1], row.clone()))
@@ -30,14 +30,14 @@ def associative_scan_by_loop(combine: Callable[..., Any], xs: torch.Tensor) -> t
 
 
 def generic_associative_scan(combine: Callable[..., Any], xs: Any, dim: int = 0) -> Any:
-    """Call associative_scan in the mode for arbitrary functions."""
+    """Call associative_scan with combine_mode "generic", which accepts any associative function."""
     return associative_scan(combine, xs, dim, combine_mode="generic")
 
 
 @behaviour("control-flow", level="full", must_detect=())
 def associative_scan_combines(lab: Lab) -> None:
-    """The function of associative_scan may close over tensors, modules and trees of tensors, and may use
-    loops, expanded tensors, vmap, cond and another scan.
+    """The function of associative_scan may use tensors, modules and trees of tensors from closures. It may
+    contain loops, expanded tensors, vmap, cond and another scan.
     """
     xs, zeros = lab.integers(5, 3), lab.put([0.0, 1.0, 0.0])
     layer = lab.to(torch.nn.Linear(3, 3, bias=False))
@@ -46,32 +46,32 @@ def associative_scan_combines(lab: Lab) -> None:
     tree = {"scale": [zeros], "by": 1.0}
     pred = lab.put(True)
 
-    def cleared(value: torch.Tensor) -> torch.Tensor:
+    def scale_by_closed_over_tree(value: torch.Tensor) -> torch.Tensor:
         return value * tree["scale"][0] * tree["by"]  # type: ignore[index, no-any-return]
 
-    def in_a_loop(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def add_in_python_loop(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         total = torch.zeros_like(a)
         for step in range(3):
             total = total + (a + b) * (step == 1)
         return total
 
-    def expanded(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def maximum_with_expanded(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.maximum(a, b.amax(-1, keepdim=True).expand(b.shape))
 
-    def second_scan(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def add_inner_scan(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a + b + generic_associative_scan(torch.add, a * 0, -1)  # type: ignore[no-any-return]
 
-    # Each function is associative: a sum or maximum, with closed-over factors of 0 or 1.
+    # Each function is associative: it is a sum or maximum, and its factors from closures are 0 or 1.
     functions: dict[str, Callable[..., Any]] = {
         "a closed-over tensor": lambda a, b: a * zeros + b * zeros,
-        "a closed-over tree": lambda a, b: cleared(a) + cleared(b),
-        "a function of its own": lambda a, b: cleared(a + b),
+        "a closed-over tree": lambda a, b: scale_by_closed_over_tree(a) + scale_by_closed_over_tree(b),
+        "a function of its own": lambda a, b: scale_by_closed_over_tree(a + b),
         "a module": lambda a, b: layer(a).detach() + b,
-        "a loop": in_a_loop,
-        "expanded": expanded,
+        "a loop": add_in_python_loop,
+        "expanded": maximum_with_expanded,
         "vmap": lambda a, b: torch.vmap(torch.add)(a, b),
         "cond": lambda a, b: torch.cond(pred, torch.add, torch.sub, (a, b)),
-        "a scan": second_scan,
+        "a scan": add_inner_scan,
     }
     for name, function in functions.items():
         result = generic_associative_scan(function, xs)
@@ -94,15 +94,17 @@ def associative_scan_combines(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def associative_scan_differentiates(lab: Lab) -> None:
-    """The gradient of associative_scan is the gradient of the loop, for inputs and closed-over tensors. This
-    holds if only some inputs require grad, and if a part of the function runs under no_grad.
+    """The gradient of associative_scan is the gradient of the equivalent loop, with respect to inputs and
+    tensors from closures. This also holds if only some inputs require grad, and if a part of the function
+    runs under no_grad.
     """
     xs, ys, weight = lab.integers(4, 3), lab.integers(4, 3), lab.put([1.0, 0.0, 1.0])
 
-    def weighted(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def weighted_sum(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a * weight + b
 
-    # The weight is not differentiated: a factor of 0 or 1 makes the function associative, not its derivative.
+    # The weight does not require grad: with weights of 0 or 1 the function is associative, but its derivative
+    # with respect to the weight is not.
     x = xs.clone().requires_grad_()
     gradients, expected = (
         torch.autograd.grad((each * each).sum(), x)
@@ -123,24 +125,26 @@ def associative_scan_differentiates(lab: Lab) -> None:
     lab.same("of one input alone", torch.autograd.grad((first_result * first_result).sum(), x)[0])
     lab.holds("the other result needs none", not second_result.requires_grad)
 
-    def half(a: Any, b: Any) -> Any:
+    def add_second_under_no_grad(a: Any, b: Any) -> Any:
         with torch.no_grad():
             second = a[1] + b[1]
         return a[0] + b[0], second
 
-    first_result, second_result = generic_associative_scan(half, (x, ys.clone().requires_grad_()))
+    first_result, second_result = generic_associative_scan(
+        add_second_under_no_grad, (x, ys.clone().requires_grad_())
+    )
     lab.same(
         "beside no_grad",
         [torch.autograd.grad((first_result * first_result).sum(), x)[0], second_result.detach()],
     )
-    lab.same("weighted", generic_associative_scan(weighted, xs))
+    lab.same("weighted", generic_associative_scan(weighted_sum, xs))
 
 
 @behaviour("control-flow", level="full", must_detect=())
 def associative_scan_refuses_functions(lab: Lab) -> None:
-    """associative_scan refuses functions whose results differ from the inputs in number or shape, and
-    functions that branch on values. It refuses inputs of different sizes, and combine_mode="pointwise" with a
-    function that is not pointwise.
+    """associative_scan refuses a function whose results differ from the inputs in number or shape, and a
+    function that branches on values. It refuses inputs of different sizes. With combine_mode="pointwise", it
+    refuses a function that is not pointwise.
     """
     xs = lab.integers(4, 3)
     pair = (xs, xs + 1)
@@ -166,17 +170,17 @@ def associative_scan_refuses_functions(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def scan_under_vmap(lab: Lab) -> None:
-    """vmap over scan gives for each element the scan of its own carry and input: for batches in other
-    dimensions, with an input or a closed-over tensor shared by all elements, with several operators, and
-    nested.
+    """vmap over scan gives, for each element of the batch, the scan of the element's carry and input. The
+    batch may be in any dimension, and all elements may share an input or a tensor from a closure. The step
+    may contain several operators, and vmap may be nested.
     """
     xs, start = lab.integers(2, 3, 3), lab.integers(2, 3)
 
-    def step(carry: torch.Tensor, x: torch.Tensor) -> Any:
+    def sum_and_product_step(carry: torch.Tensor, x: torch.Tensor) -> Any:
         return carry + x, carry * x
 
     def scan_of_element(start: torch.Tensor, xs: torch.Tensor) -> Any:
-        return scan(step, start, xs, dim=0)
+        return scan(sum_and_product_step, start, xs, dim=0)
 
     def compare_elements(name: str, result: Any, results_by_loop: list[Any]) -> None:
         lab.same(name, result)
@@ -186,43 +190,45 @@ def scan_under_vmap(lab: Lab) -> None:
     compare_elements(
         "both",
         torch.vmap(scan_of_element)(start, xs),
-        [scan_by_loop(step, s, x) for s, x in zip(start, xs, strict=True)],
+        [scan_by_loop(sum_and_product_step, s, x) for s, x in zip(start, xs, strict=True)],
     )
     compare_elements(
         "an input for all",
         torch.vmap(scan_of_element, in_dims=(0, None))(start, xs[0]),
-        [scan_by_loop(step, s, xs[0]) for s in start],
+        [scan_by_loop(sum_and_product_step, s, xs[0]) for s in start],
     )
     compare_elements(
         "other dimensions",
         torch.vmap(scan_of_element, in_dims=(0, 2))(start, xs.permute(1, 2, 0)),
-        [scan_by_loop(step, s, x) for s, x in zip(start, xs, strict=True)],
+        [scan_by_loop(sum_and_product_step, s, x) for s, x in zip(start, xs, strict=True)],
     )
     shared = lab.integers(3)
 
-    def several(carry: torch.Tensor, x: torch.Tensor) -> Any:
+    def step_of_several_operators(carry: torch.Tensor, x: torch.Tensor) -> Any:
         new = torch.maximum(carry * shared, x - carry).clamp(-9, 9)
         return new, torch.where(x > 0, new, carry) + x.sum()
 
     compare_elements(
         "several operators",
-        torch.vmap(lambda s, x: scan(several, s, x, dim=0))(start, xs),
-        [scan_by_loop(several, s, x) for s, x in zip(start, xs, strict=True)],
+        torch.vmap(lambda s, x: scan(step_of_several_operators, s, x, dim=0))(start, xs),
+        [scan_by_loop(step_of_several_operators, s, x) for s, x in zip(start, xs, strict=True)],
     )
     weights = lab.integers(2, 3)
 
-    def mapped(carry: torch.Tensor, x: torch.Tensor) -> Any:
-        inner = torch.vmap(lambda w: scan(step, w, x[None], dim=0)[0])(weights)
+    def step_with_vmapped_scan(carry: torch.Tensor, x: torch.Tensor) -> Any:
+        inner = torch.vmap(lambda w: scan(sum_and_product_step, w, x[None], dim=0)[0])(weights)
         return carry + x, inner.sum(0) + carry
 
-    def by_hand(carry: torch.Tensor, x: torch.Tensor) -> Any:
+    def step_by_definition(carry: torch.Tensor, x: torch.Tensor) -> Any:
         return carry + x, (weights + x).sum(0) + carry
 
-    result = scan(mapped, start[0], xs[0], dim=0)
+    result = scan(step_with_vmapped_scan, start[0], xs[0], dim=0)
     lab.same("vmap in scan", result)
-    lab.holds("vmap in scan: by hand", trees_are_equal(result, scan_by_loop(by_hand, start[0], xs[0])))
+    lab.holds(
+        "vmap in scan: by hand", trees_are_equal(result, scan_by_loop(step_by_definition, start[0], xs[0]))
+    )
     compare_elements(
         "vmap of scan of vmap of scan",
-        torch.vmap(lambda s, x: scan(mapped, s, x, dim=0))(start, xs),
-        [scan_by_loop(by_hand, s, x) for s, x in zip(start, xs, strict=True)],
+        torch.vmap(lambda s, x: scan(step_with_vmapped_scan, s, x, dim=0))(start, xs),
+        [scan_by_loop(step_by_definition, s, x) for s, x in zip(start, xs, strict=True)],
     )

@@ -15,7 +15,7 @@ from conformance.behaviours.lab import Lab
 def _first_declared_dtype(lab: Lab, *names: str) -> torch.dtype:
     """Return the first of these dtypes that the target declares and that can represent the lab's numbers.
 
-    If there is no such dtype, return the lab's own dtype.
+    If no dtype is suitable, return the lab's own dtype.
     """
     fitting = [getattr(torch, name) for name in names if lab.target.declares(name)]
     return next((dtype for dtype in fitting if dtype.is_complex or not lab.dtype.is_complex), lab.dtype)
@@ -23,8 +23,8 @@ def _first_declared_dtype(lab: Lab, *names: str) -> torch.dtype:
 
 @behaviour("copying", dtypes=ALL, level="bringup", must_detect=("value", "dtype"))
 def to_device_and_back(lab: Lab) -> None:
-    """to and cpu, also by the name of the device, move values to the device and back unchanged. A move to the
-    tensor's own device returns the tensor itself.
+    """to and cpu move values to the device and back unchanged, also if the device is passed by its name. A
+    move to the device of the tensor returns the tensor itself.
     """
     host = lab.integers(3, 4).cpu()
     moved = host.to(lab.device)
@@ -57,7 +57,7 @@ def to_device_and_back(lab: Lab) -> None:
 
 @behaviour("copying", level="core", must_detect=("value",), dtypes=ALL)
 def copies_between_dtypes(lab: Lab) -> None:
-    """copy_ and to convert between any two dtypes as the CPU does, on the device and between host and
+    """copy_ and to convert between any two dtypes with the CPU's results, on the device and between host and
     device.
     """
     values = lab.put([0, 1, 3, 100], dtype=lab.dtype)
@@ -84,31 +84,31 @@ def copies_between_dtypes(lab: Lab) -> None:
     must_detect=("value", "error"),
 )
 def copies_of_all_shapes(lab: Lab) -> None:
-    """copy_ broadcasts its source to the destination, for any strides, on the device and between host and
-    device.
+    """copy_ broadcasts its source to the destination. Source and destination may have any strides and may be
+    on the device or on the host.
     """
     base = lab.integers(4, 6)
     for side in ("device", "host"):
 
-        def source(tensor: torch.Tensor, side: str = side) -> torch.Tensor:
+        def on_source_side(tensor: torch.Tensor, side: str = side) -> torch.Tensor:
             return tensor if side == "device" else tensor.cpu()
 
-        def zeros(*shape: int) -> torch.Tensor:
+        def zeros_on_device(*shape: int) -> torch.Tensor:
             return torch.zeros(shape, dtype=lab.dtype, device=lab.device)
 
-        lab.same(f"transposed from the {side}", zeros(6, 4).copy_(source(base.t())))
-        lab.same(f"into a transposed from the {side}", zeros(6, 4).t().copy_(source(base)))
-        lab.same(f"a row from the {side}", zeros(4, 6).copy_(source(base[0])))
-        lab.same(f"a column from the {side}", zeros(4, 6).copy_(source(base[:, :1])))
-        lab.same(f"a scalar from the {side}", zeros(4, 6).copy_(source(base[0, 0])))
-        lab.same(f"with gaps from the {side}", zeros(2, 3).copy_(source(base)[::2, ::2]))
-        whole = zeros(6, 8)
-        whole[1:5, 1:7].copy_(source(base))
+        lab.same(f"transposed from the {side}", zeros_on_device(6, 4).copy_(on_source_side(base.t())))
+        lab.same(f"into a transposed from the {side}", zeros_on_device(6, 4).t().copy_(on_source_side(base)))
+        lab.same(f"a row from the {side}", zeros_on_device(4, 6).copy_(on_source_side(base[0])))
+        lab.same(f"a column from the {side}", zeros_on_device(4, 6).copy_(on_source_side(base[:, :1])))
+        lab.same(f"a scalar from the {side}", zeros_on_device(4, 6).copy_(on_source_side(base[0, 0])))
+        lab.same(f"with gaps from the {side}", zeros_on_device(2, 3).copy_(on_source_side(base)[::2, ::2]))
+        whole = zeros_on_device(6, 8)
+        whole[1:5, 1:7].copy_(on_source_side(base))
         lab.same(f"into the middle from the {side}", whole)
-        lab.same(f"nothing from the {side}", zeros(0, 6).copy_(source(base[:0])))
+        lab.same(f"nothing from the {side}", zeros_on_device(0, 6).copy_(on_source_side(base[:0])))
         lab.raises(
             f"too large from the {side}",
-            lambda: zeros(2, 2).copy_(source(base)),
+            lambda: zeros_on_device(2, 2).copy_(on_source_side(base)),
             match="(?i)must match|size|shape",
         )
     target = torch.zeros(4, 6, dtype=lab.dtype)
@@ -127,7 +127,9 @@ def copies_of_all_shapes(lab: Lab) -> None:
     "copying", dtypes=("complex64", "complex128"), capabilities=("conj_neg_views",), must_detect=("value",)
 )
 def copies_of_lazy_bits(lab: Lab) -> None:
-    """copy_, clone and device moves resolve conjugate and negative views, as source and as destination."""
+    """copy_, clone and moves between devices give the correct values for conjugate and negative views, as
+    source and as destination.
+    """
     base = lab.integers(3, 3)
     turned = base.conj()
     negative = base.conj().imag
@@ -147,7 +149,7 @@ def copies_of_lazy_bits(lab: Lab) -> None:
 
 @behaviour("copying", dtypes=ALL, level="core", must_detect=("value",))
 def clones(lab: Lab) -> None:
-    """clone has the values of its source, dense strides and its own memory."""
+    """clone returns a tensor with the values of its source, dense strides and separate memory."""
     base = lab.integers(3, 4)
     cloned = base.clone()
     lab.same("a clone", cloned, strides=True)
@@ -168,8 +170,8 @@ def clones(lab: Lab) -> None:
 
 @behaviour("copying", level="core", must_detect=("value",), dtypes=("float32", "int64", "bool", "complex64"))
 def deep_copies(lab: Lab) -> None:
-    """deepcopy preserves device, dtype, strides, gradients and the sharing between copied tensors. The copies
-    have their own memory.
+    """deepcopy preserves device, dtype, strides and gradients. If two copied tensors share memory, so do
+    their copies. Originals and copies do not share memory.
     """
     base: Any = lab.integers(2, 3)
     tree: list[Any] = [base, base, base[0], 5]
@@ -198,7 +200,9 @@ def deep_copies(lab: Lab) -> None:
 
 @behaviour("copying", level="core", must_detect=("error",))
 def mixed_devices_refused(lab: Lab) -> None:
-    """Operators refuse tensors of two devices, except scalars of the host. Indices may be on the host."""
+    """Operators refuse tensors on different devices. Exceptions are scalars (tensors without dimensions) on
+    the host, and indices on the host.
+    """
     base = lab.integers(3, 3)
     elsewhere = torch.ones(3, 3, device="meta") if lab.device.type == "cpu" else torch.ones(3, 3)
     number = torch.tensor(2.0)
@@ -224,8 +228,8 @@ def mixed_devices_refused(lab: Lab) -> None:
 
 @behaviour("copying", must_detect=("value",), dtypes=("float16", "bfloat16", "float32"))
 def narrowing_rounds(lab: Lab) -> None:
-    """Conversions between floating dtypes round to nearest, ties to even, and keep infinities, zeros
-    and NaN.
+    """Conversions to a narrower floating dtype round to nearest, ties to even. They preserve infinities,
+    zeros and NaN.
     """
     unit = torch.finfo(lab.dtype).eps
     exact = [
@@ -239,18 +243,18 @@ def narrowing_rounds(lab: Lab) -> None:
         float("-inf"),
     ]
 
-    def converted(values: list[float], source: torch.dtype, target: torch.dtype) -> torch.Tensor:
+    def convert_by_copy(values: list[float], source: torch.dtype, target: torch.dtype) -> torch.Tensor:
         source_tensor = lab.put(values, dtype=source)
         return torch.zeros(len(values), dtype=target, device=lab.device).copy_(source_tensor)
 
-    result = converted(exact, torch.float64, lab.dtype)
+    result = convert_by_copy(exact, torch.float64, lab.dtype)
     lab.expect(
         "rounded", result, [1.0, 1.0 + unit, 1.0, 1.0 + 2 * unit, -1.0, 0.0, float("inf"), float("-inf")]
     )
-    lab.same("too large", converted([1e39, -1e39], torch.float64, lab.dtype))
-    lab.same("NaN", converted([float("nan")], torch.float64, lab.dtype).isnan())
-    lab.expect("negative zero", torch.signbit(converted([-0.0], torch.float64, lab.dtype)), [True])
+    lab.same("too large", convert_by_copy([1e39, -1e39], torch.float64, lab.dtype))
+    lab.same("NaN", convert_by_copy([float("nan")], torch.float64, lab.dtype).isnan())
+    lab.expect("negative zero", torch.signbit(convert_by_copy([-0.0], torch.float64, lab.dtype)), [True])
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        lab.same(f"to {dtype}", converted([0.1, 1 / 3, 65504.0, 1e-7, 70000.0], lab.dtype, dtype))
+        lab.same(f"to {dtype}", convert_by_copy([0.1, 1 / 3, 65504.0, 1e-7, 70000.0], lab.dtype, dtype))
     lab.same("magnitudes", lab.put([-1.5, 2.5, -0.0], dtype=lab.dtype).abs())
     lab.same("negated", -lab.put([-1.5, 2.5, 0.0], dtype=lab.dtype))

@@ -1,1 +1,1 @@
-"""Behaviours of area ``creation``: factories and copies into new tensors."""
+"""Behaviours of area ``creation``: factories, conversions to tensors, and joined tensors."""

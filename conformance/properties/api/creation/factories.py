@@ -28,22 +28,22 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-#: Calls of a factory, more than the longest period of a periodic error.
+#: The number of calls of each factory. An error that repeats with a shorter period is detected.
 _CALLS = 200
 
 
 @behaviour("creation", must_detect=("value", "dtype", "shape"))
 def factories_many_times(lab: Lab) -> None:
-    """Factories give the same result for every call, a different result for different arguments, and retain
-    no memory.
+    """A factory gives the same result each time that it is called with the same arguments, and different
+    results for different arguments. It retains no memory.
     """
     where: dict[str, Any] = {"device": lab.device}
 
     def calls_of(factory: Any, *argument_lists: tuple[Any, ...]) -> list[Callable[[], torch.Tensor]]:
         return [functools.partial(factory, *arguments, **where) for arguments in argument_lists]
 
-    # The calls differ in one number and have results of one size if possible. Returning the result of an
-    # earlier call is therefore detected.
+    # The calls of a factory differ in one argument, and their results have the same size if possible. This
+    # detects a factory that returns the result of an earlier call.
     factory_calls = {
         "tril_indices": calls_of(torch.tril_indices, (91, 92), (92, 92), (92, 93, -1), (92, 93, 2)),
         "triu_indices": calls_of(torch.triu_indices, (92, 91), (91, 91), (91, 92, 1), (91, 92, -2)),
@@ -98,7 +98,9 @@ def _expect_no_memory_growth(lab: Lab, name: str) -> Iterator[None]:
 
 @behaviour("creation", dtypes=ALL, level="bringup", must_detect=("value", "dtype", "shape"))
 def filled_factories(lab: Lab) -> None:
-    """zeros, ones, full and empty give tensors of the requested shape, dtype, device and content."""
+    """zeros, ones, full and empty return tensors of the requested shape, dtype and device, with the requested
+    content.
+    """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for shape in SHAPES:
         lab.expect(f"zeros {shape}", torch.zeros(shape, **where), torch.zeros(shape))
@@ -116,8 +118,8 @@ def filled_factories(lab: Lab) -> None:
 
 @behaviour("creation", level="core", must_detect=("dtype",))
 def fill_value_dtype(lab: Lab) -> None:
-    """full, tensor and other factories without a dtype use the dtype of the fill value or the default
-    dtype.
+    """full, tensor and other factories that are called without a dtype use the dtype of the fill value or the
+    default dtype.
     """
     device = lab.device
     for default in (torch.float32, torch.float64):
@@ -139,8 +141,8 @@ def fill_value_dtype(lab: Lab) -> None:
 
 @behaviour("creation", level="core", must_detect=("value", "error"))
 def factories_into_out(lab: Lab) -> None:
-    """Factories with out= write into it, resize an empty tensor and return it. They refuse a dtype that
-    differs from the dtype of out.
+    """A factory with out= writes into this tensor, resizes it if it is empty, and returns it. A dtype= that
+    differs from the dtype of out is refused.
     """
     device = lab.device
     calls = {
@@ -171,8 +173,8 @@ def factories_into_out(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, level="core", must_detect=("value", "dtype"))
 def like_factories(lab: Lab) -> None:
-    """The _like factories copy shape, dtype, device and dense strides from their input unless arguments
-    override them.
+    """The _like factories copy shape, dtype, device and dense strides from their input. Arguments override
+    these properties.
     """
     inputs = {
         "contiguous": lab.integers(2, 3, 4),
@@ -200,7 +202,7 @@ def like_factories(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, level="core", must_detect=("value", "dtype"))
 def new_factories(lab: Lab) -> None:
-    """The new_ methods copy dtype and device from their tensor unless arguments override them."""
+    """The new_ methods copy dtype and device from their tensor. Arguments override both."""
     base = lab.integers(2, 2)
     lab.same("new_zeros", base.new_zeros(2, 3))
     lab.same("new_ones", base.new_ones((3,)))
@@ -226,7 +228,9 @@ def new_factories(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, must_detect=("value", "error"))
 def identity_matrices(lab: Lab) -> None:
-    """eye has ones on its diagonal for any two sizes, including zero, and refuses negative sizes."""
+    """eye has ones on its diagonal for any numbers of rows and columns, including zero. Negative numbers are
+    refused.
+    """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for rows, columns in ((0, 0), (0, 3), (1, 1), (3, 3), (2, 5), (5, 2)):
         expected = [[int(row == column) for column in range(columns)] for row in range(rows)]
@@ -241,8 +245,8 @@ def identity_matrices(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("error",))
 def strided_factories(lab: Lab) -> None:
-    """empty_strided and new_empty_strided have the requested strides and the memory that they need. Invalid
-    sizes and strides are refused.
+    """empty_strided and new_empty_strided return a tensor with the requested strides and the memory that
+    these strides need. Invalid sizes and strides are refused.
     """
     device = lab.device
     for size, stride in (
@@ -293,8 +297,8 @@ def strided_factories(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("error", "message"))
 def factories_refuse_nonsense(lab: Lab) -> None:
-    """Factories refuse arguments of wrong types with a TypeError, and unknown devices with an error that
-    names the device.
+    """Factories raise a TypeError for arguments of wrong types. For an unknown device they raise an error
+    that names the device.
     """
     device = lab.device
     lab.raises("zeros('a')", lambda: torch.zeros("a", device=device), TypeError)  # type: ignore[arg-type]
@@ -316,12 +320,12 @@ def factories_refuse_nonsense(lab: Lab) -> None:
 
 @behaviour("creation", level="core", must_detect=("shape",))
 def default_device_context(lab: Lab) -> None:
-    """Under torch.device or set_default_device, factories create their tensors on that device. device= and an
-    inner context take precedence.
+    """Under torch.device as a context, or after set_default_device, factories create their tensors on that
+    device. The argument device= and an inner context take precedence.
     """
     device = lab.device
 
-    def kinds(*tensors: torch.Tensor) -> bool:
+    def all_on_device_type(*tensors: torch.Tensor) -> bool:
         return all(tensor.device.type == device.type for tensor in tensors)
 
     with torch.device(device):
@@ -338,12 +342,12 @@ def default_device_context(lab: Lab) -> None:
             torch.nn.Linear(2, 2).weight.detach(),
             torch.empty(2),
         )
-        lab.holds("factories follow torch.device", kinds(*created))
+        lab.holds("factories follow torch.device", all_on_device_type(*created))
         lab.same("the default device", torch.get_default_device().type == device.type)
         lab.same("device= wins", torch.zeros(2, device="cpu"), host=True)
         with torch.device("meta"):
             lab.expect("the inner one wins", torch.zeros(2).device.type, "meta")
-        lab.holds("the outer one is back", kinds(torch.ones(1)))
+        lab.holds("the outer one is back", all_on_device_type(torch.ones(1)))
         lab.same(
             "what it holds",
             [created[0], created[1], created[2], created[4], created[5], created[6], created[8]],
@@ -351,7 +355,9 @@ def default_device_context(lab: Lab) -> None:
     lab.expect("outside", torch.zeros(1).device.type, "cpu")
     torch.set_default_device(device)
     try:
-        lab.holds("factories follow set_default_device", kinds(torch.zeros(2), torch.tensor(3.0)))
+        lab.holds(
+            "factories follow set_default_device", all_on_device_type(torch.zeros(2), torch.tensor(3.0))
+        )
         lab.holds("a context wins over it", torch.device("cpu") == _device_inside_cpu_context())
     finally:
         torch.set_default_device(None)
@@ -359,5 +365,6 @@ def default_device_context(lab: Lab) -> None:
 
 
 def _device_inside_cpu_context() -> torch.device:
+    """Return the device of a tensor that is created inside the context torch.device("cpu")."""
     with torch.device("cpu"):
         return torch.zeros(1).device

@@ -1,4 +1,6 @@
-"""Tensors joined from other tensors: cat, stack and functions built on them."""
+"""Tensors that are made from other tensors: cat, stack and functions built on them, meshgrid, block_diag,
+roll and repeat_interleave.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("creation", dtypes=ALL, level="core", must_detect=("value", "dtype", "shape"))
 def joined_by_cat(lab: Lab) -> None:
-    """cat concatenates tensors along any dimension. Slices of the result are the inputs."""
+    """cat concatenates tensors along any dimension. Slices of the result equal the inputs."""
     parts = [lab.integers(2, size, 3) for size in (1, 4, 2)]
     joined = torch.cat(parts, 1)
     lab.same("along 1", joined)
@@ -42,8 +44,8 @@ def joined_by_cat(lab: Lab) -> None:
 
 @behaviour("creation", level="core", must_detect=("error", "message"))
 def cat_refuses(lab: Lab) -> None:
-    """cat refuses an empty list, tensors without dimensions, different sizes, a dimension that does not
-    exist, and tensors of two devices.
+    """cat refuses an empty list, tensors without dimensions, tensors of different sizes, a dimension that
+    does not exist, and tensors on different devices.
     """
     a, b = lab.integers(2, 3), lab.integers(2, 4)
     lab.raises("sizes", lambda: torch.cat((a, b)), match="Sizes of tensors must match")
@@ -85,6 +87,7 @@ def cat_refuses(lab: Lab) -> None:
 
 
 def _raises_runtime_error(call: Callable[[], Any]) -> bool:
+    """Return whether a call raises a RuntimeError."""
     try:
         call()
     except RuntimeError:
@@ -94,7 +97,9 @@ def _raises_runtime_error(call: Callable[[], Any]) -> bool:
 
 @behaviour("creation", dtypes=("float32", "int64"), must_detect=("value", "shape"))
 def cat_into_out(lab: Lab) -> None:
-    """cat and stack write into out= of any strides, in its own memory if it fits."""
+    """cat and stack write into out=, for any strides of out. If out has the size of the result, its memory is
+    used.
+    """
     a, b = lab.integers(2, 3), lab.integers(2, 3)
     for dim in (0, 1):
         shape = (4, 3) if dim == 0 else (2, 6)
@@ -126,8 +131,8 @@ def cat_into_out(lab: Lab) -> None:
 
 @behaviour("creation", capabilities=("channels_last",), must_detect=("value",))
 def cat_and_memory_format(lab: Lab) -> None:
-    """cat of channels-last tensors gives the values of cat of contiguous tensors, also into out= of either
-    format.
+    """cat of channels-last tensors gives the values of cat of contiguous tensors. out= may be contiguous or
+    channels-last.
     """
     a = lab.integers(2, 3, 2, 2)
     b = lab.integers(2, 3, 2, 2)
@@ -151,7 +156,9 @@ def cat_and_memory_format(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, must_detect=("value", "shape"))
 def stacks(lab: Lab) -> None:
-    """stack joins tensors along a new dimension. hstack, vstack, dstack and column_stack follow NumPy."""
+    """stack joins tensors along a new dimension. hstack, vstack, dstack and column_stack give the results of
+    the NumPy functions of these names.
+    """
     a, b = lab.integers(2, 3), lab.integers(2, 3)
     for dim in (0, 1, 2, -1, -2, -3):
         joined = torch.stack((a, b), dim)
@@ -175,8 +182,8 @@ def stacks(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("alias", "error"), dtypes=("float32", "int64", "bool"))
 def stack_splits(lab: Lab) -> None:
-    """hsplit, vsplit and dsplit split into equal parts or at indices, as views, and refuse tensors with too
-    few dimensions.
+    """hsplit, vsplit and dsplit split a tensor into equal parts or at indices, and return views. Tensors with
+    too few dimensions are refused.
     """
     base = lab.integers(4, 4, 4)
     for call in (torch.hsplit, torch.vsplit, torch.dsplit):
@@ -198,8 +205,8 @@ def stack_splits(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("value", "error", "warning"), dtypes=("float32", "int64", "complex64"))
 def meshgrids(lab: Lab) -> None:
-    """meshgrid expands vectors and scalars along all axes in either index order, and warns without
-    indexing.
+    """meshgrid expands vectors and scalars along all axes, in order "ij" or "xy". It warns if indexing is not
+    passed.
     """
     a, b, c = (
         lab.put([1, 2], dtype=lab.dtype),
@@ -240,7 +247,7 @@ def meshgrids(lab: Lab) -> None:
 @behaviour("creation", must_detect=("value", "error"), dtypes=("float32", "int64", "complex64", "bool"))
 def block_diagonals(lab: Lab) -> None:
     """block_diag places matrices, rows and scalars on the diagonal of a zero matrix. diagflat and diag_embed
-    do so with vectors.
+    place vectors there.
     """
     a = lab.put([[1, 0], [1, 1]], dtype=lab.dtype)
     row = lab.put([1, 1, 1], dtype=lab.dtype)
@@ -270,8 +277,8 @@ def block_diagonals(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("value", "error"), dtypes=("float32", "int64"))
 def products_and_choices(lab: Lab) -> None:
-    """cartesian_prod and combinations list the same tuples as itertools, and vander gives the powers in
-    order.
+    """cartesian_prod and combinations list the same tuples as itertools. vander gives the powers of each
+    element of a vector in order.
     """
     a, b = lab.put([1, 2, 3], dtype=lab.dtype), lab.put([4, 5], dtype=lab.dtype)
     lab.expect("a product", torch.cartesian_prod(a, b), [[1, 4], [1, 5], [2, 4], [2, 5], [3, 4], [3, 5]])
@@ -301,7 +308,7 @@ def products_and_choices(lab: Lab) -> None:
 @behaviour("creation", must_detect=("value", "error"), dtypes=ALL)
 def rolled_and_repeated(lab: Lab) -> None:
     """roll rotates elements along dimensions or in the flattened tensor. repeat_interleave repeats each
-    element by one count or by its own count.
+    element as often as one count, or the element's own count, requests.
     """
     a = lab.integers(3, 4)
     lab.expect("three places on", torch.roll(torch.arange(5, device=lab.device), 3), [2, 3, 4, 0, 1])
@@ -336,22 +343,24 @@ def rolled_and_repeated(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("error",))
 def creation_into_overlap(lab: Lab) -> None:
-    """Factories and random fillers refuse to write into memory that several elements share."""
+    """Factories with out= and random fill methods refuse to write into a tensor whose elements share
+    memory.
+    """
 
-    def folded() -> torch.Tensor:
+    def expanded_zeros() -> torch.Tensor:
         return torch.zeros(1, device=lab.device).expand(3)
 
     calls = {
-        "linspace": lambda: torch.linspace(1, 10, 3, out=folded()),
-        "logspace": lambda: torch.logspace(1, 10, 3, out=folded()),
-        "bernoulli_": lambda: folded().bernoulli_(),
-        "cauchy_": lambda: folded().cauchy_(),
-        "log_normal_": lambda: folded().log_normal_(),
-        "exponential_": lambda: folded().exponential_(),
-        "normal_": lambda: folded().normal_(),
-        "uniform_": lambda: folded().uniform_(),
-        "random_": lambda: folded().random_(),
-        "geometric_": lambda: folded().geometric_(0.5),
+        "linspace": lambda: torch.linspace(1, 10, 3, out=expanded_zeros()),
+        "logspace": lambda: torch.logspace(1, 10, 3, out=expanded_zeros()),
+        "bernoulli_": lambda: expanded_zeros().bernoulli_(),
+        "cauchy_": lambda: expanded_zeros().cauchy_(),
+        "log_normal_": lambda: expanded_zeros().log_normal_(),
+        "exponential_": lambda: expanded_zeros().exponential_(),
+        "normal_": lambda: expanded_zeros().normal_(),
+        "uniform_": lambda: expanded_zeros().uniform_(),
+        "random_": lambda: expanded_zeros().random_(),
+        "geometric_": lambda: expanded_zeros().geometric_(0.5),
     }
     for name, call in calls.items():
         lab.raises(name, call, match="unsupported operation|single memory location|overlap")

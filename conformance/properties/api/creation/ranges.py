@@ -1,4 +1,4 @@
-"""arange, linspace, logspace, range and windows."""
+"""arange, linspace, logspace, range and window functions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("creation", dtypes=(*FLOATS, *INTEGERS), level="core", must_detect=("value", "dtype", "error"))
 def arange_steps(lab: Lab) -> None:
-    """arange counts in steps from start to before end, in both directions, also with no elements and into
-    out=.
+    """arange counts in steps from start (included) to end (excluded), up or down. The result may be empty,
+    and may be written into out=.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     lab.expect("0 to 5", torch.arange(5, **where), [0, 1, 2, 3, 4])
@@ -43,7 +43,7 @@ def arange_steps(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("value", "dtype", "error"))
 def arange_of_floats(lab: Lab) -> None:
-    """arange of floats has ceil((end - start) / step) elements. Infinite and NaN bounds are refused."""
+    """arange of floats has ceil((end - start) / step) elements. Infinite or NaN bounds are refused."""
     device = lab.device
     for dtype in (torch.float32, torch.float64):
         for start, end, step in ((0.0, 1.0, 0.25), (-2.0, 2.0, 0.5), (1.0, 0.0, -0.125), (0.0, 1.0, 0.375)):
@@ -77,8 +77,8 @@ def arange_of_floats(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64"), level="core", must_detect=("value", "dtype", "shape"))
 def linspace_points(lab: Lab) -> None:
-    """linspace has evenly spaced points between start and end, including both exactly, for any number of
-    steps.
+    """linspace has evenly spaced points for any number of steps. The first point is exactly start, and the
+    last is exactly end.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for start, end, steps in ((0, 10, 5), (-3, 3, 7), (1, 0, 4), (2.5, 2.5, 3), (0, 1, 50), (-1e5, 1e5, 101)):
@@ -103,7 +103,7 @@ def linspace_points(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=INTEGERS, must_detect=("value",))
 def linspace_of_integers(lab: Lab) -> None:
-    """linspace of integers rounds its points towards zero and includes both ends."""
+    """linspace of integers rounds its points towards zero. The first and the last point are start and end."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     lab.expect("0 to 10 in 6", torch.linspace(0, 10, 6, **where), [0, 2, 4, 6, 8, 10])
     lab.expect("10 to 0 in 6", torch.linspace(10, 0, 6, **where), [10, 8, 6, 4, 2, 0])
@@ -116,8 +116,8 @@ def linspace_of_integers(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("complex64", "complex128"), must_detect=("value",))
 def complex_spaces(lab: Lab) -> None:
-    """linspace and logspace of complex numbers use a straight line from start to end. A floating dtype with
-    complex bounds is refused.
+    """The points of linspace, and the exponents of logspace, lie on the straight line between two complex
+    bounds. A floating dtype for complex bounds is refused.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     expected = numpy.linspace(1 + 2j, -3 + 4j, 5)
@@ -183,7 +183,9 @@ def spaces_deduce_dtype(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64", "int32", "int64"), must_detect=("value", "warning"))
 def deprecated_range(lab: Lab) -> None:
-    """range includes its end, warns that it is deprecated, and refuses the arguments that arange refuses."""
+    """range includes its end and warns that it is deprecated. It refuses the arguments that arange
+    refuses.
+    """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     result = lab.warns("range", lambda: torch.range(0, 3, **where), match="deprecated")
     lab.expect("0 to 3", result, [0, 1, 2, 3])
@@ -198,20 +200,20 @@ def deprecated_range(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64"), must_detect=("value", "error"))
 def window_functions(lab: Lab) -> None:
-    """Windows have their closed forms. A periodic window is the window of one more point without its last
-    point. Integer dtypes and negative sizes are refused.
+    """Window functions have the values of their closed forms. A periodic window equals the symmetric window
+    with one more point, without its last point. Integer dtypes and negative sizes are refused.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
 
-    def cosines(size: int, first: float) -> numpy.ndarray:
+    def cosine_window(size: int, constant_term: float) -> numpy.ndarray:
         steps = numpy.arange(size)
-        return first - (1 - first) * numpy.cos(2 * numpy.pi * steps / (size - 1))
+        return constant_term - (1 - constant_term) * numpy.cos(2 * numpy.pi * steps / (size - 1))
 
     sizes = (3, 5, 10, 51)
     for size in sizes:
         forms = {
             "hann": (torch.hann_window, numpy.hanning),
-            "hamming": (torch.hamming_window, lambda count: cosines(count, 0.54)),  # type: ignore[arg-type]
+            "hamming": (torch.hamming_window, lambda count: cosine_window(count, 0.54)),  # type: ignore[arg-type]
             "blackman": (torch.blackman_window, numpy.blackman),
             "bartlett": (torch.bartlett_window, numpy.bartlett),
         }

@@ -1,4 +1,4 @@
-"""Tensors from numbers, sequences, arrays and other tensors."""
+"""Tensors that are made from numbers, sequences, NumPy arrays and other tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 
 
 class _Sequence:
-    """A sequence that is not a list."""
+    """A sequence whose class is not derived from list."""
 
     def __init__(self, items: list[Any]) -> None:
         self.items = items
@@ -53,8 +53,8 @@ def tensor_of_numbers(lab: Lab) -> None:
 
 @behaviour("creation", level="core", must_detect=("value", "alias", "warning"), dtypes=ALL)
 def tensor_of_a_tensor(lab: Lab) -> None:
-    """torch.tensor copies a tensor, with a warning that recommends clone. as_tensor with the same device and
-    dtype returns the tensor itself.
+    """torch.tensor copies a tensor and issues a warning that recommends clone. as_tensor returns the tensor
+    itself if dtype and device do not differ.
     """
     base = lab.integers(2, 3)
     copied = lab.warns("torch.tensor of a tensor", lambda: torch.tensor(base), match="clone")
@@ -79,8 +79,8 @@ def tensor_of_a_tensor(lab: Lab) -> None:
 
 @behaviour("creation", level="core", must_detect=("error",))
 def tensors_and_devices(lab: Lab) -> None:
-    """torch.tensor and as_tensor use device= if it is passed, and otherwise the device of a tensor. Lists go
-    to the host.
+    """torch.tensor and as_tensor use device= if it is passed. Without device=, a tensor keeps its device and
+    a list goes to the host.
     """
     base = lab.integers(3)
     host = base.cpu()
@@ -100,10 +100,13 @@ def tensors_and_devices(lab: Lab) -> None:
     if lab.device.type != "cpu":
         lab.raises("as many devices as there are", lambda: torch.zeros(1, device=f"{lab.device.type}:4711"))
     else:
-        lab.raises("as many devices as there are", lambda: _raise_missing_device())
+        lab.raises("as many devices as there are", lambda: _raise_error_for_second_cpu())
 
 
-def _raise_missing_device() -> None:
+def _raise_error_for_second_cpu() -> None:
+    """Raise the error that the behaviour expects for a device that does not exist. The CPU itself has no such
+    index.
+    """
     raise RuntimeError("The host has one CPU device.")
 
 
@@ -113,8 +116,8 @@ def _raise_missing_device() -> None:
     must_detect=("value", "error"),
 )
 def asarray_copies(lab: Lab) -> None:
-    """asarray shares memory with its tensor unless dtype, device or copy=True prevents it. copy=False refuses
-    to copy.
+    """asarray returns a tensor that shares memory with its argument, unless dtype, device or copy=True
+    requires a copy. If a copy is required, copy=False raises an error.
     """
     base = lab.integers(2, 3)
     lab.shares("a tensor and asarray", base, torch.asarray(base))
@@ -146,8 +149,8 @@ def asarray_copies(lab: Lab) -> None:
 
 @behaviour("creation", capabilities=("autograd",), must_detect=("value", "error"))
 def asarray_and_gradients(lab: Lab) -> None:
-    """asarray preserves a tensor's autograd history if the result requires grad, and detaches it
-    otherwise.
+    """asarray with requires_grad=True preserves the autograd history of its tensor. Otherwise it detaches the
+    tensor.
     """
     leaf = lab.floats(3, requires_grad=True)
     grown = leaf * 2
@@ -174,8 +177,8 @@ def asarray_and_gradients(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("value", "error"))
 def number_conversions(lab: Lab) -> None:
-    """Numbers are stored in tensors as their dtype represents them. Numbers outside of its range are
-    refused.
+    """A number is converted to the dtype of its tensor: rounded to a float, truncated to an integer, or
+    compared with zero for bool. Numbers outside of the dtype's range are refused.
     """
     device = lab.device
     lab.expect("the largest int64", torch.tensor(2**63 - 1, device=device), 2**63 - 1)
@@ -233,8 +236,8 @@ def number_conversions(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64", "float16"), must_detect=("value", "error"))
 def complex_from_parts(lab: Lab) -> None:
-    """complex and polar combine two real tensors into one of the matching complex dtype, and refuse two
-    dtypes.
+    """complex and polar combine two real tensors into one tensor of the matching complex dtype. Two tensors
+    of different dtypes are refused.
     """
     real, imaginary = lab.floats(2, 3), lab.floats(2, 3)
     if lab.dtype != torch.float16:

@@ -11,21 +11,24 @@ from torch.library import custom_op
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
-#: The namespace of these operators. A definition replaces the previous one of the same name.
+#: The namespace of the custom operators. A definition replaces an earlier definition of the same name.
 SPACE = "conformance_suite"
 
 _numbers = itertools.count()
 
 
 def unique_name(name: str) -> str:
-    """Return a unique name, because torch forgets the registrations of a deleted Library only later."""
+    """Return ``name`` with a number that makes it unique.
+
+    Unique names are needed because torch forgets the registrations of a deleted Library only later.
+    """
     return f"{name}_{next(_numbers)}"
 
 
 @behaviour("custom-operators", level="core", must_detect=("value",))
 def kernels_by_device(lab: Lab) -> None:
-    """A custom operator runs the kernel of its tensors' device, or else its default kernel. device_types
-    restricts the default kernel to these devices.
+    """A custom operator runs the kernel that is registered for the device of its tensors, or else its default
+    kernel. If device_types is passed, the default kernel is only for these devices.
     """
     kind = lab.device.type
     calls: list[str] = []
@@ -40,7 +43,7 @@ def kernels_by_device(lab: Lab) -> None:
     lab.same("by its name", getattr(torch.ops, SPACE).shifted(x, 2.0))
 
     @shifted.register_kernel(kind)
-    def _(x: torch.Tensor, by: float) -> torch.Tensor:
+    def device_kernel_of_shifted(x: torch.Tensor, by: float) -> torch.Tensor:
         calls.append("of the device")
         return x + by
 
@@ -52,23 +55,25 @@ def kernels_by_device(lab: Lab) -> None:
     lab.same("calls", calls)
 
     @custom_op(f"{SPACE}::limited", mutates_args=(), device_types=kind)
-    def limited(x: torch.Tensor) -> torch.Tensor:
+    def doubled_on_one_device(x: torch.Tensor) -> torch.Tensor:
         return x * 2
 
-    lab.same("limited to the device", limited(x))
+    lab.same("limited to the device", doubled_on_one_device(x))
 
     @custom_op(f"{SPACE}::both", mutates_args=(), device_types=tuple({"cpu", kind}))
-    def both(x: torch.Tensor) -> torch.Tensor:
+    def tripled_on_both_devices(x: torch.Tensor) -> torch.Tensor:
         return x.clone() * 3
 
-    lab.same("of several devices", both(x))
-    lab.same("on the host", both(x.cpu()), host=True)
+    lab.same("of several devices", tripled_on_both_devices(x))
+    lab.same("on the host", tripled_on_both_devices(x.cpu()), host=True)
 
     @custom_op(f"{SPACE}::elsewhere", mutates_args=(), device_types="cuda" if kind == "xpu" else "xpu")
-    def elsewhere(x: torch.Tensor) -> torch.Tensor:
+    def doubled_on_absent_device(x: torch.Tensor) -> torch.Tensor:
         return x * 2
 
-    lab.raises("no kernel for the device", lambda: elsewhere(x), NotImplementedError, RuntimeError)
+    lab.raises(
+        "no kernel for the device", lambda: doubled_on_absent_device(x), NotImplementedError, RuntimeError
+    )
     lab.raises(
         "an unknown device",
         lambda: shifted.register_kernel("nonsense", lambda x, by: x),
@@ -79,8 +84,8 @@ def kernels_by_device(lab: Lab) -> None:
 
 @behaviour("custom-operators", must_detect=("value",))
 def kernels_of_libraries(lab: Lab) -> None:
-    """A Library's operators and kernels, registered by dispatch key or by device, can be called, can be
-    overridden on request, and end with the library.
+    """A Library can define operators, and can register kernels by dispatch key or by device. Kernels can be
+    overridden on request. All of them disappear with the library.
     """
     kind = lab.device.type
     key = torch._C._dispatch_key_for_device(kind)
@@ -104,11 +109,11 @@ def kernels_of_libraries(lab: Lab) -> None:
         library.define("everywhere(Tensor x, int[] sizes, ScalarType[] kinds, Layout[] layouts) -> Tensor")
         received: list[Any] = []
 
-        def everywhere(x: torch.Tensor, sizes: Any, kinds: Any, layouts: Any) -> torch.Tensor:
+        def record_lists_and_scale(x: torch.Tensor, sizes: Any, kinds: Any, layouts: Any) -> torch.Tensor:
             received.append([list(sizes), list(kinds), list(layouts)])
             return x * 4
 
-        library.impl("everywhere", everywhere, "CompositeExplicitAutograd")
+        library.impl("everywhere", record_lists_and_scale, "CompositeExplicitAutograd")
         lab.same("by a composite", space.everywhere(x, (1, 2), [torch.float16], [torch.strided]))
         lab.same("lists of things", received)
         library.define("several(Tensor[] xs, Tensor? y, Scalar s) -> (Tensor, Tensor[])")
@@ -155,38 +160,38 @@ def kernels_of_libraries(lab: Lab) -> None:
 
 @behaviour("custom-operators", level="core", must_detect=("error",))
 def operators_that_change_inputs(lab: Lab) -> None:
-    """mutates_args names the arguments that an operator changes. Their versions increase, also for optional
-    tensors and lists. Results must not alias inputs.
+    """mutates_args names the arguments that an operator changes. The versions of these arguments increase,
+    also in lists and for optional tensors. Results must not alias inputs.
     """
 
     @custom_op(f"{SPACE}::doubles_", mutates_args={"x"})
-    def doubles(x: torch.Tensor) -> None:
+    def double_in_place(x: torch.Tensor) -> None:
         x.mul_(2)
 
     x = lab.integers(3)
     before = x._version
-    lab.same("result", doubles(x))
+    lab.same("result", double_in_place(x))
     lab.same("changed", x)
     lab.holds("its version rose", x._version > before)
 
     @custom_op(f"{SPACE}::touches_", mutates_args={"y", "z", "w"})
-    def touches(
+    def declare_writes_only(
         x: torch.Tensor, y: torch.Tensor | None, z: list[torch.Tensor], w: list[torch.Tensor | None]
     ) -> None:
         pass
 
     parts = [lab.integers(2) for _ in range(5)]
     versions = [t._version for t in parts]
-    touches(parts[0], parts[1], [parts[2], parts[3]], [None, parts[4]])
+    declare_writes_only(parts[0], parts[1], [parts[2], parts[3]], [None, parts[4]])
     lab.same("versions", [t._version - v for t, v in zip(parts, versions, strict=True)])
-    touches(parts[0], None, [], [])
+    declare_writes_only(parts[0], None, [], [])
 
     @custom_op(f"{SPACE}::unknown_", mutates_args="unknown")
-    def unknown(x: torch.Tensor) -> None:
+    def add_one_with_unknown_writes(x: torch.Tensor) -> None:
         x.add_(1)
 
     before = x._version
-    unknown(x)
+    add_one_with_unknown_writes(x)
     lab.same("changed by one that says nothing", [x, x._version > before])
 
     @custom_op(f"{SPACE}::returns_view", mutates_args=())
@@ -200,27 +205,27 @@ def operators_that_change_inputs(lab: Lab) -> None:
     lab.raises("a result that is a view", lambda: returns_view(x), match="alias")
     lab.raises("a result that is an input", lambda: returns_input(x), match="alias")
 
-    def misnamed() -> None:
+    def define_with_unknown_argument() -> None:
         @custom_op(f"{SPACE}::misnamed", mutates_args={"y"})
         def operator(x: torch.Tensor) -> None:
             pass
 
-    lab.raises("a name that is not an argument", misnamed, ValueError, match="y")
+    lab.raises("a name that is not an argument", define_with_unknown_argument, ValueError, match="y")
     leaf = lab.integers(3, requires_grad=True)
     with torch.no_grad():
-        doubles(leaf)
+        double_in_place(leaf)
     lab.same("without gradients", leaf.detach())
 
 
 @behaviour("custom-operators", must_detect=("value", "error"))
 def arguments_of_operators(lab: Lab) -> None:
-    """Default values, keyword-only arguments, devices and dtypes reach a custom operator. Its schema is
-    inferred or passed.
+    """Default values, keyword-only arguments, devices and dtypes are passed to a custom operator. Its schema
+    is inferred from annotations or passed explicitly.
     """
     received: list[Any] = []
 
     @custom_op(f"{SPACE}::defaults", mutates_args=())
-    def defaults(
+    def record_arguments(
         x: torch.Tensor,
         a: int | None = None,
         b: float = 3.5,
@@ -234,47 +239,47 @@ def arguments_of_operators(lab: Lab) -> None:
         return x.clone() * f
 
     x = lab.integers(3)
-    lab.same("defaults", defaults(x))
-    lab.same("given", defaults(x, 1, 2.0, False, "other", torch.int64, f=2))
+    lab.same("defaults", record_arguments(x))
+    lab.same("given", record_arguments(x, 1, 2.0, False, "other", torch.int64, f=2))
     lab.same("seen", received)
 
     @custom_op(f"{SPACE}::made", mutates_args=())
-    def operator(size: int, device: torch.device) -> torch.Tensor:
+    def ones_on_device(size: int, device: torch.device) -> torch.Tensor:
         return torch.ones(size, device=device)
 
-    lab.same("a factory", operator(3, lab.device))
+    lab.same("a factory", ones_on_device(3, lab.device))
 
     @custom_op(f"{SPACE}::scaled", mutates_args=(), schema="(Tensor x, float y) -> (Tensor, Tensor)")
-    def scaled(x: Any, y: Any) -> Any:
+    def product_and_sum(x: Any, y: Any) -> Any:
         return x * y, x + y
 
-    lab.same("a schema that was given", scaled(x, 2.0))
+    lab.same("a schema that was given", product_and_sum(x, 2.0))
     lab.same("inferred", torch.library.infer_schema(_typed, mutates_args=()))
     lab.same("inferred with a name", torch.library.infer_schema(_typed, op_name="typed", mutates_args={"x"}))
 
     @custom_op(f"{SPACE}::one", mutates_args=())
-    def one(xs: list[torch.Tensor]) -> list[torch.Tensor]:
+    def double_each(xs: list[torch.Tensor]) -> list[torch.Tensor]:
         return [t * 2 for t in xs]
 
-    lab.same("lists", one([x, x + 1]))
+    lab.same("lists", double_each([x, x + 1]))
 
     @custom_op(f"{SPACE}::picks", mutates_args=())
-    def picks(x: torch.Tensor) -> torch.Tensor:
+    def copied(x: torch.Tensor) -> torch.Tensor:
         return x.clone()
 
     @custom_op(f"{SPACE}::picks.second", mutates_args=())
-    def second(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def product_overload(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x * y
 
     packet = getattr(torch.ops, SPACE).picks
     lab.same("overloads", [packet(x), packet(x, x)])
 
-    def no_device() -> None:
+    def define_without_tensor() -> None:
         @custom_op(f"{SPACE}::nothing", mutates_args=(), device_types="cpu")
         def nothing() -> torch.Tensor:
             return torch.ones(1)
 
-    lab.raises("no tensor and no device", no_device, ValueError, match="device")
+    lab.raises("no tensor and no device", define_without_tensor, ValueError, match="device")
     for name, function in {"no annotations": lambda x: x, "any number": _starred}.items():
         lab.raises(name, lambda: torch.library.infer_schema(function, mutates_args=()), ValueError)
 
@@ -292,8 +297,10 @@ def arguments_of_operators(lab: Lab) -> None:
 
 
 def _typed(x: torch.Tensor, y: int, z: float = 1.0) -> torch.Tensor:
+    """Return x. This function has annotations from which a schema can be inferred."""
     return x
 
 
 def _starred(*args: torch.Tensor) -> torch.Tensor:
+    """Return the first argument. No schema can be inferred for ``*args``."""
     return args[0]

@@ -15,6 +15,10 @@ from conformance.properties.api.custom_operators.definition import SPACE
 
 
 def _define_square(name: str) -> Any:
+    """Define and return a custom operator that computes x² on the host, without a derivative or a fake
+    kernel.
+    """
+
     @custom_op(f"{SPACE}::{name}", mutates_args=())
     def squared(x: torch.Tensor) -> torch.Tensor:
         return torch.from_numpy(x.cpu().numpy() ** 2).to(x.device)
@@ -24,16 +28,16 @@ def _define_square(name: str) -> Any:
 
 @behaviour("custom-operators", level="training", must_detect=("value", "error"))
 def gradients_of_operators(lab: Lab) -> None:
-    """register_autograd defines the backward of an operator, with the values that setup_context saved, also
-    for lists and keywords.
+    """register_autograd defines the backward of an operator. The backward can use the values that
+    setup_context saved. Operators may have lists and keyword arguments.
     """
     calls: list[str] = []
 
-    def setup(ctx: Any, inputs: Any, output: Any) -> None:
+    def save_first_input(ctx: Any, inputs: Any, output: Any) -> None:
         calls.append("setup")
         ctx.save_for_backward(inputs[0])
 
-    def backward(ctx: Any, grad: Any) -> Any:
+    def square_backward(ctx: Any, grad: Any) -> Any:
         calls.append("backward")
         (x,) = ctx.saved_tensors
         return grad * 2 * x
@@ -42,13 +46,15 @@ def gradients_of_operators(lab: Lab) -> None:
     bare = _define_square("squared_bare")
     lab.raises("no formula", lambda: bare(x).sum().backward(), match="autograd formula")
     for way, register in {
-        "method": lambda op, name: op.register_autograd(backward, setup_context=setup),
-        "function": lambda op, name: torch.library.register_autograd(op, backward, setup_context=setup),
+        "method": lambda op, name: op.register_autograd(square_backward, setup_context=save_first_input),
+        "function": lambda op, name: torch.library.register_autograd(
+            op, square_backward, setup_context=save_first_input
+        ),
         "name": lambda op, name: torch.library.register_autograd(
-            f"{SPACE}::{name}", backward, setup_context=setup
+            f"{SPACE}::{name}", square_backward, setup_context=save_first_input
         ),
         "overload": lambda op, name: torch.library.register_autograd(
-            getattr(getattr(torch.ops, SPACE), name).default, backward, setup_context=setup
+            getattr(getattr(torch.ops, SPACE), name).default, square_backward, setup_context=save_first_input
         ),
     }.items():
         name = f"squared_by_{way}"
@@ -62,10 +68,10 @@ def gradients_of_operators(lab: Lab) -> None:
     lab.same("calls", [calls, len(calls) - before])
 
     @custom_op(f"{SPACE}::summed", mutates_args=())
-    def summed(xs: list[torch.Tensor], scale: float = 2.0) -> torch.Tensor:
+    def scaled_sum(xs: list[torch.Tensor], scale: float = 2.0) -> torch.Tensor:
         return torch.stack(xs).sum(0) * scale
 
-    summed.register_autograd(
+    scaled_sum.register_autograd(
         lambda ctx, grad: ([grad * ctx.scale for _ in range(ctx.count)], None),
         setup_context=lambda ctx, inputs, output: (
             setattr(ctx, "count", len(inputs[0])),  # type: ignore[func-returns-value]
@@ -74,59 +80,59 @@ def gradients_of_operators(lab: Lab) -> None:
         )[2],
     )
     y = lab.integers(3, requires_grad=True)
-    lab.same("of a list", torch.autograd.grad(summed([x, y], 3.0).sum(), (x, y)))
+    lab.same("of a list", torch.autograd.grad(scaled_sum([x, y], 3.0).sum(), (x, y)))
 
     @custom_op(f"{SPACE}::keyworded", mutates_args=())
-    def keyworded(x: torch.Tensor, *, by: float) -> torch.Tensor:
+    def multiply_by_keyword(x: torch.Tensor, *, by: float) -> torch.Tensor:
         return x * by
 
-    def keep(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+    def save_keyword(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
         ctx.by = keyword_only_inputs["by"]
 
-    keyworded.register_autograd(lambda ctx, grad: grad * ctx.by, setup_context=keep)
-    lab.same("of keywords", torch.autograd.grad(keyworded(x, by=4.0).sum(), x)[0])
+    multiply_by_keyword.register_autograd(lambda ctx, grad: grad * ctx.by, setup_context=save_keyword)
+    lab.same("of keywords", torch.autograd.grad(multiply_by_keyword(x, by=4.0).sum(), x)[0])
     wrong = _define_square("squared_wrong")
-    wrong.register_autograd(lambda ctx, grad: (), setup_context=setup)
+    wrong.register_autograd(lambda ctx, grad: (), setup_context=save_first_input)
     lab.raises("too few gradients", lambda: wrong(x).sum().backward(), match="gradients")
 
 
 @behaviour("custom-operators", level="core", must_detect=("value", "error"))
 def fake_kernels_of_operators(lab: Lab) -> None:
-    """register_fake defines an operator's result for fake and meta tensors. Without it, these tensors are
-    refused.
+    """register_fake defines how an operator treats fake and meta tensors. Without a fake kernel, the operator
+    refuses these tensors.
     """
     x = lab.integers(2, 3)
     op = _define_square("faked")
 
-    def on_fake() -> Any:
+    def call_on_fake_tensor() -> Any:
         with FakeTensorMode() as mode:
             return op(mode.from_tensor(x))
 
-    lab.raises("no fake kernel", on_fake, match="fake")
+    lab.raises("no fake kernel", call_on_fake_tensor, match="fake")
     calls: list[Any] = []
 
     @op.register_fake  # type: ignore[untyped-decorator]
-    def _(x: torch.Tensor) -> torch.Tensor:
+    def fake_square(x: torch.Tensor) -> torch.Tensor:
         calls.append(tuple(x.shape))
         return torch.empty_like(x)
 
-    fake = on_fake()
+    fake = call_on_fake_tensor()
     lab.same("what it looks like", [fake.shape, fake.dtype, fake.device.type == lab.device.type, calls])
     lab.same("on meta", op(torch.empty(4, device="meta")).shape)
     torch.library.register_fake(f"{SPACE}::faked", lambda x: x.new_empty(7))
-    lab.same("registered again", on_fake().shape)
+    lab.same("registered again", call_on_fake_tensor().shape)
     lab.same("the real one", op(x))
 
     @custom_op(f"{SPACE}::positive", mutates_args=())
-    def positive(x: torch.Tensor) -> torch.Tensor:
+    def positive_elements(x: torch.Tensor) -> torch.Tensor:
         return x[x > 0].clone()
 
-    @positive.register_fake
-    def _(x: torch.Tensor) -> torch.Tensor:
+    @positive_elements.register_fake
+    def fake_positive(x: torch.Tensor) -> torch.Tensor:
         return x.new_empty(torch.library.get_ctx().new_dynamic_size())
 
-    lab.same("of a size that depends on data", positive(x))
-    lab.raises("it has none on meta", lambda: positive(torch.empty(3, device="meta")))
+    lab.same("of a size that depends on data", positive_elements(x))
+    lab.raises("it has none on meta", lambda: positive_elements(torch.empty(3, device="meta")))
     with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
         library.define("by_meta(Tensor x) -> Tensor")
         library.impl("by_meta", lambda x: x.new_empty(x.shape[0]), "Meta")
@@ -138,54 +144,54 @@ def fake_kernels_of_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", capabilities=("functorch",), must_detect=("value",))
 def batching_rules_of_operators(lab: Lab) -> None:
-    """register_vmap defines the batching rule of an operator, for any dimension and nested. A later rule
-    replaces it.
+    """register_vmap defines the batching rule of an operator. vmap uses this rule for any batch dimension,
+    and also when nested. A later registration replaces the rule.
     """
 
     @custom_op(f"{SPACE}::times", mutates_args=())
-    def times(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def multiply(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x * y
 
     calls: list[Any] = []
 
-    def rule(info: Any, in_dims: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+    def batching_rule(info: Any, in_dims: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
         calls.append((info.batch_size, in_dims))
         x = x.movedim(in_dims[0], -1) if in_dims[0] is not None else x.unsqueeze(-1)
         y = y.movedim(in_dims[1], -1) if in_dims[1] is not None else y.unsqueeze(-1)
         return (x * y).movedim(-1, 0), 0
 
-    times.register_vmap(rule)
+    multiply.register_vmap(batching_rule)
     x, y = lab.integers(2, 2), lab.integers(2, 2)
-    lab.same("first", torch.vmap(times)(x, y))
-    lab.same("other dimension", torch.vmap(times, in_dims=1)(x, y))
-    lab.same("out_dims", torch.vmap(times, out_dims=1)(x, y))
-    lab.same("one fixed", torch.vmap(times, in_dims=(0, None))(x, y[0]))
-    lab.same("nested", torch.vmap(torch.vmap(times, in_dims=(0, None)), in_dims=(None, 0))(x[0], y[0]))
+    lab.same("first", torch.vmap(multiply)(x, y))
+    lab.same("other dimension", torch.vmap(multiply, in_dims=1)(x, y))
+    lab.same("out_dims", torch.vmap(multiply, out_dims=1)(x, y))
+    lab.same("one fixed", torch.vmap(multiply, in_dims=(0, None))(x, y[0]))
+    lab.same("nested", torch.vmap(torch.vmap(multiply, in_dims=(0, None)), in_dims=(None, 0))(x[0], y[0]))
     lab.same("calls", calls)
     torch.library.register_vmap(f"{SPACE}::times", lambda info, dims, x, y: (x + y, 0))
-    lab.same("replaced", torch.vmap(times)(x, y))
-    lab.same("without vmap", times(x, y))
+    lab.same("replaced", torch.vmap(multiply)(x, y))
+    lab.same("without vmap", multiply(x, y))
 
 
 @behaviour("custom-operators", capabilities=("autocast",), must_detect=("value",))
 def autocast_of_operators(lab: Lab) -> None:
-    """register_autocast casts an operator's inputs under autocast of its device, also in lists and if it is
-    registered twice.
+    """After register_autocast, autocast of the device casts the operator's inputs, also inputs in lists. A
+    second registration is allowed.
     """
     kind = lab.device.type
     dtypes: list[Any] = []
 
     @custom_op(f"{SPACE}::cast", mutates_args=())
-    def cast(x: torch.Tensor) -> torch.Tensor:
+    def double_and_record_dtype(x: torch.Tensor) -> torch.Tensor:
         dtypes.append(x.dtype)
         return x * 2
 
     @custom_op(f"{SPACE}::cast_list", mutates_args=())
-    def cast_list(xs: list[torch.Tensor]) -> torch.Tensor:
+    def add_first_two(xs: list[torch.Tensor]) -> torch.Tensor:
         return xs[0] + xs[1]
 
     x = lab.integers(3)
-    for op, argument in ((cast, x), (cast_list, [x, x + 1])):
+    for op, argument in ((double_and_record_dtype, x), (add_first_two, [x, x + 1])):
         for times in (1, 2):
             torch.library.register_autocast(op, kind, torch.float16)
             with torch.autocast(kind, dtype=torch.float16):
@@ -196,7 +202,9 @@ def autocast_of_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", must_detect=("value",))
 def modes_and_operators(lab: Lab) -> None:
-    """register_torch_dispatch defines an operator's effect under a mode, and only there."""
+    """register_torch_dispatch defines the result of an operator under a dispatch mode. Without the mode, the
+    operator is unchanged.
+    """
     calls: list[str] = []
 
     class Mode(TorchDispatchMode):
@@ -206,7 +214,7 @@ def modes_and_operators(lab: Lab) -> None:
     op = _define_square("under_mode")
 
     @op.register_torch_dispatch(Mode)  # type: ignore[untyped-decorator]
-    def _(mode: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def scale_under_mode(mode: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         calls.append(function.overloadpacket.__name__)
         return args[0] * 10
 
@@ -220,8 +228,8 @@ def modes_and_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", level="core", must_detect=("value", "error"))
 def opcheck_of_operators(lab: Lab) -> None:
-    """opcheck accepts operators that match their schema. It rejects operators with undeclared writes or
-    aliases, or with a wrong fake result.
+    """opcheck accepts operators that match their schema. It rejects operators with undeclared writes, with
+    undeclared aliases, or with a wrong fake result.
     """
     x = lab.integers(3, dtype=torch.float32).requires_grad_()
     checked = _define_square("checked")

@@ -1,4 +1,4 @@
-"""Datasets of device tensors, samplers, and collated batches."""
+"""Datasets of tensors on the device, samplers, collated batches and pinned batches."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("dataloader", level="core", must_detect=("value", "error"))
 def datasets_of_tensors(lab: Lab) -> None:
-    """Datasets of tensors return samples on their device by index and by lists of indices, and have the
-    correct length.
+    """Datasets of tensors return samples on the device of the tensors, by index and by lists of indices. They
+    report the correct length.
     """
     x, y = lab.integers(6, 2), lab.integers(6)
     pairs = TensorDataset(x, y)
@@ -67,8 +67,8 @@ def datasets_of_tensors(lab: Lab) -> None:
 
 @behaviour("dataloader", must_detect=("value", "error"))
 def splits_of_datasets(lab: Lab) -> None:
-    """random_split divides a dataset without overlap, by lengths or fractions, and identically for the same
-    generator.
+    """random_split divides a dataset without overlap, by lengths or by fractions. The same generator seed
+    gives the same split.
     """
     data = TensorDataset(torch.arange(15, device=lab.device))
     for lengths in ([5, 10], [1, 2, 12], [0.2, 0.8], [0.5, 0.5], [0.33, 0.33, 0.34]):
@@ -103,8 +103,8 @@ Point = collections.namedtuple("Point", ["x", "y"])
 
 @behaviour("dataloader", level="core", must_detect=("value", "error"))
 def collating_samples(lab: Lab) -> None:
-    """Collating stacks tensors on their device, converts numbers and arrays to tensors, and preserves the
-    structure of other values.
+    """default_collate stacks tensors on their device and converts numbers and arrays to tensors. It preserves
+    the structure of samples and values of other types.
     """
     first, second = lab.integers(2, 3), lab.integers(2, 3)
     lab.same("tensors", default_collate([first, second]))
@@ -169,7 +169,7 @@ class _BatchedRows(_TensorRows):
 
 
 class _LossyRows(_TensorRows):
-    """A dataset that omits the first sample of a list."""
+    """A dataset whose ``__getitems__`` omits the first sample of the list."""
 
     def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
         return list(self.tensor[indices[1:]])
@@ -185,8 +185,8 @@ class _Stream(IterableDataset):  # type: ignore[type-arg]
 
 @behaviour("dataloader", level="core", must_detect=("value", "error"))
 def loading_batches(lab: Lab) -> None:
-    """A loader returns batches in the order of its sampler, on the device of the samples. The incomplete last
-    batch is returned or dropped.
+    """A loader returns batches in the order of its sampler, on the device of the samples. An incomplete last
+    batch is returned, or dropped with drop_last.
     """
     data = _TensorRows(lab.integers(10, 2))
     lab.same("one by one", list(DataLoader(data)))
@@ -251,24 +251,24 @@ def loading_batches(lab: Lab) -> None:
 
 @behaviour("dataloader", must_detect=("value", "error"))
 def samplers(lab: Lab) -> None:
-    """Samplers return each index once or with replacement, in batches or by weight, and identically for the
-    same generator.
+    """Samplers return each index once, or draw indices with replacement, by weight or in batches. The same
+    generator seed gives the same indices.
     """
     data = _TensorRows(lab.integers(8, 2))
 
-    def seeded() -> torch.Generator:
+    def seeded_generator() -> torch.Generator:
         return torch.Generator().manual_seed(9)
 
     lab.same("in order", list(SequentialSampler(data)))
     for case, make in (
-        ("shuffled", lambda: RandomSampler(data, generator=seeded())),
+        ("shuffled", lambda: RandomSampler(data, generator=seeded_generator())),
         (
             "with replacement",
-            lambda: RandomSampler(data, replacement=True, num_samples=20, generator=seeded()),
+            lambda: RandomSampler(data, replacement=True, num_samples=20, generator=seeded_generator()),
         ),
-        ("more than there are", lambda: RandomSampler(data, num_samples=20, generator=seeded())),
-        ("a part", lambda: SubsetRandomSampler([1, 5, 6], generator=seeded())),
-        ("weighed", lambda: WeightedRandomSampler([0.0, 1.0, 3.0, 0.0], 30, generator=seeded())),
+        ("more than there are", lambda: RandomSampler(data, num_samples=20, generator=seeded_generator())),
+        ("a part", lambda: SubsetRandomSampler([1, 5, 6], generator=seeded_generator())),
+        ("weighed", lambda: WeightedRandomSampler([0.0, 1.0, 3.0, 0.0], 30, generator=seeded_generator())),
     ):
         lab.same(case, (len(make()), list(make())))
     lab.holds("each index once", sorted(RandomSampler(data)) == list(range(8)))
@@ -284,7 +284,10 @@ def samplers(lab: Lab) -> None:
         "lengths of batches",
         [len(BatchSampler(range(8), size, drop)) for size in (3, 4) for drop in (True, False)],
     )
-    lab.same("loaded", list(DataLoader(data, sampler=RandomSampler(data, generator=seeded()), batch_size=4)))
+    lab.same(
+        "loaded",
+        list(DataLoader(data, sampler=RandomSampler(data, generator=seeded_generator()), batch_size=4)),
+    )
     lab.raises("no samples", lambda: RandomSampler(data, num_samples=0), ValueError)
     lab.raises("replacement that is not a boolean", lambda: RandomSampler(data, replacement=1), TypeError)  # type: ignore[arg-type]
     lab.raises("a size of zero", lambda: BatchSampler(range(8), 0, False), ValueError)
@@ -293,13 +296,13 @@ def samplers(lab: Lab) -> None:
 
 @behaviour("dataloader", capabilities=("pinned_memory",), must_detect=())
 def pinned_batches(lab: Lab) -> None:
-    """With pin_memory, batches of the host are page-locked, also in containers and by a pin_memory method of
-    the batch, and can be copied to the device.
+    """With pin_memory, host batches are page-locked, also inside containers. If a batch has a pin_memory
+    method, this method is called. Pinned batches can be copied to the device.
     """
     host = torch.arange(12.0).view(6, 2)
     expected = lab.on_target and not lab.target.is_cpu
 
-    def pinned(tensor: torch.Tensor) -> bool:
+    def is_pinned_if_expected(tensor: torch.Tensor) -> bool:
         return tensor.is_pinned() or not expected
 
     for case, data, pick in (
@@ -308,7 +311,7 @@ def pinned_batches(lab: Lab) -> None:
         ("dicts", StackDataset(a=host, b=list("abcdef")), lambda batch: batch["a"]),  # type: ignore[arg-type]
     ):
         batches = [pick(batch) for batch in DataLoader(data, batch_size=3, pin_memory=expected)]
-        lab.holds(f"{case} are pinned", all(pinned(batch) for batch in batches))
+        lab.holds(f"{case} are pinned", all(is_pinned_if_expected(batch) for batch in batches))
         lab.same(f"values of {case}", batches, host=True)
         lab.same(
             f"{case} on the device", [batch.to(lab.device, non_blocking=True).clone() for batch in batches]

@@ -1,4 +1,4 @@
-"""Options and lifetimes of worker processes while the device is in use."""
+"""Options and lifetimes of DataLoader worker processes while the device is in use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from conformance.properties.api.dataloader.workers import TIMEOUT
 
 
 class IndexSamples(Dataset):  # type: ignore[type-arg]
-    """Samples with their index, the worker, and the number of reads of this copy of the dataset."""
+    """Samples of four numbers: the index, the worker id or -1, the number of reads of this copy of the
+    dataset, and a mark.
+    """
 
     def __init__(self, length: int = 12) -> None:
         self.length = length
@@ -40,7 +42,7 @@ class IndexSamples(Dataset):  # type: ignore[type-arg]
 
 
 class _IndexLists(Dataset):  # type: ignore[type-arg]
-    """Samples that are read by lists of indices."""
+    """A dataset whose index is a list of indices."""
 
     def __len__(self) -> int:
         return 10
@@ -50,16 +52,18 @@ class _IndexLists(Dataset):  # type: ignore[type-arg]
 
 
 class _Slow(Dataset):  # type: ignore[type-arg]
+    """One sample that takes two seconds."""
+
     def __len__(self) -> int:
         return 1
 
     def __getitem__(self, index: int) -> int:
-        time.sleep(2.0)  # longer than the time limit, also on a busy machine
+        time.sleep(2.0)  # longer than the loader's timeout, also on a busy machine
         return index
 
 
 class _FailingStream(IterableDataset):  # type: ignore[type-arg]
-    """A stream that fails when a worker starts to read it."""
+    """A stream that raises an error when a worker starts to read it."""
 
     def __iter__(self) -> Any:
         raise LookupError("the beginning")
@@ -77,7 +81,7 @@ class _Convolved(Dataset):  # type: ignore[type-arg]
 
 
 class _MiscountedStream(IterableDataset):  # type: ignore[type-arg]
-    """A stream with more samples than its length."""
+    """A stream with more samples than its length reports."""
 
     def __len__(self) -> int:
         return 3
@@ -86,14 +90,14 @@ class _MiscountedStream(IterableDataset):  # type: ignore[type-arg]
         return iter(range(5))
 
 
-def _read_with_length(loader: Any) -> list[Any]:
+def _batches_after_length_query(loader: Any) -> list[Any]:
     """Query the length of a loader, then return its batches."""
     len(loader)
     return list(loader)
 
 
 def _first_sample_fails(loader: Any, kind: type[Exception], text: str) -> bool:
-    """Return whether the first sample raises an error of this type that contains ``text``.
+    """Return whether reading the first sample raises an error of type ``kind`` that contains ``text``.
 
     After the call, no reference keeps the loader's workers alive.
     """
@@ -109,16 +113,21 @@ def _fail_at_start(worker: int) -> None:
 
 
 def _mark_dataset(worker: int) -> None:
+    """Set the mark of the worker's copy of the dataset (a ``worker_init_fn``)."""
     info: Any = get_worker_info()
     info.dataset.mark = 100 + worker
 
 
 def _collate_with_shared_flag(batch: list[torch.Tensor]) -> torch.Tensor:
+    """Return the indices of the samples, and for each sample whether the collated batch is in shared
+    memory.
+    """
     joined: torch.Tensor = torch.utils.data.default_collate(batch)
     return torch.stack([joined[:, 0], torch.full((len(batch),), int(joined.is_shared()))])
 
 
-def _loader(data: Any, **options: Any) -> Any:
+def _worker_loader(data: Any, **options: Any) -> Any:
+    """Return a DataLoader with two workers, unless ``options`` differ."""
     return DataLoader(data, **{"num_workers": 2, "timeout": TIMEOUT, **options})
 
 
@@ -129,8 +138,9 @@ def _sample_indices(loader: Any) -> list[int]:
 
 @behaviour("dataloader", level="training", must_detect=())
 def orders_of_workers(lab: Lab) -> None:
-    """Workers preserve the order of the sampler, for any batch size and prefetching, and load batches in
-    turn, also if there are more workers than batches. Shuffled samples occur once each.
+    """Batches from workers are in the order of the sampler, for any batch size and prefetch factor. Workers
+    load batches in turn, also if there are more workers than batches. With shuffling, each sample occurs
+    once.
     """
     used = lab.integers(50)
     for case, options in (
@@ -138,30 +148,30 @@ def orders_of_workers(lab: Lab) -> None:
         ("more workers than batches", {"batch_size": 12, "num_workers": 3}),
         ("in batches of a sampler", {"batch_sampler": BatchSampler(SequentialSampler(range(12)), 5, False)}),
     ):
-        lab.same(case, _sample_indices(_loader(IndexSamples(), **options)))
-    turns = [int(batch[0, 1]) for batch in _loader(IndexSamples(), batch_size=3)]
+        lab.same(case, _sample_indices(_worker_loader(IndexSamples(), **options)))
+    turns = [int(batch[0, 1]) for batch in _worker_loader(IndexSamples(), batch_size=3)]
     lab.expect("workers in turn", turns, [0, 1, 0, 1])
     for case, options in (
         ("one by one", {}),
         ("in batches, prefetched", {"batch_size": 4, "prefetch_factor": 3}),
     ):
         generator = torch.Generator().manual_seed(3)
-        loader = _loader(IndexSamples(), shuffle=True, generator=generator, **options)
+        loader = _worker_loader(IndexSamples(), shuffle=True, generator=generator, **options)
         first, second = _sample_indices(loader), _sample_indices(loader)
         lab.same(f"shuffled {case}", [first, second])
         lab.holds(f"each sample once, {case}", sorted(first) == sorted(second) == list(range(12)))
-        repeated = _loader(IndexSamples(), shuffle=True, generator=generator.manual_seed(3), **options)
+        repeated = _worker_loader(IndexSamples(), shuffle=True, generator=generator.manual_seed(3), **options)
         lab.holds(
             f"epochs repeat for a seed, {case}",
             [_sample_indices(repeated), _sample_indices(repeated)] == [first, second],
         )
-    many = [int(x[0]) for x in itertools.islice(_loader(IndexSamples(10**6), batch_size=None), 3)]
+    many = [int(x[0]) for x in itertools.islice(_worker_loader(IndexSamples(10**6), batch_size=None), 3)]
     lab.expect("the beginning of a long dataset", many, [0, 1, 2])
     sampler = BatchSampler(SequentialSampler(range(10)), 4, False)
     together = DataLoader(_IndexLists(), sampler=sampler, batch_size=None, num_workers=2, timeout=TIMEOUT)
     lab.same("places read together", list(together), host=True)
     lab.same("without workers", list(DataLoader(_IndexLists(), sampler=sampler, batch_size=None)), host=True)
-    first_loader, second_loader = _loader(IndexSamples(4)), _loader(IndexSamples(4))
+    first_loader, second_loader = _worker_loader(IndexSamples(4)), _worker_loader(IndexSamples(4))
     lab.same(
         "two loaders at once",
         [[int(a[0, 0]), int(b[0, 0])] for a, b in zip(first_loader, second_loader, strict=True)],
@@ -180,20 +190,20 @@ def orders_of_workers(lab: Lab) -> None:
 
 @behaviour("dataloader", level="training", must_detect=())
 def lives_of_workers(lab: Lab) -> None:
-    """Workers run worker_init_fn, keep their dataset if they are persistent, end if the loader is abandoned,
-    and propagate errors of their start.
+    """Workers run worker_init_fn. Persistent workers keep their dataset from epoch to epoch. Workers exit if
+    their loader is abandoned. Errors at the start of a worker are raised in the main process.
     """
     used = lab.integers(50)
-    marks = [int(batch[0, 3]) for batch in _loader(IndexSamples(4), worker_init_fn=_mark_dataset)]
+    marks = [int(batch[0, 3]) for batch in _worker_loader(IndexSamples(4), worker_init_fn=_mark_dataset)]
     lab.expect("marks of the initial function", marks, [100, 101, 100, 101])
-    lasting = _loader(IndexSamples(4), persistent_workers=True)
+    lasting = _worker_loader(IndexSamples(4), persistent_workers=True)
     read_counts = [[int(batch[0, 2]) for batch in lasting] for _ in range(2)]
     lab.expect("persistent workers keep their dataset", read_counts, [[1, 1, 2, 2], [3, 3, 4, 4]])
-    new_workers = _loader(IndexSamples(4))
+    new_workers = _worker_loader(IndexSamples(4))
     read_counts = [[int(batch[0, 2]) for batch in new_workers] for _ in range(2)]
     lab.expect("others begin anew", read_counts, [[1, 1, 2, 2]] * 2)
     for persistent in (False, True):
-        loader = _loader(IndexSamples(), persistent_workers=persistent)
+        loader = _worker_loader(IndexSamples(), persistent_workers=persistent)
         started = iter(loader)
         next(started)
         processes = list(getattr(started, "_workers", ()))
@@ -205,19 +215,19 @@ def lives_of_workers(lab: Lab) -> None:
     for case, loader, kind, text in (
         (
             "a stream that fails at once",
-            _loader(_FailingStream(), num_workers=1),
+            _worker_loader(_FailingStream(), num_workers=1),
             LookupError,
             "the beginning",
         ),
         (
             "an initial function that fails",
-            _loader(IndexSamples(), num_workers=1, worker_init_fn=_fail_at_start),
+            _worker_loader(IndexSamples(), num_workers=1, worker_init_fn=_fail_at_start),
             LookupError,
             "the start",
         ),
         (
             "a worker that takes too long",
-            _loader(_Slow(), num_workers=1, timeout=0.2),
+            _worker_loader(_Slow(), num_workers=1, timeout=0.2),
             RuntimeError,
             "timed out",
         ),
@@ -225,7 +235,7 @@ def lives_of_workers(lab: Lab) -> None:
         lab.expect(case, _first_sample_fails(loader, kind, text), True)
     lab.warns(
         "a stream of a wrong length",
-        lambda: _read_with_length(DataLoader(_MiscountedStream())),
+        lambda: _batches_after_length_query(DataLoader(_MiscountedStream())),
         match="(?i)length",
     )
     lab.warns("many workers", lambda: DataLoader(IndexSamples(), num_workers=5000), match="(?i)worker")
@@ -234,17 +244,23 @@ def lives_of_workers(lab: Lab) -> None:
 
 @behaviour("dataloader", level="training", must_detect=())
 def work_of_workers(lab: Lab) -> None:
-    """While the device is in use, workers compute with modules, collate into shared memory, and are started
-    by the requested multiprocessing context.
+    """While the device is in use, workers can run modules and can collate into shared memory. They are
+    started by the requested multiprocessing context.
     """
     used = lab.integers(50)
     module = torch.nn.Conv2d(1, 1, 3).to(lab.device)
     lab.same("shape of the device's module", module(torch.ones(1, 1, 8, 8, device=lab.device)).shape)
-    lab.expect("convolutions of workers", [int(x.max()) for x in _loader(_Convolved())], [0, 9, 18, 27])
-    shared = list(_loader(IndexSamples(4), batch_size=2, collate_fn=_collate_with_shared_flag))
+    lab.expect(
+        "convolutions of workers", [int(x.max()) for x in _worker_loader(_Convolved())], [0, 9, 18, 27]
+    )
+    shared = list(_worker_loader(IndexSamples(4), batch_size=2, collate_fn=_collate_with_shared_flag))
     lab.expect("batches in shared memory", [int(batch[1].min()) for batch in shared], [1, 1])
-    lab.same("started by fork", _sample_indices(_loader(IndexSamples(4), multiprocessing_context="fork")))
+    lab.same(
+        "started by fork", _sample_indices(_worker_loader(IndexSamples(4), multiprocessing_context="fork"))
+    )
     context = torch.multiprocessing.get_context("fork")
-    lab.same("by a context", _sample_indices(_loader(IndexSamples(4), multiprocessing_context=context)))
-    lab.raises("by a word", lambda: _loader(IndexSamples(), multiprocessing_context="bad"), ValueError)
+    lab.same(
+        "by a context", _sample_indices(_worker_loader(IndexSamples(4), multiprocessing_context=context))
+    )
+    lab.raises("by a word", lambda: _worker_loader(IndexSamples(), multiprocessing_context="bad"), ValueError)
     lab.same("the device's own tensor", used + 1)

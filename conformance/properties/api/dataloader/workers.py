@@ -17,7 +17,9 @@ TIMEOUT = 60
 
 
 class _HostSamples(Dataset):  # type: ignore[type-arg]
-    """Samples of the host: index, worker, seed, and random numbers of three generators."""
+    """Samples on the host: index, worker id, number of workers, dataset length, seed, and numbers from three
+    random generators.
+    """
 
     def __len__(self) -> int:
         return 8
@@ -33,7 +35,7 @@ class _HostSamples(Dataset):  # type: ignore[type-arg]
 
 
 class _ShardedStream(IterableDataset):  # type: ignore[type-arg]
-    """A stream of which each worker returns a part."""
+    """A stream of the numbers 0 to 8. Each worker returns a part of them."""
 
     def __iter__(self) -> Any:
         info: Any = get_worker_info()
@@ -41,6 +43,8 @@ class _ShardedStream(IterableDataset):  # type: ignore[type-arg]
 
 
 class _FailingSamples(Dataset):  # type: ignore[type-arg]
+    """Four samples, of which the third raises a KeyError."""
+
     def __len__(self) -> int:
         return 4
 
@@ -50,20 +54,25 @@ class _FailingSamples(Dataset):  # type: ignore[type-arg]
         return index
 
 
-def _loader(data: Any, **options: Any) -> Any:
+def _two_worker_loader(data: Any, **options: Any) -> Any:
+    """Return a DataLoader with two workers."""
     return DataLoader(data, num_workers=2, timeout=TIMEOUT, **options)
 
 
 @behaviour("dataloader", level="training", must_detect=())
 def workers_beside_a_device(lab: Lab) -> None:
-    """While the device is in use, workers load samples of the host in order, with their own seeds. Errors of
-    workers propagate.
+    """While the device is in use, worker processes load samples of the host in order, each worker with its
+    own seed. Errors in workers are raised in the main process.
     """
     used = lab.integers(100)
-    batches = list(_loader(_HostSamples(), batch_size=2, generator=torch.Generator().manual_seed(4)))
+    batches = list(
+        _two_worker_loader(_HostSamples(), batch_size=2, generator=torch.Generator().manual_seed(4))
+    )
     indices = torch.cat([batch[0] for batch in batches])
     lab.same("places, workers and their number", indices, host=True)
-    repeated = list(_loader(_HostSamples(), batch_size=2, generator=torch.Generator().manual_seed(4)))
+    repeated = list(
+        _two_worker_loader(_HostSamples(), batch_size=2, generator=torch.Generator().manual_seed(4))
+    )
     lab.holds(
         "a seed repeats",
         all(
@@ -77,14 +86,17 @@ def workers_beside_a_device(lab: Lab) -> None:
     lab.holds("no number is drawn twice", len(set(draws.flatten().tolist())) == draws.numel())
     lab.same("batches on the device", [batch[0].to(lab.device) for batch in batches])
     lab.same("the device's own tensor", used + 1)
-    lab.same("parts of a stream", sorted(int(part) for part in _loader(_ShardedStream(), batch_size=None)))
-    lab.same("what fails in a worker", _read_outcomes(_loader(_FailingSamples())))
+    lab.same(
+        "parts of a stream",
+        sorted(int(part) for part in _two_worker_loader(_ShardedStream(), batch_size=None)),
+    )
+    lab.same("what fails in a worker", _read_outcomes(_two_worker_loader(_FailingSamples())))
 
 
 def _read_outcomes(loader: Any) -> list[bool]:
-    """Read a loader to its end, so that its workers exit, and return one flag per sample.
+    """Read a loader of _FailingSamples to its end, so that its workers exit. Return one flag per sample.
 
-    The flag is False if the sample's own error was raised, and True otherwise.
+    The flag is False if the sample's own KeyError was raised, and True otherwise.
     """
     outcomes, samples = [], iter(loader)
     while True:

@@ -1,4 +1,4 @@
-"""Operators while deterministic algorithms are enabled."""
+"""Operators while torch.use_deterministic_algorithms is enabled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ Call = Callable[[], torch.Tensor]
 
 @contextlib.contextmanager
 def deterministic_algorithms(*, warn_only: bool = False, fill: bool = False) -> Iterator[None]:
-    """Enable deterministic algorithms inside the context. With ``fill``, uninitialized memory is filled."""
+    """Enable deterministic algorithms inside the context. ``fill`` is the setting
+    fill_uninitialized_memory.
+    """
     before = torch.get_deterministic_debug_mode()
     switch: Any = torch.utils.deterministic
     filled = switch.fill_uninitialized_memory
@@ -32,9 +34,10 @@ def deterministic_algorithms(*, warn_only: bool = False, fill: bool = False) -> 
 
 
 def expect_repeatable(lab: Lab, name: str, call: Call, *, roundings: float = 64) -> None:
-    """Observe that ``call`` gives the same bits each time, or is refused as not deterministic, and its value.
+    """Expect that ``call`` returns the same bits each time, or is refused as not deterministic. Record the
+    result.
 
-    With ``warn_only``, a refused operator must warn instead. The value is then observed from that call.
+    A refused call is repeated with warn_only. It must then warn and return the result.
     """
     try:
         with deterministic_algorithms():
@@ -52,9 +55,11 @@ def expect_repeatable(lab: Lab, name: str, call: Call, *, roundings: float = 64)
 
 
 def gradient_call(call: Callable[[torch.Tensor], torch.Tensor], start: torch.Tensor) -> Call:
-    """Return a call that computes the gradient of a weighted sum of the result of ``call``."""
+    """Return a function without arguments. It returns the gradient, at ``start``, of a weighted sum of the
+    result of ``call``.
+    """
 
-    def run() -> torch.Tensor:
+    def gradient_of_weighted_sum() -> torch.Tensor:
         leaf = start.detach().clone().requires_grad_()
         result = call(leaf)
         weights = torch.arange(1, result.numel() + 1, device=result.device).remainder(7).view_as(result)
@@ -62,7 +67,7 @@ def gradient_call(call: Callable[[torch.Tensor], torch.Tensor], start: torch.Ten
         assert leaf.grad is not None
         return leaf.grad
 
-    return run
+    return gradient_of_weighted_sum
 
 
 @behaviour("determinism", capabilities=("autograd",), must_detect=("value",))
@@ -79,16 +84,16 @@ def deterministic_pooling(lab: Lab) -> None:
         "max_pool2d": (lambda x: F.max_pool2d(x, 3, 2), plane),
         "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, 4), plane),
         "fractional_max_pool2d": (
-            lambda x: F.fractional_max_pool2d(x, 2, 4, _random_samples=samples(2)),
+            lambda x: F.fractional_max_pool2d(x, 2, 4, _random_samples=fractional_pooling_samples(2)),
             plane,
         ),
         "fractional_max_pool3d": (
-            lambda x: F.fractional_max_pool3d(x, 2, 3, _random_samples=samples(3)),
+            lambda x: F.fractional_max_pool3d(x, 2, 3, _random_samples=fractional_pooling_samples(3)),
             cube,
         ),
     }
 
-    def samples(dims: int) -> torch.Tensor:
+    def fractional_pooling_samples(dims: int) -> torch.Tensor:
         return torch.full((2, 3, dims), 0.25, device=lab.device)
 
     for name, (call, input_tensor) in calls.items():
@@ -257,8 +262,8 @@ def deterministic_orders_and_counts(lab: Lab) -> None:
 
 @behaviour("determinism", level="core", dtypes=ALL, must_detect=("value",))
 def deterministic_empty_memory(lab: Lab) -> None:
-    """While deterministic algorithms are enabled, memory that would be uninitialized contains NaN or the
-    largest integer.
+    """While deterministic algorithms and fill_uninitialized_memory are enabled, uninitialized memory contains
+    NaN or the largest integer.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     base = torch.zeros(2, 3, **where)
@@ -281,8 +286,8 @@ def deterministic_empty_memory(lab: Lab) -> None:
 
 @behaviour("determinism", level="core", must_detect=("value",))
 def deterministic_switch(lab: Lab) -> None:
-    """Every getter reports the switch for deterministic algorithms in its three settings, and the switch
-    changes no values.
+    """The setting for deterministic algorithms has three values: default, warn and error. Every getter
+    reports it, and it does not change the value of a deterministic operator.
     """
     before = torch.get_deterministic_debug_mode()
     base = lab.floats(4, 4)

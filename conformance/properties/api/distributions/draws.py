@@ -1,4 +1,4 @@
-"""Behaviours of single samplers: ranges, generators, permutations and distribution functions."""
+"""Behaviours of single random samplers: ranges, generators, permutations and distribution functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from conformance.properties.api.random.values import (
 def distribution_function_of(
     log_density: Callable[[torch.Tensor], torch.Tensor], point_at: Callable[[torch.Tensor], torch.Tensor]
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return the distribution function of a density by numerical integration.
+    """Return the cumulative distribution function of a density, computed by numerical integration.
 
     ``point_at`` maps the open interval (0, 1) to the support of the density.
     """
@@ -34,31 +34,33 @@ def distribution_function_of(
     mass = torch.cumulative_trapezoid(density, points)
     mass = torch.cat((torch.zeros(1, dtype=torch.float64), mass)) / mass[-1]
 
-    def function(x: torch.Tensor) -> torch.Tensor:
+    def interpolated_probability(x: torch.Tensor) -> torch.Tensor:
         upper = torch.searchsorted(points, x.contiguous()).clamp(1, len(points) - 1)
         low, high = points[upper - 1], points[upper]
         fraction = ((x - low) / (high - low)).clamp(0, 1)
         return mass[upper - 1] + fraction * (mass[upper] - mass[upper - 1])
 
-    return function
+    return interpolated_probability
 
 
 @behaviour("distributions", must_detect=())
 def samples_of_heavy_tails(lab: Lab) -> None:
-    """Samples of StudentT, FisherSnedecor and LogisticNormal follow the distribution functions that the
-    integrals of their densities give.
+    """Samples of StudentT, FisherSnedecor and LogisticNormal follow the cumulative distribution functions of
+    their densities.
     """
 
-    def put(number: float) -> torch.Tensor:
+    def float64_on_device(number: float) -> torch.Tensor:
         return lab.put(number, dtype=torch.float64)
 
     for freedom, location, scale in ((3.0, 0.0, 1.0), (8.0, -1.0, 2.5)):
-        drawn = D.StudentT(put(freedom), put(location), put(scale)).sample((SAMPLE_COUNT,))
+        drawn = D.StudentT(
+            float64_on_device(freedom), float64_on_device(location), float64_on_device(scale)
+        ).sample((SAMPLE_COUNT,))
         host = D.StudentT(torch.tensor(freedom, dtype=torch.float64))
         function = distribution_function_of(host.log_prob, lambda share: torch.tan((share - 0.5) * math.pi))
         check_distribution_function(lab, f"StudentT({freedom})", (drawn - location) / scale, function)
     for first, second in ((3.0, 6.0), (8.0, 4.0)):
-        drawn = D.FisherSnedecor(put(first), put(second)).sample((SAMPLE_COUNT,))
+        drawn = D.FisherSnedecor(float64_on_device(first), float64_on_device(second)).sample((SAMPLE_COUNT,))
         degrees = [torch.tensor(number, dtype=torch.float64) for number in (first, second)]
         function = distribution_function_of(
             D.FisherSnedecor(degrees[0], degrees[1]).log_prob, lambda share: share / (1 - share)
@@ -78,8 +80,8 @@ def samples_of_heavy_tails(lab: Lab) -> None:
 
 @behaviour("distributions", dtypes=("float32", "float64"), must_detect=())
 def counts_of_binomial(lab: Lab) -> None:
-    """Binomial samples are whole numbers from zero to the number of trials, and their mean is the mean of the
-    distribution.
+    """Binomial samples are whole numbers from zero to the number of trials. Their mean is close to the mean
+    of the distribution.
     """
     for trials, chance in itertools.product((1.0, 20.0), (0.0, 0.01, 0.25, 0.5, 0.9, 1.0)):
         name = f"{trials:g} trials of {chance}"
@@ -92,7 +94,8 @@ def counts_of_binomial(lab: Lab) -> None:
         lab.holds(f"counts, {name}", bool(inside.all()))
         allowed = SIGMAS * math.sqrt(trials * chance * (1 - chance) / SAMPLE_COUNT) + 1e-6
         lab.holds(f"mean, {name}", abs(float(whole.mean()) - trials * chance) <= allowed)
-    # Torch uses another sampler for many trials with a small probability; its samples must be in range too.
+    # Torch uses a different sampler for many trials with a small probability. Its samples must be in range
+    # too.
     rare = torch.binomial(
         torch.full((SAMPLE_COUNT,), 1000.0, device=lab.device, dtype=lab.dtype),
         torch.full((SAMPLE_COUNT,), 0.00125, device=lab.device, dtype=lab.dtype),
@@ -125,8 +128,8 @@ def samplers_with_generators(lab: Lab) -> None:
 
 @behaviour("distributions", must_detect=())
 def orders_without_repetition(lab: Lab) -> None:
-    """multinomial without replacement over all of several equally likely categories returns permutations.
-    Every permutation is equally likely.
+    """multinomial without replacement returns a permutation if all equally likely categories are drawn. Every
+    permutation is equally likely.
     """
     weights = torch.ones(26, device=lab.device)
     orders = torch.stack([torch.multinomial(weights, 26) for _ in range(200)])
@@ -154,8 +157,8 @@ def tangents_of_poisson(lab: Lab) -> None:
 
 @behaviour("distributions", must_detect=("value",))
 def generalized_pareto(lab: Lab) -> None:
-    """GeneralizedPareto has the density, distribution function, inverse and moments of its definition. Its
-    samples follow the distribution function.
+    """GeneralizedPareto has the density, cumulative distribution function, inverse and moments of its
+    definition. Its samples follow this distribution function.
     """
     kind: Any = getattr(D, "GeneralizedPareto", None)
     if kind is None:

@@ -1,4 +1,6 @@
-"""Behaviours of composed, exponential-family, relaxed and ill-conditioned distributions."""
+"""Behaviours of distributions that are composed of others, relaxed or ill-conditioned, and of exponential
+families.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ class _NaturalExponential(D.ExponentialFamily):
 
 @behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
 def exponential_families(lab: Lab) -> None:
-    """A distribution that defines its natural parameters and log-normalizer gets its entropy and KL
-    divergence from them. They equal the closed forms of torch's distributions.
+    """If a distribution defines natural parameters and a log-normalizer, its entropy and KL divergence are
+    derived from them. Both equal the closed forms of torch's distributions.
     """
     first, second = (lab.put(numbers, dtype=torch.float64) for numbers in ([0.5, 2.0], [1.5, 3.0]))
     expected = D.kl_divergence(D.Exponential(first), D.Exponential(second))
@@ -62,15 +64,15 @@ class _NormalSubclass(D.Normal):
 
 @behaviour("distributions", must_detect=("value", "shape"), capabilities=("autograd",))
 def distributions_of_distributions(lab: Lab) -> None:
-    """Independent, mixture, transformed and subclassed distributions have the scores, shapes when expanded
-    and KL divergences that follow from their parts.
+    """Independent, mixture, transformed and subclassed distributions have the log-probabilities, expanded
+    shapes and KL divergences that follow from their components.
     """
 
-    def put(numbers: Any) -> torch.Tensor:
+    def float64_on_device(numbers: Any) -> torch.Tensor:
         return lab.put(numbers, dtype=torch.float64)
 
-    part = D.Normal(put([[0.0, 1.0, 2.0]] * 2), put(1.5))
-    points = put([[0.5, 0.25, -1.0]] * 2)
+    part = D.Normal(float64_on_device([[0.0, 1.0, 2.0]] * 2), float64_on_device(1.5))
+    points = float64_on_device([[0.5, 0.25, -1.0]] * 2)
     for count in range(3):
         whole = D.Independent(part, count)
         wide = whole.expand(torch.Size((4, *whole.batch_shape)))
@@ -79,11 +81,13 @@ def distributions_of_distributions(lab: Lab) -> None:
         lab.close(f"its score, {count}", score, roundings=64)
         summed = part.log_prob(points).sum(tuple(range(2 - count, 2))) if count else part.log_prob(points)
         lab.holds(f"it is that of its parts, {count}", torch.allclose(score, summed.expand(score.shape)))
-    derived = _NormalSubclass(put([0.0, 1.0]), put(2.0)).expand(torch.Size((3, 2)))
+    derived = _NormalSubclass(float64_on_device([0.0, 1.0]), float64_on_device(2.0)).expand(
+        torch.Size((3, 2))
+    )
     lab.holds("an expanded subclass stays one", type(derived) is _NormalSubclass)
-    lab.close("it scores", derived.log_prob(put(0.5)), roundings=64)
-    counts = D.Binomial(put([4.0, 6.0]), put([0.25, 0.5]))
-    mixture = D.MixtureSameFamily(D.Categorical(put([0.3, 0.7])), counts)
+    lab.close("it scores", derived.log_prob(float64_on_device(0.5)), roundings=64)
+    counts = D.Binomial(float64_on_device([4.0, 6.0]), float64_on_device([0.25, 0.5]))
+    mixture = D.MixtureSameFamily(D.Categorical(float64_on_device([0.3, 0.7])), counts)
     expected = [
         math.log(
             sum(
@@ -92,9 +96,14 @@ def distributions_of_distributions(lab: Lab) -> None:
         )
         for k in (0, 2, 4)
     ]
-    lab.expect("a mixture of counts", mixture.log_prob(put([0.0, 2.0, 4.0])), expected, roundings=1024)
-    steps: list[D.Transform] = [D.AffineTransform(put(1.0), put(2.0)), D.ExpTransform()]
-    bases = [D.Normal(put([0.0, 1.0]), put(scale)) for scale in (1.0, 2.0)]
+    lab.expect(
+        "a mixture of counts", mixture.log_prob(float64_on_device([0.0, 2.0, 4.0])), expected, roundings=1024
+    )
+    steps: list[D.Transform] = [
+        D.AffineTransform(float64_on_device(1.0), float64_on_device(2.0)),
+        D.ExpTransform(),
+    ]
+    bases = [D.Normal(float64_on_device([0.0, 1.0]), float64_on_device(scale)) for scale in (1.0, 2.0)]
     left, right = (D.TransformedDistribution(base, steps) for base in bases)
     lab.close("a divergence of transformed ones", D.kl_divergence(left, right), roundings=256)
     lab.holds(
@@ -103,8 +112,11 @@ def distributions_of_distributions(lab: Lab) -> None:
     )
     fewer_steps = D.TransformedDistribution(bases[1], steps[:1])
     lab.raises("through other transforms", lambda: D.kl_divergence(left, fewer_steps), NotImplementedError)
-    factor, diagonal = put([[[1.0], [0.5]], [[0.25], [2.0]]]), put([[1.0, 0.75], [2.0, 0.5]])
-    mean = put([[0.0, 1.0], [2.0, -1.0]])
+    factor, diagonal = (
+        float64_on_device([[[1.0], [0.5]], [[0.25], [2.0]]]),
+        float64_on_device([[1.0, 0.75], [2.0, 0.5]]),
+    )
+    mean = float64_on_device([[0.0, 1.0], [2.0, -1.0]])
     low = D.LowRankMultivariateNormal(mean, factor, diagonal)
     full = D.MultivariateNormal(mean, low.covariance_matrix)
     alone = D.LowRankMultivariateNormal(mean[0], factor[0], diagonal[0])
@@ -116,14 +128,16 @@ def distributions_of_distributions(lab: Lab) -> None:
         "as in mixed pairs", torch.allclose(D.kl_divergence(low, full), torch.zeros_like(dense), atol=1e-9)
     )
     joined = D.CatTransform(
-        [D.ExpTransform(), D.AffineTransform(put(1.0), put(-3.0))], dim=-1, lengths=[2, 1]
+        [D.ExpTransform(), D.AffineTransform(float64_on_device(1.0), float64_on_device(-3.0))],
+        dim=-1,
+        lengths=[2, 1],
     )
     event = D.CatTransform(
         [D.transforms.IndependentTransform(step, 1) for step in (D.ExpTransform(), D.SigmoidTransform())],
         dim=-2,
         lengths=[1, 1],
     )
-    x = put([[0.5, 0.25, -1.0], [1.0, 2.0, 3.0]])
+    x = float64_on_device([[0.5, 0.25, -1.0], [1.0, 2.0, 3.0]])
     lab.same("events of joined transforms", [joined.event_dim, event.event_dim])
     jacobian = event.log_abs_det_jacobian(x, event(x))
     lab.close("the Jacobian of joined events", jacobian, roundings=256)
@@ -133,8 +147,8 @@ def distributions_of_distributions(lab: Lab) -> None:
 
 @behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
 def parameters_made_on_demand(lab: Lab) -> None:
-    """Probabilities and logits are computed from each other on first access. They pass gradients even if the
-    first access was under no_grad.
+    """Probabilities and logits are computed from each other on first access. The computed parameter passes
+    gradients, even if the first access was under no_grad.
     """
     for kind, numbers in ((D.Bernoulli, [0.2, 0.6]), (D.Categorical, [0.2, 0.8])):
         logits = lab.put(numbers, dtype=torch.float64, requires_grad=True)
@@ -154,14 +168,14 @@ def parameters_made_on_demand(lab: Lab) -> None:
 
 @behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
 def relaxed_and_logistic_scores(lab: Lab) -> None:
-    """Relaxed Bernoulli and categorical distributions and LogisticNormal have the densities of their
-    definitions, with gradients for all parameters.
+    """RelaxedBernoulli, RelaxedOneHotCategorical and LogisticNormal have the densities of their definitions,
+    and gradients with respect to all parameters.
     """
 
-    def leaf(numbers: Any) -> Any:
+    def float64_leaf(numbers: Any) -> Any:
         return lab.put(numbers, dtype=torch.float64, requires_grad=True)
 
-    heat, chances = leaf(0.5), leaf([0.2, 0.7])
+    heat, chances = float64_leaf(0.5), float64_leaf([0.2, 0.7])
     coin = D.RelaxedBernoulli(heat, chances)
     points = lab.put([0.3, 0.9], dtype=torch.float64)
     score = coin.log_prob(points)
@@ -177,7 +191,7 @@ def relaxed_and_logistic_scores(lab: Lab) -> None:
         lab.close(f"gradient of coins by {name}", gradient, roundings=1 << 12)
         lab.holds(f"their closed form by {name}", torch.allclose(gradient, expected_gradient, rtol=1e-7))
     for rows_name, rows in (("one", [0.1, 0.2, 0.7]), ("two", [[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]])):
-        weights = leaf(rows)
+        weights = float64_leaf(rows)
         relaxed = D.RelaxedOneHotCategorical(heat, weights)
         lab.same(
             f"shapes of {rows_name}", [relaxed.batch_shape, relaxed.event_shape, relaxed.sample((2,)).shape]
@@ -196,7 +210,7 @@ def relaxed_and_logistic_scores(lab: Lab) -> None:
         lab.holds(
             f"samples of {rows_name} add up", torch.allclose(drawn.sum(-1), torch.ones_like(drawn.sum(-1)))
         )
-    location, scale = leaf([0.0, 0.5]), leaf([1.0, 0.5])
+    location, scale = float64_leaf([0.0, 0.5]), float64_leaf([1.0, 0.5])
     logistic = D.LogisticNormal(location, scale)
     at = lab.put([0.2, 0.3, 0.5], dtype=torch.float64)
     score = logistic.log_prob(at)
@@ -209,8 +223,8 @@ def relaxed_and_logistic_scores(lab: Lab) -> None:
 
 @behaviour("distributions", dtypes=("float32", "float64"), must_detect=("value",))
 def badly_conditioned_parameters(lab: Lab) -> None:
-    """MultivariateNormal and Wishart with a nearly singular precision matrix, and ContinuousBernoulli with
-    the largest logits, give finite results.
+    """Results are finite for MultivariateNormal and Wishart with a nearly singular precision matrix, and for
+    ContinuousBernoulli with the largest logits.
     """
     x = torch.arange(10, device=lab.device, dtype=lab.dtype)
     precision = torch.exp(-((x - x.unsqueeze(-1)) ** 2) / 8)

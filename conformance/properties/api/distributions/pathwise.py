@@ -1,4 +1,4 @@
-"""Behaviours of gradients of Beta and Dirichlet samples with respect to their parameters."""
+"""Behaviours of the gradients of Beta and Dirichlet samples with respect to the distributions' parameters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ TOLERANCE = 1e-2
 
 
 def _derivatives_of_beta_samples(x: torch.Tensor, a: float, b: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return dx/da and dx/db of samples x of Beta(a, b) at fixed probability, by integrals of the density."""
+    """Return dx/da and dx/db for samples x of Beta(a, b) at constant cumulative probability of x.
+
+    The derivatives are computed by integrals of the density.
+    """
     knots, weights = (torch.from_numpy(array) for array in numpy.polynomial.legendre.leggauss(96))
     inner = x.unsqueeze(-1) * (knots + 1) / 2
     constant = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
@@ -33,37 +36,41 @@ def _derivatives_of_beta_samples(x: torch.Tensor, a: float, b: float) -> tuple[t
     return -by_a / density(x), -by_b / density(x)
 
 
-def _agree(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+def _agree_within_tolerance(actual: torch.Tensor, expected: torch.Tensor) -> bool:
     return bool(((actual - expected).abs() <= TOLERANCE * expected.abs().max()).all())
 
 
 @behaviour("distributions", capabilities=("autograd",), must_detect=())
 def pathwise_gradients(lab: Lab) -> None:
-    """rsample of Beta and Dirichlet has pathwise gradients with respect to its parameters. They keep the
-    probability of each sample, and give means of functions of samples their correct derivatives.
+    """rsample of Beta and Dirichlet passes pathwise gradients to its parameters: the derivatives of a sample
+    at constant cumulative probability. The average gradient of a function of samples is the derivative of its
+    mean.
     """
 
-    def leaf(numbers: Any) -> Any:
+    def float64_leaf(numbers: Any) -> Any:
         return lab.put(numbers, dtype=torch.float64, requires_grad=True)
 
     for a, b in ((2.0, 2.0), (3.0, 5.0), (12.0, 2.5)):
-        first, second = leaf([a] * 24), leaf([b] * 24)
+        first, second = float64_leaf([a] * 24), float64_leaf([b] * 24)
         drawn = D.Beta(first, second).rsample()
         drawn.sum().backward()
         by_a, by_b = _derivatives_of_beta_samples(drawn.detach().cpu(), a, b)
-        lab.holds(f"samples of Beta({a}, {b}) by the first", _agree(first.grad.cpu(), by_a))
-        lab.holds(f"by the second of Beta({a}, {b})", _agree(second.grad.cpu(), by_b))
+        lab.holds(f"samples of Beta({a}, {b}) by the first", _agree_within_tolerance(first.grad.cpu(), by_a))
+        lab.holds(f"by the second of Beta({a}, {b})", _agree_within_tolerance(second.grad.cpu(), by_b))
     numbers = [2.0, 3.0, 4.5]
-    parameters = leaf([numbers] * 24)
+    parameters = float64_leaf([numbers] * 24)
     drawn = D.Dirichlet(parameters).rsample()
     for index, own in enumerate(numbers):
         (gradient,) = torch.autograd.grad(drawn[:, index].sum(), parameters, retain_graph=True)
         by_own, _ = _derivatives_of_beta_samples(drawn[:, index].detach().cpu(), own, sum(numbers) - own)
-        lab.holds(f"part {index} of a Dirichlet by its own", _agree(gradient[:, index].cpu(), by_own))
+        lab.holds(
+            f"part {index} of a Dirichlet by its own",
+            _agree_within_tolerance(gradient[:, index].cpu(), by_own),
+        )
     (gradient,) = torch.autograd.grad(drawn.sum(), parameters)
     lab.holds("samples stay on the simplex", bool((gradient.abs() < 1e-6).all()))
     count = 4000
-    parameters = leaf([numbers] * count)
+    parameters = float64_leaf([numbers] * count)
     drawn = D.Dirichlet(parameters).rsample()
     host_parameters: Any = torch.tensor(numbers, dtype=torch.float64, requires_grad=True)
     whole = host_parameters.sum()

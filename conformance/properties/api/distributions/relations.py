@@ -1,4 +1,4 @@
-"""Behaviours of divergences, validation, transforms and distributions of vectors."""
+"""Behaviours of KL divergences, validation, transforms and distributions of vectors."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from conformance.properties.api.distributions.scores import (
 
 @behaviour("distributions", must_detect=("value",))
 def divergences(lab: Lab) -> None:
-    """kl_divergence of a distribution with itself is zero, and of two distributions it is the closed form. It
-    is infinite if the second support does not contain the first.
+    """kl_divergence is zero for a distribution and itself, and otherwise equals its closed form. It is
+    infinite if the support of the second distribution does not contain the support of the first.
     """
     every = {name: make_distribution(lab, name)[0] for name in SCALAR_DISTRIBUTIONS}
     for name, dist in every.items():
@@ -51,42 +51,47 @@ def divergences(lab: Lab) -> None:
     for left, right in pairs:
         lab.close(f"{left} from {right}", D.kl_divergence(every[left], every[right]), roundings=1 << 14)
 
-    def make(kind: Any, *numbers: float) -> Any:
+    def float64_distribution(kind: Any, *numbers: float) -> Any:
         return kind(*(lab.put(float(number), dtype=torch.float64) for number in numbers))
 
-    normal = D.kl_divergence(make(D.Normal, 0, 1), make(D.Normal, 1, 2))
+    normal = D.kl_divergence(float64_distribution(D.Normal, 0, 1), float64_distribution(D.Normal, 1, 2))
     lab.expect("two normal ones", normal, math.log(2) + 2 / 8 - 0.5, roundings=64)
     lab.expect(
         "two exponential ones",
-        D.kl_divergence(make(D.Exponential, 2), make(D.Exponential, 3)),
+        D.kl_divergence(float64_distribution(D.Exponential, 2), float64_distribution(D.Exponential, 3)),
         math.log(2 / 3) + 3 / 2 - 1,
         roundings=64,
     )
-    coins = D.kl_divergence(make(D.Bernoulli, 0.25), make(D.Bernoulli, 0.5))
+    coins = D.kl_divergence(float64_distribution(D.Bernoulli, 0.25), float64_distribution(D.Bernoulli, 0.5))
     lab.expect("two coins", coins, 0.25 * math.log(0.5) + 0.75 * math.log(1.5), roundings=256)
     lab.expect(
         "two rates",
-        D.kl_divergence(make(D.Poisson, 2), make(D.Poisson, 3)),
+        D.kl_divergence(float64_distribution(D.Poisson, 2), float64_distribution(D.Poisson, 3)),
         2 * math.log(2 / 3) + 1,
         roundings=64,
     )
     endless = (
-        (make(D.Uniform, 0, 2), make(D.Beta, 1, 2)),
-        (make(D.Normal, 0, 1), make(D.Exponential, 1)),
-        (make(D.Normal, 0, 1), make(D.Uniform, 0, 1)),
-        (make(D.Gamma, 1, 2), make(D.Beta, 3, 4)),
-        (make(D.Poisson, 2), make(D.Bernoulli, 0.5)),
-        (make(D.Laplace, 0, 1), make(D.Pareto, 1, 2)),
-        (make(D.Bernoulli, 0), make(D.Bernoulli, 1)),
+        (float64_distribution(D.Uniform, 0, 2), float64_distribution(D.Beta, 1, 2)),
+        (float64_distribution(D.Normal, 0, 1), float64_distribution(D.Exponential, 1)),
+        (float64_distribution(D.Normal, 0, 1), float64_distribution(D.Uniform, 0, 1)),
+        (float64_distribution(D.Gamma, 1, 2), float64_distribution(D.Beta, 3, 4)),
+        (float64_distribution(D.Poisson, 2), float64_distribution(D.Bernoulli, 0.5)),
+        (float64_distribution(D.Laplace, 0, 1), float64_distribution(D.Pareto, 1, 2)),
+        (float64_distribution(D.Bernoulli, 0), float64_distribution(D.Bernoulli, 1)),
         (D.Categorical(lab.put([0.9, 0.1])), D.Categorical(lab.put([1.0, 0.0]))),
-        (make(D.Binomial, 31, 0.7), make(D.Binomial, 30, 0.3)),
+        (float64_distribution(D.Binomial, 31, 0.7), float64_distribution(D.Binomial, 30, 0.3)),
     )
     for number, (p, q) in enumerate(endless):
         lab.expect(f"{number}: {type(p).__name__} from {type(q).__name__}", D.kl_divergence(p, q), math.inf)
-    lab.expect("a sure coin from itself", D.kl_divergence(make(D.Bernoulli, 1), make(D.Bernoulli, 1)), 0.0)
+    lab.expect(
+        "a sure coin from itself",
+        D.kl_divergence(float64_distribution(D.Bernoulli, 1), float64_distribution(D.Bernoulli, 1)),
+        0.0,
+    )
     lab.expect(
         "a uniform one from its beta",
-        D.kl_divergence(make(D.Uniform, 0, 1), make(D.Beta, 1, 1)).abs() < 1e-12,
+        D.kl_divergence(float64_distribution(D.Uniform, 0, 1), float64_distribution(D.Beta, 1, 1)).abs()
+        < 1e-12,
         True,
     )
     lab.raises(
@@ -99,21 +104,24 @@ def divergences(lab: Lab) -> None:
 
 @behaviour("distributions", must_detect=("value",))
 def normal_vectors(lab: Lab) -> None:
-    """Covariance, precision, Cholesky factor and low-rank form describe the same normal distribution. A batch
-    gives the results of its rows. Other vector distributions have their closed-form scores.
+    """A covariance, a precision, a Cholesky factor and a low-rank form can describe the same normal
+    distribution. A batch gives the results of its rows. Other distributions of vectors have the
+    log-probabilities of their closed forms.
     """
 
-    def put(numbers: Any) -> torch.Tensor:
+    def float64_on_device(numbers: Any) -> torch.Tensor:
         return lab.put(numbers, dtype=torch.float64)
 
-    mean, covariance = put([1.0, -1.0]), put([[2.0, 0.5], [0.5, 1.0]])
-    point = put([[0.5, 0.5], [2.0, -1.0]])
+    mean, covariance = float64_on_device([1.0, -1.0]), float64_on_device([[2.0, 0.5], [0.5, 1.0]])
+    point = float64_on_device([[0.5, 0.5], [2.0, -1.0]])
     first = D.MultivariateNormal(mean, covariance)
     ways = {
         "covariance": first,
         "precision": D.MultivariateNormal(mean, precision_matrix=covariance.inverse()),
         "factor": D.MultivariateNormal(mean, scale_tril=torch.linalg.cholesky(covariance)),
-        "low rank": D.LowRankMultivariateNormal(mean, put([[1.0], [0.5]]), put([1.0, 0.75])),
+        "low rank": D.LowRankMultivariateNormal(
+            mean, float64_on_device([[1.0], [0.5]]), float64_on_device([1.0, 0.75])
+        ),
     }
     difference = point - mean
     form = (difference @ covariance.inverse() * difference).sum(-1)
@@ -130,7 +138,9 @@ def normal_vectors(lab: Lab) -> None:
             f"entropy by {name}", dist.entropy(), 1 + math.log(2 * math.pi) + math.log(1.75) / 2, roundings=64
         )
         lab.holds(f"{name} differs from none", abs(float(D.kl_divergence(first, dist))) < 1e-9)
-    standard = D.MultivariateNormal(put([0.0, 0.0]), torch.eye(2, dtype=torch.float64, device=lab.device))
+    standard = D.MultivariateNormal(
+        float64_on_device([0.0, 0.0]), torch.eye(2, dtype=torch.float64, device=lab.device)
+    )
     lab.expect(
         "the divergence", D.kl_divergence(first, standard), (3 + 2 - 2 - math.log(1.75)) / 2, roundings=256
     )
@@ -149,48 +159,53 @@ def normal_vectors(lab: Lab) -> None:
         ),
     )
     lab.same("shapes", [batch.batch_shape, batch.event_shape, batch.sample((3,)).shape])
-    wishart = D.Wishart(put(4.0), covariance)
-    scale = put([[1.0, 0.25], [0.25, 2.0]])
+    wishart = D.Wishart(float64_on_device(4.0), covariance)
+    scale = float64_on_device([[1.0, 0.25], [0.25, 2.0]])
     lab.close("a Wishart score", wishart.log_prob(scale), roundings=1 << 14)
     lab.close("Wishart moments", [wishart.mean, wishart.variance, wishart.covariance_matrix], roundings=256)
-    by_factor = D.Wishart(put(4.0), scale_tril=torch.linalg.cholesky(covariance))
-    by_precision = D.Wishart(put(4.0), precision_matrix=covariance.inverse())
+    by_factor = D.Wishart(float64_on_device(4.0), scale_tril=torch.linalg.cholesky(covariance))
+    by_precision = D.Wishart(float64_on_device(4.0), precision_matrix=covariance.inverse())
     lab.holds(
         "by any matrix",
         torch.allclose(by_factor.log_prob(scale), wishart.log_prob(scale))
         and torch.allclose(by_precision.log_prob(scale), wishart.log_prob(scale)),
     )
-    flat = D.LKJCholesky(2, put(1.0))
+    flat = D.LKJCholesky(2, float64_on_device(1.0))
     lab.expect(
         "correlations without a preference",
-        flat.log_prob(torch.linalg.cholesky(put([[1.0, 0.3], [0.3, 1.0]]))),
+        flat.log_prob(torch.linalg.cholesky(float64_on_device([[1.0, 0.3], [0.3, 1.0]]))),
         math.log(0.5),
         roundings=1024,
     )
-    simplex = put([[0.2, 0.3, 0.5], [0.25, 0.25, 0.5]])
+    simplex = float64_on_device([[0.2, 0.3, 0.5], [0.25, 0.25, 0.5]])
     alpha = [0.5, 1.0, 2.0]
     density = sum((a - 1) * math.log(x) for a, x in zip(alpha, [0.2, 0.3, 0.5], strict=True))
     density += math.lgamma(sum(alpha)) - sum(math.lgamma(a) for a in alpha)
-    dirichlet = D.Dirichlet(put([alpha, [3.0, 3.0, 1.0]]))
+    dirichlet = D.Dirichlet(float64_on_device([alpha, [3.0, 3.0, 1.0]]))
     lab.expect("a Dirichlet score", dirichlet.log_prob(simplex)[0], density, roundings=1024)
     lab.close(
         "its moments",
         [dirichlet.mean, dirichlet.variance, dirichlet.mode, dirichlet.entropy()],
         roundings=1 << 14,
     )
-    counts = D.Multinomial(10, put([0.1, 0.2, 0.7]))
+    counts = D.Multinomial(10, float64_on_device([0.1, 0.2, 0.7]))
     wanted_score = math.lgamma(11) - math.lgamma(2) - math.lgamma(3) - math.lgamma(8)
     wanted_score += math.log(0.1) + 2 * math.log(0.2) + 7 * math.log(0.7)
-    lab.expect("a multinomial score", counts.log_prob(put([1.0, 2.0, 7.0])), wanted_score, roundings=1 << 14)
+    lab.expect(
+        "a multinomial score",
+        counts.log_prob(float64_on_device([1.0, 2.0, 7.0])),
+        wanted_score,
+        roundings=1 << 14,
+    )
     lab.close("its moments, too", [counts.mean, counts.variance, counts.entropy()], roundings=1 << 14)
-    categories = D.Categorical(put([0.1, 0.2, 0.7]))
+    categories = D.Categorical(float64_on_device([0.1, 0.2, 0.7]))
     lab.expect(
         "scores of categories",
         categories.log_prob(torch.arange(3, device=lab.device)),
         [math.log(p) for p in (0.1, 0.2, 0.7)],
         roundings=64,
     )
-    hot = D.OneHotCategorical(put([0.1, 0.2, 0.7]))
+    hot = D.OneHotCategorical(float64_on_device([0.1, 0.2, 0.7]))
     lab.holds(
         "one-hot ones score alike",
         torch.allclose(
@@ -198,29 +213,38 @@ def normal_vectors(lab: Lab) -> None:
             categories.log_prob(torch.arange(3, device=lab.device)),
         ),
     )
-    mixture = D.MixtureSameFamily(D.Categorical(put([0.3, 0.7])), D.Normal(put([0.0, 4.0]), put([1.0, 0.5])))
+    mixture = D.MixtureSameFamily(
+        D.Categorical(float64_on_device([0.3, 0.7])),
+        D.Normal(float64_on_device([0.0, 4.0]), float64_on_device([1.0, 0.5])),
+    )
     bell = [
         math.exp(-(x**2) / 2) * 0.3 + math.exp(-(((x - 4) / 0.5) ** 2) / 2) / 0.5 * 0.7 for x in (0.0, 3.5)
     ]
     lab.expect(
         "scores of a mixture",
-        mixture.log_prob(put([0.0, 3.5])),
+        mixture.log_prob(float64_on_device([0.0, 3.5])),
         [math.log(b / math.sqrt(2 * math.pi)) for b in bell],
         roundings=1024,
     )
     lab.close(
-        "moments of a mixture", [mixture.mean, mixture.variance, mixture.cdf(put([0.0, 3.5]))], roundings=1024
+        "moments of a mixture",
+        [mixture.mean, mixture.variance, mixture.cdf(float64_on_device([0.0, 3.5]))],
+        roundings=1024,
     )
     angles = torch.linspace(0, 2 * math.pi, 2001, dtype=torch.float64, device=lab.device)[:-1]
     for concentration in (0.1, 1.0, 10.0, 100.0):
-        total = D.VonMises(put(0.0), put(concentration)).log_prob(angles).exp().mean() * 2 * math.pi
+        total = (
+            D.VonMises(float64_on_device(0.0), float64_on_device(concentration)).log_prob(angles).exp().mean()
+            * 2
+            * math.pi
+        )
         lab.holds(f"chances of all angles, {concentration}", abs(float(total) - 1) < 1e-5)
 
 
 @behaviour("distributions", level="training", must_detect=("error", "message"))
 def distribution_validation(lab: Lab) -> None:
-    """Parameters outside their range, values outside the support and shapes that do not broadcast raise
-    errors, unless validation is off.
+    """Unless validation is disabled, an error is raised for parameters outside their range, for values
+    outside the support, and for shapes that do not broadcast.
     """
     wrong: dict[str, Any] = {
         "Normal": lambda: D.Normal(lab.put(0.0), lab.put(-1.0)),
@@ -299,23 +323,26 @@ def distribution_validation(lab: Lab) -> None:
 
 @behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
 def transforms_of_values(lab: Lab) -> None:
-    """Transforms map values, invert them and return the log-determinant of their Jacobian. Transforms joined
-    by cat, stack or composition do so for each part.
+    """A transform maps values, inverts the mapping and returns the log-determinant of its Jacobian.
+    Transforms that are joined by cat, stack or composition do so for each part.
     """
 
-    def put(numbers: Any) -> torch.Tensor:
+    def float64_on_device(numbers: Any) -> torch.Tensor:
         return lab.put(numbers, dtype=torch.float64)
 
-    x = put([-1.5, -0.25, 0.5, 2.0])
+    x = float64_on_device([-1.5, -0.25, 0.5, 2.0])
     every: dict[str, tuple[Any, torch.Tensor]] = {
         "exp": (D.ExpTransform(), x),
         "sigmoid": (D.SigmoidTransform(), x),
         "tanh": (D.TanhTransform(), x),
         "softplus": (D.SoftplusTransform(), x),
         "affine": (D.AffineTransform(1.0, -2.0), x),
-        "power": (D.PowerTransform(put(3.0)), x.exp()),
+        "power": (D.PowerTransform(float64_on_device(3.0)), x.exp()),
         "composed": (D.ComposeTransform([D.AffineTransform(0.5, 2.0), D.SigmoidTransform()]), x),
-        "normal cdf": (D.CumulativeDistributionTransform(D.Normal(put(0.0), put(1.0))), x),
+        "normal cdf": (
+            D.CumulativeDistributionTransform(D.Normal(float64_on_device(0.0), float64_on_device(1.0))),
+            x,
+        ),
     }
     for name, (transform, inputs) in every.items():
         leaf = inputs.detach().clone().requires_grad_()
@@ -341,7 +368,9 @@ def transforms_of_values(lab: Lab) -> None:
     }
     for name, transform in wide.items():
         inputs = (
-            put([[0.5, -0.5], [0.25, 1.0]]) if name in ("cholesky", "definite") else put([0.5, -0.5, 0.25])
+            float64_on_device([[0.5, -0.5], [0.25, 1.0]])
+            if name in ("cholesky", "definite")
+            else float64_on_device([0.5, -0.5, 0.25])
         )
         result = transform(inputs)
         lab.close(name, result, roundings=256)
@@ -374,9 +403,14 @@ def transforms_of_values(lab: Lab) -> None:
     lab.close("joined unevenly", uneven(rows), roundings=256)
     shaped = D.ReshapeTransform((4,), (2, 2))  # type: ignore[arg-type]
     lab.same("reshaped", [shaped(x), shaped.inv(shaped(x)), shaped.log_abs_det_jacobian(x, shaped(x))])
-    drawn = D.TransformedDistribution(D.Normal(put(0.0), put(1.0)), [D.AffineTransform(1.0, 2.0)])
+    drawn = D.TransformedDistribution(
+        D.Normal(float64_on_device(0.0), float64_on_device(1.0)), [D.AffineTransform(1.0, 2.0)]
+    )
     lab.expect(
-        "a score moved", drawn.log_prob(put(1.0)), -math.log(2) - math.log(2 * math.pi) / 2, roundings=256
+        "a score moved",
+        drawn.log_prob(float64_on_device(1.0)),
+        -math.log(2) - math.log(2 * math.pi) / 2,
+        roundings=256,
     )
     for constraint in (
         constraints.positive,
@@ -387,7 +421,7 @@ def transforms_of_values(lab: Lab) -> None:
         constraints.greater_than(2.0),
         constraints.interval(-1, 3),
     ):
-        inputs = put([[0.5, -0.5], [0.25, 1.0]])
+        inputs = float64_on_device([[0.5, -0.5], [0.25, 1.0]])
         lab.holds(
             f"transform_to {constraint} keeps to it",
             bool(constraint.check(D.transform_to(constraint)(inputs)).all()),

@@ -22,49 +22,55 @@ from conformance.properties.api.random.values import (
     check_mean,
 )
 
-#: Distributions whose variance is infinite or undefined, so that the error of a sample mean has no bound.
+#: Distributions with an infinite or undefined variance. The error of their sample mean has no bound.
 WITHOUT_VARIANCE = ("Cauchy", "HalfCauchy", "FisherSnedecor", "Pareto")
 
-#: The number of samples of vector distributions: fewer than for scalars, because each costs more.
+#: The number of samples of each vector distribution. It is small because these samples take longer than
+#: scalars.
 VECTOR_SAMPLES = 600
 
 
 def vector_distributions(lab: Lab) -> dict[str, Any]:
-    """Return distributions of vectors and matrices by name, with float64 parameters on the device."""
+    """Return distributions of vectors and matrices by name. Their parameters are float64 tensors on the
+    device.
+    """
 
-    def put(numbers: Any) -> torch.Tensor:
+    def float64_on_device(numbers: Any) -> torch.Tensor:
         return lab.put(numbers, dtype=torch.float64)
 
-    chances = put([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]])
-    covariance = put([[2.0, 0.5], [0.5, 1.0]])
+    chances = float64_on_device([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]])
+    covariance = float64_on_device([[2.0, 0.5], [0.5, 1.0]])
     return {
         "Categorical": D.Categorical(chances),
         "OneHotCategorical": D.OneHotCategorical(chances),
         "OneHotCategoricalStraightThrough": D.OneHotCategoricalStraightThrough(chances),
         "Multinomial": D.Multinomial(10, chances),
-        "Dirichlet": D.Dirichlet(put([[0.5, 1.0, 2.0], [3.0, 3.0, 1.0]])),
-        "MultivariateNormal": D.MultivariateNormal(put([1.0, -1.0]), covariance),
+        "Dirichlet": D.Dirichlet(float64_on_device([[0.5, 1.0, 2.0], [3.0, 3.0, 1.0]])),
+        "MultivariateNormal": D.MultivariateNormal(float64_on_device([1.0, -1.0]), covariance),
         "LowRankMultivariateNormal": D.LowRankMultivariateNormal(
-            put([1.0, -1.0]), put([[1.0], [0.5]]), put([1.0, 0.75])
+            float64_on_device([1.0, -1.0]), float64_on_device([[1.0], [0.5]]), float64_on_device([1.0, 0.75])
         ),
-        "LogisticNormal": D.LogisticNormal(put([0.0, 0.5]), put([1.0, 0.5])),
-        "RelaxedOneHotCategorical": D.RelaxedOneHotCategorical(put(0.5), chances),
-        "RelaxedBernoulli": D.RelaxedBernoulli(put(0.5), put([0.2, 0.7])),
-        "Wishart": D.Wishart(put(4.0), covariance),
-        "LKJCholesky": D.LKJCholesky(3, put(1.5)),
-        "VonMises": D.VonMises(put([0.0, 1.0]), put([1.0, 4.0])),
+        "LogisticNormal": D.LogisticNormal(float64_on_device([0.0, 0.5]), float64_on_device([1.0, 0.5])),
+        "RelaxedOneHotCategorical": D.RelaxedOneHotCategorical(float64_on_device(0.5), chances),
+        "RelaxedBernoulli": D.RelaxedBernoulli(float64_on_device(0.5), float64_on_device([0.2, 0.7])),
+        "Wishart": D.Wishart(float64_on_device(4.0), covariance),
+        "LKJCholesky": D.LKJCholesky(3, float64_on_device(1.5)),
+        "VonMises": D.VonMises(float64_on_device([0.0, 1.0]), float64_on_device([1.0, 4.0])),
         "MixtureSameFamily": D.MixtureSameFamily(
-            D.Categorical(put([0.3, 0.7])), D.Normal(put([0.0, 4.0]), put([1.0, 0.5]))
+            D.Categorical(float64_on_device([0.3, 0.7])),
+            D.Normal(float64_on_device([0.0, 4.0]), float64_on_device([1.0, 0.5])),
         ),
-        "Independent": D.Independent(D.Normal(put([[0.0, 1.0]] * 3), put(1.0)), 1),
+        "Independent": D.Independent(
+            D.Normal(float64_on_device([[0.0, 1.0]] * 3), float64_on_device(1.0)), 1
+        ),
         "TransformedDistribution": D.TransformedDistribution(
-            D.Normal(put([0.0, 1.0]), put(1.0)), [D.ExpTransform()]
+            D.Normal(float64_on_device([0.0, 1.0]), float64_on_device(1.0)), [D.ExpTransform()]
         ),
     }
 
 
 def has_variance(sample: torch.Tensor, variance: torch.Tensor) -> bool:
-    """Return whether the variance of samples along the first dimension is ``variance``.
+    """Return whether samples along the first dimension have the given variance.
 
     The allowed error follows from the fourth moment of the samples.
     """
@@ -76,8 +82,8 @@ def has_variance(sample: torch.Tensor, variance: torch.Tensor) -> bool:
 
 @behaviour("distributions", level="training", must_detect=("shape",))
 def sample_shapes(lab: Lab) -> None:
-    """sample returns a detached tensor of shape sample_shape + batch_shape + event_shape in the support, on
-    the device of the parameters. expand enlarges the batch.
+    """sample returns a detached tensor of shape sample_shape + batch_shape + event_shape. Its values are in
+    the support, and it is on the device of the parameters. expand enlarges the batch.
     """
     every = {name: make_distribution(lab, name)[0] for name in SCALAR_DISTRIBUTIONS} | vector_distributions(
         lab
@@ -144,8 +150,8 @@ def sample_shapes(lab: Lab) -> None:
 
 @behaviour("distributions", level="training", must_detect=())
 def sample_moments(lab: Lab) -> None:
-    """Samples have the mean and variance of their distribution, follow its distribution function if it has
-    one, and take discrete values with their probabilities.
+    """Samples have the mean and variance of their distribution. They follow its cumulative distribution
+    function, if it has one. Discrete values occur with their probabilities.
     """
     for name in SCALAR_DISTRIBUTIONS:
         dist, _ = make_distribution(lab, name)
@@ -173,7 +179,7 @@ def sample_moments(lab: Lab) -> None:
 
 
 def _probability_of(dist: Any, value: float) -> torch.Tensor:
-    """Return the probability of ``value``; zero if the support does not contain it."""
+    """Return the probability of ``value``, which is zero if the support does not contain ``value``."""
     point = torch.full(dist.batch_shape, value, dtype=torch.float64, device=dist.mean.device)
     inside = dist.support.check(point)
     safe = torch.where(inside, point, torch.zeros_like(point))
@@ -182,8 +188,8 @@ def _probability_of(dist: Any, value: float) -> torch.Tensor:
 
 @behaviour("distributions", must_detect=())
 def vector_sample_moments(lab: Lab) -> None:
-    """Samples of vector distributions have the means of their distribution, and samples of categories have
-    its frequencies.
+    """Samples of distributions of vectors have the mean of their distribution. Samples of categorical
+    distributions have its frequencies.
     """
     every = vector_distributions(lab)
     for name in (
@@ -248,8 +254,8 @@ def vector_sample_moments(lab: Lab) -> None:
 
 @behaviour("distributions", level="training", capabilities=("autograd",), must_detect=())
 def sample_gradients(lab: Lab) -> None:
-    """rsample passes gradients to its parameters according to the formula of each sample. sample passes no
-    gradients.
+    """rsample passes gradients to the parameters, according to the formula by which a sample is computed from
+    them. sample passes no gradients.
     """
     for name in SCALAR_DISTRIBUTIONS:
         dist, tensors = make_distribution(lab, name, grad=True)
@@ -319,8 +325,8 @@ def sample_gradients(lab: Lab) -> None:
 
 @behaviour("distributions", must_detect=("value",))
 def enumerated_support(lab: Lab) -> None:
-    """enumerate_support lists all possible values, once or for every element of the batch. It raises an error
-    if there are infinitely many values.
+    """enumerate_support lists all possible values, once or, with expand, for every element of the batch. It
+    raises an error if there are infinitely many values.
     """
     chances = lab.put([[0.1, 0.2], [0.3, 0.4]], dtype=torch.float64)
     coin = D.Bernoulli(chances)

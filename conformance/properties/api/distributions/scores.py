@@ -1,4 +1,4 @@
-"""Behaviours of densities, moments and distribution functions of torch.distributions."""
+"""Behaviours of log-densities, moments and cumulative distribution functions of torch.distributions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _log_gamma_density(x: float, a: float, r: float) -> float:
     return a * math.log(r) + (a - 1) * math.log(x) - r * x - math.lgamma(a)
 
 
-#: Scalar distributions by name: the class, lists of parameters, values, and the logarithm of the density.
+#: Scalar distributions by name: the class, the parameters, values of the variable, and the log-density.
 SCALAR_DISTRIBUTIONS: dict[str, tuple[Any, dict[str, list[float]], list[float], Formula]] = {
     "Bernoulli": (D.Bernoulli, {"probs": [0.7, 0.2, 0.4]}, [1, 0, 1], _log_bernoulli_mass),
     "Beta": (
@@ -199,8 +199,8 @@ COUNT_PARAMETERS = ("total_count",)
 
 
 def make_distribution(lab: Lab, name: str, *, grad: bool = False) -> tuple[Any, dict[str, torch.Tensor]]:
-    """Return a distribution of ``SCALAR_DISTRIBUTIONS`` and its parameters, which are float64 tensors on the
-    device.
+    """Return a distribution of ``SCALAR_DISTRIBUTIONS`` and its parameters by name. The parameters are
+    float64 tensors on the device.
     """
     kind, parameters, _, _ = SCALAR_DISTRIBUTIONS[name]
     tensors = {
@@ -213,7 +213,7 @@ def make_distribution(lab: Lab, name: str, *, grad: bool = False) -> tuple[Any, 
 
 
 def none_if_not_implemented(call: Callable[[], Any]) -> Any:
-    """Return the result of a call, or None if the distribution does not implement it."""
+    """Return the result of a call, or None if the call raises NotImplementedError."""
     try:
         return call()
     except NotImplementedError:
@@ -222,7 +222,9 @@ def none_if_not_implemented(call: Callable[[], Any]) -> Any:
 
 @behaviour("distributions", level="training", must_detect=("value",))
 def log_densities(lab: Lab) -> None:
-    """log_prob of each scalar distribution is its closed form, on the device of its parameters."""
+    """log_prob of each scalar distribution equals its closed form. The result is on the device of the
+    parameters.
+    """
     for name, (_, parameters, values, formula) in SCALAR_DISTRIBUTIONS.items():
         dist, _ = make_distribution(lab, name)
         expected = [formula(x, *row) for x, *row in zip(values, *parameters.values(), strict=True)]
@@ -248,8 +250,8 @@ def log_densities(lab: Lab) -> None:
 
 @behaviour("distributions", must_detect=("value",))
 def moments(lab: Lab) -> None:
-    """Mean, variance, standard deviation, mode and entropy of each distribution equal the CPU's results.
-    Selected moments equal their formulas.
+    """Mean, variance, standard deviation, mode and entropy of each distribution equal the CPU's results. Some
+    of these moments are also compared with their formulas.
     """
     for name in SCALAR_DISTRIBUTIONS:
         dist, _ = make_distribution(lab, name)
@@ -303,8 +305,8 @@ def density_gradients(lab: Lab) -> None:
 
 @behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
 def distribution_functions(lab: Lab) -> None:
-    """A distribution's cdf, if implemented, rises from 0 to 1 and has the density as its derivative. icdf, if
-    implemented, inverts cdf.
+    """A distribution's cdf, if implemented, rises from 0 to 1, and its derivative is the density. icdf, if
+    implemented, is the inverse of cdf.
     """
     for name, (_, _, values, _) in SCALAR_DISTRIBUTIONS.items():
         dist, _ = make_distribution(lab, name)
@@ -342,9 +344,13 @@ def distribution_functions(lab: Lab) -> None:
 
 @behaviour("distributions", dtypes=("float32", "float64"), must_detect=("value",), capabilities=("autograd",))
 def extreme_scores(lab: Lab) -> None:
-    """log_prob at the limits of the parameters is exact or infinite. Values and gradients are not NaN."""
+    """log_prob at the limits of the parameters is exact or infinite. Neither log_prob nor its gradients are
+    NaN.
+    """
 
-    def score(kind: Any, x: list[float], **parameter_lists: list[float]) -> torch.Tensor:
+    def log_prob_with_observed_gradients(
+        kind: Any, x: list[float], **parameter_lists: list[float]
+    ) -> torch.Tensor:
         parameters = {
             parameter: lab.put(numbers, dtype=lab.dtype, requires_grad=True)
             for parameter, numbers in parameter_lists.items()
@@ -358,13 +364,32 @@ def extreme_scores(lab: Lab) -> None:
         return log_density.detach()
 
     limit = torch.finfo(lab.dtype).max / 4
-    lab.expect("never and never", score(D.Bernoulli, [0.0], probs=[0.0]), [0.0], roundings=4)
-    lab.same("never and yet", score(D.Bernoulli, [1.0], probs=[0.0]).isfinite())
-    lab.expect("rarely", score(D.Bernoulli, [1.0], probs=[1e-4]), [math.log(1e-4)], roundings=64)
-    lab.expect("an underflow", score(D.Bernoulli, [0.0], logits=[-limit]), [0.0])
-    lab.expect("an overflow", score(D.Bernoulli, [1.0], logits=[limit]), [0.0])
-    lab.expect("one of two", score(D.OneHotCategorical, [0.0, 1.0], probs=[0.0, 1.0]).exp(), 1.0, roundings=8)
-    lab.expect("by logits", score(D.Multinomial, [0.0, 1.0], logits=[-30.0, 0.0]).abs() < 1e-6, True)
+    lab.expect(
+        "never and never",
+        log_prob_with_observed_gradients(D.Bernoulli, [0.0], probs=[0.0]),
+        [0.0],
+        roundings=4,
+    )
+    lab.same("never and yet", log_prob_with_observed_gradients(D.Bernoulli, [1.0], probs=[0.0]).isfinite())
+    lab.expect(
+        "rarely",
+        log_prob_with_observed_gradients(D.Bernoulli, [1.0], probs=[1e-4]),
+        [math.log(1e-4)],
+        roundings=64,
+    )
+    lab.expect("an underflow", log_prob_with_observed_gradients(D.Bernoulli, [0.0], logits=[-limit]), [0.0])
+    lab.expect("an overflow", log_prob_with_observed_gradients(D.Bernoulli, [1.0], logits=[limit]), [0.0])
+    lab.expect(
+        "one of two",
+        log_prob_with_observed_gradients(D.OneHotCategorical, [0.0, 1.0], probs=[0.0, 1.0]).exp(),
+        1.0,
+        roundings=8,
+    )
+    lab.expect(
+        "by logits",
+        log_prob_with_observed_gradients(D.Multinomial, [0.0, 1.0], logits=[-30.0, 0.0]).abs() < 1e-6,
+        True,
+    )
     impossible = D.OneHotCategorical(logits=lab.put([-math.inf, 0.0], dtype=lab.dtype))
     lab.expect(
         "the impossible",
@@ -378,14 +403,26 @@ def extreme_scores(lab: Lab) -> None:
         [0.0, -math.inf],
     )
     lab.holds(
-        "a stable binomial", bool(score(D.Binomial, [0.0, 0.0], logits=[-100.0, 100.0]).isfinite().all())
+        "a stable binomial",
+        bool(
+            log_prob_with_observed_gradients(D.Binomial, [0.0, 0.0], logits=[-100.0, 100.0]).isfinite().all()
+        ),
     )
-    lab.expect("at even odds", score(D.Binomial, [0.0], logits=[0.0]), [-math.log(2)], roundings=8)
-    lab.close(
-        "a continuous coin, low", score(D.ContinuousBernoulli, [0.0], logits=[-limit]), roundings=1 << 14
+    lab.expect(
+        "at even odds",
+        log_prob_with_observed_gradients(D.Binomial, [0.0], logits=[0.0]),
+        [-math.log(2)],
+        roundings=8,
     )
     lab.close(
-        "a continuous coin", score(D.ContinuousBernoulli, [0.1, 0.9], probs=[0.1, 0.4]), roundings=1 << 14
+        "a continuous coin, low",
+        log_prob_with_observed_gradients(D.ContinuousBernoulli, [0.0], logits=[-limit]),
+        roundings=1 << 14,
+    )
+    lab.close(
+        "a continuous coin",
+        log_prob_with_observed_gradients(D.ContinuousBernoulli, [0.1, 0.9], probs=[0.1, 0.4]),
+        roundings=1 << 14,
     )
     zero = lab.put(0.0, dtype=lab.dtype)
     lab.expect(

@@ -1,4 +1,4 @@
-"""Behaviours of exchange through DLPack."""
+"""Behaviours of the exchange of tensors through DLPack."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class DLPackOnly:
 
 @behaviour("exchange", dtypes=ALL, capabilities=("dlpack",), must_detect=("value",))
 def dlpack_round_trip(lab: Lab) -> None:
-    """A tensor that passes through DLPack and back keeps its values, dtype, shape, strides, device and
-    memory.
+    """A tensor that is exported through DLPack and imported again keeps its values, dtype, shape, strides,
+    device and memory.
     """
     base = lab.integers(4, 5) + lab.integers(4, 5)
     ways = {
@@ -64,8 +64,8 @@ def dlpack_round_trip(lab: Lab) -> None:
 
 @behaviour("exchange", capabilities=("dlpack",), must_detect=("error", "message"))
 def dlpack_refusals(lab: Lab) -> None:
-    """DLPack export raises an error for tensors that DLPack cannot describe (requiring gradients, conjugate,
-    sparse), and for wrong streams and devices.
+    """DLPack export raises an error for a tensor that requires grad, is conjugate or is sparse. It also
+    raises an error for a wrong stream or device.
     """
     lab.holds("plain tensors can be described", lab.integers(3).__dlpack__() is not None)
     graded = torch.ones(3, device=lab.device, requires_grad=True)
@@ -100,7 +100,9 @@ def dlpack_refusals(lab: Lab) -> None:
 
 @behaviour("exchange", capabilities=("dlpack",), must_detect=("value",))
 def dlpack_copies(lab: Lab) -> None:
-    """from_dlpack shares memory unless copy=True. It moves data to a named device only by copying."""
+    """from_dlpack shares memory unless copy=True. If device= names a different device, from_dlpack copies,
+    and copy=False is refused.
+    """
     base = torch.arange(5.0, device=lab.device)
     lab.holds("it can be described", base.__dlpack__() is not None)
     lab.holds("no choice shares", untyped.from_dlpack(base).data_ptr() == base.data_ptr())
@@ -130,7 +132,7 @@ def dlpack_copies(lab: Lab) -> None:
     lab.holds(
         "asarray shares with something wrapped", torch.asarray(DLPackOnly(base)).data_ptr() == base.data_ptr()
     )
-    # torch 2.13 copies a capsule, but not an object with __dlpack__.
+    # In torch 2.13, asarray with copy=True copies a DLPack capsule, but not an object with __dlpack__.
     apart = torch.asarray(base.__dlpack__(), copy=True)
     lab.holds("asarray of a capsule with copy=True does not", apart.data_ptr() != base.data_ptr())
     if lab.device.type == "cpu":

@@ -12,14 +12,14 @@ import torch
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: The dtypes of torch that NumPy also has.
+#: The dtypes that both torch and NumPy have.
 NUMPY = tuple(name for name in ALL if name != "bfloat16")
 
 
 @behaviour("exchange", dtypes=NUMPY, level="bringup", must_detect=("value",))
 def arrays_through_the_host(lab: Lab) -> None:
-    """A tensor that is converted to NumPy through the host and back keeps its values, dtype and shape. On the
-    host, array and tensor share memory.
+    """A tensor that is moved to the host, converted to NumPy and moved back keeps its values, dtype and
+    shape. The array shares memory with the host tensor.
     """
     base = lab.integers(3, 4) + lab.integers(3, 4)
     array = base.cpu().numpy()
@@ -45,8 +45,8 @@ def arrays_through_the_host(lab: Lab) -> None:
 
 @behaviour("exchange", level="core", must_detect=("error", "message"))
 def device_arrays_refused(lab: Lab) -> None:
-    """numpy() of a tensor that NumPy cannot represent in place raises a TypeError or RuntimeError that names
-    the alternative. force=True copies.
+    """If NumPy cannot use a tensor's memory directly, numpy() raises a TypeError or RuntimeError that names
+    the alternative. force=True copies instead.
     """
     base = torch.arange(4.0, device=lab.device)
     turned = torch.tensor([1 + 2j, 3j], device=lab.device).conj()
@@ -64,8 +64,8 @@ def device_arrays_refused(lab: Lab) -> None:
         lab.holds("numpy() of a device's tensor is refused", True)
         lab.holds("so is numpy.asarray", True)
     else:
-        lab.holds("numpy() of a device's tensor is refused", _refuses(base.numpy))
-        lab.holds("so is numpy.asarray", _refuses(lambda: numpy.asarray(base)))
+        lab.holds("numpy() of a device's tensor is refused", _is_refused_naming_cpu(base.numpy))
+        lab.holds("so is numpy.asarray", _is_refused_naming_cpu(lambda: numpy.asarray(base)))
     lab.raises(
         "numpy() of bfloat16",
         torch.ones(1, dtype=torch.bfloat16).numpy,
@@ -74,7 +74,8 @@ def device_arrays_refused(lab: Lab) -> None:
     )
 
 
-def _refuses(call: Callable[[], Any]) -> bool:
+def _is_refused_naming_cpu(call: Callable[[], Any]) -> bool:
+    """Return whether a call raises a TypeError or RuntimeError whose text mentions the CPU."""
     try:
         call()
     except (TypeError, RuntimeError) as error:
@@ -84,8 +85,8 @@ def _refuses(call: Callable[[], Any]) -> bool:
 
 @behaviour("exchange", must_detect=("value", "error"))
 def arrays_of_all_kinds(lab: Lab) -> None:
-    """from_numpy and as_tensor accept arrays of every numeric dtype and of positive strides. They raise
-    errors for strings, negative strides and strides that split elements.
+    """from_numpy and as_tensor accept arrays of every numeric dtype with positive strides. They raise errors
+    for strings, for negative strides, and for strides that are not multiples of the element size.
     """
     for kind in (
         "float64",
@@ -153,7 +154,7 @@ def arrays_of_all_kinds(lab: Lab) -> None:
 
 @behaviour("exchange", must_detect=("value",))
 def numpy_scalars(lab: Lab) -> None:
-    """NumPy scalars work like Python numbers in arithmetic and comparisons, and as sizes, dimensions and
+    """NumPy scalars work like Python numbers: in arithmetic and comparisons, and as sizes, dimensions and
     indices.
     """
     base = lab.put([[1.0, 2.0], [3.0, 4.0]])
@@ -188,9 +189,7 @@ def numpy_scalars(lab: Lab) -> None:
 
 @behaviour("exchange", must_detect=("value", "warning"))
 def arrays_warn(lab: Lab) -> None:
-    """Conversion of a list of arrays warns, and so does conversion of a read-only array. Both conversions
-    succeed.
-    """
+    """Converting a list of arrays, or a read-only array, to a tensor warns and succeeds."""
     fixed = numpy.arange(3.0)
     fixed.flags.writeable = False
     shared = lab.warns(

@@ -1,4 +1,6 @@
-"""Behaviours of exported programs: results, devices, saved files, dynamic shapes and decompositions."""
+"""Behaviours of torch.export: results, devices, saved files, dynamic shapes and decompositions of exported
+programs.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,7 @@ from conformance.behaviours.lab import Lab
 
 
 class TwoLayers(nn.Module):
-    """A module with two linear layers, a buffer that counts calls and a constant tensor; all parameters are
-    whole numbers.
-    """
+    """A module with two linear layers, a buffer that counts calls, and a constant tensor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,8 +37,8 @@ class TwoLayers(nn.Module):
 
 
 def two_layer_module(lab: Lab) -> TwoLayers:
-    """Return a TwoLayers module on the lab's device, with parameters that are the same on the CPU and on the
-    device.
+    """Return a TwoLayers module on the lab's device. Its parameters are whole numbers, equal on the CPU and
+    on the device.
     """
     model = lab.to(TwoLayers())
     with torch.no_grad():
@@ -48,7 +48,7 @@ def two_layer_module(lab: Lab) -> TwoLayers:
 
 
 def device_types_in(graph: torch.fx.Graph) -> list[str]:
-    """Return the device types of all values in a graph, each once."""
+    """Return the sorted device types of the tensors in a graph, each once."""
     devices = {
         value.device.type
         for node in graph.nodes
@@ -60,8 +60,8 @@ def device_types_in(graph: torch.fx.Graph) -> list[str]:
 
 @behaviour("export")
 def exported_programs_run(lab: Lab) -> None:
-    """An exported program computes the results of its module, keeps the names of the module's state and
-    writes the module's buffers.
+    """An exported program computes the results of its module, names the module's state as the module does,
+    and writes the module's buffers.
     """
     model, x, scale = two_layer_module(lab), lab.integers(5, 3), lab.integers(4)
     program = export(model, (x, scale))
@@ -85,7 +85,9 @@ def exported_programs_run(lab: Lab) -> None:
 
 @behaviour("export")
 def exported_sizes(lab: Lab) -> None:
-    """Dimensions that are declared dynamic may change within their range. Any other size raises an error."""
+    """A dimension that is declared dynamic may have any size within its range. Any other size raises an
+    error.
+    """
     model, x, scale = two_layer_module(lab), lab.integers(5, 3), lab.integers(4)
     rows = Dim("rows", min=2, max=64)
     program = export(model, (x, scale), dynamic_shapes={"x": {0: rows}, "scale": None})
@@ -103,7 +105,7 @@ def exported_sizes(lab: Lab) -> None:
 
 @behaviour("export")
 def exported_programs_are_saved(lab: Lab) -> None:
-    """A saved program is loaded with its device, its state and its dynamic shapes."""
+    """A program that is saved and loaded keeps its device, its state and its dynamic shapes."""
     model, x, scale = two_layer_module(lab), lab.integers(5, 3), lab.integers(4)
     program = export(model, (x, scale), dynamic_shapes={"x": {0: Dim.AUTO}, "scale": None})
     file = io.BytesIO()
@@ -118,9 +120,7 @@ def exported_programs_are_saved(lab: Lab) -> None:
 
 @behaviour("export")
 def exported_programs_decompose(lab: Lab) -> None:
-    """Decompositions do not change the results of a program. The decomposed program calls only core
-    operators.
-    """
+    """A decomposed program gives the results of the original program and calls only core operators."""
     model, x, scale = two_layer_module(lab), lab.integers(5, 3), lab.integers(4)
     program = export(model, (x, scale)).run_decompositions()
     lab.same("the result", program.module()(x, scale))

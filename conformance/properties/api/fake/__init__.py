@@ -1,1 +1,1 @@
-"""Behaviours of area ``fake``: fake and meta tensors."""
+"""Behaviours of area ``fake``: fake tensors (FakeTensorMode) and meta tensors."""

@@ -1,5 +1,5 @@
-"""Behaviours of fake tensors in operators of torch's database: shapes of pointwise operators, and dynamic
-shapes.
+"""Behaviours of the operators in torch's database: shapes of pointwise operators, and fake tensors with
+dynamic shapes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from conformance.behaviours import lab as lab_module
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tensors
-from conformance.properties.api._opinfo_calls import OpInfoCall, describe_leaves, first_calls
+from conformance.properties.api._opinfo_calls import OpInfoCall, describe_leaves, first_sample_calls
 
 
 class _PointwiseShapes(TorchDispatchMode):
@@ -43,35 +43,34 @@ class _PointwiseShapes(TorchDispatchMode):
 
 
 def run_on_fake_tensors(call: OpInfoCall, mode: Any, run: Callable[[OpInfoCall], Any]) -> Any:
-    """Return the result of a call in ``mode`` with fake copies of its tensors. Tests replace this function by
-    a wrong one.
+    """Return ``run(call)`` under ``mode``, with fake copies of the call's tensors. Tests replace this
+    function by a wrong one.
     """
 
-    def fake(leaf: Any) -> Any:
+    def fake_copy(leaf: Any) -> Any:
         return mode.from_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
-    copy = call.with_replaced_tensors([fake(tensor) for tensor in call.tensors()])
+    copy = call.with_replaced_tensors([fake_copy(tensor) for tensor in call.tensors()])
     with enable_python_dispatcher(), mode:
         return run(copy)
 
 
-def _call_of(call: OpInfoCall) -> Any:
+def _call_out_of_place(call: OpInfoCall) -> Any:
     return call.function(*call.arguments, **call.options)
 
 
-def _in_place_call_of(call: OpInfoCall) -> Any:
+def _call_in_place(call: OpInfoCall) -> Any:
     assert call.in_place is not None
     return call.in_place(call.arguments[0].clone(), *call.arguments[1:], **call.options)
 
 
 def _prediction_agrees(
-    lab: Lab, call: OpInfoCall, make: Callable[[], Any], run: Callable[[OpInfoCall], Any]
+    lab: Lab, call: OpInfoCall, make_mode: Callable[[], Any], run: Callable[[OpInfoCall], Any]
 ) -> bool:
-    """Return whether fake tensors predict the shapes, dtypes and devices of a call's results, or cannot
-    predict them.
+    """Return whether fake tensors predict the shapes, dtypes and devices of a call's results.
 
-    If the prediction fails on the target, the same call is predicted on the CPU. The target deviates only if
-    the CPU's prediction agrees with the CPU's results.
+    If the prediction fails on the target, the CPU is the control: return False only if the prediction for the
+    same call on the CPU is correct. Return True if the call itself fails, or if it depends on values.
     """
     torch.manual_seed(11)
     try:
@@ -81,33 +80,36 @@ def _prediction_agrees(
     except Exception:
         return True  # other properties check whether the device has the operator
     try:
-        fake = describe_leaves(run_on_fake_tensors(call.with_copied_tensors(), make(), run))
+        fake = describe_leaves(run_on_fake_tensors(call.with_copied_tensors(), make_mode(), run))
     except Exception as error:
-        return lab.target.is_cpu or _is_unpredictable(error) or not _host_prediction_agrees(call, make, run)
+        return (
+            lab.target.is_cpu or _is_unpredictable(error) or not _cpu_prediction_agrees(call, make_mode, run)
+        )
     return describe_leaves(real) == fake or (
-        not lab.target.is_cpu and not _host_prediction_agrees(call, make, run)
+        not lab.target.is_cpu and not _cpu_prediction_agrees(call, make_mode, run)
     )
 
 
 def _is_unpredictable(error: Exception) -> bool:
+    """Return whether an error says that the results of a call depend on values, so that they cannot be
+    predicted.
+    """
     text = str(error)
     refused = isinstance(error, torch_testing_internals.dynamic_output_errors())
     return refused or "data-dependent" in text or "data dependent" in text or "data is not allocated" in text
 
 
-def _host_prediction_agrees(
-    call: OpInfoCall, make: Callable[[], Any], run: Callable[[OpInfoCall], Any]
+def _cpu_prediction_agrees(
+    call: OpInfoCall, make_mode: Callable[[], Any], run: Callable[[OpInfoCall], Any]
 ) -> bool:
-    """Return whether fake tensors predict the results of the same call on the CPU, which is the control for
-    the device.
-    """
+    """Return whether fake tensors correctly predict the results of the same call on the CPU."""
     host = call.with_replaced_tensors(
         [t.detach().cpu().requires_grad_(t.requires_grad) for t in call.tensors()]
     ).on_device("cpu")
     with lab_module.lab_work():
         try:
             return describe_leaves(run(host.with_copied_tensors())) == describe_leaves(
-                run_on_fake_tensors(host.with_copied_tensors(), make(), run)
+                run_on_fake_tensors(host.with_copied_tensors(), make_mode(), run)
             )
         except Exception:
             return False
@@ -115,23 +117,25 @@ def _host_prediction_agrees(
 
 def _check_predictions(
     lab: Lab,
-    part: int,
-    parts: int,
+    shard: int,
+    shard_count: int,
     name: str,
     run: Callable[[OpInfoCall], Any],
     *,
-    make: Callable[[], Any],
+    make_mode: Callable[[], Any],
 ) -> None:
-    for call in _strided_calls(lab, part, parts):
-        if run is _in_place_call_of and (call.in_place is None or call.name == "resize_"):
+    """Record for each call of a shard whether the prediction by fake tensors is correct."""
+    for call in _strided_calls(lab, shard, shard_count):
+        if run is _call_in_place and (call.in_place is None or call.name == "resize_"):
             continue
         with torch_testing_internals.quiet():
-            agrees = not lab.on_target or _prediction_agrees(lab, call, make, run)
+            agrees = not lab.on_target or _prediction_agrees(lab, call, make_mode, run)
         lab.holds(f"{call.name} {name} has the form that is predicted", agrees)
 
 
-def _strided_calls(lab: Lab, part: int, parts: int) -> Iterator[OpInfoCall]:
-    for call in first_calls(lab, part, parts):
+def _strided_calls(lab: Lab, shard: int, shard_count: int) -> Iterator[OpInfoCall]:
+    """Yield the calls of a shard that have tensors, all of them strided."""
+    for call in first_sample_calls(lab, shard, shard_count):
         if call.tensors() and all(tensor.layout is torch.strided for tensor in call.tensors()):
             yield call
 
@@ -144,17 +148,17 @@ for _part in range(4):
 
     @behaviour("fake", name=f"shapes-of-pointwise-operators-{_part + 1}-of-4", must_detect=("shape",))
     def _pointwise(lab: Lab, part: int = _part) -> None:
-        """Each operator that torch tags as pointwise and that a call of the operator database runs returns
-        results of the broadcast shape of its inputs.
+        """Operators that torch tags as pointwise return results with the broadcast shape of their inputs.
+        This is checked for a fourth of the calls of the operator database.
         """
         with torch_testing_internals.quiet():
             for call in _strided_calls(lab, part, 4):
                 torch.manual_seed(11)
                 with _PointwiseShapes() as shapes:
                     try:
-                        _call_of(call)
+                        _call_out_of_place(call)
                     except Exception:
-                        shapes.wrong.clear()  # other properties check whether the device has it
+                        shapes.wrong.clear()  # other properties check whether the device has the operator
                 lab.holds(f"{call.name} broadcasts", not shapes.wrong)
         lab.same("a sum", (lab.integers(3, 1) + lab.integers(2)).shape)
 
@@ -163,16 +167,18 @@ for _part in range(4):
 
     @behaviour("fake", name=f"open-sizes-of-operators-{_part + 1}-of-8", must_detect=())
     def _open_sizes(lab: Lab, part: int = _part) -> None:
-        """Fake tensors with dynamic shapes predict the shapes and dtypes of the real results, for every
-        eighth operator of the database.
+        """Fake tensors with dynamic shapes predict the shapes and dtypes of the real results, for an eighth
+        of the database's operators.
         """
-        _check_predictions(lab, 2 * part, 8, "of open sizes", _call_of, make=_dynamic_shape_mode)
+        _check_predictions(
+            lab, 2 * part, 8, "of open sizes", _call_out_of_place, make_mode=_dynamic_shape_mode
+        )
 
     @behaviour("fake", name=f"open-sizes-of-operators-in-place-{_part + 1}-of-4", must_detect=())
     def _open_sizes_in_place(lab: Lab, part: int = _part) -> None:
-        """Fake tensors with dynamic shapes predict the shapes and dtypes of the real results, for every
-        fourth operator of the database that writes in place.
+        """Fake tensors with dynamic shapes predict the shapes and dtypes of the real results, for a fourth of
+        the database's in-place operators.
         """
         _check_predictions(
-            lab, part, 4, "of open sizes, in place", _in_place_call_of, make=_dynamic_shape_mode
+            lab, part, 4, "of open sizes, in place", _call_in_place, make_mode=_dynamic_shape_mode
         )

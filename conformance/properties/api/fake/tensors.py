@@ -13,7 +13,9 @@ from conformance.behaviours.lab import Lab
 
 
 def _metadata_of(value: Any, lab: Lab) -> list[Any]:
-    """Return the metadata of a fake tensor, with True in place of the lab's device."""
+    """Return the metadata of a tensor: shape, dtype, stride, whether it is on the lab's device, and whether
+    it is fake.
+    """
     return [
         value.shape,
         value.dtype,
@@ -102,6 +104,7 @@ def fake_devices(lab: Lab) -> None:
 
 
 def _raises_error(call: Any) -> bool:
+    """Return whether a call raises any error."""
     try:
         call()
     except Exception:
@@ -111,8 +114,8 @@ def _raises_error(call: Any) -> bool:
 
 @behaviour("fake", level="core", must_detect=("error",))
 def fake_values_are_refused(lab: Lab) -> None:
-    """An operation that needs a value of a fake tensor raises an error that says so. Constants made inside
-    the mode keep their values until they are changed.
+    """An operation that needs the value of a fake tensor raises an error that says so. A constant that is
+    created inside the mode has a known value until it is changed.
     """
     with FakeTensorMode() as mode:
         x = mode.from_tensor(lab.integers(3))
@@ -141,8 +144,8 @@ def fake_values_are_refused(lab: Lab) -> None:
 
 @behaviour("fake", level="core", must_detect=("error",))
 def fake_copies(lab: Lab) -> None:
-    """A mode converts each real tensor to one fake tensor. Views share a storage, and gradients are kept. A
-    fake tensor can be printed, copied and differentiated.
+    """A FakeTensorMode always converts the same real tensor to the same fake tensor. Views share storage, and
+    gradients are preserved. Fake tensors can be printed, copied and differentiated.
     """
     base = lab.integers(3, 4)
     view = base[1]
@@ -177,8 +180,8 @@ def fake_copies(lab: Lab) -> None:
 
 @behaviour("fake", level="core", must_detect=("value", "error"))
 def meta_tensors(lab: Lab) -> None:
-    """Operators on meta tensors compute only shapes. Meta tensors hold no data and move to another device
-    only by empty_like or to_empty.
+    """Operators on meta tensors compute only metadata such as shapes. Meta tensors hold no data. Only
+    empty_like and to_empty move them to another device.
     """
     x = torch.empty(2, 3, device="meta")
     real = lab.integers(2, 3)

@@ -1,4 +1,4 @@
-"""Behaviours of discrete Fourier transforms, compared with NumPy's."""
+"""Behaviours of discrete Fourier transforms (torch.fft), compared with NumPy's transforms."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def transform_roundings(count: int) -> float:
 
 
 def _hfft_by_definition(array: Array, size: int | None, dim: int, norm: Any) -> Array:
-    """Return hfft, computed as irfft of the conjugate."""
+    """Return hfft of an array, computed by irfft of the conjugate."""
     count = size or 2 * (array.shape[dim] - 1)
     result = numpy.fft.irfft(array.conj(), count, dim)
     return result * {None: count, "backward": count, "forward": 1, "ortho": math.sqrt(count)}[norm]
@@ -111,7 +111,8 @@ def transforms_of_one_dimension(lab: Lab) -> None:
 @behaviour("fft", dtypes=_ALL, level="core", must_detect=("value", "shape"))
 def transforms_of_several_dimensions(lab: Lab) -> None:
     """fftn, rfftn and their inverses agree with NumPy for any dimensions and sizes. hfftn and ihfftn agree
-    with their definitions. The two-dimensional functions agree with the n-dimensional ones.
+    with their definitions. fft2 and the other two-dimensional functions agree with the n-dimensional
+    functions.
     """
     for shape, dims, sizes in (
         ((4, 5), None, None),
@@ -140,7 +141,7 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
                     expected,
                     roundings=transform_roundings(count),
                 )
-            # Half of a Hermitian spectrum: the result of irfftn for any other input is unspecified.
+            # Half of a Hermitian spectrum, because the result of irfftn is unspecified for any other input.
             half = numpy.fft.rfftn(array.real, sizes, axes, norm)
             lengths = sizes or [shape[d] for d in (range(len(shape)) if axes is None else axes)]
             kind = torch.complex64 if lab.dtype in (torch.float32, torch.complex64) else torch.complex128
@@ -208,7 +209,7 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
 @behaviour("fft", dtypes=_ALL, level="core", must_detect=("value",))
 def transforms_and_back(lab: Lab) -> None:
     """A transform followed by its inverse returns the input, for every norm, odd lengths and non-contiguous
-    inputs. Neither changes its input.
+    inputs. Neither function changes its input.
     """
     pairs: list[tuple[Any, Any]] = [(torch.fft.fft, torch.fft.ifft)]
     several: list[tuple[Any, Any]] = [(torch.fft.fftn, torch.fft.ifftn)]
@@ -264,9 +265,8 @@ def transforms_and_back(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=("any",), level="core", must_detect=("dtype", "error"))
 def dtypes_of_transforms(lab: Lab) -> None:
-    """Transforms of integers and booleans use the default dtype. Complex transforms of real input return
-    complex results, and real transforms of complex input return real results. rfft and ihfft reject
-    complex input.
+    """Transforms of integers and booleans use the default dtype. fft of real input is complex, and irfft of
+    complex input is real. rfft and ihfft reject complex input.
     """
     pairs = {
         torch.int8: torch.complex64,
@@ -296,8 +296,8 @@ def dtypes_of_transforms(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=("float32", "complex64"), level="core", must_detect=("error", "message"))
 def transforms_refuse(lab: Lab) -> None:
-    """A transform raises an error for no points, for a dimension that does not exist or is repeated, and for
-    sizes that do not match its dimensions.
+    """A transform raises an error for a length of zero, for a dimension that does not exist or is repeated,
+    and for sizes that do not match its dimensions.
     """
     function_names = ["fft", "ifft", "irfft", "hfft", "fftn", "ifftn", "irfftn", "fft2", "ifft2", "irfft2"]
     function_names += [] if lab.dtype.is_complex else ["rfft", "ihfft", "rfftn", "rfft2"]

@@ -1,4 +1,4 @@
-"""Behaviours of derivatives of the foreach operators in torch's database."""
+"""Behaviours of the derivatives of foreach operators: gradcheck of the operators in torch's database."""
 
 from __future__ import annotations
 
@@ -15,32 +15,37 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tree_map
 
-#: The number of samples of each operator whose derivatives are checked. Complex samples take twice as long.
+#: The number of samples that are checked for each operator. Fewer are complex, because they take twice as
+#: long.
 SAMPLE_LIMIT = 2
 COMPLEX_SAMPLE_LIMIT = 1
 
 
 def _check_gradients(lab: Lab, name: str, info: Any, sample: Any, in_place: bool) -> None:
-    def moved(leaf: Any) -> Any:
+    """Record the result of gradcheck for one sample of a foreach operator, which must not be False."""
+
+    def moved_to_device(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             return lab.to(leaf.detach()).requires_grad_(leaf.requires_grad)
         return leaf
 
     outcome: Any
 
-    def inside(leaf: Any) -> Any:
-        """Return values inside the domain of every operator, with no two equal."""
+    def random_values_inside_domain(leaf: Any) -> Any:
+        """Return random values between 0.2 and 0.9, which are in the domain of every operator."""
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
             return lab.floats(
                 *leaf.shape, low=0.2, high=0.9, dtype=leaf.dtype, requires_grad=leaf.requires_grad
             )
-        return moved(leaf)
+        return moved_to_device(leaf)
 
-    inputs, args, options = tree_map(inside, (list(sample.input), sample.args, dict(sample.kwargs)))
+    inputs, args, options = tree_map(
+        random_values_inside_domain, (list(sample.input), sample.args, dict(sample.kwargs))
+    )
     options.pop("disable_fastpath", None)
     call: Callable[..., Any] = info.inplace_variant if in_place else info.op
 
-    def function(*tensors: torch.Tensor) -> Any:
+    def call_on_tensors(*tensors: torch.Tensor) -> Any:
         if not in_place:
             return call(list(tensors), *args, **options)
         copies = [tensor.clone() for tensor in tensors]
@@ -49,9 +54,10 @@ def _check_gradients(lab: Lab, name: str, info: Any, sample: Any, in_place: bool
 
     try:
         outcome = gradcheck(
-            function,
+            call_on_tensors,
             tuple(inputs),
-            check_forward_ad=info.supports_forward_ad and not torch_testing_internals.under_a_mode(),
+            check_forward_ad=info.supports_forward_ad
+            and not torch_testing_internals.is_dispatch_mode_active(),
             check_backward_ad=info.supports_autograd,
             check_batched_grad=False,
             fast_mode=True,
@@ -59,7 +65,9 @@ def _check_gradients(lab: Lab, name: str, info: Any, sample: Any, in_place: bool
     except GradcheckError:
         outcome = False
     except Exception as error:
-        outcome = type(error).__name__  # an operator without a derivative raises the same error on the CPU
+        outcome = type(
+            error
+        ).__name__  # recorded: an operator without a derivative must raise the same error as on the CPU
     lab.same(f"gradcheck of {name}", outcome)
     lab.holds(f"gradients of {name} are those of its values", outcome is not False)
 
@@ -74,7 +82,7 @@ for _kind, _part in itertools.product(("", "-in-place"), range(4)):
         must_detect=("value",),
     )
     def _derivatives(lab: Lab, part: int = _part, in_place: bool = bool(_kind)) -> None:
-        """gradcheck passes in forward and backward mode for every fourth foreach operator of the database."""
+        """gradcheck passes in backward and forward mode for a fourth of the database's foreach operators."""
         for info in torch_testing_internals.foreach_db()[part::4]:
             if not info.supports_autograd or lab.dtype not in torch_testing_internals.forward_dtypes(info):
                 continue

@@ -1,4 +1,4 @@
-"""Behaviours of foreach operators, compared with the single-tensor operator."""
+"""Behaviours of foreach operators, compared with calls of the single-tensor operators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.properties.api._numpy_values import to_wide_array
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "complex64", "bool")
 
-#: Operators of one list, without their prefix. Each has an in-place and an out-of-place form.
+#: Operators of one list, without the prefix _foreach_. Each has an in-place and an out-of-place variant.
 UNARY = (
     "abs",
     "acos",
@@ -47,13 +47,17 @@ UNARY = (
     "tanh",
     "trunc",
 )
-#: Operators of a list and a second list, a number, or a list of numbers.
+#: Operators of a list and a second argument: a list of tensors, a number, or a list of numbers.
 BINARY = ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp_max", "clamp_min")
 POINTWISE = ("addcmul", "addcdiv")
 
 
-def make_tensors(lab: Lab, *, low: int = 1, high: int = 4, gaps: bool = False) -> list[torch.Tensor]:
-    """Return tensors of several shapes, one without elements and one without dimensions."""
+def tensors_of_several_shapes(
+    lab: Lab, *, low: int = 1, high: int = 4, gaps: bool = False
+) -> list[torch.Tensor]:
+    """Return tensors of several shapes, including one without elements and one without dimensions. With
+    ``gaps``, their memory has gaps.
+    """
     groups = []
     for shape in ((3, 2), (5,), (0, 4), (2, 1, 3), ()):
         tensor = lab.integers(*shape, low=low, high=high) if shape else lab.integers(1, low=low, high=high)[0]
@@ -62,12 +66,12 @@ def make_tensors(lab: Lab, *, low: int = 1, high: int = 4, gaps: bool = False) -
 
 
 def foreach_function(name: str) -> Callable[..., Any]:
-    """Return the foreach operator with the given name."""
+    """Return the function torch._foreach_<name>."""
     return getattr(torch, f"_foreach_{name}")  # type: ignore[no-any-return]
 
 
 def single_tensor_function(name: str) -> Callable[..., Any]:
-    """Return the operator of single tensors with the given name."""
+    """Return the function torch.<name>, which takes single tensors."""
     function: Callable[..., Any] = getattr(torch, name)
     return function
 
@@ -78,9 +82,10 @@ def compare_with_loop(
     call: Callable[[], Sequence[torch.Tensor]],
     loop: Callable[[], Sequence[torch.Tensor]],
 ) -> bool:
-    """Compare a foreach call with a loop of single calls, and return whether the loop succeeds.
+    """Compare a foreach call with a loop of single calls. Return False if the loop raises an error, and
+    otherwise True.
 
-    If the loop raises an error, the foreach call must raise one too.
+    If the loop raises an error, the foreach call must raise an error too.
     """
     try:
         expected = loop()
@@ -103,12 +108,12 @@ def compare_with_loop(
 
 @behaviour("foreach", dtypes=_DTYPES, level="core", must_detect=("value",))
 def one_list(lab: Lab) -> None:
-    """Each foreach operator of one list returns the operator's result for each tensor, contiguous or not. Its
-    in-place form writes to each tensor and increases its version.
+    """Each foreach operator of one list returns the single-tensor operator's result for each tensor,
+    contiguous or not. Its in-place variant writes to each tensor and increases the tensor's version.
     """
     for name, gaps in itertools.product(UNARY, (False, True)[: 2 if lab.dtype == torch.float32 else 1]):
         high = 2 if name in ("acos", "asin") else 4
-        tensors = make_tensors(lab, high=high, gaps=gaps)
+        tensors = tensors_of_several_shapes(lab, high=high, gaps=gaps)
         case_name = f"{name}{' with gaps' if gaps else ''}"
         if not compare_with_loop(
             lab,
@@ -120,29 +125,35 @@ def one_list(lab: Lab) -> None:
         copies, loop_copies = [x.clone() for x in tensors], [x.clone() for x in tensors]
         versions = [x._version for x in copies]
 
-        def in_place(name: str = name, copies: list[torch.Tensor] = copies) -> list[torch.Tensor]:
+        def call_in_place(name: str = name, copies: list[torch.Tensor] = copies) -> list[torch.Tensor]:
             foreach_function(f"{name}_")(copies)
             return copies
 
         if compare_with_loop(
-            lab, f"{case_name} in place", in_place, lambda: [getattr(x, f"{name}_")() for x in loop_copies]
+            lab,
+            f"{case_name} in place",
+            call_in_place,
+            lambda: [getattr(x, f"{name}_")() for x in loop_copies],
         ):
             lab.holds(
                 f"{case_name} in place raises the versions",
                 all(x._version > v for x, v in zip(copies, versions, strict=True) if x.numel()),
             )
-    zeroed = make_tensors(lab)
+    zeroed = tensors_of_several_shapes(lab)
     torch._foreach_zero_(zeroed)
     lab.same("zero_", zeroed)
 
 
 @behaviour("foreach", dtypes=_DTYPES, level="core", must_detect=("value",))
 def two_lists(lab: Lab) -> None:
-    """Each foreach operator of two lists, of a list and a number, or of a list and numbers returns the
-    operator's result for each pair. Its in-place form writes to the first list.
+    """Each foreach operator of two lists, of a list and a number, or of a list and a list of numbers returns
+    the single-tensor operator's result for each pair. Its in-place variant writes to the first list.
     """
     for name, gaps in itertools.product(BINARY, (False, True)[: 2 if lab.dtype == torch.float32 else 1]):
-        first, second = make_tensors(lab, gaps=gaps), make_tensors(lab, gaps=not gaps)
+        first, second = (
+            tensors_of_several_shapes(lab, gaps=gaps),
+            tensors_of_several_shapes(lab, gaps=not gaps),
+        )
         case_name = f"{name}{' with gaps' if gaps else ''}"
         numbers = [2, 3, 1, 2, 1]
         forms: dict[str, tuple[Any, Sequence[Any]]] = {
@@ -168,13 +179,13 @@ def two_lists(lab: Lab) -> None:
                 continue
             copies, seconds = [x.clone() for x in first], [x.clone() for x in first]
 
-            def in_place(
+            def call_in_place(
                 name: str = name, copies: list[torch.Tensor] = copies, right: Any = right
             ) -> list[torch.Tensor]:
                 foreach_function(f"{name}_")(copies, right)
                 return copies
 
-            def loop(
+            def results_of_single_calls(
                 single_function: Any = single_function,
                 seconds: list[torch.Tensor] = seconds,
                 each: Sequence[Any] = each,
@@ -195,8 +206,8 @@ def two_lists(lab: Lab) -> None:
                     for x, y in zip(seconds, each, strict=True)
                 ]
 
-            compare_with_loop(lab, f"{case_name} of {form} in place", in_place, loop)
-    first, second = make_tensors(lab), make_tensors(lab)
+            compare_with_loop(lab, f"{case_name} of {form} in place", call_in_place, results_of_single_calls)
+    first, second = tensors_of_several_shapes(lab), tensors_of_several_shapes(lab)
     for name in ("add", "sub"):
         compare_with_loop(
             lab,
@@ -219,13 +230,14 @@ def two_lists(lab: Lab) -> None:
                 lambda: foreach_function(name)(first, scale),
                 lambda: [single_tensor_function(name)(x, scale) for x in first],
             )
-    targets = make_tensors(lab)
+    targets = tensors_of_several_shapes(lab)
     torch._foreach_copy_(targets, second)
     lab.same("copy_", targets)
 
 
 def _check_ternary(lab: Lab, name: str, gaps: bool) -> None:
-    a, b, c = (make_tensors(lab, gaps=gaps) for _ in range(3))
+    """Compare a foreach operator of three lists with single calls, for each form of its value argument."""
+    a, b, c = (tensors_of_several_shapes(lab, gaps=gaps) for _ in range(3))
     function, single_function = foreach_function(name), single_tensor_function(name)
     several = [2.0, 0.5, 1.0, 3.0, 1.0]
     forms: dict[str, tuple[tuple[Any, ...], Sequence[float]]] = {
@@ -235,16 +247,18 @@ def _check_ternary(lab: Lab, name: str, gaps: bool) -> None:
         "a tensor of values": ((torch.tensor(several),), several),
     }
 
-    def loop(each: Sequence[float]) -> list[torch.Tensor]:
+    def results_of_single_calls(each: Sequence[float]) -> list[torch.Tensor]:
         return [single_function(x, y, z, value=v) for x, y, z, v in zip(a, b, c, each, strict=True)]
 
     for form, (extra_arguments, each) in forms.items():
         case_name = f"{name} with {form}{' with gaps' if gaps else ''}"
-        compare_with_loop(lab, case_name, lambda: function(a, b, c, *extra_arguments), lambda: loop(each))
+        compare_with_loop(
+            lab, case_name, lambda: function(a, b, c, *extra_arguments), lambda: results_of_single_calls(each)
+        )
         copies = [x.clone() for x in a]
         function_in_place = foreach_function(f"{name}_")
         function_in_place(copies, b, c, *extra_arguments)
-        compare_with_loop(lab, f"{case_name} in place", lambda: copies, lambda: loop(each))
+        compare_with_loop(lab, f"{case_name} in place", lambda: copies, lambda: results_of_single_calls(each))
     row, column = lab.integers(3, 1, low=1), lab.integers(1, 2, low=1)
     compare_with_loop(
         lab,
@@ -258,12 +272,13 @@ def _check_ternary(lab: Lab, name: str, gaps: bool) -> None:
     "foreach", dtypes=("float32", "float64", "complex64", "bfloat16"), level="core", must_detect=("value",)
 )
 def three_lists(lab: Lab) -> None:
-    """addcmul, addcdiv and lerp of three lists return the operator's result for each tensor, also in place.
-    They accept one value, a list of values or a tensor of values. Tensors broadcast.
+    """addcmul, addcdiv and lerp of three lists return the single-tensor operator's result for each triple,
+    also in place. addcmul and addcdiv accept one value, a list of values or a tensor of values. Tensors are
+    broadcast.
     """
     for name, gaps in itertools.product(POINTWISE, (False, True)):
         _check_ternary(lab, name, gaps)
-    a, b, w = (make_tensors(lab) for _ in range(3))
+    a, b, w = (tensors_of_several_shapes(lab) for _ in range(3))
     compare_with_loop(
         lab,
         "lerp by lists",

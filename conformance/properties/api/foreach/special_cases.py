@@ -1,5 +1,5 @@
-"""Behaviours of foreach operators in special cases: special values, gradients, two devices, and lists that do
-not fit.
+"""Behaviours of foreach operators in special cases: special values, gradients, tensors of two devices, and
+lists that do not match.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from conformance.properties.api.foreach.lists import (
     POINTWISE,
     compare_with_loop,
     foreach_function,
-    make_tensors,
     single_tensor_function,
+    tensors_of_several_shapes,
 )
 
 
@@ -28,10 +28,10 @@ from conformance.properties.api.foreach.lists import (
     "foreach", dtypes=("float32", "float64", "float16", "bfloat16"), level="core", must_detect=("value",)
 )
 def norms_of_lists(lab: Lab) -> None:
-    """norm and max of a list return the results of each tensor, for any number of tensors and any magnitude.
-    A norm does not overflow if its result fits.
+    """norm and max of a list return the result for each tensor, for any number of tensors and any magnitude.
+    A norm that fits its dtype is not reported as infinite.
     """
-    tensors = [x for x in make_tensors(lab) if x.numel()] + [lab.integers(3000, low=-1, high=2)]
+    tensors = [x for x in tensors_of_several_shapes(lab) if x.numel()] + [lab.integers(3000, low=-1, high=2)]
     for order in (1, 2, math.inf):
         compare_with_loop(
             lab,
@@ -61,15 +61,17 @@ def norms_of_lists(lab: Lab) -> None:
     if lab.dtype == torch.float16:
         large = torch.full((4,), 20000.0, dtype=lab.dtype, device=lab.device)
         norm = torch._foreach_norm([large], 2)[0]
-        if bool(norm.isinf()):  # allowed: squares may overflow ("Numerical accuracy")
+        if bool(
+            norm.isinf()
+        ):  # allowed: intermediate squares may overflow (PyTorch's note "Numerical accuracy")
             norm = torch.full_like(norm, 40000.0)
         lab.expect("norm of large halves", norm, 40000.0, roundings=4.0)
 
 
 @behaviour("foreach", dtypes=("float32", "float64", "bfloat16"), level="core", must_detect=("value",))
 def special_values_in_lists(lab: Lab) -> None:
-    """foreach operators treat infinities, NaNs, empty tensors and expanded tensors as the single-tensor
-    operators do.
+    """foreach operators give the results of the single-tensor operators for infinities, NaN, empty tensors
+    and expanded tensors.
     """
     first = [lab.put([x], dtype=lab.dtype) for x in (math.inf, -math.inf, math.nan, math.nan)]
     second = [lab.put([x], dtype=lab.dtype) for x in (-math.inf, math.inf, math.inf, math.nan)]
@@ -124,8 +126,8 @@ def special_values_in_lists(lab: Lab) -> None:
 
 @behaviour("foreach", level="core", must_detect=("error", "message"))
 def lists_that_do_not_fit(lab: Lab) -> None:
-    """foreach operators raise errors for empty lists, lists of different lengths, and a tensor of several
-    elements in place of a number.
+    """foreach operators raise errors for empty lists, for lists of different lengths, and for a tensor with
+    several elements in place of a number.
     """
     pair = [lab.integers(1), lab.integers(1)]
     for name in BINARY:
@@ -163,9 +165,8 @@ def lists_that_do_not_fit(lab: Lab) -> None:
 
 @behaviour("foreach", capabilities=("autograd",), level="training", must_detect=("value", "error"))
 def gradients_of_lists(lab: Lab) -> None:
-    """Each tensor of a list gets its own gradient, which equals the gradient of the single-tensor operator. A
-    leaf that requires grad cannot be written in place. A graph that saves its result is freed together
-    with the result.
+    """Each tensor of a list gets the gradient that the single-tensor operator gives. A leaf that requires
+    grad cannot be written in place. A graph that saves its own result is freed together with this result.
     """
     for name in ("exp", "sqrt", "reciprocal", "sin", "abs", "neg", "log"):
         leaves = [lab.integers(2, low=1).requires_grad_(), lab.integers(3, low=1).requires_grad_()]
@@ -206,7 +207,7 @@ def gradients_of_lists(lab: Lab) -> None:
     result: Any = torch._foreach_exp([lab.integers(2).requires_grad_()])
 
     class Token:
-        """An object that the graph's node holds."""
+        """An object that the graph's node holds, so that its lifetime shows when the node is freed."""
 
     token = Token()
     watch = weakref.ref(token)
@@ -219,11 +220,11 @@ def gradients_of_lists(lab: Lab) -> None:
     "foreach", dtypes=("float32", "float64", "bfloat16", "int64"), level="core", must_detect=("value",)
 )
 def lists_of_two_devices(lab: Lab) -> None:
-    """A list may contain tensors of two devices if the operands of each element are on one device. copy_
-    converts between devices and dtypes. A dimensionless host tensor may scale a list.
+    """A list may contain tensors of two devices, if the operands of each single operation are on one device.
+    copy_ converts between devices and dtypes. A host tensor without dimensions may scale a list.
     """
-    here, there = make_tensors(lab)[0], make_tensors(lab)[0].cpu()
-    local, far = make_tensors(lab)[0], make_tensors(lab)[0].cpu()
+    here, there = tensors_of_several_shapes(lab)[0], tensors_of_several_shapes(lab)[0].cpu()
+    local, far = tensors_of_several_shapes(lab)[0], tensors_of_several_shapes(lab)[0].cpu()
     for name in ("neg", "abs", "sign"):
         result = foreach_function(name)([here, there])
         lab.same(f"{name} here", result[0])

@@ -1,1 +1,1 @@
-"""Behaviours of area ``forward-ad``: forward-mode differentiation."""
+"""Behaviours of area ``forward-ad``: forward-mode differentiation (torch.autograd.forward_ad)."""

@@ -1,4 +1,4 @@
-"""Behaviours of dual tensors: levels, tangents, and the layouts of primals and tangents."""
+"""Behaviours of dual tensors: levels, tangents, and the strides of primals and tangents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tangents(lab: Lab) -> None:
             "sum": lambda d: d.sum(0),
             "matrix product": lambda d: torch.mm(d, d.t()),
             "in place": lambda d: (d * 1).mul_(d),
-            "in place on a view": lambda d: _double_a_row(d * 1),
+            "in place on a view": lambda d: _double_first_row(d * 1),
             "cat": lambda d: torch.cat((d, x)),
             "clone": lambda d: d.clone(),
         }.items():
@@ -38,25 +38,27 @@ def tangents(lab: Lab) -> None:
     lab.same("after its level a dual is plain", escaped)
 
 
-def _double_a_row(base: torch.Tensor) -> torch.Tensor:
+def _double_first_row(base: torch.Tensor) -> torch.Tensor:
     base[0].mul_(2)
     return base
 
 
 @behaviour("forward-ad", must_detect=("value", "error"))
 def levels(lab: Lab) -> None:
-    """Forward mode needs a level, allows one level at a time, and discards tangents when the level ends."""
+    """Tangents exist only inside a dual_level context. Only one level may be active at a time. When it ends,
+    its tangents are discarded.
+    """
     x, t = lab.integers(3), lab.integers(3)
     lab.raises("no level", lambda: forward.make_dual(x, t), match="level")
     with forward.dual_level():
         dual = forward.make_dual(x, t)
         lab.same("tangent", forward.unpack_dual(dual).tangent)
 
-        def nested() -> None:
+        def enter_nested_level() -> None:
             with forward.dual_level():
                 pass
 
-        lab.raises("a level within a level", nested, match="[Nn]ested")
+        lab.raises("a level within a level", enter_nested_level, match="[Nn]ested")
     with forward.dual_level():
         lab.holds("the last level's tangent is gone", forward.unpack_dual(dual).tangent is None)
         second_dual = forward.make_dual(x, t * 2)
@@ -71,8 +73,8 @@ def levels(lab: Lab) -> None:
 
 @behaviour("forward-ad", must_detect=("error", "message"))
 def wrong_tangents(lab: Lab) -> None:
-    """A tangent must have the shape of its primal. Integer tensors cannot have tangents, and a tangent cannot
-    have a tangent.
+    """A tangent must have the shape of its primal. Primal and tangent must be floating, and a tangent must
+    not have a tangent itself.
     """
     x = lab.integers(2, 3)
     with forward.dual_level():
@@ -91,7 +93,9 @@ def wrong_tangents(lab: Lab) -> None:
 
 @behaviour("forward-ad", must_detect=("value",))
 def forward_gradients_switched_off(lab: Lab) -> None:
-    """no_grad does not stop tangents. inference_mode and set_fwd_grad_enabled(False) stop them."""
+    """Tangents are computed under no_grad. They are not computed under inference_mode or
+    _set_fwd_grad_enabled(False).
+    """
     x, t = lab.integers(3), lab.integers(3)
     tangents = []
     with forward.dual_level():
@@ -156,8 +160,8 @@ def tangents_of_changed_tensors(lab: Lab) -> None:
 
 @behaviour("forward-ad", must_detect=("value", "error"))
 def tangents_and_out(lab: Lab) -> None:
-    """out= rejects dual tensors. An operator without a derivative passes no tangent, or raises an error that
-    says so.
+    """out= rejects dual tensors. An operator without a forward derivative returns no tangent, or raises an
+    error that says so.
     """
     x, t = lab.integers(3), lab.integers(3)
     with forward.dual_level():
@@ -177,8 +181,8 @@ def tangents_and_out(lab: Lab) -> None:
 
 @behaviour("forward-ad", must_detect=("value",))
 def tangents_with_lazy_bits(lab: Lab) -> None:
-    """Primals and tangents that are lazily conjugated or negated give the same tangents as materialized
-    tensors.
+    """If primals and tangents are lazily conjugated or negated, the resulting tangents are the same as for
+    materialized tensors.
     """
     z, t = lab.integers(3, dtype=torch.complex64), lab.integers(3, dtype=torch.complex64)
     real = lab.integers(3)
@@ -203,7 +207,9 @@ def tangents_with_lazy_bits(lab: Lab) -> None:
 
 @behaviour("forward-ad", must_detect=("value",))
 def tangents_of_odd_layouts(lab: Lab) -> None:
-    """Primals with gaps, with storage offsets or without elements accept tangents of other layouts."""
+    """A primal with memory gaps, with a storage offset or without elements accepts a tangent with other
+    strides.
+    """
     base = lab.integers(4, 6)
     with forward.dual_level():
         for name, primal in {

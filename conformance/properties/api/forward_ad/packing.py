@@ -1,4 +1,4 @@
-"""Behaviours of make_dual and unpack_dual: shared memory, versions and graphs."""
+"""Behaviours of make_dual and unpack_dual: shared memory, versions, and gradients of primals and tangents."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from conformance.behaviours.lab import Lab
 @behaviour("forward-ad", must_detect=("value", "alias"))
 def memory_of_duals(lab: Lab) -> None:
     """A dual tensor shares memory and version with its primal, and its tangent is the tensor passed to
-    make_dual. Writes to primal and tangent are visible in the dual tensor. The primal and the unpacked
-    tensors have no tangent themselves.
+    make_dual. Writes to these two tensors are visible in the dual tensor. The primal and the unpacked tensors
+    have no tangent themselves.
     """
     x, t = lab.integers(2, low=1), lab.integers(2, low=1)
     with forward.dual_level():
@@ -49,8 +49,8 @@ def memory_of_duals(lab: Lab) -> None:
 
 @behaviour("forward-ad", must_detect=("value",))
 def graphs_of_duals(lab: Lab) -> None:
-    """Gradients of an unpacked primal and tangent flow to the packed primal and tangent, each to its own. A
-    dual tensor that was detached, also in place, has no tangent.
+    """Gradients of an unpacked primal flow only to the packed primal, and gradients of an unpacked tangent
+    only to the packed tangent. A dual tensor that was detached, also in place, has no tangent.
     """
     x, t = lab.integers(2, requires_grad=True), lab.integers(2, requires_grad=True)
     with forward.dual_level():
@@ -76,8 +76,8 @@ def graphs_of_duals(lab: Lab) -> None:
 
 @behaviour("forward-ad", must_detect=("value", "error"))
 def primals_within_larger_memory(lab: Lab) -> None:
-    """A primal that is part of a larger tensor accepts a tangent of its own size. as_strided may view it
-    beyond that size.
+    """A primal that is part of a larger tensor accepts a tangent of the primal's size. as_strided of the dual
+    tensor may view memory beyond the primal.
     """
     whole, t = lab.integers(5), lab.integers(4)
     with forward.dual_level():

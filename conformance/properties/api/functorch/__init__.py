@@ -1,1 +1,1 @@
-"""Behaviours of area ``functorch``: function transforms."""
+"""Behaviours of area ``functorch``: grad, vjp, jvp, vmap and other transforms of torch.func."""

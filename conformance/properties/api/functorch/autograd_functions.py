@@ -12,7 +12,7 @@ from conformance.behaviours.lab import Lab
 
 
 class _Pair(torch.autograd.Function):
-    """Returns copies of its two inputs; its backward records whether each cotangent is None."""
+    """A Function that returns copies of its two inputs. Its backward records which cotangents are None."""
 
     records: list[Any]
 
@@ -31,7 +31,7 @@ class _Pair(torch.autograd.Function):
 
 
 class _Product(torch.autograd.Function):
-    """A product; its backward records needs_input_grad."""
+    """A Function that multiplies its two inputs. Its backward records ``needs_input_grad``."""
 
     records: list[Any]
 
@@ -50,8 +50,8 @@ class _Product(torch.autograd.Function):
         return g * y, g * x if ctx.needs_input_grad[1] else None
 
 
-class _Once(torch.autograd.Function):
-    """A cube that NumPy computes, so its backward has no derivative."""
+class _NumpyCube(torch.autograd.Function):
+    """A Function that computes a cube with NumPy, so it can be differentiated only once."""
 
     @staticmethod
     def forward(x: torch.Tensor) -> Any:
@@ -70,20 +70,21 @@ class _Once(torch.autograd.Function):
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def functions_under_grad(lab: Lab) -> None:
-    """Under grad, the context of an autograd.Function works as without a transform.
-    set_materialize_grads(False) passes None, needs_input_grad marks the differentiated inputs, and grad_fn
-    has the name of the Function. once_differentiable raises an error for a second derivative.
+    """Under grad, the context of an autograd.Function works as it does without a transform. After
+    set_materialize_grads(False), backward receives None for an unused output. needs_input_grad marks the
+    differentiated inputs, and grad_fn has the name of the Function. once_differentiable raises an error for a
+    second derivative.
     """
     x, y = lab.integers(), lab.integers()
     _Pair.records = []
 
-    def squared(b: torch.Tensor, a: torch.Tensor) -> Any:
+    def square_of_first_output(b: torch.Tensor, a: torch.Tensor) -> Any:
         first, _ = _Pair.apply(a, b)
         return first**2
 
-    lab.same("the one that is not used", grad(squared)(y, x))
-    lab.same("the one that is used", grad(squared, argnums=1)(y, x))
-    lab.same("twice", grad(grad(squared, argnums=1), argnums=1)(y, x))
+    lab.same("the one that is not used", grad(square_of_first_output)(y, x))
+    lab.same("the one that is used", grad(square_of_first_output, argnums=1)(y, x))
+    lab.same("twice", grad(grad(square_of_first_output, argnums=1), argnums=1)(y, x))
     lab.holds(
         "cotangents that are not there are None",
         _Pair.records and all(p == (False, True) for p in _Pair.records),
@@ -100,25 +101,25 @@ def functions_under_grad(lab: Lab) -> None:
     lab.same("both need gradients", _Product.records[count:])
     names: list[str] = []
 
-    def named(a: torch.Tensor) -> Any:
+    def product_and_record_grad_fn(a: torch.Tensor) -> Any:
         b = _Product.apply(a, y)
         names.append(type(b.grad_fn).__name__)
         return b
 
-    grad(named)(x)
+    grad(product_and_record_grad_fn)(x)
     lab.same("the name of grad_fn", ["_Product" in name and "Backward" in name for name in names])
 
     start = x.clone().requires_grad_()
     weight = lab.integers(low=1, requires_grad=True)
-    _, pull = vjp(lambda a: _Once.apply(a)[0], start)  # type: ignore[misc]
+    _, pull = vjp(lambda a: _NumpyCube.apply(a)[0], start)  # type: ignore[misc]
     (pulled,) = pull(weight)
     lab.expect("once", pulled.detach(), 3 * (x**2 * weight).detach().cpu())
     lab.raises("twice, once differentiable", lambda: pulled.backward(), match="once_differentiable")
 
 
-def _identity_function(save: str, saved_tensor: str, dirty: bool) -> Any:
-    """Return a Function that returns its input and saves the input, the output or neither by the context
-    method ``save``.
+def _make_identity_function(save_method: str, saved_tensor: str, mark_dirty: bool) -> Any:
+    """Return an autograd.Function class whose forward returns its input. ``save_method`` names the context
+    method that saves the input, the output or neither.
     """
 
     class Returning(torch.autograd.Function):
@@ -128,10 +129,10 @@ def _identity_function(save: str, saved_tensor: str, dirty: bool) -> Any:
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            if dirty:
+            if mark_dirty:
                 ctx.mark_dirty(inputs[0])
             if saved_tensor != "neither":
-                getattr(ctx, save)(inputs[0] if saved_tensor == "input" else output)
+                getattr(ctx, save_method)(inputs[0] if saved_tensor == "input" else output)
 
         @staticmethod
         def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
@@ -139,40 +140,40 @@ def _identity_function(save: str, saved_tensor: str, dirty: bool) -> Any:
 
         @staticmethod
         def jvp(ctx: Any, t: torch.Tensor) -> torch.Tensor:
-            return t.add_(0) if dirty else t.view_as(t)
+            return t.add_(0) if mark_dirty else t.view_as(t)
 
     return Returning
 
 
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), must_detect=("error", "value"))
 def functions_that_return_their_input(lab: Lab) -> None:
-    """A Function with setup_context may return its input, under grad and jvp and without them. It may save
-    the input or output only if the input is marked as dirty.
+    """The forward of an autograd.Function with setup_context may return its input, with and without grad or
+    jvp. It may save the input or output only if the input is marked as dirty.
     """
     x, t = lab.integers(), lab.integers()
     for save in ("save_for_backward", "save_for_forward"):
         for saved_tensor in ("input", "output", "neither"):
             for dirty in (True, False):
-                function = _identity_function(save, saved_tensor, dirty)
+                function = _make_identity_function(save, saved_tensor, dirty)
                 name = f"{save} of {saved_tensor}{', dirty' if dirty else ''}"
 
-                def call(a: torch.Tensor, function: Any = function) -> Any:
+                def twice_the_output(a: torch.Tensor, function: Any = function) -> Any:
                     return function.apply(a.clone()) * 2
 
                 if saved_tensor != "neither" and not dirty:
                     message = "returned as-is"
-                    lab.raises(f"{name} under grad", lambda: grad(call)(x), match=message)
-                    lab.raises(f"{name} under jvp", lambda: jvp(call, (x,), (t,)), match=message)
+                    lab.raises(f"{name} under grad", lambda: grad(twice_the_output)(x), match=message)
+                    lab.raises(f"{name} under jvp", lambda: jvp(twice_the_output, (x,), (t,)), match=message)
                     lab.raises(f"{name} outside", lambda: function.apply(x.clone()), match=message)
                 else:
-                    lab.same(f"{name} under grad", grad(call)(x))
-                    lab.same(f"{name} under jvp", jvp(call, (x,), (t,)))
+                    lab.same(f"{name} under grad", grad(twice_the_output)(x))
+                    lab.same(f"{name} under jvp", jvp(twice_the_output, (x,), (t,)))
                     whole = x.clone()
                     lab.holds(f"{name} outside: the object", (function.apply(whole) is whole) or not dirty)
 
 
-class _Moved(torch.autograd.Function):
-    """A doubling Function with a vmap rule that records in_dims."""
+class _RecordingDouble(torch.autograd.Function):
+    """A Function that doubles its input and whose vmap rule records ``in_dims``."""
 
     records: list[Any]
 
@@ -186,12 +187,12 @@ class _Moved(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: torch.Tensor) -> Any:
-        _Moved.records.append(in_dims)
+        _RecordingDouble.records.append(in_dims)
         return x * 2, in_dims[0]
 
 
-class _Same(torch.autograd.Function):
-    """A Function with two results that are the same for each element of a batch."""
+class _Unbatched(torch.autograd.Function):
+    """A Function with two outputs. Its vmap rule returns both without a batch dimension."""
 
     @staticmethod
     def forward(x: torch.Tensor) -> Any:
@@ -224,15 +225,15 @@ class _Keyword(torch.autograd.Function):
 @behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value", "error"))
 def rules_of_functions(lab: Lab) -> None:
     """The vmap rule of an autograd.Function receives in_dims as a tuple, also for one input. It may return
-    None as out_dims of results that all elements share. Tensors passed as keyword arguments raise an
+    None as the out_dims of a result that all elements share. Tensors passed as keyword arguments raise an
     error.
     """
     x = lab.integers(3, 4)
-    _Moved.records = []
-    lab.expect("dimension 1", vmap(_Moved.apply, in_dims=1)(x), 2 * x.T.cpu())
-    lab.expect("dimension 1 in a tuple", vmap(_Moved.apply, in_dims=(1,))(x), 2 * x.T.cpu())
-    lab.holds("the rule gets a tuple", _Moved.records == [(1,), (1,)])
-    zeros, ones = vmap(_Same.apply)(x)
+    _RecordingDouble.records = []
+    lab.expect("dimension 1", vmap(_RecordingDouble.apply, in_dims=1)(x), 2 * x.T.cpu())
+    lab.expect("dimension 1 in a tuple", vmap(_RecordingDouble.apply, in_dims=(1,))(x), 2 * x.T.cpu())
+    lab.holds("the rule gets a tuple", _RecordingDouble.records == [(1,), (1,)])
+    zeros, ones = vmap(_Unbatched.apply)(x)
     lab.expect("the same for all", zeros, torch.zeros(3, 4))
     lab.expect("the same for all, second", ones, torch.ones(3, 4))
     lab.raises(

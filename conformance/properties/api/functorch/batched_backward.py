@@ -1,4 +1,4 @@
-"""Behaviours of is_grads_batched, compared with single backward passes."""
+"""Behaviours of ``torch.autograd.grad`` with ``is_grads_batched``, compared with single backward passes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ BATCH = 3
 def check_batched_backward(
     lab: Lab, name: str, function: Callable[..., Any], *inputs: torch.Tensor, rounded: bool = False
 ) -> None:
-    """Compare gradients of a batch of cotangents, and gradients of these gradients, with single backward
-    passes.
+    """Compare the gradients that is_grads_batched returns with the gradients of single backward passes. Then
+    compare second-order gradients in the same way.
     """
     starts = [x.detach().requires_grad_() for x in inputs]
     outputs = [
@@ -28,26 +28,26 @@ def check_batched_backward(
     ]
     weights = [lab.integers(BATCH, *out.shape) for out in outputs]
 
-    def pull(ends: Any, cotangents: Any, batch: bool) -> Any:
+    def gradients_of_inputs(outputs: Any, cotangents: Any, batched: bool) -> Any:
         result = torch.autograd.grad(
-            ends,
+            outputs,
             starts,
             cotangents,
             retain_graph=True,
             create_graph=True,
             allow_unused=True,
-            is_grads_batched=batch,
+            is_grads_batched=batched,
         )
         return [
-            torch.zeros((BATCH, *x.shape) if batch else x.shape, device=x.device)
+            torch.zeros((BATCH, *x.shape) if batched else x.shape, device=x.device)
             if gradient is None
             else gradient
             for gradient, x in zip(result, starts, strict=True)
         ]
 
-    def compare_with_single_passes(case_name: str, ends: Any, cotangents: Any) -> Any:
-        result = pull(ends, cotangents, True)
-        rows = [pull(ends, [w[row] for w in cotangents], False) for row in range(BATCH)]
+    def compare_with_single_passes(case_name: str, outputs: Any, cotangents: Any) -> Any:
+        result = gradients_of_inputs(outputs, cotangents, True)
+        rows = [gradients_of_inputs(outputs, [w[row] for w in cotangents], False) for row in range(BATCH)]
         expected_gradients = [
             torch.stack([row[index] for row in rows]).detach() for index in range(len(starts))
         ]
@@ -76,8 +76,8 @@ def check_batched_backward(
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def batched_gradients_exact(lab: Lab) -> None:
-    """A batch of backward passes through arithmetic, views, joins and selections returns the gradients of
-    single passes.
+    """With is_grads_batched, a backward pass through arithmetic, views, joins and selections returns the
+    stacked gradients of single passes.
     """
     x, y = lab.integers(2, 3), lab.integers(2, 3)
     for name in ("add", "sub", "mul", "maximum"):
@@ -126,8 +126,8 @@ def batched_gradients_exact(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def batched_gradients_rounded(lab: Lab) -> None:
-    """A batch of backward passes through divisions, exponentials, logarithms, softmax and losses returns the
-    gradients of single passes.
+    """With is_grads_batched, a backward pass through divisions, exponentials, logarithms, softmax and losses
+    returns the stacked gradients of single passes.
     """
     x, y = lab.floats(2, 3, low=0.5, high=2.0), lab.floats(2, 3, low=0.5, high=2.0)
     check_batched_backward(lab, "div", torch.div, x, y, rounded=True)

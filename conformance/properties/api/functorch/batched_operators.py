@@ -17,9 +17,9 @@ Function = Callable[..., Any]
 
 
 def check_vmap(lab: Lab, name: str, function: Function, *inputs: torch.Tensor, in_dims: Any = 0) -> None:
-    """Observe the result of vmap and compare it with the stacked results of single calls.
+    """Observe the result of vmap, and check that it equals the stacked results of single calls.
 
-    The inputs must give exact results.
+    The inputs must be numbers for which the function does not round.
     """
     result = list(leaves(vmap(function, in_dims=in_dims)(*inputs)))
     lab.same(name, result)
@@ -43,8 +43,8 @@ def check_vmap(lab: Lab, name: str, function: Function, *inputs: torch.Tensor, i
 
 @behaviour("functorch", level="training")
 def batches_of_arithmetic(lab: Lab) -> None:
-    """Pointwise operators act on each element of a batch, also with numbers and with tensors that are not
-    mapped.
+    """Under vmap, pointwise operators act on each element of a batch. Their other operand may be a number or
+    a tensor that is not mapped.
     """
     x, y = lab.integers(3, 2, 4), lab.integers(3, 2, 4, low=1, high=6)
     row = lab.integers(4, low=1, high=6)
@@ -78,7 +78,9 @@ def batches_of_arithmetic(lab: Lab) -> None:
 
 @behaviour("functorch", level="full")
 def batches_of_bounds(lab: Lab) -> None:
-    """clamp, fill, zero, copy, where, thresholds and casts act on each element of a batch, also in place."""
+    """Under vmap, clamp, fill, zero, copy, where, thresholds and casts act on each element of a batch, also
+    in place.
+    """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     low, high = lab.integers(3, low=-3, high=0), lab.integers(3, low=1, high=4)
     check_vmap(lab, "clamp", lambda a: a.clamp(-1, 2), x)
@@ -124,7 +126,7 @@ def batches_of_bounds(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def batches_of_views(lab: Lab) -> None:
-    """Views of an element of a batch equal the views of the single element, for any mapped dimension."""
+    """Under vmap, a view of an element equals the view of the single element, for any mapped dimension."""
     x, wide = lab.integers(3, 2, 4), lab.integers(2, 4, 3)
     views: dict[str, Function] = {
         "select": lambda a: a.select(1, 2),
@@ -192,8 +194,8 @@ def batches_of_complex_views(lab: Lab) -> None:
 
 @behaviour("functorch", level="training")
 def batches_of_reductions(lab: Lab) -> None:
-    """Reductions act on each element of a batch, over all dimensions or over dimensions counted from either
-    end.
+    """Under vmap, reductions act on each element of a batch, over all dimensions or over dimensions counted
+    from either end.
     """
     # The sizes are powers of two, so that means are exact.
     x = lab.integers(4, 2, 4, low=-8, high=9)
@@ -220,7 +222,9 @@ def batches_of_reductions(lab: Lab) -> None:
 
 @behaviour("functorch", level="training")
 def batches_of_joins(lab: Lab) -> None:
-    """cat, stack, repeat, roll, flip, tril, one_hot and factory methods act on each element of a batch."""
+    """Under vmap, cat, stack, repeat, roll, flip, tril, one_hot and factory methods act on each element of a
+    batch.
+    """
     x, y, row = lab.integers(3, 2, 4), lab.integers(3, 2, 4), lab.integers(2, 4)
     for name in ("cat", "stack", "hstack", "vstack"):
         join = getattr(torch, name)
@@ -257,7 +261,9 @@ def batches_of_joins(lab: Lab) -> None:
 
 @behaviour("functorch", level="training")
 def batches_of_products(lab: Lab) -> None:
-    """Dot, matrix and batched products, linear maps and convolutions act on each element of a batch."""
+    """Under vmap, dot, matrix and batched products, linear maps and convolutions act on each element of a
+    batch.
+    """
     a, b, v = lab.integers(3, 2, 4), lab.integers(3, 4, 2), lab.integers(3, 4)
     check_vmap(lab, "dot", torch.dot, v, v)
     check_vmap(lab, "dot with one", torch.dot, v, v[0], in_dims=(0, None))
@@ -308,8 +314,8 @@ def batches_of_products(lab: Lab) -> None:
 
 @behaviour("functorch", level="full")
 def batches_of_indexing(lab: Lab) -> None:
-    """Indices in any position, lists of indices, masks with a value and index writes act on each element of a
-    batch, under one vmap and under two.
+    """Under one and two levels of vmap, indexing acts on each element of a batch. Tested are indices in any
+    position, lists of indices, masks with a value, and index writes.
     """
     x, i = lab.integers(3, 4, 5), lab.put([[0, 2], [1, 3], [3, 0]])
     value = lab.integers(3, 2, 5)

@@ -1,4 +1,6 @@
-"""Behaviours of vmap: several results, engine calls, strides, normalization, matrix functions and chunks."""
+"""Behaviours of vmap: several results, calls of the autograd engine, strides, normalization, matrix functions
+and chunks.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,17 @@ vmap = torch.vmap
 @behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value",))
 def batches_of_engine_calls(lab: Lab) -> None:
     """vmap inside checkpointing returns the gradients that it returns without checkpointing. Under anomaly
-    detection, the error names the operator that returned NaN. vmap maps torch.autograd.grad over
-    cotangents.
+    detection, the error of vmap names the operator whose backward returned NaN. vmap maps torch.autograd.grad
+    over cotangents.
     """
     a = lab.floats(3, 4, 4) + 2 * torch.eye(4, device=lab.device)
 
-    def loss(b: torch.Tensor) -> Any:
+    def sum_of_mapped_products(b: torch.Tensor) -> Any:
         return vmap(lambda m: (m @ m).sin().sum())(b).sum()
 
     first_leaf, checkpointed_leaf = a.clone().requires_grad_(), a.clone().requires_grad_()
-    loss(first_leaf).backward()
-    checkpoint(loss, checkpointed_leaf, use_reentrant=False).backward()
+    sum_of_mapped_products(first_leaf).backward()
+    checkpoint(sum_of_mapped_products, checkpointed_leaf, use_reentrant=False).backward()
     lab.close("under checkpointing", checkpointed_leaf.grad, roundings=256, matrix=True)
     lab.holds("under checkpointing: as without", trees_agree(first_leaf.grad, checkpointed_leaf.grad))
     x = -lab.floats(3, low=0.5)
@@ -41,12 +43,12 @@ def batches_of_engine_calls(lab: Lab) -> None:
     image, kernel = lab.integers(2, 3, 4, 5, requires_grad=True), lab.integers(3, 3, 1, 1)
     cotangents = lab.integers(5, 2, 3, 4, 5)
 
-    def pull(v: torch.Tensor) -> torch.Tensor:
-        return torch.autograd.grad(F.conv2d(image, kernel), image, v)[0]
+    def image_gradient(cotangent: torch.Tensor) -> torch.Tensor:
+        return torch.autograd.grad(F.conv2d(image, kernel), image, cotangent)[0]
 
-    result = vmap(pull)(cotangents)
+    result = vmap(image_gradient)(cotangents)
     lab.same("a convolution without a bias", result.detach())
-    each = torch.stack([pull(v) for v in cotangents])
+    each = torch.stack([image_gradient(v) for v in cotangents])
     lab.holds("a convolution without a bias: one by one", torch.equal(result, each))
     first = lab.integers(2, 3, 2, requires_grad=True)
     random = torch.autograd.grad((first**3).sum(), first, create_graph=True)[0]
@@ -57,7 +59,7 @@ def batches_of_engine_calls(lab: Lab) -> None:
 
 
 class Point(NamedTuple):
-    """A result with two named fields."""
+    """A namedtuple result with two fields."""
 
     x: torch.Tensor
     y: torch.Tensor
@@ -66,7 +68,7 @@ class Point(NamedTuple):
 @behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value",))
 def batches_of_several_results(lab: Lab) -> None:
     """var_mean, mode, cross, slogdet, losses, silu, group_norm and namedtuple results act on each element of
-    a batch, at several levels. None in out_dims returns a result that is not mapped without a batch
+    a batch, also under several levels of vmap. None in out_dims returns an unmapped result without a batch
     dimension.
     """
     x = lab.integers(2, 3, 4, low=-8, high=9)
@@ -137,7 +139,7 @@ def batches_of_several_results(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def batches_of_strides(lab: Lab) -> None:
-    """as_strided in a batch counts from the start of each element. It reads only the memory of the element,
+    """Under vmap, as_strided counts from the start of each element. It reads only the memory of the element,
     and raises an error for any other memory.
     """
     x = lab.integers(3, 4)
@@ -151,8 +153,8 @@ def batches_of_strides(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value",))
 def batches_of_normalization(lab: Lab) -> None:
-    """batch_norm acts on each element of a batch, in training and in evaluation, with mapped statistics,
-    which it updates, and with shared weights.
+    """Under vmap, batch_norm acts on each element of a batch, in training and in evaluation. The running
+    statistics are mapped and updated, and the weights are shared.
     """
     images = lab.floats(2, 3, 2, 2, 2)
     weight, bias = lab.floats(2, low=0.5, high=1.0), lab.floats(2)
@@ -162,14 +164,14 @@ def batches_of_normalization(lab: Lab) -> None:
             due_mean, due_var = mean.clone(), var.clone()
             options = {"weight": weight, "bias": bias} if affine else {}
 
-            def norm(
+            def batch_norm_of_element(
                 a: torch.Tensor, m: torch.Tensor, v: torch.Tensor, o: Any = options, t: Any = training
             ) -> Any:
                 return F.batch_norm(a, m, v, training=t, **o)
 
             name = f"{'training' if training else 'evaluation'}{', affine' if affine else ''}"
-            result = vmap(norm)(images, mean, var)
-            each = torch.stack([norm(images[n], due_mean[n], due_var[n]) for n in range(2)])
+            result = vmap(batch_norm_of_element)(images, mean, var)
+            each = torch.stack([batch_norm_of_element(images[n], due_mean[n], due_var[n]) for n in range(2)])
             lab.close(name, result, roundings=1024)
             lab.holds(f"{name}: as without", trees_agree(result, each))
             lab.holds(f"{name}: the statistics", trees_agree((mean, var), (due_mean, due_var)))
@@ -202,12 +204,12 @@ def batches_of_vectors_are_no_matrices(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def batches_in_several_chunks(lab: Lab) -> None:
-    """vmap in chunks returns the result of vmap in one piece, also inside another chunked vmap and for any
-    mapped dimension.
+    """vmap with chunk_size, and chunk_vmap, return the result of vmap without chunks, also inside another
+    chunked vmap and for any mapped dimension.
     """
     x, y = lab.integers(7, 3, 4), lab.integers(7, 3, 4)
 
-    def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def product_plus_one(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a * b + 1
 
     for dim in (0, 1, 2):
@@ -215,14 +217,17 @@ def batches_in_several_chunks(lab: Lab) -> None:
             name = f"dimension {dim} in chunks of {size}"
             lab.holds(
                 name,
-                torch.equal(vmap(function, in_dims=dim, out_dims=dim, chunk_size=size)(x, y), function(x, y)),
+                torch.equal(
+                    vmap(product_plus_one, in_dims=dim, out_dims=dim, chunk_size=size)(x, y),
+                    product_plus_one(x, y),
+                ),
             )
-    inner = vmap(function, in_dims=1, chunk_size=2)
+    inner = vmap(product_plus_one, in_dims=1, chunk_size=2)
     nested = vmap(inner, chunk_size=3)(x, y)
     lab.same("nested", nested)
-    lab.holds("nested: as in one", torch.equal(nested, vmap(vmap(function, in_dims=1))(x, y)))
+    lab.holds("nested: as in one", torch.equal(nested, vmap(vmap(product_plus_one, in_dims=1))(x, y)))
     for count in (1, 2, 3, 7, 9):
-        result = chunk_vmap(function, in_dims=1, out_dims=1, chunks=count)(x, y)
-        lab.holds(f"chunk_vmap, {count} chunks", torch.equal(result, function(x, y)))
-    partial = vmap(function, in_dims=(0, None), chunk_size=3)(x, y[0])
+        result = chunk_vmap(product_plus_one, in_dims=1, out_dims=1, chunks=count)(x, y)
+        lab.holds(f"chunk_vmap, {count} chunks", torch.equal(result, product_plus_one(x, y)))
+    partial = vmap(product_plus_one, in_dims=(0, None), chunk_size=3)(x, y[0])
     lab.expect("one for all", partial, (x * y[0] + 1).cpu())

@@ -13,8 +13,9 @@ vmap = torch.vmap
 
 @behaviour("functorch", level="full", must_detect=("value", "alias"))
 def batches_of_writes_by_methods(lab: Lab) -> None:
-    """An in-place method in a batch writes into the mapped tensor and returns it, at several levels. A second
-    tensor may be mapped over other dimensions or not at all. With out_dims the result is a view.
+    """Under one or several levels of vmap, an in-place method writes into the mapped tensor and returns it. A
+    second tensor may be mapped over other dimensions or not at all. With out_dims, the result is a view of
+    the mapped tensor.
     """
     start = lab.floats(2, 3, 4, low=-0.9, high=0.9)
     x = start[0].clone()
@@ -57,9 +58,8 @@ def batches_of_writes_by_methods(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("error",))
 def batches_refuse_writes(lab: Lab) -> None:
-    """vmap raises an error for a batched write into a tensor that is not mapped at that level, for out=
-    arguments and for random numbers into out=. It also rejects results that are not tensors, backward, and
-    reads of .data.
+    """vmap raises an error for a batched write into a tensor that is not mapped at that level and for out=
+    arguments. It also raises an error for results that are not tensors, for backward, and for reads of .data.
     """
     x, y = lab.floats(3), lab.floats(2, 3)
     write = torch.Tensor.atan2_
@@ -75,11 +75,13 @@ def batches_refuse_writes(lab: Lab) -> None:
     weights = lab.floats(3)
     lab.raises("backward by an element", lambda: vmap(lambda a, g: a.backward(g))(start, weights))
 
-    def unrelated(a: torch.Tensor) -> torch.Tensor:
+    def backward_of_captured_tensor(a: torch.Tensor) -> torch.Tensor:
         start.sum().backward()
         return a
 
-    lab.raises("backward of what is outside", lambda: vmap(unrelated)(weights), match="backward")
+    lab.raises(
+        "backward of what is outside", lambda: vmap(backward_of_captured_tensor)(weights), match="backward"
+    )
     captured = lab.floats(3, requires_grad=True)
     lab.raises(
         "a gradient of a batch by what is outside",
@@ -90,7 +92,7 @@ def batches_refuse_writes(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("random",), must_detect=("error", "message"))
 def batches_refuse_random_writes(lab: Lab) -> None:
-    """vmap raises an error for random numbers into out=, for any randomness option."""
+    """vmap raises an error for a random function with out=, with randomness "same" and with "different"."""
     x = lab.floats(3)
     into = lab.floats(3)
     for randomness in ("same", "different"):

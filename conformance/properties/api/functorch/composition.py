@@ -27,58 +27,58 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def transforms_of_transforms(lab: Lab) -> None:
-    """grad, vjp, jvp and vmap compose in any order, two and three levels deep."""
+    """grad, vjp, jvp and vmap can be nested in any order, two and three levels deep."""
     x, t = lab.integers(3), lab.integers(3)
     rows = lab.integers(4, 3)
 
     def cube(a: torch.Tensor) -> torch.Tensor:
         return a * a * a
 
-    def total(a: torch.Tensor) -> torch.Tensor:
+    def sum_of_cubes(a: torch.Tensor) -> torch.Tensor:
         return cube(a).sum()
 
-    lab.expect("grad of grad", grad(lambda a: grad(total)(a).sum())(x), 6 * x.cpu())
-    lab.same("grad of vmap", grad(lambda a: vmap(total)(a).sum())(rows))
-    lab.expect("vmap of grad", vmap(grad(total))(rows), 3 * rows.cpu() ** 2)
+    lab.expect("grad of grad", grad(lambda a: grad(sum_of_cubes)(a).sum())(x), 6 * x.cpu())
+    lab.same("grad of vmap", grad(lambda a: vmap(sum_of_cubes)(a).sum())(rows))
+    lab.expect("vmap of grad", vmap(grad(sum_of_cubes))(rows), 3 * rows.cpu() ** 2)
     lab.same("vmap of vmap", vmap(vmap(cube))(rows))
     lab.same("grad of vjp", grad(lambda a: vjp(cube, a)[1](t)[0].sum())(x))
     lab.same("vmap of vjp", vmap(lambda a: vjp(cube, a)[1](t)[0])(rows))
-    lab.same("vjp of grad", vjp(grad(total), x)[1](t))
+    lab.same("vjp of grad", vjp(grad(sum_of_cubes), x)[1](t))
     lab.same("vjp of vmap", vjp(vmap(cube), rows)[1](rows))
     lab.same("vjp of vjp", vjp(vjp(cube, x)[1], t)[1]((t,)))
-    lab.same("grad of vjp of grad", grad(lambda a: vjp(grad(total), a)[1](t)[0].sum())(x))
-    lab.same("vmap of vjp of grad", vmap(lambda a: vjp(grad(total), a)[1](t)[0])(rows))
-    lab.same("vmap of hessian", vmap(hessian(total))(rows))
-    lab.same("jacrev of vmap", jacrev(vmap(total))(rows))
-    lab.same("jvp of vmap of grad", jvp(vmap(grad(total)), (rows,), (rows + 1,)))
+    lab.same("grad of vjp of grad", grad(lambda a: vjp(grad(sum_of_cubes), a)[1](t)[0].sum())(x))
+    lab.same("vmap of vjp of grad", vmap(lambda a: vjp(grad(sum_of_cubes), a)[1](t)[0])(rows))
+    lab.same("vmap of hessian", vmap(hessian(sum_of_cubes))(rows))
+    lab.same("jacrev of vmap", jacrev(vmap(sum_of_cubes))(rows))
+    lab.same("jvp of vmap of grad", jvp(vmap(grad(sum_of_cubes)), (rows,), (rows + 1,)))
     lab.same("vmap of jvp of vjp", vmap(lambda a: jvp(lambda b: vjp(cube, b)[1](t)[0], (a,), (t,)))(rows))
 
-    def written(a: torch.Tensor) -> torch.Tensor:
+    def sum_after_write_through_view(a: torch.Tensor) -> torch.Tensor:
         base = a.clone()
         base[1:].mul_(a[:-1])
         return base.sum()
 
-    lab.same("per-sample gradients of a write through a view", vmap(grad(written))(rows))
-    lab.same("hessians of a write through a view", vmap(hessian(written))(rows))
+    lab.same("per-sample gradients of a write through a view", vmap(grad(sum_after_write_through_view))(rows))
+    lab.same("hessians of a write through a view", vmap(hessian(sum_after_write_through_view))(rows))
     lab.same("an index", vmap(grad(lambda a: (a[lab.put([0, 2])] ** 2).sum()))(rows))
     copied = vmap(grad(lambda a: (a.new_zeros(3).copy_(a) * a).sum()))(rows)
     lab.expect("new zeros that are written", copied, 2 * rows.cpu())
     lab.same("keyword arguments", grad(lambda a, *, k: (a * k).sum())(x, k=t))
     with torch.no_grad():
         lab.same("vjp under no_grad", vjp(cube, x)[1](t))
-    (outside,) = torch.autograd.grad(grad(total)(y := x.clone().requires_grad_()).sum(), y)
+    (outside,) = torch.autograd.grad(grad(sum_of_cubes)(y := x.clone().requires_grad_()).sum(), y)
     lab.expect("the engine outside", outside, 6 * x.cpu())
 
 
 @behaviour("functorch", level="full")
 def tensors_inside_of_transforms(lab: Lab) -> None:
-    """Inside a transform, a tensor reports the shape, dtype, device, number of elements and values that it
-    reports outside. Printing it does not fail.
+    """Inside a transform, a tensor reports the same shape, dtype, device, number of elements and values as
+    outside. Printing it does not fail.
     """
     x = lab.integers(2, 3)
     records: list[Any] = []
 
-    def look(a: torch.Tensor) -> torch.Tensor:
+    def record_metadata_and_sum_squares(a: torch.Tensor) -> torch.Tensor:
         records.append(
             [
                 a.shape,
@@ -94,7 +94,7 @@ def tensors_inside_of_transforms(lab: Lab) -> None:
         return (a * a).sum()
 
     for transform in (grad, jacrev, jacfwd, lambda f: vmap(f), lambda f: grad(lambda a: vmap(f)(a).sum())):
-        transform(look)(x)
+        transform(record_metadata_and_sum_squares)(x)
     lab.same("seen", records)
     lists: list[Any] = []
     grad(lambda a: (lists.append(a.tolist()), a.sum())[1])(x)  # type: ignore[func-returns-value]
@@ -111,6 +111,7 @@ def tensors_inside_of_transforms(lab: Lab) -> None:
 
 
 def _use_an_element_after_vmap(x: torch.Tensor) -> torch.Tensor:
+    """Store the batched tensor that the mapped function receives, and use it after vmap has returned."""
     elements: list[torch.Tensor] = []
     vmap(lambda a: (elements.append(a), a)[1])(x)  # type: ignore[func-returns-value]
     return elements[0].sin()
@@ -118,18 +119,19 @@ def _use_an_element_after_vmap(x: torch.Tensor) -> torch.Tensor:
 
 @behaviour("functorch", level="full", must_detect=("value", "alias"))
 def functionalize_keeps_meaning(lab: Lab) -> None:
-    """functionalize returns the results of the function, with views and writes inside and to inputs, and
-    under grad, vmap and jvp. The graph of a functionalized function contains no writes.
+    """functionalize does not change the results of a function that creates views or writes in place, also
+    into its inputs, and also under grad, vmap and jvp. The graph of a functionalized function contains no
+    writes.
     """
     x = lab.integers(4, 2)
 
-    def simple(a: torch.Tensor) -> torch.Tensor:
+    def square_after_write_through_view(a: torch.Tensor) -> torch.Tensor:
         b = torch.ones(4, 2, device=a.device)
         c = a.view(4, 2)
         c.add_(b)
         return a * a
 
-    def several(a: torch.Tensor) -> torch.Tensor:
+    def square_after_writes_through_many_views(a: torch.Tensor) -> torch.Tensor:
         base = a * 1
         first, second = base[:2], base[2:]
         diagonal = first.diagonal()
@@ -139,13 +141,13 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
         base.transpose_(0, 1)
         return base * base
 
-    def by_index(a: torch.Tensor) -> torch.Tensor:
+    def write_by_index(a: torch.Tensor) -> torch.Tensor:
         b = a.clone()
         b[lab.put([0, 2])] = 7
         b[1:, 0] += 1
         return b
 
-    def out(a: torch.Tensor) -> torch.Tensor:
+    def call_with_out_arguments(a: torch.Tensor) -> torch.Tensor:
         buffer = torch.empty(4, 2, device=a.device)
         torch.add(a, 1, out=buffer)
         value, index = buffer.clone()[0], torch.zeros(4, dtype=torch.int64, device=a.device)
@@ -153,7 +155,12 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
         torch.max(buffer, 1, out=(top, index))
         return buffer + top[:, None] + index[:, None] + value
 
-    for name, function in {"simple": simple, "several": several, "by index": by_index, "out": out}.items():
+    for name, function in {
+        "simple": square_after_write_through_view,
+        "several": square_after_writes_through_many_views,
+        "by index": write_by_index,
+        "out": call_with_out_arguments,
+    }.items():
         for remove in ("mutations", "mutations_and_views"):
             mine, yours = x.clone(), x.clone()
             result = functionalize(function, remove=remove)(mine)
@@ -182,8 +189,8 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
                     ],
                 )
             lab.same(f"{name}, {remove}: the graph runs", graph(x.clone()))
-    lab.same("under grad", grad(lambda a: functionalize(several)(a).sum())(x))
-    lab.same("of grad", functionalize(grad(lambda a: several(a).sum()))(x))  # type: ignore[misc]
+    lab.same("under grad", grad(lambda a: functionalize(square_after_writes_through_many_views)(a).sum())(x))
+    lab.same("of grad", functionalize(grad(lambda a: square_after_writes_through_many_views(a).sum()))(x))  # type: ignore[misc]
     lab.same("under vmap", vmap(functionalize(write_through_a_row))(x))
     lab.same(
         "of vmap and jvp",
@@ -193,7 +200,9 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
         "a linear map",
         functionalize(lambda a, weight: torch.nn.functional.linear(a, weight))(x, lab.integers(3, 2)),
     )
-    lab.raises("a word", lambda: functionalize(simple, remove="views")(x), RuntimeError)
+    lab.raises(
+        "a word", lambda: functionalize(square_after_write_through_view, remove="views")(x), RuntimeError
+    )
 
 
 def write_through_a_row(a: torch.Tensor) -> torch.Tensor:
@@ -205,8 +214,8 @@ def write_through_a_row(a: torch.Tensor) -> torch.Tensor:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def graphs_of_transforms(lab: Lab) -> None:
-    """The traced graph of a transformed function returns, for other inputs, the results of the transformed
-    function.
+    """The traced graph of a transformed function, called with other inputs, returns the results of the
+    transformed function.
     """
     x, second = lab.integers(3, 2), lab.integers(3, 2)
     transformed = {
@@ -227,7 +236,7 @@ def graphs_of_transforms(lab: Lab) -> None:
 
 
 class _Scale(torch.autograd.Function):
-    """x * k with a vmap rule that records its arguments."""
+    """A Function that computes ``x * k`` and whose vmap rule records its arguments."""
 
     rule_arguments: list[Any]
 
@@ -299,8 +308,8 @@ class _OldStyle(torch.autograd.Function):
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def functions_under_vmap(lab: Lab) -> None:
-    """vmap of an autograd.Function calls its vmap rule with batch size, randomness and in_dims, or uses the
-    generated rule. A missing rule, two rules and a wrong result of a rule raise errors.
+    """vmap of an autograd.Function calls its vmap rule with the batch size, randomness and in_dims, or uses
+    the generated rule. A missing rule, two rules and a wrong result of a rule raise errors.
     """
     x, k = lab.integers(4, 3), lab.integers(4, 3)
     _Scale.rule_arguments = []
@@ -329,9 +338,9 @@ def functions_under_vmap(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def stacked_modules(lab: Lab) -> None:
-    """stack_module_state stacks parameters and buffers into leaves that keep requires_grad. It raises an
-    error for modules of different classes or modes and for an empty list. functional_call accepts several
-    dicts, tied parameters and buffers.
+    """stack_module_state stacks parameters and buffers. Stacked parameters are leaves that keep
+    requires_grad. Modules of different classes or modes and an empty list raise an error. functional_call
+    accepts several dicts, tied parameters and buffers.
     """
     models = [lab.to(torch.nn.BatchNorm1d(3)) for _ in range(3)]
     with torch.no_grad():

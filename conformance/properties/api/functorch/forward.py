@@ -1,4 +1,6 @@
-"""Behaviours of jvp and linearize: forms, errors, Functions, and writes to views of batched dual tensors."""
+"""Behaviours of jvp and linearize: kinds of functions, errors, ``autograd.Function``s, and writes into views
+of batched dual tensors.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-class _Derived(torch.autograd.Function):
-    """A cube whose forward and backward call jvp."""
+class _CubeByJvp(torch.autograd.Function):
+    """A Function that computes a cube. Its forward and its backward call jvp."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -29,8 +31,8 @@ class _Derived(torch.autograd.Function):
 
 @behaviour("functorch", level="full", capabilities=("forward_ad", "autograd"))
 def jvp_of_many_functions(lab: Lab) -> None:
-    """jvp accepts unused inputs, tensors created inside the function and auxiliary trees. It works inside an
-    autograd.Function, and for a covariance in batches. linearize works on functions that call grad.
+    """jvp accepts unused inputs, functions that create tensors, and trees of auxiliary results. It works
+    inside an autograd.Function, and for torch.cov under vmap. linearize works on functions that call grad.
     """
     x, t, unused = lab.integers(3), lab.integers(3), lab.integers(3)
     lab.same("an input that is not used", jvp(lambda a, b: a * 1, (x, unused), (t, unused)))
@@ -40,26 +42,26 @@ def jvp_of_many_functions(lab: Lab) -> None:
     lab.expect("the tangent beside a new tensor", with_new_tensor[1], t.cpu())
     lab.same("a tree beside", jvp(lambda a: (a * a, {"p": a + 1, "q": [a * 3]}), (x,), (t,), has_aux=True))
     start = x.clone().requires_grad_()
-    value = _Derived.apply(start)
+    value = _CubeByJvp.apply(start)
     lab.expect("inside of a Function", value.detach(), x.cpu() ** 3)
     (gradient,) = torch.autograd.grad(value.sum(), start)
     lab.expect("inside of its backward", gradient, 3 * x.cpu() ** 2)
     points = lab.integers(4, 2)
 
-    def spread(_: torch.Tensor, a: torch.Tensor) -> Any:
+    def jvp_of_covariance(_: torch.Tensor, a: torch.Tensor) -> Any:
         return jvp(torch.cov, (a,), (torch.ones(2, device=a.device),))
 
-    value, tangent = vmap(vmap(spread, (0, None)))(torch.ones(4, 1, device=lab.device), points)
+    value, tangent = vmap(vmap(jvp_of_covariance, (0, None)))(torch.ones(4, 1, device=lab.device), points)
     lab.close("a covariance in batches", value)
     lab.expect("a shift changes no covariance", tangent, torch.zeros(4, 1), roundings=16.0)
     weights = lab.integers(3)
 
-    def slope(a: torch.Tensor) -> Any:
+    def gradient_of_weighted_squares(a: torch.Tensor) -> Any:
         return grad(lambda b: (weights * b * b).sum())(a)
 
-    value, push = linearize(slope, x)
+    value, push = linearize(gradient_of_weighted_squares, x)
     lab.same("linearize of grad", (value, push(t)))
-    lab.holds("as jvp of grad", torch.equal(push(t), jvp(slope, (x,), (t,))[1]))
+    lab.holds("as jvp of grad", torch.equal(push(t), jvp(gradient_of_weighted_squares, (x,), (t,))[1]))
     lab.same(
         "linearize of a linear map's grad",
         linearize(lambda a: grad(lambda b: (weights * b).sum())(a), x)[1](t),
@@ -68,8 +70,8 @@ def jvp_of_many_functions(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("forward_ad",), must_detect=("error", "message"))
 def jvp_refuses(lab: Lab) -> None:
-    """jvp raises an error for outputs that do not depend on the inputs if strict=True, and for auxiliary
-    results that are not tensors. It also rejects writes of dual values into a captured tensor.
+    """jvp raises an error for auxiliary results that are not tensors and, if strict=True, for outputs that do
+    not depend on the inputs. It also raises an error for a write of a dual value into a captured tensor.
     """
     x, t = lab.integers(3), lab.integers(3)
     lab.raises("a constant", lambda: jvp(lambda a: (a, t), (x,), (t,), strict=True), match="strict")
@@ -82,59 +84,59 @@ def jvp_refuses(lab: Lab) -> None:
             )
     outside = lab.integers(3)
 
-    def writes(a: torch.Tensor) -> torch.Tensor:
+    def write_into_captured_tensor(a: torch.Tensor) -> torch.Tensor:
         outside.copy_(a)
         return (a * outside).sum()
 
-    lab.raises("a write under jvp", lambda: jvp(writes, (x,), (t,)), match="mutate")
-    lab.raises("a write under grad", lambda: grad(writes)(x), match="mutate")
+    lab.raises("a write under jvp", lambda: jvp(write_into_captured_tensor, (x,), (t,)), match="mutate")
+    lab.raises("a write under grad", lambda: grad(write_into_captured_tensor)(x), match="mutate")
 
 
 @behaviour("functorch", level="full", capabilities=("forward_ad",), must_detect=("value", "alias"))
 def batches_of_dual_writes(lab: Lab) -> None:
-    """In a batch, a write into a dual tensor carries its tangent, for any mapped dimension. The tangent
+    """Under vmap, a write of a dual tensor also writes its tangent, for any mapped dimension. The tangent
     passes from a view to its base, from a base to its views, and into tensors without a tangent.
     """
 
-    def pushed(function: Callable[..., Any]) -> Callable[..., Any]:
+    def jvp_of_both_inputs(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda x, xt, y, yt: jvp(function, (x, y), (xt, yt))
 
-    def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    def jvp_of_second_input(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda x, y, yt: jvp(functools.partial(function, x), (y,), (yt,))
 
-    def whole(x: torch.Tensor, y: torch.Tensor) -> Any:
+    def overwrite(x: torch.Tensor, y: torch.Tensor) -> Any:
         x.copy_(y)
         return x
 
-    def through_a_view(x: torch.Tensor, y: torch.Tensor) -> Any:
+    def overwrite_view_of_x(x: torch.Tensor, y: torch.Tensor) -> Any:
         view = x[:, ::2]
         view.copy_(y)
         return view, x
 
-    def under_a_view(x: torch.Tensor, y: torch.Tensor) -> Any:
+    def overwrite_base_x_of_view(x: torch.Tensor, y: torch.Tensor) -> Any:
         view = x[0, ::2]
         x.copy_(y)
         return x, view
 
-    def into_a_plain_view(x: torch.Tensor, y: torch.Tensor) -> Any:
+    def overwrite_view_of_clone(x: torch.Tensor, y: torch.Tensor) -> Any:
         base = x.clone()
         view = base[0]
         view.copy_(y)
         return view, base
 
-    def under_a_plain_view(x: torch.Tensor, y: torch.Tensor) -> Any:
+    def overwrite_clone_of_view(x: torch.Tensor, y: torch.Tensor) -> Any:
         base = x.clone()
         view = base[0]
         base.copy_(y)
         return view, base
 
     x, xt, y, yt = (lab.integers(3, 2) for _ in range(4))
-    value, tangent = vmap(pushed(whole), in_dims=1)(x, xt, y, yt)
+    value, tangent = vmap(jvp_of_both_inputs(overwrite), in_dims=1)(x, xt, y, yt)
     lab.expect("a whole", value, y.T.cpu())
     lab.expect("the tangent of a whole", tangent, yt.T.cpu())
     lab.same("the input", x)
     x, xt, y, yt = lab.integers(3, 2), lab.integers(3, 2), lab.integers(3, 3)[:, 1], lab.integers(6)[::2]
-    value, tangent = vmap(pushed(whole), in_dims=(1, 1, None, None))(x, xt, y, yt)
+    value, tangent = vmap(jvp_of_both_inputs(overwrite), in_dims=(1, 1, None, None))(x, xt, y, yt)
     lab.expect("one for all", value, y.expand(2, 3).cpu())
     lab.expect("the tangent of one for all", tangent, yt.expand(2, 3).cpu())
 
@@ -142,25 +144,25 @@ def batches_of_dual_writes(lab: Lab) -> None:
     expected, due_tangent = x.clone(), xt.clone()
     expected[:, ::2] = y.movedim(1, 2)
     due_tangent[:, ::2] = yt.movedim(1, 2)
-    values, tangents = vmap(pushed(through_a_view), in_dims=(2, 2, 1, 1))(x, xt, y, yt)
+    values, tangents = vmap(jvp_of_both_inputs(overwrite_view_of_x), in_dims=(2, 2, 1, 1))(x, xt, y, yt)
     lab.same("through a view", (values, tangents))
     lab.expect("through a view: the base", values[1], expected.movedim(2, 0).cpu())
     lab.expect("through a view: its tangent", tangents[1], due_tangent.movedim(2, 0).cpu())
     lab.expect("through a view: the input", x, expected.cpu())
 
     x, xt, y, yt = lab.integers(2, 2, 6), lab.integers(2, 6, 2), lab.integers(2, 2, 6), lab.integers(2, 2, 6)
-    values, tangents = vmap(pushed(under_a_view), in_dims=(1, 2, 1, 1))(x, xt, y, yt)
+    values, tangents = vmap(jvp_of_both_inputs(overwrite_base_x_of_view), in_dims=(1, 2, 1, 1))(x, xt, y, yt)
     lab.same("under a view", (values, tangents))
     lab.expect("under a view: the view's tangent", tangents[1], yt.movedim(1, 0)[:, 0, ::2].cpu())
 
     x, y, yt = lab.integers(2, 2, 6), lab.integers(6, 2), lab.integers(6, 2)
-    values, tangents = vmap(plain(into_a_plain_view), in_dims=1)(x, y, yt)
+    values, tangents = vmap(jvp_of_second_input(overwrite_view_of_clone), in_dims=1)(x, y, yt)
     lab.same("into a view without a tangent", (values, tangents))
     base = torch.zeros(2, 2, 6)
     base[:, 0] = yt.T.cpu()
     lab.expect("into a view without a tangent: its base's", tangents[1], base)
 
     x, y, yt = lab.integers(2, 2, 6), lab.integers(2, 6, 2), lab.integers(2, 6, 2)
-    values, tangents = vmap(plain(under_a_plain_view), in_dims=(1, 2, 2))(x, y, yt)
+    values, tangents = vmap(jvp_of_second_input(overwrite_clone_of_view), in_dims=(1, 2, 2))(x, y, yt)
     lab.same("into a base without a tangent", (values, tangents))
     lab.expect("into a base without a tangent: its view's", tangents[0], yt.movedim(2, 0)[:, 0].cpu())

@@ -1,5 +1,5 @@
-"""Behaviours of functionalize: views of several outputs, lists of indices, resized inputs, fake tensors and
-constants.
+"""Behaviours of functionalize: views from split, lists of indices, resized inputs, captured constants and
+fake tensors.
 """
 
 from __future__ import annotations
@@ -16,29 +16,36 @@ from conformance.behaviours.lab import Lab
 
 
 def _operator_names(graph: Any) -> list[str]:
+    """Return the name of each aten operator call in a graph, in order."""
     return [str(node.target) for node in graph.graph.nodes if str(node.target).startswith("aten.")]
 
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def functionalize_more(lab: Lab) -> None:
-    """functionalize preserves the results of views of several outputs, list indices, resized inputs, captured
-    constants and fake tensors.
+    """functionalize does not change the results of functions that write into views from split, use lists of
+    indices, resize an input or return a captured constant.
     """
     x = lab.integers(4, 2)
 
-    def halves(a: torch.Tensor) -> torch.Tensor:
+    def add_to_diagonal_of_first_half(a: torch.Tensor) -> torch.Tensor:
         first, _ = a.split(2)
         first.diagonal().add_(torch.ones(2, device=a.device))
         return a
 
     expected = x.clone()
-    halves(expected)
+    add_to_diagonal_of_first_half(expected)
     for remove in ("mutations", "mutations_and_views"):
         written = x.clone()
-        lab.expect(f"a split, {remove}", functionalize(halves, remove=remove)(written), expected.cpu())
+        lab.expect(
+            f"a split, {remove}",
+            functionalize(add_to_diagonal_of_first_half, remove=remove)(written),
+            expected.cpu(),
+        )
         lab.expect(f"a split, {remove}: the input", written, expected.cpu())
     batch = x.clone().unsqueeze(0)
-    lab.expect("a split in a batch", vmap(functionalize(halves))(batch)[0], expected.cpu())
+    lab.expect(
+        "a split in a batch", vmap(functionalize(add_to_diagonal_of_first_half))(batch)[0], expected.cpu()
+    )
 
     where = lab.put([1, 1])
     pairs = lab.put([[0, 1], [1, 0]])
@@ -55,14 +62,16 @@ def functionalize_more(lab: Lab) -> None:
         lab.holds(f"{name}: in the graph", _operator_names(graph).count("aten.index.Tensor") == count)
         lab.same(f"{name}: the graph runs", graph(*inputs))
 
-    def grown(a: torch.Tensor) -> None:
+    def resize_and_fill(a: torch.Tensor) -> None:
         a.resize_(10)
         a.fill_(2)
 
     small = torch.zeros(0, device=lab.device)
-    functionalize(grown)(small)
+    functionalize(resize_and_fill)(small)
     lab.expect("a resized input", small, torch.full((10,), 2.0))
-    graph = torch_testing_internals.graph_of(functionalize(grown), torch.zeros(0, device=lab.device))
+    graph = torch_testing_internals.graph_of(
+        functionalize(resize_and_fill), torch.zeros(0, device=lab.device)
+    )
     lab.holds(
         "a resized input: the fill has no underscore", "aten.fill_.Scalar" not in _operator_names(graph)
     )

@@ -1,5 +1,5 @@
-"""Behaviours of grad modes and seeds inside and around transforms, and of features that transforms do not
-support.
+"""Behaviours of grad modes, seeds and saved tensor hooks inside and around transforms, and of features that
+transforms do not support.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from conformance.behaviours.lab import Lab
 
 
 def square_minus_constant_square(a: torch.Tensor) -> torch.Tensor:
-    """Return zeros with the gradient of the square, because the subtracted square is a constant."""
+    """Return ``a**2 - a**2``. The second square is a constant, because no_grad computes it. The value is
+    zero, and the gradient is the gradient of the first square.
+    """
     with torch.no_grad():
         part = a**2
     return a**2 - part
@@ -23,7 +25,7 @@ def square_minus_constant_square(a: torch.Tensor) -> torch.Tensor:
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def no_grad_and_transforms(lab: Lab) -> None:
-    """A transform treats values computed under no_grad inside it as constants. Under no_grad outside it, the
+    """A transform treats values computed under no_grad inside it as constants. Under an outer no_grad, the
     transform still differentiates, and its result has no graph.
     """
     x = lab.integers(requires_grad=True)
@@ -33,32 +35,32 @@ def no_grad_and_transforms(lab: Lab) -> None:
     lab.same("inside and outside", both)
     lab.holds("no graph", not both.requires_grad)
 
-    def shifted(a: torch.Tensor) -> Any:
+    def cube_minus_constant_gradient(a: torch.Tensor) -> Any:
         with torch.no_grad():
             part = grad(lambda b: 0.25 * b**4)(a)
         return a**3 - part
 
-    def by_value(a: torch.Tensor) -> Any:
+    def cube_minus_constant_value(a: torch.Tensor) -> Any:
         with torch.no_grad():
             _, value = grad_and_value(lambda b: b**3)(a)
         return a**3 - value
 
-    def cubed(a: torch.Tensor) -> torch.Tensor:
+    def cube_minus_constant_cube(a: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
             part = a**3
         return a**3 - part
 
-    def halves(a: torch.Tensor) -> Any:
-        first = grad(cubed)(a)
+    def gradient_minus_constant_gradient(a: torch.Tensor) -> Any:
+        first = grad(cube_minus_constant_cube)(a)
         with torch.no_grad():
-            second = grad(cubed)(a)
+            second = grad(cube_minus_constant_cube)(a)
         return first - second
 
     start = x.detach().cpu()
     for name, function, first_expected, second_expected in (
-        ("a gradient that is a constant", shifted, 3 * start**2, 6 * start),
-        ("a value that is a constant", by_value, 3 * start**2, 6 * start),
-        ("one of two gradients", halves, 6 * start, torch.tensor(6.0)),
+        ("a gradient that is a constant", cube_minus_constant_gradient, 3 * start**2, 6 * start),
+        ("a value that is a constant", cube_minus_constant_value, 3 * start**2, 6 * start),
+        ("one of two gradients", gradient_minus_constant_gradient, 6 * start, torch.tensor(6.0)),
     ):
         first = grad(function)(x)
         lab.expect(name, first.detach(), first_expected)
@@ -81,19 +83,19 @@ def no_grad_and_transforms(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("random", "autograd"), must_detect=("value",))
 def seeds_inside_of_transforms(lab: Lab) -> None:
-    """A seed set inside a transform gives the random numbers that it gives outside."""
+    """A seed set inside a transform gives the same random numbers as a seed set outside."""
     x = lab.integers(4)
 
-    def noisy(a: torch.Tensor) -> torch.Tensor:
+    def seed_and_sum_with_random_weights(a: torch.Tensor) -> torch.Tensor:
         torch.manual_seed(5)
         return (a * torch.rand_like(a)).sum()
 
     torch.manual_seed(5)
     expected = torch.rand_like(x)
-    lab.holds("under grad", torch.equal(grad(noisy)(x), expected))
-    (engine,) = torch.autograd.grad(noisy(y := x.clone().requires_grad_()), y)
+    lab.holds("under grad", torch.equal(grad(seed_and_sum_with_random_weights)(x), expected))
+    (engine,) = torch.autograd.grad(seed_and_sum_with_random_weights(y := x.clone().requires_grad_()), y)
     lab.holds("as by the engine", torch.equal(engine, expected))
-    lab.same("times zero", grad(noisy)(x) * 0)
+    lab.same("times zero", grad(seed_and_sum_with_random_weights)(x) * 0)
 
 
 @behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("error", "message"))
@@ -103,14 +105,14 @@ def engine_calls_inside_of_transforms(lab: Lab) -> None:
     """
     x, rows = lab.integers(3), lab.integers(4, 3)
 
-    def total(a: torch.Tensor) -> torch.Tensor:
+    def sum_of_squares(a: torch.Tensor) -> torch.Tensor:
         return (a * a).sum()
 
     calls: dict[str, Callable[[torch.Tensor], Any]] = {
         "requires_grad_": lambda a: a.requires_grad_().sum(),
-        "jacobian": lambda a: torch.autograd.functional.jacobian(total, a).sum(),
-        "vjp": lambda a: torch.autograd.functional.vjp(total, a)[1].sum(),
-        "jvp": lambda a: torch.autograd.functional.jvp(total, a, torch.ones_like(a))[1],
+        "jacobian": lambda a: torch.autograd.functional.jacobian(sum_of_squares, a).sum(),
+        "vjp": lambda a: torch.autograd.functional.vjp(sum_of_squares, a)[1].sum(),
+        "jvp": lambda a: torch.autograd.functional.jvp(sum_of_squares, a, torch.ones_like(a))[1],
     }
     for name, call in calls.items():
         lab.raises(f"{name} under vmap", lambda: vmap(call)(rows), match="requires_grad_")
@@ -118,35 +120,37 @@ def engine_calls_inside_of_transforms(lab: Lab) -> None:
         lab.raises(f"{name} under vmap of grad", lambda: vmap(grad(call))(rows), match="requires_grad_")
         lab.raises(f"{name} under grad of grad", lambda: grad(grad(call))(x[0]), match="requires_grad_")
 
-    def retained(a: torch.Tensor) -> torch.Tensor:
+    def sum_after_retain_grad(a: torch.Tensor) -> torch.Tensor:
         b = a * 2
         b.retain_grad()
         return b.sum()
 
-    lab.raises("retain_grad under grad", lambda: grad(retained)(x), match="retain_grad")
+    lab.raises("retain_grad under grad", lambda: grad(sum_after_retain_grad)(x), match="retain_grad")
     lab.raises(
         "a forward Jacobian under vmap",
         lambda: vmap(
-            lambda a: torch.autograd.functional.jacobian(total, a, strategy="forward-mode", vectorize=True)
+            lambda a: torch.autograd.functional.jacobian(
+                sum_of_squares, a, strategy="forward-mode", vectorize=True
+            )
         )(rows),
     )
 
 
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), must_detect=("error", "value"))
 def saved_tensor_hooks_and_transforms(lab: Lab) -> None:
-    """grad, vjp, jacrev and hessian raise an error under hooks on saved tensors, outside and inside. jvp
-    works under such hooks.
+    """grad, vjp, jacrev and hessian raise an error if hooks on saved tensors are active around the transform
+    or inside its function. jvp works with such hooks.
     """
     x, t = lab.integers(3), lab.integers(3)
 
-    def total(a: torch.Tensor) -> torch.Tensor:
+    def sum_of_squares(a: torch.Tensor) -> torch.Tensor:
         return (a * a).sum()
 
-    def kept(a: torch.Tensor) -> torch.Tensor:
+    def sum_of_squares_under_hooks(a: torch.Tensor) -> torch.Tensor:
         with torch.autograd.graph.save_on_cpu():
-            return total(a)
+            return sum_of_squares(a)
 
-    def under_hooks(call: Callable[[], Any]) -> Any:
+    def call_under_hooks(call: Callable[[], Any]) -> Any:
         with torch.autograd.graph.save_on_cpu():
             return call()
 
@@ -160,13 +164,20 @@ def saved_tensor_hooks_and_transforms(lab: Lab) -> None:
     for name, transform in transforms.items():
         lab.raises(
             f"{name} under hooks",
-            lambda: under_hooks(lambda: transform(total)(x)),
+            lambda: call_under_hooks(lambda: transform(sum_of_squares)(x)),
             match="saved tensor hooks",
         )
-        lab.raises(f"hooks under {name}", lambda: transform(kept)(x), match="saved tensor hooks")
+        lab.raises(
+            f"hooks under {name}",
+            lambda: transform(sum_of_squares_under_hooks)(x),
+            match="saved tensor hooks",
+        )
     expected = ((x * x).sum().cpu(), (2 * x * t).sum().cpu())
-    outside = under_hooks(lambda: jvp(total, (x,), (t,)))
-    for name, result in {"jvp under hooks": outside, "hooks under jvp": jvp(kept, (x,), (t,))}.items():
+    outside = call_under_hooks(lambda: jvp(sum_of_squares, (x,), (t,)))
+    for name, result in {
+        "jvp under hooks": outside,
+        "hooks under jvp": jvp(sum_of_squares_under_hooks, (x,), (t,)),
+    }.items():
         lab.same(name, result)
         lab.holds(
             f"{name}: known", all(torch.equal(a.cpu(), b) for a, b in zip(result, expected, strict=True))

@@ -24,8 +24,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="training", capabilities=("autograd",))
 def grad_differentiates(lab: Lab) -> None:
-    """grad returns the derivative of a function with a scalar result. It can be applied to itself and to
-    inner functions.
+    """grad returns the derivative of a function with a scalar result. It can be nested: grad of grad, and
+    grad inside a differentiated function.
     """
     x = lab.integers(4)
     lab.expect("a square", grad(lambda a: (a * a).sum())(x), 2 * x.cpu())
@@ -44,31 +44,33 @@ def grad_differentiates(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def grad_argnums(lab: Lab) -> None:
-    """argnums selects the arguments to differentiate, counted from either end, one or several, trees
-    included.
+    """argnums selects one or several arguments to differentiate, counted from either end. A selected argument
+    may be a tree.
     """
     x, y, z = lab.integers(3), lab.integers(3), lab.integers(3)
 
-    def function(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    def scalar_of_three(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
         return (a * a * b + b * c * 3).sum()
 
     for numbers in (0, 1, 2, -1, -2, (0,), (0, 2), (-1, 0), (1, 2, 0)):
-        lab.same(f"argnums {numbers}", grad(function, argnums=numbers)(x, y, z))
+        lab.same(f"argnums {numbers}", grad(scalar_of_three, argnums=numbers)(x, y, z))
     tree = {"p": x, "q": (y, z)}
-    lab.same("a tree", grad(lambda t: function(t["p"], *t["q"]))(tree))
+    lab.same("a tree", grad(lambda t: scalar_of_three(t["p"], *t["q"]))(tree))
     lab.same("Jacobians", jacrev(lambda a, b: a * b, argnums=(0, 1))(x, y))
     lab.same("forward Jacobians", jacfwd(lambda a, b: a * b, argnums=(1, 0))(x, y))
-    lab.raises("out of range", lambda: grad(function, argnums=3)(x, y, z), RuntimeError, match="argnum")
-    lab.raises("too low", lambda: grad(function, argnums=-4)(x, y, z), RuntimeError, match="argnum")
-    lab.raises("twice", lambda: grad(function, argnums=(0, 0))(x, y, z), RuntimeError, match="argnum")
-    lab.raises("none", lambda: grad(function, argnums=())(x, y, z), RuntimeError, match="argnum")
-    lab.raises("a word", lambda: grad(function, argnums="0")(x, y, z), RuntimeError, match="argnum")  # type: ignore[arg-type]
+    lab.raises(
+        "out of range", lambda: grad(scalar_of_three, argnums=3)(x, y, z), RuntimeError, match="argnum"
+    )
+    lab.raises("too low", lambda: grad(scalar_of_three, argnums=-4)(x, y, z), RuntimeError, match="argnum")
+    lab.raises("twice", lambda: grad(scalar_of_three, argnums=(0, 0))(x, y, z), RuntimeError, match="argnum")
+    lab.raises("none", lambda: grad(scalar_of_three, argnums=())(x, y, z), RuntimeError, match="argnum")
+    lab.raises("a word", lambda: grad(scalar_of_three, argnums="0")(x, y, z), RuntimeError, match="argnum")  # type: ignore[arg-type]
 
 
 @behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("error",))
 def grad_refuses(lab: Lab) -> None:
-    """grad raises an error for functions whose result is not a scalar tensor, and for inputs that are not
-    tensors.
+    """grad raises an error for functions whose result is not a scalar tensor, for inputs that are not
+    floating tensors, and for writes into captured tensors.
     """
     x = lab.integers(3)
     lab.raises("a vector", lambda: grad(lambda a: a * 2)(x), RuntimeError, match="scalar")
@@ -79,11 +81,11 @@ def grad_refuses(lab: Lab) -> None:
     lab.raises("whole numbers", lambda: grad(lambda a: a.sum())(x.to(torch.int64)), RuntimeError)
     outside = lab.integers(3, requires_grad=True)
 
-    def writes(a: torch.Tensor) -> torch.Tensor:
+    def write_into_captured_tensor(a: torch.Tensor) -> torch.Tensor:
         outside.detach().mul_(a)
         return a.sum()
 
-    lab.raises("a write into what is outside", lambda: grad(writes)(x), RuntimeError)
+    lab.raises("a write into what is outside", lambda: grad(write_into_captured_tensor)(x), RuntimeError)
 
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="training", capabilities=("autograd",))
@@ -132,7 +134,9 @@ def jvp_pushes_forward(lab: Lab) -> None:
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("autograd", "forward_ad"))
 def jacobians(lab: Lab) -> None:
-    """jacrev and jacfwd return the same Jacobian, output dimensions first, for trees and in chunks."""
+    """jacrev and jacfwd return the same Jacobian, with the output dimensions first. Inputs and outputs may be
+    trees. jacrev can compute the Jacobian in chunks.
+    """
     x, y = lab.integers(3), lab.integers(2)
     matrix = lab.integers(4, 3)
     for transform_name, jacobian in (("jacrev", jacrev), ("jacfwd", jacfwd)):
@@ -170,8 +174,8 @@ def hessians(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("forward_ad",))
 def linearize_keeps_the_point(lab: Lab) -> None:
-    """linearize returns the result and a function that applies the Jacobian at that point any number of
-    times.
+    """linearize returns the result and a function that applies the Jacobian at the given inputs to any number
+    of tangents.
     """
     x, t = lab.integers(3), lab.integers(3)
     value, push = linearize(lambda a: a * a, x)
@@ -187,7 +191,9 @@ def linearize_keeps_the_point(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def transforms_and_the_engine(lab: Lab) -> None:
-    """Transforms work under the ordinary autograd engine, and grad modes work inside transforms."""
+    """The autograd engine can differentiate the result of a transform. Grad modes and torch.autograd.grad
+    work inside a transform.
+    """
     x = lab.integers(3, requires_grad=True)
     gradient = grad(lambda a: (a**3).sum())(x)
     lab.holds("a gradient of what requires grad has a graph", gradient.requires_grad)
@@ -195,12 +201,12 @@ def transforms_and_the_engine(lab: Lab) -> None:
     lab.same("the engine differentiates it", second)
     detached = x.detach()
 
-    def quiet(a: torch.Tensor) -> torch.Tensor:
+    def sum_with_constant_square(a: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
             part = a * a
         return (a + part).sum()
 
-    lab.same("no_grad inside", grad(quiet)(detached))
+    lab.same("no_grad inside", grad(sum_with_constant_square)(detached))
     with torch.no_grad():
         lab.same("no_grad outside", grad(lambda a: (a * a).sum())(detached))
     inner = grad(lambda a: torch.autograd.grad((a * a * a).sum(), a, create_graph=True)[0].sum())
@@ -217,37 +223,37 @@ def transforms_and_the_engine(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value", "alias"))
 def transforms_and_writes(lab: Lab) -> None:
-    """In-place writes and views inside grad, vjp and jvp are differentiated."""
+    """grad, vjp and jvp differentiate through in-place writes and views."""
     x, t = lab.integers(4), lab.integers(4)
 
-    def in_place(a: torch.Tensor) -> torch.Tensor:
+    def clone_after_writes(a: torch.Tensor) -> torch.Tensor:
         b = a.clone()
         b.mul_(a)
         b[0] = 7
         b[1:].add_(a[1:])
         return b
 
-    lab.same("grad", grad(lambda a: in_place(a).sum())(x))
-    lab.same("vjp", vjp(in_place, x)[1](t))
-    lab.same("jvp", jvp(in_place, (x,), (t,)))
-    lab.same("jacfwd", jacfwd(in_place)(x))
-    lab.same("jacrev", jacrev(in_place)(x))
-    lab.same("mapped", vmap(grad(lambda a: in_place(a).sum()))(torch.stack([x, t])))
+    lab.same("grad", grad(lambda a: clone_after_writes(a).sum())(x))
+    lab.same("vjp", vjp(clone_after_writes, x)[1](t))
+    lab.same("jvp", jvp(clone_after_writes, (x,), (t,)))
+    lab.same("jacfwd", jacfwd(clone_after_writes)(x))
+    lab.same("jacrev", jacrev(clone_after_writes)(x))
+    lab.same("mapped", vmap(grad(lambda a: clone_after_writes(a).sum()))(torch.stack([x, t])))
 
-    def through_a_view(a: torch.Tensor) -> torch.Tensor:
+    def square_after_writes_through_views(a: torch.Tensor) -> torch.Tensor:
         base = torch.zeros(2, 4, device=a.device, dtype=a.dtype)
         base[0].copy_(a)
         base.view(-1)[4:].add_(a * 2)
         return base * base
 
-    lab.same("a view", grad(lambda a: through_a_view(a).sum())(x))
-    lab.same("a view forward", jvp(through_a_view, (x,), (t,)))
+    lab.same("a view", grad(lambda a: square_after_writes_through_views(a).sum())(x))
+    lab.same("a view forward", jvp(square_after_writes_through_views, (x,), (t,)))
     lab.same("the input itself", x)
 
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def per_sample_gradients(lab: Lab) -> None:
-    """functional_call with grad and vmap returns the separate gradient of each sample."""
+    """functional_call under vmap of grad returns the separate gradient of each sample."""
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
     model = lab.to(model)
     with torch.no_grad():
@@ -256,12 +262,12 @@ def per_sample_gradients(lab: Lab) -> None:
     inputs, targets = lab.integers(5, 3), lab.integers(5, 1)
     parameters = {name: value.detach() for name, value in model.named_parameters()}
 
-    def loss(p: dict[str, torch.Tensor], sample: torch.Tensor, target: torch.Tensor) -> Any:
+    def loss_of_sample(p: dict[str, torch.Tensor], sample: torch.Tensor, target: torch.Tensor) -> Any:
         return ((functional_call(model, p, (sample,)) - target) ** 2).sum()
 
-    each = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, inputs, targets)
+    each = vmap(grad(loss_of_sample), in_dims=(None, 0, 0))(parameters, inputs, targets)
     lab.same("each", each)
-    whole = grad(lambda p: vmap(loss, in_dims=(None, 0, 0))(p, inputs, targets).sum())(parameters)
+    whole = grad(lambda p: vmap(loss_of_sample, in_dims=(None, 0, 0))(p, inputs, targets).sum())(parameters)
     for name, value in whole.items():
         lab.holds(f"they add up for {name}", torch.equal(each[name].sum(0), value))
     lab.same(

@@ -1,4 +1,4 @@
-"""Behaviours of Jacobians and Hessians of torch.func: their structure, and agreement with
+"""Behaviours of Jacobians and Hessians of torch.func: the structure of their results, and agreement with
 torch.autograd.functional.
 """
 
@@ -19,20 +19,21 @@ BOTH: tuple[tuple[str, Callable[..., Any]], ...] = (("jacrev", jacrev), ("jacfwd
 
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"))
 def jacobian_forms(lab: Lab) -> None:
-    """A Jacobian has the structure of the outputs, and inside it the structure of the arguments that argnums
-    selects, by default the first. It is zero for an unused argument. Other arguments may be numbers.
+    """A Jacobian has the structure of the outputs. Each part has the structure of the arguments that argnums
+    selects, by default the first. The part is zero for an unused argument. Arguments that argnums does not
+    select may be numbers.
     """
     x, y = lab.integers(3), lab.integers(3)
     identity = torch.eye(3)
 
-    def pair(a: torch.Tensor, b: torch.Tensor) -> Any:
+    def two_linear_outputs(a: torch.Tensor, b: torch.Tensor) -> Any:
         return 2 * a + 3 * b, 4 * a + 5 * b
 
-    def nested(p: Any, b: torch.Tensor, c: torch.Tensor) -> Any:
+    def linear_outputs_of_tree(p: Any, b: torch.Tensor, c: torch.Tensor) -> Any:
         return p[0] + p[1] * 2, {"rest": b * 3 + c * 4}
 
     for transform_name, jacobian in BOTH:
-        result = jacobian(pair, argnums=(0, 1))(x, y)
+        result = jacobian(two_linear_outputs, argnums=(0, 1))(x, y)
         lab.same(f"{transform_name} of two outputs by two arguments", result)
         for number, factor in enumerate((2, 3, 4, 5)):
             lab.expect(f"{transform_name}: part {number}", result[number // 2][number % 2], factor * identity)
@@ -46,7 +47,7 @@ def jacobian_forms(lab: Lab) -> None:
         for numbers in (0, (0,), (0, 1), (2, -2)):
             lab.same(
                 f"{transform_name} of trees by {numbers}",
-                jacobian(nested, argnums=numbers)((x[0], y[0]), x[1], y[1]),
+                jacobian(linear_outputs_of_tree, argnums=numbers)((x[0], y[0]), x[1], y[1]),
             )
         tree = jacobian(lambda d: {"c": d["a"] ** 2, "d": d["b"] * 3})({"a": x, "b": y})
         lab.same(f"{transform_name} of a dict", tree)
@@ -63,7 +64,7 @@ def jacobian_forms(lab: Lab) -> None:
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), must_detect=("error",))
 def jacobians_refuse(lab: Lab) -> None:
     """jacrev and jacfwd raise errors for functions without an output and for auxiliary results that are not
-    tensors. argnums must not be empty, out of range, repeated or other than integers.
+    tensors. They also raise errors if argnums is empty, out of range, repeated or not an integer.
     """
     x = lab.integers(3)
     for transform_name, jacobian in BOTH:
@@ -122,13 +123,13 @@ def jacobians_refuse_complex(lab: Lab) -> None:
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"))
 def jacobians_by_the_engine(lab: Lab) -> None:
     """jacrev and jacfwd return the results of torch.autograd.functional.jacobian, for one and several inputs
-    and outputs, without dimensions and from other devices.
+    and outputs, also without dimensions. The inputs may be on another device than an output.
     """
     vector, second_vector, scalar = lab.integers(3), lab.integers(3), lab.integers()
     matrix, right = lab.integers(2, 3), lab.integers(3, 2)
     index = lab.put([1, 1, 0])
 
-    def scaled(a: torch.Tensor, b: torch.Tensor, k: float = 3.0) -> torch.Tensor:
+    def scaled_product(a: torch.Tensor, b: torch.Tensor, k: float = 3.0) -> torch.Tensor:
         return a * b * k
 
     functions: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
@@ -139,7 +140,7 @@ def jacobians_by_the_engine(lab: Lab) -> None:
         "outputs of no dimension": (lambda a, b: (a.sum(), b.sum(), a * b), (vector, second_vector)),
         "an input of no dimension": (lambda a: torch.stack([a, a, a * a]), (scalar,)),
         "both of no dimension": (lambda a, b: (b.sum(), a * b), (scalar, vector[:1])),
-        "a default": (scaled, (vector, second_vector)),
+        "a default": (scaled_product, (vector, second_vector)),
         "take": (lambda a: torch.take(a, index), (vector,)),
     }
     for name, (function, inputs) in functions.items():
@@ -151,11 +152,13 @@ def jacobians_by_the_engine(lab: Lab) -> None:
             lab.holds(f"{name}, {transform_name}: the engine's", all(torch.equal(a, b) for a, b in pairs))
     here, there = torch.tensor([1.0, 2, 3]), torch.tensor([4.0, 5, 6])
 
-    def across(a: torch.Tensor, b: torch.Tensor) -> Any:
+    def product_on_both_devices(a: torch.Tensor, b: torch.Tensor) -> Any:
         return a * b, (a * b).to(lab.device)
 
     for transform_name, jacobian in BOTH:
-        result = [part.cpu() for part in leaves(jacobian(across, argnums=(0, 1))(here, there))]
+        result = [
+            part.cpu() for part in leaves(jacobian(product_on_both_devices, argnums=(0, 1))(here, there))
+        ]
         lab.same(f"from the host, {transform_name}", result, host=True)
         for part, expected in zip(result, (there, here, there, here), strict=True):
             lab.holds(f"from the host, {transform_name}: known", torch.equal(part, torch.diag(expected)))
@@ -163,30 +166,33 @@ def jacobians_by_the_engine(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
 def jacobians_of_jacobians(lab: Lab) -> None:
-    """Jacobians of Jacobians are the same in chunks, under vmap, and in either mode. They are zero for a
-    linear map and for unused inputs, as in torch.autograd.functional.hessian.
+    """Nested Jacobians have the same values in chunks, under vmap, and in forward or reverse mode. They are
+    zero for a linear map. hessian equals torch.autograd.functional.hessian, also for unused inputs.
     """
     rows = lab.integers(5, 2)
 
-    def several(a: torch.Tensor) -> Any:
+    def four_nested_outputs(a: torch.Tensor) -> Any:
         return (a**3, a * 2), (a + 2, (a * a).sum())
 
-    whole = vmap(jacrev(jacrev(several)))(rows)
+    whole = vmap(jacrev(jacrev(four_nested_outputs)))(rows)
     for size in (1, 3, 10):
-        part = vmap(jacrev(jacrev(several, chunk_size=size), chunk_size=size))(rows)
+        part = vmap(jacrev(jacrev(four_nested_outputs, chunk_size=size), chunk_size=size))(rows)
         lab.same(f"in chunks of {size}", part)
         pairs = zip(leaves(part), leaves(whole), strict=True)
         lab.holds(f"in chunks of {size}: as in one", all(torch.equal(a, b) for a, b in pairs))
     matrix = lab.integers(4, 3)
     lab.expect("of a linear map", jacrev(jacrev(lambda a: matrix @ a))(lab.integers(3)), torch.zeros(4, 3, 3))
 
-    def first(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def squares_of_first_input(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return (a**2).sum()
 
     def constant(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.ones((), device=a.device)
 
-    for name, function in {"one that is not used": first, "none that is used": constant}.items():
+    for name, function in {
+        "one that is not used": squares_of_first_input,
+        "none that is used": constant,
+    }.items():
         inputs = (lab.integers(2), lab.integers(3))
         result = hessian(lambda p, f=function: f(*p))(inputs)
         expected = torch.autograd.functional.hessian(function, inputs)
@@ -195,12 +201,12 @@ def jacobians_of_jacobians(lab: Lab) -> None:
         lab.holds(f"{name}: the engine's", all(torch.equal(a, b) for a, b in pairs))
     points, linear = lab.integers(3, 4, 2), lab.integers(3, 2, 2)
 
-    def residual(m: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def sum_of_squared_residuals(m: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return ((b - (m @ a.T).T) ** 2).sum()
 
-    forward = vmap(hessian(residual))(linear, points, points)
+    forward = vmap(hessian(sum_of_squared_residuals))(linear, points, points)
     lab.same("forward over reverse", forward)
     lab.holds(
         "as reverse over reverse",
-        torch.equal(forward, vmap(jacrev(jacrev(residual)))(linear, points, points)),
+        torch.equal(forward, vmap(jacrev(jacrev(sum_of_squared_residuals)))(linear, points, points)),
     )

@@ -1,4 +1,6 @@
-"""Behaviours of three nested transforms of autograd.Functions, and of Jacobians of vjp at large inputs."""
+"""Behaviours of three nested transforms of autograd.Functions, of Jacobians of vjp at large inputs, and of
+writes into captured views.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ ROWS = 2
 
 
 class _Cube(torch.autograd.Function):
-    """A cube with its own vmap rule and torch's derivatives."""
+    """A Function that returns a cube and its slope, with a handwritten vmap rule."""
 
     @staticmethod
     def forward(x: torch.Tensor) -> Any:
@@ -46,7 +48,7 @@ class _Cube(torch.autograd.Function):
 
 
 class _Product(torch.autograd.Function):
-    """A product with a generated vmap rule."""
+    """A Function that multiplies its two inputs, with a generated vmap rule."""
 
     generate_vmap_rule = True
 
@@ -71,8 +73,8 @@ class _Product(torch.autograd.Function):
 
 
 class _SelectElement(torch.autograd.Function):
-    """The element at an integer index: its backward writes the gradient into zeros, and the index is not a
-    tensor.
+    """A Function that returns the element at an integer index. Its backward writes the gradient into zeros.
+    The index is an input that is not a tensor.
     """
 
     generate_vmap_rule = True
@@ -102,39 +104,43 @@ def with_vmap(function: Function) -> Function:
 
 
 def with_loop(function: Function) -> Function:
-    """Return a function that calls another function once per element of the batch and stacks the results."""
+    """Return a function that calls ``function`` once per element of the batch and stacks the results."""
 
-    def call(*batch: torch.Tensor) -> Any:
+    def loop_over_batch(*batch: torch.Tensor) -> Any:
         rows = [leaves(function(*(x[row] for x in batch))) for row in range(ROWS)]
         return tuple(torch.stack(parts) for parts in zip(*rows, strict=True))
 
-    return call
+    return loop_over_batch
 
 
 def with_vjp(function: Function) -> Function:
-    """Return a function that returns the outputs and the gradients of the inputs for cotangents of ones."""
+    """Return a function that returns the outputs of ``function`` and the gradients of its inputs, for
+    cotangents of ones.
+    """
 
-    def call(*inputs: torch.Tensor) -> Any:
+    def outputs_and_gradients(*inputs: torch.Tensor) -> Any:
         outputs, pull = vjp(lambda *x: tuple(leaves(function(*x))), *inputs)  # type: ignore[misc]
         return (*outputs, *pull(tuple(torch.ones_like(output) for output in outputs)))
 
-    return call
+    return outputs_and_gradients
 
 
 def with_jvp(function: Function) -> Function:
-    """Return a function that returns the outputs and their tangents along the inputs themselves."""
+    """Return a function that returns the outputs of ``function`` and their tangents. The inputs are also the
+    input tangents.
+    """
 
-    def call(*inputs: torch.Tensor) -> Any:
+    def outputs_and_tangents(*inputs: torch.Tensor) -> Any:
         result: Any = jvp(lambda *x: tuple(leaves(function(*x))), inputs, inputs)
         return (*result[0], *result[1])
 
-    return call
+    return outputs_and_tangents
 
 
 @behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
 def three_transforms_of_functions(lab: Lab) -> None:
-    """vmap of an autograd.Function under two more transforms (vjp, jvp, vmap) returns the results of single
-    calls, with its own vmap rule and with a generated one.
+    """vmap of an autograd.Function, combined with two more transforms (vjp, jvp, vmap), returns the results
+    of single calls. The vmap rule may be handwritten or generated.
     """
     shape = (ROWS, ROWS, 3)
     functions: dict[str, tuple[Function, int]] = {
@@ -169,25 +175,25 @@ def three_transforms_of_functions(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
 def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
-    """jacrev of the vjp of losses, softmax and layer norm equals torch.autograd.functional.jacobian, at zero
-    and at inputs, targets, weights and biases of magnitude 1000.
+    """jacrev of the vjp of losses, softmax and layer norm equals torch.autograd.functional.jacobian. This
+    holds at zero and at inputs, targets, weights and biases of magnitude 1000.
     """
     labels, soft = lab.put([1, 2]), lab.floats(2, 3, low=0.0)
     weight, inner = lab.floats(3, low=0.5, high=1.0), lab.floats(2, 3, low=0.25, high=0.75)
 
-    def constants(value: float, *shape: int) -> torch.Tensor:
+    def filled_tensor(value: float, *shape: int) -> torch.Tensor:
         return torch.full(shape, value, device=lab.device)
 
     def compare_with_engine(name: str, function: Function, *inputs: torch.Tensor) -> None:
-        def pull(cotangent: torch.Tensor, *primals: torch.Tensor) -> Any:
+        def gradients_of_inputs(cotangent: torch.Tensor, *primals: torch.Tensor) -> Any:
             return vjp(function, *primals)[1](cotangent)
 
         result = function(*inputs)
         cotangent = torch.arange(1.0, result.numel() + 1, device=lab.device).view(result.shape) / 4
         every = (cotangent, *inputs)
         numbers = tuple(range(len(every)))
-        expected = list(leaves(torch.autograd.functional.jacobian(pull, every)))
-        parts = list(leaves(jacrev(pull, argnums=numbers)(*every)))
+        expected = list(leaves(torch.autograd.functional.jacobian(gradients_of_inputs, every)))
+        parts = list(leaves(jacrev(gradients_of_inputs, argnums=numbers)(*every)))
         scales = [part.abs().max().clamp(min=1) for part in expected]
         agrees = len(parts) == len(expected) and all(
             torch.allclose(a / scale, b / scale, rtol=1e-3, atol=1e-4)
@@ -197,7 +203,7 @@ def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
         lab.holds(f"{name}: finite", all(bool(part.isfinite().all()) for part in parts))
 
     for value in (-1000.0, 0.0, 1000.0):
-        x, input_text = constants(value, 2, 3), f"at {value:g}"
+        x, input_text = filled_tensor(value, 2, 3), f"at {value:g}"
         for reduction in ("none", "mean") if value == 0 else ("mean",):
             options: Any = {"reduction": reduction}
             compare_with_engine(
@@ -208,7 +214,7 @@ def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
             )
             compare_with_engine(
                 f"binary_cross_entropy weighted {input_text}, {reduction}",
-                lambda a: F.binary_cross_entropy(a, soft, constants(value, 2, 3), **options),
+                lambda a: F.binary_cross_entropy(a, soft, filled_tensor(value, 2, 3), **options),
                 inner,
             )
         compare_with_engine(
@@ -221,17 +227,17 @@ def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
         compare_with_engine(f"log_softmax {input_text}", lambda a: F.log_softmax(a, 1), x)
         for target in (value, -1000.0):
             compare_with_engine(
-                f"l1_loss {input_text} from {target:g}", F.l1_loss, x, constants(target, 2, 3)
+                f"l1_loss {input_text} from {target:g}", F.l1_loss, x, filled_tensor(target, 2, 3)
             )
             compare_with_engine(
-                f"mse_loss {input_text} from {target:g}", F.mse_loss, x, constants(target, 2, 3)
+                f"mse_loss {input_text} from {target:g}", F.mse_loss, x, filled_tensor(target, 2, 3)
             )
         compare_with_engine(
             f"layer_norm {input_text}",
             lambda a, w, b: F.layer_norm(a, (3,), w, b),
-            constants(value, 2, 3),
-            constants(value, 3),
-            constants(-value, 3),
+            filled_tensor(value, 2, 3),
+            filled_tensor(value, 3),
+            filled_tensor(-value, 3),
         )
 
 
@@ -240,7 +246,7 @@ def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
 )
 def transforms_refuse_captured_views(lab: Lab) -> None:
     """Under vjp and jvp, a write through a view of a captured tensor raises an error, whichever operator made
-    the view. An assignment to .data raises an error too.
+    the view. An assignment to .data inside a transform raises an error too.
     """
     outside = lab.integers(4, 4, 4)
     views: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -271,41 +277,44 @@ def transforms_refuse_captured_views(lab: Lab) -> None:
     for name, view in views.items():
         like = torch.ones_like(view(outside))
 
-        def write(a: torch.Tensor, view: Any = view) -> torch.Tensor:
+        def write_into_captured_view(a: torch.Tensor, view: Any = view) -> torch.Tensor:
             view(outside).copy_(a)
             return a
 
-        lab.raises(f"{name} under vjp", lambda: vjp(write, like), match="mutate")
-        lab.raises(f"{name} under jvp", lambda: jvp(write, (like,), (like,)), match="mutate")
+        lab.raises(f"{name} under vjp", lambda: vjp(write_into_captured_view, like), match="mutate")
+        lab.raises(
+            f"{name} under jvp", lambda: jvp(write_into_captured_view, (like,), (like,)), match="mutate"
+        )
     x = lab.integers(3)
 
-    def assigned(a: torch.Tensor) -> torch.Tensor:
+    def assign_data(a: torch.Tensor) -> torch.Tensor:
         a.data = torch.ones(3, device=lab.device)
         return a.sum()
 
-    lab.raises("data under grad", lambda: torch.func.grad(assigned)(x), match="data")
-    lab.raises("data under vjp", lambda: vjp(assigned, x), match="data")
-    lab.raises("data under jvp", lambda: jvp(assigned, (x,), (x,)), match="data")
+    lab.raises("data under grad", lambda: torch.func.grad(assign_data)(x), match="data")
+    lab.raises("data under vjp", lambda: vjp(assign_data, x), match="data")
+    lab.raises("data under jvp", lambda: jvp(assign_data, (x,), (x,)), match="data")
 
 
 @behaviour("functorch", level="full", capabilities=("forward_ad", "autograd"))
 def transforms_of_solutions_and_lists(lab: Lab) -> None:
-    """Two levels of vmap over jvp of linalg.solve, with one shared matrix and right sides in the last
-    dimensions, return the single solutions. torch.tensor of a list of a dual number is a constant.
+    """Two levels of vmap over jvp of linalg.solve return the solutions and tangents of single calls, for one
+    shared matrix and mapped right-hand sides. torch.tensor of a list with a differentiated number returns a
+    constant.
     """
     matrix = lab.floats(4, 4) + 4 * torch.eye(4, device=lab.device)
     right, matrix_t, right_t = lab.floats(4, 5, 3, 2), lab.floats(4, 4), lab.floats(4, 5, 3, 2)
 
-    def solve(a: torch.Tensor, b: torch.Tensor, u: torch.Tensor, v: torch.Tensor) -> Any:
+    def jvp_of_solve(a: torch.Tensor, b: torch.Tensor, u: torch.Tensor, v: torch.Tensor) -> Any:
         return jvp(torch.linalg.solve, (a, b), (u, v))
 
     dims = (None, -1, None, -1)
-    value, tangent = vmap(vmap(solve, in_dims=dims), in_dims=dims)(matrix, right, matrix_t, right_t)
+    value, tangent = vmap(vmap(jvp_of_solve, in_dims=dims), in_dims=dims)(matrix, right, matrix_t, right_t)
     lab.close("solutions", value, matrix=True)
     lab.close("tangents of solutions", tangent, matrix=True)
     for i in range(2):
         for j in range(3):
-            single, single_t = solve(matrix, right[..., j, i], matrix_t, right_t[..., j, i])
+            single, single_t = jvp_of_solve(matrix, right[..., j, i], matrix_t, right_t[..., j, i])
             agrees = torch.allclose(value[i, j], single, atol=1e-4) and torch.allclose(
                 tangent[i, j], single_t, atol=1e-4
             )

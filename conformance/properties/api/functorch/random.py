@@ -1,5 +1,5 @@
-"""Behaviours of random numbers inside vmap: an error, the same for all elements, or different for each
-element.
+"""Behaviours of random numbers inside vmap for each option of ``randomness``: "error", "same" and
+"different".
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Draw = Callable[[torch.Tensor], torch.Tensor]
 BATCH, SIZE = 4, 64
 
 
-def check_randomness_options(lab: Lab, name: str, draw: Draw, *, mapped: bool = False) -> None:
+def check_randomness_options(lab: Lab, name: str, draw: Draw, *, uses_argument: bool = False) -> None:
     """Check a random draw inside vmap for each option of ``randomness``.
 
-    If ``mapped`` is true, the draw depends on the values of its argument; with randomness="same" it then gets
-    an argument that is not mapped.
+    If ``uses_argument`` is true, the draw depends on its argument. For randomness="same", the draw then
+    receives an argument that is not mapped.
     """
     x = torch.ones(BATCH, SIZE, device=lab.device)
     lab.raises(f"{name}: error", lambda: vmap(draw, randomness="error")(x), RuntimeError, match="(?i)random")
@@ -33,7 +33,7 @@ def check_randomness_options(lab: Lab, name: str, draw: Draw, *, mapped: bool = 
     rows = {tuple(row.flatten().tolist()) for row in different}
     lab.holds(f"{name}: different gives each its own", len(rows) == BATCH)
     sample = x[0].clone()
-    same = vmap((lambda a: draw(sample)) if mapped else draw, randomness="same")(x)
+    same = vmap((lambda a: draw(sample)) if uses_argument else draw, randomness="same")(x)
     lab.holds(f"{name}: same gives all the same", all(torch.equal(row, same[0]) for row in same))
     lab.holds(f"{name}: same draws", len(set(same[0].flatten().tolist())) > 1)
 
@@ -58,8 +58,8 @@ def batches_of_drawn_tensors(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("random",), must_detect=("error",))
 def batches_of_draws_by_value(lab: Lab) -> None:
-    """bernoulli, normal, poisson, multinomial and exponential draws from the elements of a batch, in place
-    and out of place, follow the randomness option.
+    """bernoulli, normal, poisson, multinomial and exponential draws whose parameters are the elements of a
+    batch follow the randomness option, in place and out of place.
     """
     draws: dict[str, Draw] = {
         "bernoulli": lambda a: torch.bernoulli(a / 2),
@@ -71,15 +71,15 @@ def batches_of_draws_by_value(lab: Lab) -> None:
         "multinomial": lambda a: torch.multinomial(a, SIZE, replacement=True),
     }
     for name, draw in draws.items():
-        check_randomness_options(lab, name, draw, mapped=True)
+        check_randomness_options(lab, name, draw, uses_argument=True)
     for name in ("bernoulli_", "normal_", "uniform_", "exponential_", "cauchy_", "log_normal_"):
 
-        def write(a: torch.Tensor, name: str = name) -> torch.Tensor:
+        def draw_in_place(a: torch.Tensor, name: str = name) -> torch.Tensor:
             return getattr(torch.zeros_like(a) + a * 0, name)()  # type: ignore[no-any-return]
 
-        check_randomness_options(lab, name, write, mapped=True)
-    check_randomness_options(lab, "random_", lambda a: (a * 0).random_(1000), mapped=True)
-    check_randomness_options(lab, "geometric_", lambda a: (a * 0).geometric_(0.1), mapped=True)
+        check_randomness_options(lab, name, draw_in_place, uses_argument=True)
+    check_randomness_options(lab, "random_", lambda a: (a * 0).random_(1000), uses_argument=True)
+    check_randomness_options(lab, "geometric_", lambda a: (a * 0).geometric_(0.1), uses_argument=True)
 
     whole = torch.zeros(SIZE, device=lab.device)
     x = torch.ones(BATCH, SIZE, device=lab.device)
@@ -93,23 +93,23 @@ def batches_of_draws_by_value(lab: Lab) -> None:
 @behaviour("functorch", level="full", capabilities=("random",), must_detect=("error",))
 def batches_of_dropout(lab: Lab) -> None:
     """Every kind of dropout inside vmap follows the randomness option. Feature dropout drops whole features.
-    Outside training, dropout draws nothing.
+    With training=False, dropout draws nothing.
     """
     for name in ("dropout", "alpha_dropout"):
         check_randomness_options(
             lab,
             name,
             lambda a, f=getattr(F, name): f(a, 0.5, training=True),  # type: ignore[misc]
-            mapped=True,
+            uses_argument=True,
         )
     for name in ("dropout2d", "feature_alpha_dropout"):
 
-        def features(a: torch.Tensor, f: Any = getattr(F, name)) -> torch.Tensor:
+        def feature_dropout(a: torch.Tensor, f: Any = getattr(F, name)) -> torch.Tensor:
             dropped: torch.Tensor = f(a.view(1, SIZE, 1, 1).expand(1, SIZE, 2, 2), 0.5, training=True)
             return dropped
 
-        check_randomness_options(lab, name, features, mapped=True)
-        result = vmap(features, randomness="different")(torch.ones(BATCH, SIZE, device=lab.device))
+        check_randomness_options(lab, name, feature_dropout, uses_argument=True)
+        result = vmap(feature_dropout, randomness="different")(torch.ones(BATCH, SIZE, device=lab.device))
         lab.holds(f"{name}: a feature is whole", torch.equal(result[..., 0, 0], result[..., 1, 1]))
     x = torch.ones(BATCH, SIZE, device=lab.device)
     result = vmap(lambda a: F.dropout(a, 0.5), randomness="different")(x)

@@ -1,5 +1,5 @@
-"""Behaviours of training by transforms: ensembles, learning rates, meta-learning, per-sample gradients and
-forces.
+"""Behaviours of training with transforms: ensembles, learning rates, meta-learning, per-sample gradients and
+forces (derivatives of a model with respect to its inputs).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Weights = dict[str, torch.Tensor]
 
 
 def trees_agree(actual: Any, expected: Any) -> bool:
-    """Return whether two trees of tensors agree except for rounding, in double precision or not."""
+    """Return whether two trees of tensors agree except for rounding in float32."""
     pairs = list(zip(leaves(actual), leaves(expected), strict=True))
     return bool(pairs) and all(torch.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in pairs)
 
@@ -36,19 +36,19 @@ def with_fixed_parameters(lab: Lab, model: nn.Module) -> nn.Module:
     return model
 
 
-def weights_of(model: nn.Module) -> Weights:
-    """Return the parameters by name, detached from their graph."""
+def detached_parameters(model: nn.Module) -> Weights:
+    """Return the parameters of a model by name, detached from their graph."""
     return {name: value.detach() for name, value in model.named_parameters()}
 
 
 def engine_gradients(loss: Callable[[Weights], torch.Tensor], weights: Weights) -> Weights:
-    """Return the gradients of a loss by torch.autograd.grad."""
+    """Return the gradient of a loss with respect to each weight, computed by torch.autograd.grad."""
     starts = {name: value.detach().clone().requires_grad_() for name, value in weights.items()}
     return dict(zip(starts, torch.autograd.grad(loss(starts), list(starts.values())), strict=True))
 
 
 class _TokenClassifier(nn.Module):
-    """A mean of embeddings and two linear layers."""
+    """A classifier of token sequences: the mean of embeddings and two linear layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,8 +63,9 @@ class _TokenClassifier(nn.Module):
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def per_sample_gradients_of_models(lab: Lab) -> None:
-    """vmap of grad returns, for each sample, the gradient of the engine for this sample alone. Models are
-    embeddings, residual convolutions with group norm, and batch norm without running statistics.
+    """vmap of grad returns, for each sample, the gradient that the autograd engine returns for this sample
+    alone. The models are embeddings, residual convolutions with group norm, and batch norm without running
+    statistics.
     """
     tokens, labels = lab.integers(4, 5, low=0, high=10, dtype=torch.int64), lab.put([0, 1, 1, 0])
     images = lab.floats(4, 2, 6, 6)
@@ -97,16 +98,17 @@ def per_sample_gradients_of_models(lab: Lab) -> None:
     for name, (bare, inputs, wide) in models.items():
         model = with_fixed_parameters(lab, bare)
 
-        def loss(
+        def loss_of_sample(
             w: Weights, sample: torch.Tensor, label: torch.Tensor, model: Any = model, wide: Any = wide
         ) -> Any:
             out = functional_call(model, w, (sample.unsqueeze(0) if wide else sample,))
             return F.cross_entropy(out, label.unsqueeze(0) if wide else label)
 
-        each = vmap(grad(loss), in_dims=(None, 0, 0))(weights_of(model), inputs, labels)
+        each = vmap(grad(loss_of_sample), in_dims=(None, 0, 0))(detached_parameters(model), inputs, labels)
         singles = [
             engine_gradients(
-                functools.partial(loss, sample=inputs[row], label=labels[row]), weights_of(model)
+                functools.partial(loss_of_sample, sample=inputs[row], label=labels[row]),
+                detached_parameters(model),
             )
             for row in range(4)
         ]
@@ -118,32 +120,34 @@ def per_sample_gradients_of_models(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd", "random"))
 def ensembles_that_train(lab: Lab) -> None:
-    """A training step of stacked models gives the losses and weights of the single models' steps. With
-    randomness="same", models that differ only in their learning rates have the same loss.
+    """A training step of stacked models under vmap gives the losses and weights of separate training steps.
+    With randomness="same", models that differ only in their learning rates have the same loss.
     """
     points, labels = lab.floats(6, 2), lab.put([0, 1, 1, 0, 1, 0])
 
-    def model() -> nn.Module:
+    def make_model() -> nn.Module:
         return nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2), nn.LogSoftmax(-1))
 
-    base = with_fixed_parameters(lab, model())
+    base = with_fixed_parameters(lab, make_model())
 
-    def step(w: Weights, rate: Any = 0.25) -> Any:
+    def loss_and_updated_weights(w: Weights, rate: Any = 0.25) -> Any:
         gradients, value = grad_and_value(lambda p: F.nll_loss(functional_call(base, p, (points,)), labels))(
             w
         )
         return value, {name: w[name] - rate * gradients[name] for name in w}
 
-    models = [with_fixed_parameters(lab, model()) for _ in range(2)]
+    models = [with_fixed_parameters(lab, make_model()) for _ in range(2)]
     stacked, _ = stack_module_state(models)
     stacked = {name: value.detach() for name, value in stacked.items()}
-    losses, weights = vmap(step)(stacked)
+    losses, weights = vmap(loss_and_updated_weights)(stacked)
     lab.close("losses", losses, roundings=256, matrix=True)
     for number, single in enumerate(models):
         gradients = engine_gradients(
-            lambda p: F.nll_loss(functional_call(base, p, (points,)), labels), weights_of(single)
+            lambda p: F.nll_loss(functional_call(base, p, (points,)), labels), detached_parameters(single)
         )
-        expected = {name: value - 0.25 * gradients[name] for name, value in weights_of(single).items()}
+        expected = {
+            name: value - 0.25 * gradients[name] for name, value in detached_parameters(single).items()
+        }
         lab.holds(
             f"model {number}: the engine's step",
             trees_agree({k: v[number] for k, v in weights.items()}, expected),
@@ -164,13 +168,15 @@ def ensembles_that_train(lab: Lab) -> None:
         twice = {key: value.detach() for key, value in twice.items()}
         volumes = lab.floats(6, 2, 2, 2, 2)
 
-        def search(w: Weights, rate: torch.Tensor, noisy: Any = noisy, volumes: Any = volumes) -> Any:
+        def loss_and_weights_with_dropout(
+            w: Weights, rate: torch.Tensor, noisy: Any = noisy, volumes: Any = volumes
+        ) -> Any:
             gradients, value = grad_and_value(
                 lambda p: F.nll_loss(functional_call(noisy, p, (volumes,)), labels)
             )(w)
             return value, {key: w[key] - rate * gradients[key] for key in w}
 
-        losses, weights = vmap(search, randomness="same")(twice, lab.put([0.25, 0.5]))
+        losses, weights = vmap(loss_and_weights_with_dropout, randomness="same")(twice, lab.put([0.25, 0.5]))
         lab.holds(f"{name}: one loss", torch.allclose(losses[0], losses[1], rtol=1e-5, atol=0))
         moved = weights["2.weight"] - twice["2.weight"]
         lab.holds(f"{name}: twice the rate, twice the step", trees_agree(2 * moved[0], moved[1]))
@@ -181,8 +187,8 @@ def ensembles_that_train(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def gradients_through_training(lab: Lab) -> None:
-    """Gradients flow through training steps inside a batch of tasks, for linear layers and for convolutions
-    with group norm. They equal the engine's gradients through single tasks.
+    """Under vmap over tasks, gradients flow through the training steps of each task, for linear layers and
+    for convolutions with group norm. They equal the gradients of the autograd engine through single tasks.
     """
     lines = with_fixed_parameters(lab, nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1)))
     pictures = with_fixed_parameters(
@@ -212,7 +218,7 @@ def gradients_through_training(lab: Lab) -> None:
     }
     for name, (model, criterion, data, steps) in tasks.items():
 
-        def adapted(w: Weights, *task: torch.Tensor, gradient: Any) -> torch.Tensor:
+        def loss_after_training_steps(w: Weights, *task: torch.Tensor, gradient: Any) -> torch.Tensor:
             x1, y1, x2, y2 = task
             new = w
             for _ in range(steps):
@@ -220,56 +226,64 @@ def gradients_through_training(lab: Lab) -> None:
                 new = {key: new[key] - 0.25 * slopes[key] for key in new}
             return criterion(functional_call(model, new, (x2,)), y2)
 
-        def engine(loss: Callable[[Weights], torch.Tensor], w: Weights) -> Weights:
+        def gradients_by_engine(loss: Callable[[Weights], torch.Tensor], w: Weights) -> Weights:
             slopes = torch.autograd.grad(loss(w), list(w.values()), create_graph=True)
             return dict(zip(w, slopes, strict=True))
 
-        def transform(loss: Callable[[Weights], torch.Tensor], w: Weights) -> Any:
+        def gradients_by_transform(loss: Callable[[Weights], torch.Tensor], w: Weights) -> Any:
             return grad(loss)(w)
 
-        def whole(w: Weights) -> torch.Tensor:
-            return vmap(lambda *task: adapted(w, *task, gradient=transform))(*data).mean()
-
-        def singly(w: Weights) -> torch.Tensor:
-            count = len(data[0])
-            return torch.stack(
-                [adapted(w, *(d[n] for d in data), gradient=engine) for n in range(count)]
+        def mean_loss_by_vmap(w: Weights) -> torch.Tensor:
+            return vmap(lambda *task: loss_after_training_steps(w, *task, gradient=gradients_by_transform))(
+                *data
             ).mean()
 
-        result = engine_gradients(whole, weights_of(model))
+        def mean_loss_by_loop(w: Weights) -> torch.Tensor:
+            count = len(data[0])
+            return torch.stack(
+                [
+                    loss_after_training_steps(w, *(d[n] for d in data), gradient=gradients_by_engine)
+                    for n in range(count)
+                ]
+            ).mean()
+
+        result = engine_gradients(mean_loss_by_vmap, detached_parameters(model))
         lab.close(f"{name}: gradients through steps", list(result.values()), roundings=8192, matrix=True)
-        lab.holds(f"{name}: the engine's", trees_agree(result, engine_gradients(singly, weights_of(model))))
+        lab.holds(
+            f"{name}: the engine's",
+            trees_agree(result, engine_gradients(mean_loss_by_loop, detached_parameters(model))),
+        )
 
 
 @behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
 def gradients_of_forces(lab: Lab) -> None:
-    """A loss may contain the batched Jacobian of a model by jacrev or jacfwd. Its gradients equal the
-    engine's gradients with single Jacobians.
+    """A loss may contain the batched Jacobian of a model by jacrev or jacfwd. Gradients of the loss equal the
+    gradients of the autograd engine with single Jacobians.
     """
     model = with_fixed_parameters(
         lab, nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
     )
     radii, energies, forces = lab.floats(6, 1, low=0.5, high=1.0), lab.floats(6, 1), lab.floats(6, 1)
 
-    def loss(predicted: torch.Tensor, slopes: torch.Tensor) -> torch.Tensor:
+    def loss_of_energies_and_forces(predicted: torch.Tensor, slopes: torch.Tensor) -> torch.Tensor:
         return F.mse_loss(predicted, energies) + 0.25 * F.mse_loss(-slopes, forces)
 
     parameters = list(model.parameters())
     one_by_one = torch.cat(
         [torch.autograd.functional.jacobian(model, radius, create_graph=True) for radius in radii]
     )
-    expected = torch.autograd.grad(loss(model(radii), one_by_one), parameters)
+    expected = torch.autograd.grad(loss_of_energies_and_forces(model(radii), one_by_one), parameters)
     for transform_name, jacobian in (("jacrev", jacrev), ("jacfwd", jacfwd)):
         slopes = vmap(jacobian(model))(radii).squeeze(-1)
-        result = torch.autograd.grad(loss(model(radii), slopes), parameters)
+        result = torch.autograd.grad(loss_of_energies_and_forces(model(radii), slopes), parameters)
         lab.close(transform_name, list(result), roundings=4096, matrix=True)
         lab.holds(f"{transform_name}: the engine's", trees_agree(list(result), list(expected)))
 
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def gradients_of_many_functions(lab: Lab) -> None:
-    """grad and vjp return zeros for unused values in dicts and among several inputs and outputs. Matrix
-    products, softmax in batches and writes into new memory are differentiated.
+    """grad and vjp return zeros for unused inputs, also in dicts. Matrix products, softmax in batches and
+    writes into new memory are differentiated.
     """
     x, y, t = lab.integers(3), lab.integers(3), lab.integers(3)
     slopes = grad(lambda d: (d["a"] ** 2).sum())({"a": x, "b": y})
@@ -287,10 +301,10 @@ def gradients_of_many_functions(lab: Lab) -> None:
     lab.expect("new memory that is written", written, torch.ones(4, 3))
     starts = lab.floats(4, 3)
 
-    def pulled(a: torch.Tensor, weight: torch.Tensor) -> Any:
+    def vjp_of_log_softmax(a: torch.Tensor, weight: torch.Tensor) -> Any:
         return vjp(lambda b: torch.log_softmax(b, -1), a)[1](weight)[0]
 
-    result = vmap(pulled, (0, None))(starts, t)
+    result = vmap(vjp_of_log_softmax, (0, None))(starts, t)
     lab.close("log_softmax in a batch", result, roundings=64, matrix=True)
     leaf = starts.clone().requires_grad_()
     torch.log_softmax(leaf, -1).backward(t.expand(4, 3))
@@ -305,19 +319,19 @@ def gradients_of_many_functions(lab: Lab) -> None:
 
 @behaviour("functorch", dtypes=("complex64",), level="full", capabilities=("autograd",))
 def transforms_of_complex_functions(lab: Lab) -> None:
-    """Inside grad, a complex tensor keeps its conjugate bit and returns its values as lists. Gradients are
+    """Inside grad, is_conj and tolist of a complex tensor return the same values as outside. Gradients are
     conjugate Wirtinger derivatives.
     """
     z = lab.put([3.0 + 4.0j, 1.0 - 2.0j], dtype=lab.dtype)
     bits: list[Any] = []
 
-    def size(a: torch.Tensor) -> torch.Tensor:
+    def sum_of_magnitudes(a: torch.Tensor) -> torch.Tensor:
         conjugate = a.conj()
         bits.append((a.is_conj(), conjugate.is_conj()))
         bits.append((a.tolist(), conjugate.tolist()))
         return conjugate.abs().sum()
 
-    slopes = grad(size)(z)
+    slopes = grad(sum_of_magnitudes)(z)
     lab.expect("bits and lists", bits, [(False, True), (z.tolist(), z.conj().tolist())])
     lab.expect("the gradient of the size", slopes, torch.sgn(z.cpu()), roundings=16.0)
     lab.expect("the gradient of the square", grad(lambda a: (a * a.conj()).real.sum())(z), 2 * z.cpu())
@@ -325,15 +339,15 @@ def transforms_of_complex_functions(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("sparse", "autograd"))
 def grad_of_sparse_inputs(lab: Lab) -> None:
-    """grad accepts a COO tensor, which reports its layout inside grad, and returns a COO gradient."""
+    """grad accepts a COO tensor and returns a COO gradient. Inside grad, the tensor reports its layout."""
     where, values = lab.put([[0, 1, 1], [2, 0, 2]]), lab.integers(3)
     x = torch.sparse_coo_tensor(where, values, (2, 3), check_invariants=True)
     layouts: list[torch.layout] = []
 
-    def total(a: torch.Tensor) -> torch.Tensor:
+    def record_layout_and_sum(a: torch.Tensor) -> torch.Tensor:
         layouts.append(a.layout)
         return a.coalesce().values().sum()
 
-    slopes = grad(total)(x)
+    slopes = grad(record_layout_and_sum)(x)
     lab.same("layouts", [str(layout) for layout in (*layouts, slopes.layout)])
     lab.expect("the gradient", slopes.to_dense(), [[0.0, 0, 1], [1, 0, 1]])

@@ -1,4 +1,4 @@
-"""Behaviours of vmap: dimensions in and out, trees, nesting, and errors."""
+"""Behaviours of vmap: in_dims and out_dims, trees, nesting, chunks, randomness and errors."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("functorch", level="training", must_detect=("value",))
 def vmap_maps_calls(lab: Lab) -> None:
-    """vmap returns the results of a separate call for each element, for one and for several inputs and
-    outputs.
-    """
+    """vmap returns the results of one separate call per element, for one or several inputs and outputs."""
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     lab.same("one input", vmap(torch.square)(x))
     lab.same("two inputs", vmap(torch.mul)(x, y))
@@ -34,8 +32,8 @@ def vmap_maps_calls(lab: Lab) -> None:
 
 @behaviour("functorch", level="training", must_detect=("value",))
 def vmap_dimensions_in(lab: Lab) -> None:
-    """in_dims selects the mapped dimension of each input. None passes an input whole, and negative numbers
-    count from the end.
+    """in_dims selects the mapped dimension of each input. With None, the input is not mapped. Negative
+    numbers count from the end.
     """
     x, y = lab.integers(2, 3, 5), lab.integers(3, 5)
     lab.same("dimension 1", vmap(torch.sum, in_dims=1)(x))
@@ -79,7 +77,7 @@ def vmap_keeps_trees(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def vmap_nests(lab: Lab) -> None:
-    """vmap inside vmap maps one dimension after the other, over the same inputs or over different ones."""
+    """Each level of a nested vmap maps one more dimension, over the same inputs or over different inputs."""
     x, y = lab.integers(2, 3, 4), lab.integers(5, 4)
     lab.same("twice", vmap(vmap(torch.sum))(x))
     lab.same("thrice", vmap(vmap(vmap(lambda a: a * a)))(x))
@@ -123,29 +121,31 @@ def vmap_refuses_results(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("error",))
 def vmap_refuses_values(lab: Lab) -> None:
-    """Operations that need the value of one element (item, control flow, a data-dependent shape) raise an
-    error in a batch.
+    """Under vmap, operations that need the value of one element (item, control flow, a data-dependent shape)
+    raise an error. So does a write of a batch into a tensor that is not mapped.
     """
     x = lab.integers(3, 2)
 
-    def branch(a: torch.Tensor) -> torch.Tensor:
+    def branch_on_sum(a: torch.Tensor) -> torch.Tensor:
         return a if a.sum() > 0 else -a
 
-    def loop(a: torch.Tensor) -> torch.Tensor:
+    def loop_on_sum(a: torch.Tensor) -> torch.Tensor:
         while a.sum() < 0:
             a = a + 1
         return a
 
     lab.raises("item", lambda: vmap(lambda a: a.sum().item())(x), RuntimeError, match="item")
-    lab.raises("if", lambda: vmap(branch)(x), RuntimeError, match="control flow")
-    lab.raises("while", lambda: vmap(loop)(x), RuntimeError, match="control flow")
+    lab.raises("if", lambda: vmap(branch_on_sum)(x), RuntimeError, match="control flow")
+    lab.raises("while", lambda: vmap(loop_on_sum)(x), RuntimeError, match="control flow")
     lab.raises("nonzero", lambda: vmap(torch.nonzero)(x), RuntimeError)
     whole = torch.zeros(2, device=lab.device)
 
-    def into(a: torch.Tensor) -> torch.Tensor:
+    def write_into_captured_tensor(a: torch.Tensor) -> torch.Tensor:
         return whole.add_(a)
 
-    lab.raises("a write of a batch into one tensor", lambda: vmap(into)(x), RuntimeError)
+    lab.raises(
+        "a write of a batch into one tensor", lambda: vmap(write_into_captured_tensor)(x), RuntimeError
+    )
     lab.raises("allclose", lambda: vmap(torch.allclose)(x, x), RuntimeError)
 
 
@@ -171,8 +171,8 @@ def vmap_writes_in_place(lab: Lab) -> None:
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("autograd",), must_detect=("value",))
 def vmap_differentiates(lab: Lab) -> None:
-    """A backward pass through vmap returns the gradients of the single calls. is_grads_batched runs a batch
-    of backward passes.
+    """A backward pass through vmap returns the gradients of the single calls. is_grads_batched computes a
+    batch of backward passes.
     """
     x = lab.floats(3, 4, requires_grad=True)
     y = lab.floats(4)
@@ -190,7 +190,7 @@ def vmap_differentiates(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def vmap_indexes(lab: Lab) -> None:
-    """Indexing with tensors, masked fills and index writes act on each element of a batch."""
+    """Under vmap, indexing with tensors, masked fills and index writes act on each element of a batch."""
     x = lab.integers(3, 4)
     where = lab.put([[0, 2], [1, 1], [3, 0]])
     lab.same("by an index that is mapped", vmap(lambda a, i: a[i])(x, where))
@@ -213,19 +213,26 @@ def vmap_randomness(lab: Lab) -> None:
     """Random numbers inside vmap raise an error unless randomness is "different" or "same"."""
     x = lab.integers(64, 2)
 
-    def draw(a: torch.Tensor) -> torch.Tensor:
+    def add_random_numbers(a: torch.Tensor) -> torch.Tensor:
         return a + torch.rand(8, device=a.device)[:2]
 
-    def noise(a: torch.Tensor) -> torch.Tensor:
+    def eight_random_numbers(a: torch.Tensor) -> torch.Tensor:
         return torch.rand(8, device=a.device) + 0 * a[0]
 
-    lab.raises("the default", lambda: vmap(draw)(x), RuntimeError, match="randomness")
-    lab.raises("error", lambda: vmap(draw, randomness="error")(x), RuntimeError, match="randomness")
-    same = vmap(noise, randomness="same")(x)
+    lab.raises("the default", lambda: vmap(add_random_numbers)(x), RuntimeError, match="randomness")
+    lab.raises(
+        "error", lambda: vmap(add_random_numbers, randomness="error")(x), RuntimeError, match="randomness"
+    )
+    same = vmap(eight_random_numbers, randomness="same")(x)
     lab.holds("same gives every element the same numbers", (same == same[0]).all().item())
-    different = vmap(noise, randomness="different")(x)
+    different = vmap(eight_random_numbers, randomness="different")(x)
     lab.holds("different gives each its own", len({tuple(row) for row in different.tolist()}) == 64)
-    lab.raises("another word", lambda: vmap(draw, randomness="some")(x), RuntimeError, match="randomness")
+    lab.raises(
+        "another word",
+        lambda: vmap(add_random_numbers, randomness="some")(x),
+        RuntimeError,
+        match="randomness",
+    )
     dropped = vmap(lambda a: torch.nn.functional.dropout(a + 100.0, 0.5), randomness="different")(x)
     lab.holds("dropout keeps or drops", set((dropped == 0).flatten().tolist()) <= {True, False})
     lab.same("its shape", list(dropped.shape))
@@ -233,7 +240,7 @@ def vmap_randomness(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def vmap_in_chunks(lab: Lab) -> None:
-    """chunk_size computes the same results in chunks, for any size of the last chunk."""
+    """vmap with chunk_size returns the same results, for any size of the last chunk."""
     x = lab.integers(7, 3)
     for size in (1, 2, 3, 7, 20):
         lab.same(f"in chunks of {size}", vmap(lambda a: (a * 2, a.sum()), chunk_size=size)(x))
@@ -256,12 +263,14 @@ def vmap_of_modules(lab: Lab) -> None:
     parameters, buffers = torch.func.stack_module_state(models)
     lab.same("stacked", {name: value.detach() for name, value in parameters.items()})
 
-    def call(p: Any, b: Any, value: torch.Tensor) -> Any:
+    def call_with_stacked_state(p: Any, b: Any, value: torch.Tensor) -> Any:
         return torch.func.functional_call(models[0], (p, b), (value,))
 
-    lab.same("an ensemble", vmap(call, in_dims=(0, 0, None))(parameters, buffers, x).detach())
+    lab.same(
+        "an ensemble", vmap(call_with_stacked_state, in_dims=(0, 0, None))(parameters, buffers, x).detach()
+    )
     each = torch.stack([model(x) for model in models])
     lab.holds(
         "the ensemble equals its members",
-        torch.equal(vmap(call, in_dims=(0, 0, None))(parameters, buffers, x), each),
+        torch.equal(vmap(call_with_stacked_state, in_dims=(0, 0, None))(parameters, buffers, x), each),
     )

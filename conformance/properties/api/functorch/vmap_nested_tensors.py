@@ -23,17 +23,17 @@ def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 @behaviour("functorch", level="full", capabilities=("nested",))
 def batches_of_nested_parts(lab: Lab) -> None:
-    """vmap over a nested tensor acts on each part, which is an ordinary tensor inside. This holds for
+    """vmap over a nested tensor acts on each part. Inside vmap, a part is an ordinary tensor. This holds for
     pointwise operators, for products with nested, shared and mapped matrices, and for joins.
     """
     x = nested_tensor(lab, (3, 2), (4, 2), (2, 2))
     kinds: list[bool] = []
 
-    def look(a: torch.Tensor) -> torch.Tensor:
+    def record_nested_and_scale(a: torch.Tensor) -> torch.Tensor:
         kinds.append(a.is_nested)
         return a * 5.0 + 4.0
 
-    lab.same("pointwise", parts_of(vmap(look)(x)))
+    lab.same("pointwise", parts_of(vmap(record_nested_and_scale)(x)))
     lab.same("a part is nested", kinds)
     y = nested_tensor(lab, (2, 4), (2, 1), (2, 3))
     one_matrix, matrices = lab.integers(2, 5), lab.integers(3, 2, 5)
@@ -72,7 +72,7 @@ def batches_of_nested_parts(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("nested",), must_detect=("error", "message"))
 def batches_refuse_nested(lab: Lab) -> None:
-    """vmap maps nested tensors only over dimension 0, in and out, and only at one level."""
+    """vmap maps nested tensors only over dimension 0, in in_dims and out_dims, and only at one level."""
     x = nested_tensor(lab, (3, 2), (4, 2))
     lab.raises("in by another", lambda: vmap(lambda a: a, in_dims=2)(x), match="dim=0")
     lab.raises("out by another", lambda: vmap(lambda a: a, out_dims=2)(x), match="dim=0")

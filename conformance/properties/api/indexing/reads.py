@@ -79,7 +79,9 @@ ADVANCED: tuple[Any, ...] = (
 
 
 def index_with_tensors(lab: Lab, index: Any, dtype: torch.dtype = torch.int64) -> Any:
-    """Return the index with its lists converted to tensors on the device."""
+    """Return the index with each list converted to a tensor on the device: a bool mask, or integers of
+    ``dtype``.
+    """
     if isinstance(index, tuple):
         return tuple(index_with_tensors(lab, part, dtype) for part in index)
     if not isinstance(index, list):
@@ -89,7 +91,7 @@ def index_with_tensors(lab: Lab, index: Any, dtype: torch.dtype = torch.int64) -
 
 
 def index_with_arrays(index: Any) -> Any:
-    """Return the index with its lists converted to arrays."""
+    """Return the index with each list converted to a NumPy array: a bool mask, or int64 integers."""
     if isinstance(index, tuple):
         return tuple(index_with_arrays(part) for part in index)
     if not isinstance(index, list):
@@ -100,7 +102,7 @@ def index_with_arrays(index: Any) -> Any:
 
 @behaviour("indexing", dtypes=ALL, level="bringup", must_detect=("alias", "shape"))
 def basic_indices(lab: Lab) -> None:
-    """Integers, slices, Ellipsis and None select the elements that NumPy selects, as views."""
+    """Integers, slices, Ellipsis and None select the same elements as in NumPy and return views."""
     base = lab.integers(4, 3, 5, low=0, high=6)
     array = to_wide_array(base)
     for index in BASIC:
@@ -116,8 +118,8 @@ def basic_indices(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=ALL, level="core", must_detect=("value", "shape"))
 def advanced_indices(lab: Lab) -> None:
-    """Tensors and lists of integers or booleans select the elements that NumPy selects, combined with each
-    other and with basic indices, from tensors of any strides.
+    """Tensors and lists of integers or booleans select the same elements as in NumPy. They can be combined
+    with each other and with basic indices, and the indexed tensor may have any strides.
     """
     base = lab.integers(4, 3, 5, low=0, high=6)
     array = to_wide_array(base)
@@ -153,7 +155,7 @@ def advanced_indices(lab: Lab) -> None:
 )
 def masks(lab: Lab) -> None:
     """A mask selects the elements for which it is true, over one dimension or several, alone or with other
-    indices. A mask of another size raises an IndexError.
+    indices. A mask whose size does not match raises an IndexError.
     """
     base = lab.integers(4, 3, 5, low=0, high=6)
     array = to_wide_array(base)
@@ -218,8 +220,8 @@ def masks_of_bytes(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64", "bool"), level="core", must_detect=("error",))
 def indices_out_of_range(lab: Lab) -> None:
-    """An index that is out of range, of a wrong type or in excess raises an IndexError. A step that is not
-    positive raises a ValueError.
+    """An index that is out of range, an index of a wrong type and too many indices raise an IndexError. A
+    step that is not positive raises a ValueError.
     """
     base = lab.integers(4, 3)
     lab.raises("[4]", lambda: base[4], IndexError, match="(?i)out of")
@@ -324,8 +326,8 @@ def index_functions_read(lab: Lab) -> None:
 
 @behaviour("indexing", must_detect=("value",))
 def indices_of_the_host(lab: Lab) -> None:
-    """CPU indices can read and write a tensor on the device. A dimensionless CPU tensor can be written into
-    it.
+    """CPU indices can read and write a tensor on the device. A dimensionless CPU tensor can be assigned to
+    elements of a tensor on the device.
     """
     base = lab.integers(4, 3)
     array = to_wide_array(base)
@@ -344,7 +346,7 @@ def indices_of_the_host(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64"), must_detect=("value",))
 def combined_indices_at_random(lab: Lab) -> None:
-    """Any combination of slices, None, lists and masks selects the elements that NumPy selects."""
+    """Random combinations of slices, None, lists and masks select the same elements as in NumPy."""
     chooser = random.Random(5)
     base = lab.integers(4, 3, 5, 2)
     array = to_wide_array(base)

@@ -14,15 +14,17 @@ from conformance.properties.api.indexing.reads import ADVANCED, BASIC, index_wit
 
 
 def _writes_each_element_once(index: Any) -> bool:
-    """Return whether no element is written twice, so that the order of writes does not matter."""
+    """Return whether an assignment to the index writes no element twice, so that the order of writes does not
+    matter.
+    """
     elements = numpy.arange(60).reshape(4, 3, 5)[index_with_arrays(index)].ravel()
     return len(set(elements.tolist())) == len(elements)
 
 
 @behaviour("indexing", dtypes=ALL, level="core", must_detect=("value",))
 def assignment_to_indices(lab: Lab) -> None:
-    """Assignment to an index sets the selected elements from numbers, from tensors of the same shape and from
-    tensors that broadcast. Other elements do not change.
+    """Assignment to an index writes a number, a tensor of the same shape or a tensor that broadcasts to the
+    selected elements. Other elements do not change.
     """
     for index in (*BASIC, *ADVANCED):
         if not _writes_each_element_once(index):
@@ -47,8 +49,8 @@ def assignment_to_indices(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value", "error"))
 def what_may_be_assigned(lab: Lab) -> None:
-    """A tensor without dimensions, a number, a list and leading dimensions of size 1 can be assigned. Values
-    that do not broadcast raise an error and nothing is written.
+    """A dimensionless tensor, a number, a boolean, and a tensor with additional leading dimensions of size 1
+    can be assigned. If the values do not broadcast, the assignment raises an error and writes nothing.
     """
     base = lab.integers(4, 3)
     base[0, 0] = lab.put(1).to(lab.dtype)
@@ -106,8 +108,8 @@ def _first_rows(count: int) -> slice:
     must_detect=("value", "error"),
 )
 def index_put_sets_and_adds(lab: Lab) -> None:
-    """index_put_ sets elements, or adds with accumulate even if an index repeats. Values may broadcast, be
-    expanded or have gaps. Indices may be omitted or have several dimensions.
+    """index_put_ writes values. With accumulate, it adds them, also if an index repeats. Values may
+    broadcast, be expanded or have gaps. Indices may be omitted or have several dimensions.
     """
     rows, columns = lab.put([0, 2, 2, 3]), lab.put([1, 0, 0, 2])
     source = lab.integers(4, low=1)
@@ -180,7 +182,7 @@ def index_put_sets_and_adds(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64"), must_detect=("value",))
 def adding_at_many_indices(lab: Lab) -> None:
-    """Addition at indices that repeat many times returns the sums, for any number of repetitions."""
+    """Functions that add at indices return exact sums, however often an index repeats."""
     positions = lab.integers(5000, low=0, high=37, dtype=torch.int64)
     source = lab.integers(5000, low=0, high=3)
     expected = numpy.bincount(to_wide_array(positions), to_wide_array(source), 37)
@@ -258,8 +260,8 @@ def index_functions_write(lab: Lab) -> None:
 
 @behaviour("indexing", must_detect=("error",))
 def indices_of_another_device(lab: Lab) -> None:
-    """Written values and the indices of gather, take_along_dim and index_select must be on the tensor's
-    device. A CPU tensor cannot be indexed by a tensor of the device.
+    """Values that index_put_ writes, and the indices of gather, take, take_along_dim and index_select, must
+    be on the tensor's device. A CPU tensor cannot be indexed by a tensor of the device.
     """
     base = lab.integers(4, 3)
     index = torch.zeros(1, 1, dtype=torch.int64)
@@ -282,8 +284,8 @@ def indices_of_another_device(lab: Lab) -> None:
 
 @behaviour("indexing", capabilities=("autograd",), level="training", must_detect=("value",))
 def backward_through_indices(lab: Lab) -> None:
-    """Gradients through an index flow to the elements that were read. They are summed for elements read twice
-    and zero for overwritten elements.
+    """Gradients of an index operation flow to the elements that were read. They add up for elements that were
+    read twice, and are zero for elements that were overwritten.
     """
     x = lab.integers(4, 3).requires_grad_()
     x[[0, 2, 2]].sum().backward()

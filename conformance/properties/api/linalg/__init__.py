@@ -1,1 +1,1 @@
-"""Behaviours of area ``linalg``: linear algebra."""
+"""Behaviours of area ``linalg``: products, linear systems, factorisations, norms and eigenvalues."""

@@ -1,4 +1,6 @@
-"""Well-conditioned integer matrices, and the rounding that a solution with them may accumulate."""
+"""Helpers for behaviours of linear algebra: well-conditioned random matrices, and tolerances for results
+computed from them.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,20 @@ from conformance.properties.api._numpy_values import Array, tensor_from_array, t
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
-def diagonally_dominant(lab: Lab, *shape: int) -> torch.Tensor:
-    """Return square matrices whose diagonal outweighs their rows, with condition numbers below 5."""
+def diagonally_dominant_matrices(lab: Lab, *shape: int) -> torch.Tensor:
+    """Return random square matrices of whole numbers whose diagonal is larger than the sum of their rows.
+    Their condition numbers are below 5.
+    """
     size = shape[-1]
     return tensor_from_array(
         lab, to_wide_array(lab.integers(*shape, low=-2, high=3)) + 6 * size * numpy.eye(size)
     )
 
 
-def positive_definite(lab: Lab, *shape: int) -> torch.Tensor:
-    """Return Hermitian positive definite matrices with condition numbers below 10."""
+def positive_definite_matrices(lab: Lab, *shape: int) -> torch.Tensor:
+    """Return random Hermitian positive definite matrices of whole numbers. Their condition numbers are below
+    10.
+    """
     array = to_wide_array(lab.integers(*shape, low=-1, high=2))
     size = shape[-1]
     return tensor_from_array(lab, array + array.conj().swapaxes(-1, -2) + 5 * size * numpy.eye(size))
@@ -32,8 +38,7 @@ def adjoint(array: Array) -> Array:
 
 
 def matrix_roundings(size: int) -> float:
-    """Return the number of roundings that a result computed from a square matrix of ``size`` rows may
-    accumulate.
+    """Return how many roundings a result computed from a square matrix of ``size`` rows may accumulate.
 
     The computation takes about ``size`` cubed operations, each of which may round. The condition number, at
     most 10, bounds how much the numbers grow.

@@ -1,4 +1,4 @@
-"""Behaviours of einsum, tensordot, chains of products, cross products, matrix powers and exponentials."""
+"""Behaviours of einsum, tensordot, multi_dot, cross products, matrix powers and exponentials, and renorm."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ EQUATIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value",))
 def einsum_by_equation(lab: Lab) -> None:
-    """einsum sums products as NumPy does, for equations with repeated, missing and reordered letters,
-    ellipses and several operands of any strides.
+    """einsum returns the results of numpy.einsum for equations with repeated, missing and reordered letters
+    and with ellipses. It accepts several operands of any strides.
     """
     for equation, shapes in EQUATIONS:
         operands = [lab.integers(*shape, low=-2, high=3) for shape in shapes]
@@ -91,8 +91,8 @@ def einsum_by_equation(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, must_detect=("value",))
 def einsum_by_lists(lab: Lab) -> None:
-    """einsum accepts lists of integers instead of letters, with Ellipsis and an output list. Results equal
-    the results of equations, also for random equations.
+    """einsum accepts lists of integers instead of letters, with Ellipsis and with or without an output list.
+    The results equal the results of equations with letters, also for random equations.
     """
     x, y = lab.integers(5), lab.integers(7)
     a, b = lab.integers(3, 5), lab.integers(2, 5)
@@ -143,7 +143,7 @@ def einsum_by_lists(lab: Lab) -> None:
 
 @behaviour("linalg", level="core", must_detect=("error", "message"))
 def einsum_refuses(lab: Lab) -> None:
-    """Equations that do not match their operands raise errors that name the problem."""
+    """Equations that do not match their operands raise errors that describe the mismatch."""
     x, y = lab.integers(2), lab.integers(2, 3)
     for equation, operands, message in (
         (". ..", [x], "not part of any ellipsis"),
@@ -171,8 +171,8 @@ def einsum_refuses(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value", "error"))
 def chains_of_products(lab: Lab) -> None:
-    """multi_dot and chain_matmul multiply any number of matrices. multi_dot accepts vectors at the ends.
-    tensordot sums over the chosen dimensions.
+    """multi_dot and chain_matmul multiply any number of matrices. The first and the last operand of multi_dot
+    may be a vector. tensordot sums over the chosen dimensions.
     """
     for shapes in (
         ((0,), (0,)),
@@ -275,8 +275,8 @@ def cross_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value", "error"))
 def matrix_powers(lab: Lab) -> None:
-    """matrix_power multiplies a matrix with itself. It returns the identity for 0 and the power of the
-    inverse for negative numbers, also for batches.
+    """matrix_power multiplies a matrix by itself n times. It returns the identity for n = 0 and a power of
+    the inverse for negative n, also for batches.
     """
     with_batches = (
         lab.integers(3, 3, low=-1, high=2),
@@ -297,7 +297,7 @@ def matrix_powers(lab: Lab) -> None:
     inverse = numpy.round(numpy.linalg.inv(unit))
     for power in (-1, -2, -3):
         # The determinant is 1, so the entries of the inverse are whole numbers. The squared condition number
-        # bounds them.
+        # bounds their size.
         lab.expect(
             f"to {power}",
             torch.linalg.matrix_power(a, power),
@@ -321,8 +321,9 @@ def matrix_powers(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value", "error"))
 def matrix_exponentials(lab: Lab) -> None:
-    """matrix_exp is the identity at zero, exp on diagonals, a polynomial for nilpotent matrices, and the
-    product with exp(t) for matrices shifted by t. A batch gives the results of its matrices.
+    """matrix_exp of a zero matrix is the identity, of a diagonal matrix exp of the diagonal, and of a
+    nilpotent matrix a polynomial. Adding t times the identity multiplies the result by exp(t). A batch
+    returns the result of each matrix.
     """
     zero = torch.zeros(4, 4, dtype=lab.dtype, device=lab.device)
     lab.expect("zero", torch.linalg.matrix_exp(zero), numpy.eye(4))
@@ -403,7 +404,7 @@ def matrix_exponentials(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*WIDE_FLOATS, *COMPLEX), level="core", must_detect=("value", "error"))
 def renormalising(lab: Lab) -> None:
-    """renorm scales down the slices whose p-norm exceeds the bound and does not change other slices."""
+    """renorm scales down each slice whose p-norm exceeds the bound. Other slices do not change."""
     base = tensor_from_array(lab, numpy.array([[3.0, 4, 0, 0], [0.5, 0, 0, 0.5], [1, 1, 1, 1], [0, 0, 0, 0]]))
     array = to_wide_array(base)
     for p in (1, 2, 3, 0.5, math.inf):

@@ -20,7 +20,7 @@ from conformance.properties.api.linalg._matrices import (
     adjoint,
     check_orthonormal_columns,
     matrix_roundings,
-    positive_definite,
+    positive_definite_matrices,
 )
 
 _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
@@ -28,13 +28,13 @@ _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def hermitian_eigenvalues(lab: Lab) -> None:
-    """eigh and eigvalsh return the eigenvalues of Hermitian matrices in ascending order with orthonormal
-    eigenvectors. They read the triangle that UPLO names, work for batches and empty matrices, and write
-    into out=.
+    """eigh and eigvalsh return the eigenvalues of Hermitian matrices in ascending order. eigh also returns
+    orthonormal eigenvectors. Both read only the triangle that UPLO selects, work for batches and empty
+    matrices, and write into out=.
     """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (
-            positive_definite(lab, *batch, size, size)
+            positive_definite_matrices(lab, *batch, size, size)
             if size
             else torch.empty(*batch, 0, 0, dtype=lab.dtype, device=lab.device)
         )
@@ -73,7 +73,7 @@ def hermitian_eigenvalues(lab: Lab) -> None:
             numpy.linalg.eigvalsh(array),
             roundings=matrix_roundings(size),
         )
-    a = positive_definite(lab, 3, 3)
+    a = positive_definite_matrices(lab, 3, 3)
     for name, function in (("eigh", torch.linalg.eigh), ("eigvalsh", torch.linalg.eigvalsh)):
         lab.raises(f"{name} of what is not square", lambda: function(a[:2]), match="(?i)square")
         lab.raises(f"{name} of a vector", lambda: function(a[0]), match="(?i)2 dimensions")
@@ -111,8 +111,9 @@ def hermitian_eigenvalues(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def general_eigenvalues(lab: Lab) -> None:
-    """eig and eigvals return the complex eigenvalues in any order, and eig returns vectors that the matrix
-    scales. A matrix that contains NaN or infinity, or is not square, raises an error.
+    """eig and eigvals return the complex eigenvalues in any order. eig also returns eigenvectors: the matrix
+    times a vector is the vector times its eigenvalue. A matrix that contains NaN or infinity, or is not
+    square, raises an error.
     """
     wide = torch.complex128 if lab.dtype in (torch.float64, torch.complex128) else torch.complex64
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
@@ -169,8 +170,8 @@ def general_eigenvalues(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value",))
 def singular_values(lab: Lab) -> None:
-    """svd, svdvals and torch.svd return singular values in descending order with orthonormal factors that
-    multiply back, reduced or full, for batches, any strides and empty matrices.
+    """svd, svdvals and torch.svd return singular values in descending order. The factors are orthonormal,
+    reduced or full, and their product is the matrix. This holds for batches, any strides and empty matrices.
     """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (5, 2), (2, 5), (0, 3), (3, 0))):
         a = lab.integers(*batch, rows, columns)
@@ -242,8 +243,8 @@ def singular_values(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("float64", "complex128"), must_detect=("value",))
 def low_rank_factors(lab: Lab) -> None:
-    """svd_lowrank and pca_lowrank find the factors of a matrix of low rank. lobpcg finds the extreme
-    eigenvalues.
+    """svd_lowrank and pca_lowrank factorise a matrix of low rank. lobpcg returns the largest or smallest
+    eigenvalues and their eigenvectors.
     """
     for batch, (rows, columns) in itertools.product(((), (3,)), ((17, 4), (6, 12), (8, 8))):
         array = to_wide_array(lab.integers(*batch, rows, 2)) @ to_wide_array(lab.integers(*batch, 2, columns))
@@ -285,7 +286,8 @@ def low_rank_factors(lab: Lab) -> None:
                     matrix, X=start, niter=200, tol=1e-9, largest=largest, method=method
                 )
                 expected = [30.0, 29] if largest else [1.0, 2]
-                # lobpcg stops when residues are below tol. Eigenvalues are then exact to tol squared.
+                # lobpcg stops when residuals are below tol. The eigenvalues then have errors of about tol
+                # squared.
                 lab.expect(
                     f"lobpcg by {method} {largest}",
                     eigenvalues,
@@ -302,8 +304,8 @@ def low_rank_factors(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("complex128",), capabilities=("autograd",), must_detect=("error",))
 def free_phases_have_no_gradient(lab: Lab) -> None:
-    """The backward pass of a function that depends on the free phase of eigenvectors or singular vectors
-    raises an error.
+    """The phase of a complex eigenvector or singular vector is arbitrary. The backward pass of a function
+    that depends on this phase raises an error.
     """
     a = lab.put(to_wide_array(lab.floats(3, 3)), requires_grad=True)
     svd = torch.linalg.svd(a, full_matrices=False)

@@ -18,16 +18,16 @@ from conformance.properties.api._numpy_values import (
 from conformance.properties.api.linalg._matrices import (
     DTYPES,
     adjoint,
-    diagonally_dominant,
+    diagonally_dominant_matrices,
     matrix_roundings,
-    positive_definite,
+    positive_definite_matrices,
 )
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def least_squares(lab: Lab) -> None:
-    """lstsq solves overdetermined systems of full rank in the least-squares sense, for batches that
-    broadcast, vectors and empty matrices.
+    """lstsq returns the least-squares solution of square and overdetermined systems of full rank. It accepts
+    batches that broadcast and empty matrices.
     """
     for batch, (rows, columns), width in itertools.product(((), (3,), (2, 2)), ((4, 4), (6, 3)), (1, 3)):
         array = to_wide_array(lab.integers(*batch, rows, columns, low=-1, high=2)) + 6 * numpy.eye(
@@ -48,14 +48,14 @@ def least_squares(lab: Lab) -> None:
             roundings=matrix_roundings(6),
         )
     for matrix_shape, sides_shape in (((1, 3, 3), (2, 3, 2)), ((2, 1, 3, 3), (1, 2, 3, 1))):
-        a, b = diagonally_dominant(lab, *matrix_shape), lab.integers(*sides_shape)
+        a, b = diagonally_dominant_matrices(lab, *matrix_shape), lab.integers(*sides_shape)
         lab.expect(
             f"{matrix_shape} for {sides_shape}",
             torch.linalg.lstsq(a, b).solution,
             numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
             roundings=matrix_roundings(3),
         )
-    a, b = diagonally_dominant(lab, 3, 3), lab.integers(3, 2)
+    a, b = diagonally_dominant_matrices(lab, 3, 3), lab.integers(3, 2)
     lab.same(
         "nothing",
         [
@@ -81,12 +81,12 @@ def least_squares(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def systems_of_tensors(lab: Lab) -> None:
-    """tensorsolve and tensorinv solve and invert tensors that are square matrices after reshaping. Other
+    """tensorsolve and tensorinv solve and invert tensors that are square matrices after a reshape. Other
     shapes and singular matrices raise errors.
     """
     for shape, split in (((2, 3, 6), 2), ((6, 2, 3), 1), ((2, 2, 2, 2), 2), ((4, 6, 8, 3), 2)):
         rows = math.prod(shape[:split])
-        a = diagonally_dominant(lab, rows, rows).reshape(shape)
+        a = diagonally_dominant_matrices(lab, rows, rows).reshape(shape)
         b = lab.integers(*shape[:split])
         expected = numpy.linalg.solve(to_wide_array(a).reshape(rows, rows), to_wide_array(b).ravel()).reshape(
             shape[split:]
@@ -113,7 +113,7 @@ def systems_of_tensors(lab: Lab) -> None:
             inverse,
             roundings=matrix_roundings(min(rows, 8)),
         )
-    a = diagonally_dominant(lab, 6, 6).reshape(2, 6, 3)
+    a = diagonally_dominant_matrices(lab, 6, 6).reshape(2, 6, 3)
     moved = numpy.moveaxis(to_wide_array(a), 1, -1)
     lab.expect(
         "tensorsolve of moved dimensions",
@@ -146,7 +146,7 @@ def systems_of_tensors(lab: Lab) -> None:
         match="(?i)diagonal|singular",
     )
     small = torch.empty(7, dtype=lab.dtype, device=lab.device)
-    square = diagonally_dominant(lab, 4, 4).reshape(4, 2, 2)
+    square = diagonally_dominant_matrices(lab, 4, 4).reshape(4, 2, 2)
     lab.warns(
         "tensorinv into another shape",
         lambda: torch.linalg.tensorinv(square, 1, out=small),
@@ -173,12 +173,12 @@ def systems_of_tensors(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, must_detect=("value",))
 def symmetric_factors(lab: Lab) -> None:
-    """ldl_factor returns a unit lower factor and a diagonal that multiply back to a matrix that needs no
-    pivots. ldl_solve solves with these factors, symmetric or Hermitian.
+    """ldl_factor returns a unit lower factor and a diagonal whose product is the matrix, if the matrix needs
+    no pivoting. ldl_solve solves with these factors, symmetric or Hermitian.
     """
     for batch in ((), (3,), (2, 2)):
         for hermitian in (False, True):
-            array = to_wide_array(positive_definite(lab, *batch, 4, 4))
+            array = to_wide_array(positive_definite_matrices(lab, *batch, 4, 4))
             array = array if hermitian else array + array.swapaxes(-1, -2)
             a, b = tensor_from_array(lab, array), lab.integers(*batch, 4, 2)
             factors, pivots, info = torch.linalg.ldl_factor_ex(a, hermitian=hermitian)

@@ -12,14 +12,14 @@ import torch
 from conformance.behaviours.behaviour import COMPLEX, FLOATS, behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api._numpy_values import Array, tensor_from_array, to_wide_array
-from conformance.properties.api.linalg._matrices import DTYPES, diagonally_dominant, matrix_roundings
+from conformance.properties.api.linalg._matrices import DTYPES, diagonally_dominant_matrices, matrix_roundings
 
 _VECTOR_ORDERS = (0, 1, -1, 2, -2, 3, -3, 0.5, 4.5, math.inf, -math.inf)
 _MATRIX_ORDERS: tuple[Any, ...] = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
 
 
 def _norm_by_definition(array: Array, order: float, dim: Any, keep: bool) -> Array:
-    """Return the norm of vectors along one or several dimensions, computed from its definition."""
+    """Return the p-norm of order ``order`` along one or several dimensions, computed from its definition."""
     size = numpy.abs(array)
     axes = tuple(range(array.ndim)) if dim is None else dim
     if order == 0:
@@ -32,8 +32,8 @@ def _norm_by_definition(array: Array, order: float, dim: Any, keep: bool) -> Arr
 
 @behaviour("linalg", dtypes=(*FLOATS, *COMPLEX), level="core", must_detect=("value", "error"))
 def vector_norms(lab: Lab) -> None:
-    """vector_norm, linalg.norm and torch.norm agree with the definition for every order, over all elements,
-    one dimension or several, with keepdim or not, into out= and with dtype=.
+    """vector_norm, linalg.norm and torch.norm agree with the definition of the norm for every order, over all
+    elements, one dimension or several. keepdim=, out= and dtype= are supported.
     """
     base = tensor_from_array(lab, to_wide_array(lab.integers(3, 4, 2)) + 5)
     array = to_wide_array(base)
@@ -123,8 +123,8 @@ def vector_norms(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("float32", "float64", "complex64"), level="core", must_detect=("value", "error"))
 def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
-    """The norm of no elements is 0, or an error for an order without an identity. Infinities and NaNs
-    propagate.
+    """The norm of zero elements is 0, or an error for an order whose reduction has no identity (infinity and
+    negative orders). Infinities and NaNs propagate.
     """
     none = torch.empty(0, 4, dtype=lab.dtype, device=lab.device)
     order: Any
@@ -171,7 +171,7 @@ def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def matrix_norms(lab: Lab) -> None:
     """matrix_norm, linalg.norm, torch.norm and nuclear_norm agree with NumPy for every order and pair of
-    dimensions, with keepdim or not. Invalid orders and dimensions raise errors.
+    dimensions, with and without keepdim. Invalid orders and dimensions raise errors.
     """
     base = lab.integers(3, 4, 3, 2)
     array = to_wide_array(base)
@@ -266,11 +266,11 @@ def matrix_norms(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def condition_numbers(lab: Lab) -> None:
-    """cond is the norm of the matrix times the norm of its inverse, or the quotient of singular values. It is
-    infinite for a singular matrix and 0 for an empty matrix.
+    """cond is the norm of the matrix times the norm of its inverse. For the orders 2, -2 and None, it is a
+    quotient of singular values. It is infinite for a singular matrix and 0 for an empty matrix.
     """
     for shape in ((4, 4), (2, 3, 3), (0, 3, 3)):
-        a = diagonally_dominant(lab, *shape)
+        a = diagonally_dominant_matrices(lab, *shape)
         for order in (None, *_MATRIX_ORDERS):
             expected = numpy.linalg.cond(to_wide_array(a), order) if shape[0] else numpy.zeros(0)
             lab.expect(

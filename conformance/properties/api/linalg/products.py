@@ -1,4 +1,6 @@
-"""Behaviours of products of vectors and matrices with whole numbers, so that every sum is exact."""
+"""Behaviours of products of vectors and matrices. The elements are whole numbers, so that every sum is
+exact.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ _PRODUCTS = (*FLOATS, *COMPLEX)
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="bringup", must_detect=("value", "shape"))
 def matrix_products(lab: Lab) -> None:
-    """matmul multiplies vectors, matrices and batches of any dimensions that broadcast, for any strides and
-    into out=.
+    """matmul multiplies vectors, matrices and batches whose dimensions broadcast, for any strides and into
+    out=.
     """
     left = ((3,), (2, 3), (4, 2, 3), (2, 1, 2, 3), (1, 3), (0, 3), (2, 0))
     right = ((3,), (3, 2), (4, 3, 2), (4, 3, 1), (3, 1, 3, 2), (3, 0), (0, 4), (0,))
@@ -126,8 +128,8 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("int8", "int16", "int32", "int64", "uint8"), must_detect=("value",))
 def integer_products(lab: Lab) -> None:
-    """mm, matmul, mv, dot and bmm of integers are exact, or raise an error that says that they are not
-    implemented or supported.
+    """mm, matmul, mv, dot and bmm of integers are exact, or raise an error that contains "implemented" or
+    "support".
     """
     a, b = lab.integers(5, 4, low=0, high=4), lab.integers(4, 3, low=0, high=4)
     array, second = to_wide_array(a), to_wide_array(b)
@@ -141,7 +143,8 @@ def integer_products(lab: Lab) -> None:
         "addmm": (lambda: torch.addmm(b[:1], a, b), product + second[:1]),
     }
     for name, (call, expected) in calls.items():
-        # A result and an error give the same observation, because a device need not support every dtype.
+        # A device need not support every dtype. An exact result and a refusal therefore give the same
+        # observation.
         try:
             sound = bool(numpy.array_equal(to_wide_array(call()), expected))
         except RuntimeError as error:
@@ -151,8 +154,8 @@ def integer_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", must_detect=("value", "error"))
 def sums_of_products(lab: Lab) -> None:
-    """addmm, addmv, addr, addbmm and baddbmm add alpha times a product to beta times a tensor that
-    broadcasts, also in place and into out=. With beta=0 the tensor is ignored, even if it contains NaN.
+    """addmm, addmv, addr, addbmm and baddbmm return beta times a tensor that broadcasts plus alpha times a
+    product, also in place and into out=. With beta=0 the tensor is ignored, even if it contains NaN.
     """
     alpha, beta = (2 - 1j, 3 + 1j) if lab.dtype.is_complex else (2, 3)
     m, n = lab.integers(4, 3, low=-2, high=3), lab.integers(3, 5, low=-2, high=3)
@@ -224,7 +227,7 @@ def sums_of_products(lab: Lab) -> None:
 @behaviour("linalg", dtypes=(*_PRODUCTS, "int64", "int32"), level="core", must_detect=("value",))
 def products_over_nothing(lab: Lab) -> None:
     """If the summed dimension is empty, a product is zero, and addmm and related functions return beta times
-    their tensor. If another dimension is empty, the result is empty.
+    the added tensor. If another dimension is empty, the result is empty.
     """
     beta = 3 + 4j if lab.dtype.is_complex else 3
     try:
@@ -233,7 +236,7 @@ def products_over_nothing(lab: Lab) -> None:
         lab.holds("integers are refused", not lab.dtype.is_floating_point)
         return
 
-    def empty(*shape: int) -> torch.Tensor:
+    def empty_tensor(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=lab.dtype, device=lab.device)
 
     cases = {
@@ -251,13 +254,13 @@ def products_over_nothing(lab: Lab) -> None:
         "ger": (torch.ger, (5,), (0,)),
     }
     for name, (function, left_shape, right_shape) in cases.items():
-        result = function(empty(*left_shape), empty(*right_shape))  # type: ignore[operator]
+        result = function(empty_tensor(*left_shape), empty_tensor(*right_shape))  # type: ignore[operator]
         lab.expect(name, result, numpy.zeros(result.shape))
         if name not in ("ger",):
             out = torch.full_like(result, 7)
             lab.expect(
                 f"{name} into out",
-                function(empty(*left_shape), empty(*right_shape), out=out),  # type: ignore[operator]
+                function(empty_tensor(*left_shape), empty_tensor(*right_shape), out=out),  # type: ignore[operator]
                 numpy.zeros(result.shape),
             )
     for name, shape, left_shape, right_shape in (
@@ -272,18 +275,18 @@ def products_over_nothing(lab: Lab) -> None:
         function = getattr(torch, name)
         lab.expect(
             f"{name} of {left_shape}",
-            function(summand, empty(*left_shape), empty(*right_shape)),
+            function(summand, empty_tensor(*left_shape), empty_tensor(*right_shape)),
             to_wide_array(summand),
         )
         lab.expect(
             f"scaled {name} of {left_shape}",
-            function(summand, empty(*left_shape), empty(*right_shape), beta=beta, alpha=2),
+            function(summand, empty_tensor(*left_shape), empty_tensor(*right_shape), beta=beta, alpha=2),
             beta * to_wide_array(summand),
         )
         out = torch.full_like(summand, 7)
         lab.expect(
             f"{name} of {left_shape} into out",
-            function(summand, empty(*left_shape), empty(*right_shape), beta=beta, out=out),
+            function(summand, empty_tensor(*left_shape), empty_tensor(*right_shape), beta=beta, out=out),
             beta * to_wide_array(summand),
         )
 
@@ -291,7 +294,7 @@ def products_over_nothing(lab: Lab) -> None:
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", must_detect=("value", "error"))
 def inner_products(lab: Lab) -> None:
     """dot, vdot, inner and vecdot of vectors of any strides are exact. vdot and vecdot conjugate the first
-    operand. Operands of other lengths, dtypes or dimensions raise errors.
+    operand. Operands whose lengths, dtypes or dimensions do not match raise errors.
     """
     a, b = lab.integers(60, low=-2, high=3), lab.integers(60, low=-1, high=2)
     x, y = to_wide_array(a), to_wide_array(b)
@@ -363,8 +366,8 @@ def inner_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=ALL, level="core", must_detect=("value", "error"))
 def outer_products(lab: Lab) -> None:
-    """outer, ger and kron agree with NumPy for vectors of any strides and batches of any dimensions. An out=
-    of another shape is resized with a warning. An out= of a lower dtype raises an error.
+    """outer, ger and kron agree with NumPy: outer and ger for vectors of any strides, kron for tensors of any
+    dimensions. An out= of another shape is resized with a warning. An out= of a lower dtype raises an error.
     """
     a, b = lab.integers(7, low=0, high=4), lab.integers(5, low=0, high=4)
     for name, left, right in (
@@ -407,8 +410,8 @@ def outer_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*NUMBERS, "bool"), level="core", must_detect=("value", "dtype"))
 def addr_by_dtype(lab: Lab) -> None:
-    """addr and outer return the common dtype of their operands. beta and alpha scale numbers and mask
-    booleans.
+    """addr and outer return the common dtype of their operands. For numbers, beta and alpha are factors. For
+    booleans, False removes the tensor (beta) or the product (alpha).
     """
     m, a, b = (
         lab.integers(3, 2, low=0, high=3),

@@ -1,4 +1,4 @@
-"""Behaviours of QR factors and products with them, pseudo-inverses and ranks."""
+"""Behaviours of QR factors and products with them, ranks and pseudo-inverses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conformance.properties.api.linalg._matrices import (
     adjoint,
     check_orthonormal_columns,
     matrix_roundings,
-    positive_definite,
+    positive_definite_matrices,
 )
 
 _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
@@ -24,8 +24,8 @@ _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def orthogonal_factors(lab: Lab) -> None:
-    """qr in each of its modes, and geqrf with householder_product and ormqr, give an orthonormal and an upper
-    triangular factor that multiply back.
+    """qr in each of its modes, and geqrf with householder_product and ormqr, return an orthonormal and an
+    upper triangular factor whose product is the matrix.
     """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (5, 3), (3, 5), (0, 2), (2, 0))):
         a = lab.integers(*batch, rows, columns)
@@ -120,8 +120,8 @@ def orthogonal_factors(lab: Lab) -> None:
 
 @behaviour("linalg", capabilities=("autograd",), must_detect=("error",))
 def gradients_of_orthogonal_factors(lab: Lab) -> None:
-    """qr is differentiable in mode reduced, not in mode r, and in mode complete only for matrices with at
-    most as many rows as columns.
+    """qr is differentiable in mode reduced and not in mode r. In mode complete, it is differentiable only for
+    matrices with at most as many rows as columns.
     """
     for rows, columns in ((3, 5), (5, 3)):
         for mode in ("reduced", "complete", "r"):
@@ -139,8 +139,9 @@ def gradients_of_orthogonal_factors(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def ranks(lab: Lab) -> None:
-    """matrix_rank counts singular values (of Hermitian matrices: eigenvalues) above the larger of atol and
-    rtol times the largest. The rank of an empty matrix is 0.
+    """matrix_rank counts the singular values that exceed the tolerance. With hermitian=True it counts
+    absolute eigenvalues. The tolerance is the larger of atol and of rtol times the largest value. The rank of
+    an empty matrix is 0.
     """
     rank = torch.linalg.matrix_rank
     host_matrices = numpy.zeros((4, 5, 5))
@@ -188,11 +189,12 @@ def ranks(lab: Lab) -> None:
 
 
 # Real matrices only: under a TorchDispatchMode, torch's pinv loses a conjugate bit of complex matrices. The
-# tests could then not recognize injected faults. ``value/linalg.pinv`` covers complex matrices.
+# tests inject faults by such a mode and could then not recognize them. The property ``value/linalg.pinv``
+# covers complex matrices.
 @behaviour("linalg", dtypes=WIDE_FLOATS, level="core", must_detect=("value", "error"))
 def pseudo_inverses(lab: Lab) -> None:
-    """pinv and pinverse meet the four conditions of a pseudo-inverse for matrices of any shape and rank. They
-    treat small singular values as zero and accept hermitian=True.
+    """pinv and pinverse meet the four Moore-Penrose conditions for matrices of any shape and rank. They treat
+    small singular values as zero and accept hermitian=True.
     """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (4, 2), (2, 4), (0, 2), (3, 0))):
         array = to_wide_array(lab.integers(*batch, rows, columns)) + 7 * numpy.eye(rows, columns)
@@ -218,7 +220,7 @@ def pseudo_inverses(lab: Lab) -> None:
                     f"{condition} of {name} of {batch} {rows} by {columns}",
                     numpy.allclose(computed, expected, atol=1e-3),
                 )
-    a = positive_definite(lab, 3, 4, 4)
+    a = positive_definite_matrices(lab, 3, 4, 4)
     lab.expect(
         "Hermitian",
         torch.linalg.pinv(a, hermitian=True),

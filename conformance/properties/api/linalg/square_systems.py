@@ -1,4 +1,4 @@
-"""Behaviours of square matrices: solve, inverse, determinant, LU and Cholesky."""
+"""Behaviours of square matrices: solutions, inverses, determinants, and LU and Cholesky factors."""
 
 from __future__ import annotations
 
@@ -17,32 +17,34 @@ from conformance.properties.api._numpy_values import (
 from conformance.properties.api.linalg._matrices import (
     DTYPES,
     adjoint,
-    diagonally_dominant,
+    diagonally_dominant_matrices,
     matrix_roundings,
-    positive_definite,
+    positive_definite_matrices,
 )
 
 _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 
 
 def _identities_with_one_singular(
-    lab: Lab, size: int, *batch: int, where: tuple[int, ...] = (), index: int = -1
+    lab: Lab, size: int, *batch: int, batch_index: tuple[int, ...] = (), diagonal_index: int = -1
 ) -> torch.Tensor:
-    """Return identity matrices, of which the matrix at ``where`` has a zero on its diagonal."""
+    """Return a batch of identity matrices. In the matrix at ``batch_index``, the diagonal element
+    ``diagonal_index`` is zero, so that this matrix is singular.
+    """
     array = numpy.broadcast_to(numpy.eye(size), (*batch, size, size)).copy()
-    spot = (*where, index, index)
+    spot = (*batch_index, diagonal_index, diagonal_index)
     array[spot] = 0
     return tensor_from_array(lab, array)
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value",))
 def solving_systems(lab: Lab) -> None:
-    """linalg.solve and solve_ex return x with A x = b, or x A = b with left=False. They accept vectors,
-    matrices, batches that broadcast and any strides, and write into out=.
+    """linalg.solve and solve_ex return the solution x of A x = b or, with left=False, of x A = b. They accept
+    vectors, matrices, batches that broadcast and any strides, and write into out=.
     """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (
-            diagonally_dominant(lab, *batch, size, size)
+            diagonally_dominant_matrices(lab, *batch, size, size)
             if size
             else torch.empty(*batch, 0, 0, dtype=lab.dtype, device=lab.device)
         )
@@ -79,7 +81,7 @@ def solving_systems(lab: Lab) -> None:
         ((3, 3), (2, 2, 3, 1)),
         ((1, 3, 1, 3, 3), (2, 1, 2, 3, 2)),
     ):
-        a, b = diagonally_dominant(lab, *matrix_shape), lab.integers(*sides_shape)
+        a, b = diagonally_dominant_matrices(lab, *matrix_shape), lab.integers(*sides_shape)
         expected = numpy.linalg.solve(to_wide_array(a), to_wide_array(b))
         lab.expect(
             f"{matrix_shape} for {sides_shape}",
@@ -91,12 +93,12 @@ def solving_systems(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def inverses(lab: Lab) -> None:
-    """inverse, linalg.inv and inv_ex invert matrices in batches and of any strides. A singular matrix raises
-    a LinAlgError that names the batch element, or sets info to a nonzero value.
+    """inverse, linalg.inv and inv_ex invert matrices in batches and of any strides. For a singular matrix,
+    inverse and inv raise a LinAlgError that names the batch element, and inv_ex sets info to a nonzero value.
     """
     for batch, size in itertools.product(_BATCHES, (0, 5)):
         a = (
-            diagonally_dominant(lab, *batch, size, size)
+            diagonally_dominant_matrices(lab, *batch, size, size)
             if size
             else torch.empty(*batch, 0, 0, dtype=lab.dtype, device=lab.device)
         )
@@ -119,7 +121,7 @@ def inverses(lab: Lab) -> None:
         lab.holds(f"inv of {batch} of {size} returns out", torch.linalg.inv(a, out=out) is out)
         lab.expect(f"out of {batch} of {size}", out, expected, roundings=matrix_roundings(size))
     gapped = torch.zeros(6, 6, dtype=lab.dtype, device=lab.device)
-    gapped[::2, ::2] = diagonally_dominant(lab, 3, 3)
+    gapped[::2, ::2] = diagonally_dominant_matrices(lab, 3, 3)
     lab.expect(
         "with gaps",
         torch.linalg.inv(gapped[::2, ::2]),
@@ -129,7 +131,7 @@ def inverses(lab: Lab) -> None:
     bad = _identities_with_one_singular(lab, 3)
     info = torch.linalg.inv_ex(bad).info
     lab.expect("info of a singular matrix", info, 3)
-    batch = _identities_with_one_singular(lab, 3, 5, where=(3,), index=1)  # type: ignore[assignment]
+    batch = _identities_with_one_singular(lab, 3, 5, batch_index=(3,), diagonal_index=1)  # type: ignore[assignment]
     lab.expect("info of a batch", torch.linalg.inv_ex(batch).info, [0, 0, 0, 2, 0])
     error = torch.linalg.LinAlgError  # type: ignore[attr-defined]
     for name, function in (
@@ -141,7 +143,7 @@ def inverses(lab: Lab) -> None:
         lab.raises(f"{name} of a batch with one", lambda: function(batch), error, match="(?i)batch element 3")  # type: ignore[arg-type]
         lab.raises(f"{name} of what is not square", lambda: function(bad[:2]), match="(?i)square")
         lab.raises(f"{name} of a vector", lambda: function(bad[0]), match="(?i)2 dimensions")
-    large = _identities_with_one_singular(lab, 64, 4, 2, where=(0, 1), index=10)
+    large = _identities_with_one_singular(lab, 64, 4, 2, batch_index=(0, 1), diagonal_index=10)
     lab.raises("a large batch with one", lambda: torch.inverse(large), error, match="(?i)batch element 1")
     lab.raises(
         "into integers",
@@ -153,7 +155,7 @@ def inverses(lab: Lab) -> None:
     lab.warns(
         "into another shape",
         lambda: torch.linalg.inv(
-            diagonally_dominant(lab, 2, 2), out=torch.empty(1, dtype=lab.dtype, device=lab.device)
+            diagonally_dominant_matrices(lab, 2, 2), out=torch.empty(1, dtype=lab.dtype, device=lab.device)
         ),
         match="(?i)resized",
     )
@@ -167,8 +169,9 @@ def inverses(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def lu_factorisations(lab: Lab) -> None:
-    """lu_factor, lu_factor_ex, linalg.lu and torch.lu multiply back to the matrix. lu_solve solves with the
-    factors from either side and with the adjoint. lu_unpack omits the parts that its options switch off.
+    """The factors of lu_factor, lu_factor_ex, linalg.lu and torch.lu multiply to the matrix. lu_solve solves
+    with the factors from either side and with the adjoint. lu_unpack omits the parts that its options
+    disable.
     """
     for batch, (rows, columns) in itertools.product(
         _BATCHES, ((3, 3), (4, 2), (2, 4), (0, 2), (2, 0), (0, 0))
@@ -176,7 +179,7 @@ def lu_factorisations(lab: Lab) -> None:
         count = min(rows, columns)
         a = lab.integers(*batch, rows, columns)
         if rows == columns == 3:
-            a = diagonally_dominant(lab, *batch, 3, 3)
+            a = diagonally_dominant_matrices(lab, *batch, 3, 3)
         name = f"{batch} of {rows} by {columns}"
         for function_name, function in (
             ("lu_factor", torch.linalg.lu_factor),
@@ -233,7 +236,7 @@ def lu_factorisations(lab: Lab) -> None:
                 numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
                 roundings=matrix_roundings(4),
             )
-    a = diagonally_dominant(lab, 2, 3, 3)
+    a = diagonally_dominant_matrices(lab, 2, 3, 3)
     factors, pivots = torch.linalg.lu_factor(a)
     lab.expect(
         "solving a broadcast batch",
@@ -257,7 +260,7 @@ def lu_factorisations(lab: Lab) -> None:
     lab.raises("pivots of int64", lambda: torch.lu_unpack(factors, pivots.long()), match="(?i)int32")
     lab.expect(
         "info of a singular matrix",
-        torch.linalg.lu_factor_ex(_identities_with_one_singular(lab, 3, index=1)).info,
+        torch.linalg.lu_factor_ex(_identities_with_one_singular(lab, 3, diagonal_index=1)).info,
         2,
     )
     lab.raises(
@@ -269,11 +272,11 @@ def lu_factorisations(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def determinants(lab: Lab) -> None:
-    """det, logdet and slogdet of integer matrices are exact, and change correctly when rows are scaled and
-    exchanged. They are 1, 0 and (1, 0) for empty matrices.
+    """det, logdet and slogdet of integer matrices are exact. Scaling a row scales the determinant, and
+    exchanging two rows changes its sign. For empty matrices, the results are 1, 0 and (1, 0).
     """
     for shape in ((1, 1), (2, 2), (3, 3), (5, 3, 3), (2, 2, 4, 4)):
-        a = diagonally_dominant(lab, *shape)
+        a = diagonally_dominant_matrices(lab, *shape)
         expected = numpy.linalg.det(to_wide_array(a))
         size = shape[-1]
         for name, function in (
@@ -348,7 +351,7 @@ def determinants(lab: Lab) -> None:
     )
     lab.warns(
         "slogdet into another shape",
-        lambda: torch.linalg.slogdet(diagonally_dominant(lab, 2, 3, 3), out=out),
+        lambda: torch.linalg.slogdet(diagonally_dominant_matrices(lab, 2, 3, 3), out=out),
         match="(?i)resized",
     )
 
@@ -361,7 +364,7 @@ def cholesky_factorisations(lab: Lab) -> None:
     """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (
-            positive_definite(lab, *batch, size, size)
+            positive_definite_matrices(lab, *batch, size, size)
             if size
             else torch.empty(*batch, 0, 0, dtype=lab.dtype, device=lab.device)
         )
@@ -404,7 +407,7 @@ def cholesky_factorisations(lab: Lab) -> None:
         ((3, 3), (2, 2, 3, 1)),
         ((1, 2, 3, 3), (2, 1, 3, 2)),
     ):
-        a, b = positive_definite(lab, *matrix_shape), lab.integers(*sides_shape)
+        a, b = positive_definite_matrices(lab, *matrix_shape), lab.integers(*sides_shape)
         factor = torch.linalg.cholesky(a)
         expected = numpy.linalg.solve(
             to_wide_array(a),
@@ -421,7 +424,7 @@ def cholesky_factorisations(lab: Lab) -> None:
         )
     bad, batch = (
         _identities_with_one_singular(lab, 3),
-        _identities_with_one_singular(lab, 3, 5, where=(3,), index=1),  # type: ignore[assignment]
+        _identities_with_one_singular(lab, 3, 5, batch_index=(3,), diagonal_index=1),  # type: ignore[assignment]
     )
     error = torch.linalg.LinAlgError  # type: ignore[attr-defined]
     lab.expect("info of a bad matrix", torch.linalg.cholesky_ex(bad).info, 3)

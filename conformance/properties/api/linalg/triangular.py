@@ -13,16 +13,16 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._numpy_values import tensor_from_array, to_wide_array
 from conformance.properties.api.linalg._matrices import (
     DTYPES,
-    diagonally_dominant,
+    diagonally_dominant_matrices,
     matrix_roundings,
-    positive_definite,
+    positive_definite_matrices,
 )
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value",))
 def triangular_systems(lab: Lab) -> None:
-    """solve_triangular and triangular_solve read only one triangle, or assume a diagonal of ones, from either
-    side, for transposed, conjugated, expanded and broadcast operands.
+    """solve_triangular and triangular_solve read only one triangle, and with unitriangular a diagonal of
+    ones. They solve from either side. Operands may be transposed, conjugated, expanded and broadcast.
     """
     full = lab.integers(3, 4, 4, low=-1, high=2)
     array = to_wide_array(full) + 4 * numpy.eye(4)
@@ -100,7 +100,9 @@ def triangular_systems(lab: Lab) -> None:
 
 @behaviour("linalg", must_detect=("value",))
 def large_systems(lab: Lab) -> None:
-    """Matrices with many rows, and batches of more than 65,536 small matrices, are solved correctly."""
+    """Systems with large matrices, and with batches of more than 65,536 small matrices, are solved
+    correctly.
+    """
     size = 64
     large = tensor_from_array(
         lab, to_wide_array(lab.integers(2, size, size, low=-1, high=2)) + 3 * size * numpy.eye(size)
@@ -141,7 +143,7 @@ def large_systems(lab: Lab) -> None:
         numpy.linalg.solve(lower, to_wide_array(b)),
         roundings=roundings,
     )
-    many = diagonally_dominant(lab, 66000, 2, 2)
+    many = diagonally_dominant_matrices(lab, 66000, 2, 2)
     right = lab.integers(66000, 2, 1)
     lab.expect(
         "solve of many",
@@ -155,7 +157,7 @@ def large_systems(lab: Lab) -> None:
         numpy.linalg.inv(to_wide_array(many)),
         roundings=matrix_roundings(2),
     )
-    pairs = positive_definite(lab, 66000, 2, 2)
+    pairs = positive_definite_matrices(lab, 66000, 2, 2)
     lab.expect(
         "cholesky of many",
         torch.linalg.cholesky(pairs),

@@ -1,1 +1,1 @@
-"""Behaviours of area ``memory``: allocation, statistics and out-of-memory errors."""
+"""Behaviours of area ``memory``: allocation, memory statistics and out-of-memory errors."""

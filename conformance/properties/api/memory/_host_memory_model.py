@@ -19,26 +19,26 @@ TOO_MUCH = 1 << 52
 
 
 class DeviceMemory:
-    """Allocation and statistics of the lab's device. Tests replace it by a faulty one."""
+    """Allocation and memory statistics of the lab's device. Tests replace this class by a faulty one."""
 
     def __init__(self, lab: Lab) -> None:
         self.device = lab.device
 
-    def make(self, size: int) -> torch.Tensor:
+    def allocate(self, size: int) -> torch.Tensor:
         """Return a tensor of ``size`` bytes; raise torch.OutOfMemoryError if this much memory is not
         available.
         """
         return torch.empty(size, dtype=torch.uint8, device=self.device)
 
     def collect(self) -> None:
-        """Free objects that only reference cycles keep alive, so that the collector does not run during the
-        measurement.
+        """Free objects that only reference cycles keep alive. Otherwise Python's garbage collector could free
+        them while memory is measured.
         """
         gc.collect()
-        self.settle()
+        self.wait_for_frees()
 
-    def settle(self) -> None:
-        """Wait until all memory without an owner is free."""
+    def wait_for_frees(self) -> None:
+        """Wait until the memory of all deleted tensors is free."""
         torch.accelerator.synchronize()
 
     def allocated(self) -> int:
@@ -59,13 +59,13 @@ class DeviceMemory:
     def stats(self) -> dict[str, Any]:
         return dict(torch.accelerator.memory_stats(self.device))
 
-    def empty(self) -> None:
+    def empty_cache(self) -> None:
         torch.accelerator.empty_cache()
 
 
 class ModelMemory(DeviceMemory):
-    """A count of the documented statistics, because the CPU keeps none. It counts only tensors from
-    :meth:`make`.
+    """A model of the documented statistics for the CPU, which has no memory statistics. It counts only
+    tensors from :meth:`allocate`.
     """
 
     def __init__(self, lab: Lab) -> None:
@@ -74,10 +74,10 @@ class ModelMemory(DeviceMemory):
             self.freed_total
         ) = 0
 
-    def make(self, size: int) -> torch.Tensor:
+    def allocate(self, size: int) -> torch.Tensor:
         if size >= TOO_MUCH:
             raise torch.OutOfMemoryError(f"{size} bytes are not available")
-        tensor = super().make(size)
+        tensor = super().allocate(size)
         self.current_bytes += size
         self.allocated_total += size
         self.peak_bytes = max(self.peak_bytes, self.current_bytes)
@@ -89,7 +89,7 @@ class ModelMemory(DeviceMemory):
         self.current_bytes -= size
         self.freed_total += size
 
-    def settle(self) -> None:
+    def wait_for_frees(self) -> None:
         return None
 
     def allocated(self) -> int:
@@ -122,12 +122,12 @@ class ModelMemory(DeviceMemory):
             }
         return statistics
 
-    def empty(self) -> None:
+    def empty_cache(self) -> None:
         self.reserved_bytes = self.current_bytes
 
 
 def default_memory(lab: Lab) -> DeviceMemory:
-    """Return the memory of the device, or the model if the lab runs on the CPU."""
+    """Return the memory interface of the device, or the model if the lab runs on the CPU."""
     return ModelMemory(lab) if lab.device.type == "cpu" else DeviceMemory(lab)
 
 
@@ -135,11 +135,11 @@ _memory_factory: Callable[[Lab], DeviceMemory] = default_memory
 
 
 def memory_of(lab: Lab) -> DeviceMemory:
-    """Return the memory interface for a lab."""
+    """Return the memory interface for a lab: the default, or the replacement that a test has set."""
     return _memory_factory(lab)
 
 
 def replace_memory(make: Callable[[Lab], DeviceMemory] | None) -> None:
-    """Make :func:`memory_of` return another memory interface (for tests); None restores the default."""
+    """Make :func:`memory_of` return the result of ``make`` (for tests). None restores the default."""
     global _memory_factory
     _memory_factory = make or default_memory

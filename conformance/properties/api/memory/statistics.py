@@ -16,38 +16,38 @@ MEBIBYTE = 1 << 20
 
 @behaviour("memory", level="core", must_detect=())
 def statistics_add_up(lab: Lab) -> None:
-    """Allocated bytes grow by the size of each allocation and shrink when it is freed. Reserved bytes are not
-    fewer than allocated bytes. Peaks persist until they are reset.
+    """Allocated bytes grow by the size of each allocation and shrink when the memory is freed. Reserved bytes
+    are not fewer than allocated bytes. The peak persists until it is reset.
     """
     memory = _host_memory_model.memory_of(lab)
     memory.collect()
     before = memory.allocated()
     memory.reset_peak()
     lab.holds("a reset peak is what is allocated", memory.peak() == before)
-    block = memory.make(8 * MEBIBYTE)
+    block = memory.allocate(8 * MEBIBYTE)
     during = memory.allocated()
     lab.holds("more is allocated when it is made", 8 * MEBIBYTE <= during - before < 12 * MEBIBYTE)
     lab.holds("reserved bytes are not fewer", memory.reserved() >= during)
     views = [block.view(-1), block[5:], block.detach()]
     lab.holds("views take nothing", memory.allocated() == during)
     del views, block
-    memory.settle()
+    memory.wait_for_frees()
     lab.holds("as much is allocated as before when it is freed", memory.allocated() == before)
     lab.holds("the peak stays", memory.peak() >= during)
     memory.reset_peak()
     lab.holds("a reset peak falls", memory.peak() < during)
-    memory.empty()
+    memory.empty_cache()
     lab.holds("an emptied cache keeps what is allocated", memory.reserved() >= memory.allocated() == before)
 
 
 @behaviour("memory", level="core", must_detect=())
 def tables_of_statistics(lab: Lab) -> None:
-    """memory_stats reports the current, peak and cumulative bytes. The numbers agree with each other and with
-    the getters.
+    """memory_stats reports the current, peak and cumulative bytes. The numbers agree with each other, with
+    memory_allocated and with memory_reserved.
     """
     memory = _host_memory_model.memory_of(lab)
     memory.collect()
-    block = memory.make(MEBIBYTE)
+    block = memory.allocate(MEBIBYTE)
     stats = memory.stats()
     names = [
         f"{name}.all.{kind}"
@@ -64,9 +64,9 @@ def tables_of_statistics(lab: Lab) -> None:
     active, allocated = stats["active_bytes.all.current"], stats["allocated_bytes.all.current"]
     lab.holds("active bytes are not below allocated ones", active >= allocated >= MEBIBYTE)
     allocated_total, freed_total = stats["allocated_bytes.all.allocated"], stats["allocated_bytes.all.freed"]
-    more = memory.make(2 * MEBIBYTE)
+    more = memory.allocate(2 * MEBIBYTE)
     del block
-    memory.settle()
+    memory.wait_for_frees()
     after = memory.stats()
     lab.holds(
         "what was allocated adds up", after["allocated_bytes.all.allocated"] - allocated_total >= more.numel()
@@ -94,8 +94,8 @@ def nothing_is_lost(lab: Lab) -> None:
     weight: Any = torch.zeros(16, 16, device=lab.device, requires_grad=True)
     x = lab.integers(16, 16)
 
-    def step() -> None:
-        block = memory.make(100)
+    def train_one_step() -> None:
+        block = memory.allocate(100)
         y = (x @ weight).relu() + x.t()[:, 1:].sum()
         y.sum().backward()
         with torch.no_grad():
@@ -109,7 +109,7 @@ def nothing_is_lost(lab: Lab) -> None:
     measured = []
     for count in (10, 990):
         for _ in range(count):
-            step()
+            train_one_step()
         memory.collect()
         measured.append(memory.allocated())
     lab.holds("as much is allocated after a thousand steps as after ten", measured[1] <= measured[0])
@@ -118,19 +118,21 @@ def nothing_is_lost(lab: Lab) -> None:
 
 @behaviour("memory", level="core", capabilities=("memory_limit",), must_detect=())
 def running_out_of_memory(lab: Lab) -> None:
-    """A request that cannot be met raises torch.OutOfMemoryError and allocates nothing. Work can continue."""
+    """A request for more memory than the device has raises torch.OutOfMemoryError and allocates nothing.
+    Later work succeeds.
+    """
     memory = _host_memory_model.memory_of(lab)
     live = lab.integers(1000)
     memory.collect()
     before = memory.allocated()
     for turn in range(2):
         lab.raises(
-            f"too much, {turn}", lambda: memory.make(_host_memory_model.TOO_MUCH), torch.OutOfMemoryError
+            f"too much, {turn}", lambda: memory.allocate(_host_memory_model.TOO_MUCH), torch.OutOfMemoryError
         )
         lab.holds(f"nothing was taken, {turn}", memory.allocated() == before)
         lab.same(f"work goes on, {turn}", live + turn)
-        lab.holds(f"memory is available, {turn}", memory.make(MEBIBYTE).numel() == MEBIBYTE)
-        memory.settle()
+        lab.holds(f"memory is available, {turn}", memory.allocate(MEBIBYTE).numel() == MEBIBYTE)
+        memory.wait_for_frees()
     lab.holds("it is a RuntimeError", issubclass(torch.OutOfMemoryError, RuntimeError))
 
 
@@ -143,17 +145,17 @@ def memory_is_reused(lab: Lab) -> None:
     sizes = (1000, MEBIBYTE, 77, 3 * MEBIBYTE, 500_000)
     live = lab.integers(5000)
 
-    def turn() -> None:
-        blocks = [memory.make(size).fill_(7) for size in sizes]
+    def allocate_and_free_blocks() -> None:
+        blocks = [memory.allocate(size).fill_(7) for size in sizes]
         del blocks[::2]
-        blocks += [memory.make(size).zero_() for size in sizes]
+        blocks += [memory.allocate(size).zero_() for size in sizes]
 
     for _ in range(3):
-        turn()
+        allocate_and_free_blocks()
     memory.collect()
     before = memory.reserved()
     for _ in range(20):
-        turn()
-    memory.settle()
+        allocate_and_free_blocks()
+    memory.wait_for_frees()
     lab.holds("reserved memory does not grow", memory.reserved() <= before)
     lab.same("what is held", live)

@@ -1,1 +1,1 @@
-"""Behaviours of area ``multiprocessing``: tensors and processes."""
+"""Behaviours of area ``multiprocessing``: tensors that processes share, and forks."""

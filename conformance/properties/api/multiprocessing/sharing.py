@@ -21,7 +21,7 @@ from torch import nn
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab, lab_work
 
-#: Seconds after which a child process counts as hung.
+#: Seconds after which a child process is treated as hung.
 CHILD_TIMEOUT = 30.0
 
 
@@ -52,7 +52,8 @@ def _reply_of_forked_child(work: Callable[[], bytes]) -> bytes:
 
 
 @contextlib.contextmanager
-def _sharing_strategy(name: str) -> Iterator[None]:
+def _set_sharing_strategy(name: str) -> Iterator[None]:
+    """Set the sharing strategy of torch.multiprocessing inside the block."""
     before = mp.get_sharing_strategy()
     mp.set_sharing_strategy(name)
     try:
@@ -61,11 +62,11 @@ def _sharing_strategy(name: str) -> Iterator[None]:
         mp.set_sharing_strategy(before)
 
 
-def _sharing_strategies() -> list[str]:
+def _all_sharing_strategies() -> list[str]:
     return sorted(mp.get_all_sharing_strategies())
 
 
-def _add_three(tensor: torch.Tensor) -> bytes:
+def _add_three_in_place(tensor: torch.Tensor) -> bytes:
     tensor.add_(3)
     return b"done"
 
@@ -73,21 +74,22 @@ def _add_three(tensor: torch.Tensor) -> bytes:
 @behaviour("multiprocessing", must_detect=())
 def host_memory_is_shared(lab: Lab) -> None:
     """While a device is in use, writes of a forked child to shared host tensors are visible in its parent.
-    Writes to other tensors are not.
+    Writes of the child to other host tensors are not visible.
     """
     used = lab.integers(10)
-    for name in _sharing_strategies():
-        with _sharing_strategy(name):
+    for name in _all_sharing_strategies():
+        with _set_sharing_strategy(name):
             shared, private = torch.zeros(5, 5), torch.zeros(5, 5)
             lab.holds(f"not shared at first, {name}", not shared.is_shared())
             shared.share_memory_()
             lab.holds(f"shared, {name}", shared.is_shared() and shared[1].is_shared())
             lab.holds(
-                f"the child is done, {name}", _reply_of_forked_child(lambda: _add_three(shared)) == b"done"
+                f"the child is done, {name}",
+                _reply_of_forked_child(lambda: _add_three_in_place(shared)) == b"done",
             )
             lab.holds(
                 f"also with private memory, {name}",
-                _reply_of_forked_child(lambda: _add_three(private)) == b"done",
+                _reply_of_forked_child(lambda: _add_three_in_place(private)) == b"done",
             )
             lab.same(f"what the parent sees, {name}", (shared, private), host=True)
             empty = torch.empty(0).share_memory_()
@@ -101,17 +103,19 @@ def host_memory_is_shared(lab: Lab) -> None:
 
 
 def _through_pickle(value: Any) -> Any:
-    """Return the value after pickling and unpickling as a queue does, without another process."""
+    """Return the value after pickling and unpickling with the pickler of multiprocessing queues, without
+    another process.
+    """
     return pickle.loads(bytes(multiprocessing.reduction.ForkingPickler.dumps(value)))
 
 
 @behaviour("multiprocessing", must_detect=())
 def tensors_through_queues(lab: Lab) -> None:
-    """Host tensors pass through a queue in shared memory. Views, parameters and flags are preserved. A tensor
-    with a graph raises an error.
+    """Host tensors pass through a queue in shared memory. Views still share memory, and parameters and
+    requires_grad are preserved. A tensor that is not a leaf and requires grad raises an error.
     """
-    for name in _sharing_strategies():
-        with _sharing_strategy(name):
+    for name in _all_sharing_strategies():
+        with _set_sharing_strategy(name):
             base = torch.arange(25.0).view(5, 5)
             received_tensors = _through_pickle([base, base[2], base[:, 1]])
             lab.same(f"values, {name}", received_tensors, host=True)
@@ -140,15 +144,15 @@ def _use_device(device: torch.device) -> bytes:
     return b"worked"
 
 
-def _work_on_host() -> bytes:
+def _compute_on_host() -> bytes:
     x = torch.arange(10.0)
     return b"done" if float((x * x).sum()) == 285.0 else b"wrong"
 
 
 @behaviour("multiprocessing", level="core", capabilities=("fork",), must_detect=())
 def forks_beside_a_device(lab: Lab) -> None:
-    """A forked child can use the device, or gets a clear error that it cannot. The child's work on the host
-    succeeds, and the parent continues.
+    """If the parent process has used the device, a forked child can use the device or gets a RuntimeError.
+    The child's work on the host succeeds, and the parent can continue to use the device.
     """
     x = lab.integers(1000)
     total = x.sum()
@@ -158,14 +162,16 @@ def forks_beside_a_device(lab: Lab) -> None:
     lab.holds("the child neither hangs nor dies", reply not in (b"late", b""))
     as_documented = reply == b"worked" or reply.startswith(b"RuntimeError")
     lab.holds("it works, or a RuntimeError says that it may not", as_documented)
-    lab.holds("the child's work on the host goes on", _reply_of_forked_child(_work_on_host) == b"done")
+    lab.holds("the child's work on the host goes on", _reply_of_forked_child(_compute_on_host) == b"done")
 
-    def frees() -> bytes:
+    def delete_inherited_tensor() -> bytes:
         nonlocal x
         del x
         return b"freed"
 
-    lab.holds("a child may drop what it inherited", _reply_of_forked_child(frees) == b"freed")
+    lab.holds(
+        "a child may drop what it inherited", _reply_of_forked_child(delete_inherited_tensor) == b"freed"
+    )
     time.sleep(0)
     lab.holds("the parent's values are untouched", torch.equal(x.cpu(), before))
     lab.same("the parent goes on", (x + 1, total))

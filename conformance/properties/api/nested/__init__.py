@@ -1,1 +1,1 @@
-"""Behaviours of area ``nested``: nested tensors."""
+"""Behaviours of area ``nested``: nested tensors of the strided and jagged layouts."""

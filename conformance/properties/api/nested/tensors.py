@@ -1,4 +1,4 @@
-"""Behaviours of nested tensors: parts of different lengths in one tensor."""
+"""Behaviours of nested tensors, which hold tensors of different lengths as one tensor."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ SIZES = ((2, 3), (4, 3), (1, 3))
 
 
 def _make_parts(lab: Lab, requires_grad: bool = False) -> list[torch.Tensor]:
+    """Return one tensor on the device for each size in ``SIZES``."""
     return [lab.integers(*size, requires_grad=requires_grad) for size in SIZES]
 
 
 def _detached_parts(value: torch.Tensor) -> list[torch.Tensor]:
+    """Return the tensors that a nested tensor consists of, detached from their graph."""
     return [part.detach() for part in value.unbind()]
 
 
 @behaviour("nested", dtypes=("float32", "float64"), level="core", must_detect=("value", "error"))
 def nested_construction(lab: Lab) -> None:
-    """nested_tensor copies its parts, and as_nested_tensor passes gradients to them. unbind, sizes and
-    padding recover the parts.
+    """nested_tensor copies the given tensors, and as_nested_tensor passes gradients to them. unbind and
+    padding return their values.
     """
     for layout in (torch.strided, torch.jagged):
         parts = _make_parts(lab)
@@ -64,7 +66,9 @@ def nested_construction(lab: Lab) -> None:
 
 @behaviour("nested", dtypes=("float32",), level="core", must_detect=("value",))
 def nested_arithmetic(lab: Lab) -> None:
-    """Functions, sums and products of nested tensors act on each part, with numbers or nested tensors."""
+    """Pointwise functions, softmax, linear, conversions and arithmetic with numbers or nested tensors act on
+    each part of a nested tensor.
+    """
     for layout in (torch.strided, torch.jagged):
         parts = _make_parts(lab)
         nested = torch.nested.nested_tensor(parts, layout=layout)
@@ -93,7 +97,9 @@ def nested_arithmetic(lab: Lab) -> None:
 
 @behaviour("nested", dtypes=("float32",), level="core", must_detect=("value",))
 def nested_gradients(lab: Lab) -> None:
-    """Gradients flow through functions, linear layers and padding of nested tensors to parts and weights."""
+    """Gradients flow through arithmetic, linear layers and padding of nested tensors to the parts and to the
+    weights.
+    """
     for layout in (torch.strided, torch.jagged):
         leaves = _make_parts(lab, requires_grad=True)
         weight = lab.integers(2, 3, requires_grad=True)
@@ -106,8 +112,8 @@ def nested_gradients(lab: Lab) -> None:
 
 @behaviour("nested", dtypes=("float32",), must_detect=("value",))
 def jagged_layout(lab: Lab) -> None:
-    """A jagged tensor consists of values and offsets and shares the memory of the values. It can be saved,
-    copied and reduced.
+    """A nested tensor of the jagged layout consists of values and offsets, and shares the memory of the given
+    values. It can be reduced, transposed, saved and copied.
     """
     values, offsets = lab.integers(7, 3), lab.put([0, 2, 6, 7])
     jagged: Any = torch.nested.nested_tensor_from_jagged(values, offsets)

@@ -1,5 +1,5 @@
-"""Check activations (NaN, in-place forms on views, overlap, refusals), softmax of large and empty input, and
-layers of empty batches.
+"""Check activations (NaN, in-place calls on views, overlapping memory, errors), softmax of large and empty
+input, and layers of empty batches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAN, INF = math.nan, math.inf
 
 @behaviour("nn", level="core", dtypes=("float32", "bfloat16"), must_detect=("value",))
 def activations_of_nan(lab: Lab) -> None:
-    """Activations return NaN for NaN, and their limits at infinity."""
+    """Activations return NaN for NaN. For infinity, they return their limits."""
     x = lab.put([NAN, INF, -INF, 0.0], dtype=lab.dtype)
     limits: dict[str, tuple[float, float]] = {
         "relu": (INF, 0.0),
@@ -55,8 +55,8 @@ def activations_of_nan(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd", "inplace"), must_detect=("value", "error"))
 def activations_in_place(lab: Lab) -> None:
-    """In-place activations write to views with correct gradients. They refuse overlapping memory, and slopes
-    and alphas that make the gradient ambiguous.
+    """In-place activations write into views, and the gradients are correct. They raise an error for
+    overlapping memory, and for negative slopes and alphas, whose gradient the result does not determine.
     """
     calls: dict[str, Any] = {
         "relu": F.relu_,
@@ -73,8 +73,8 @@ def activations_in_place(lab: Lab) -> None:
         ):
             leaf = lab.put([[-2.0, 1.0], [3.0, -4.0], [2.0, 5.0]], dtype=lab.dtype, requires_grad=True)
             base = leaf * 1
-            # If the view were deleted, the autograd engine would visit its node twice. It refuses this on
-            # every device that has its own thread (docs/torch-bugs.md#views-that-are-gone).
+            # Keep the view alive. If it were deleted, the autograd engine would visit its node twice and
+            # raise an error on every device that has its own thread (docs/torch-bugs.md#deleted-views).
             part = make_view(base)
             call(part)
             lab.close(f"{name} of {view_name}", base, roundings=8)
@@ -87,7 +87,7 @@ def activations_in_place(lab: Lab) -> None:
                     roundings=128,
                 )
     overlap = lab.floats(1, 6).expand(6, 6)
-    for name, call in list(calls.items())[1:4]:  # relu may write the same value twice
+    for name, call in list(calls.items())[1:4]:  # relu and threshold accept overlapping memory
         lab.raises(f"{name} of overlapping memory", lambda: call(overlap), match="(?i)unsupported operation")
     for name, module in (("hardswish", nn.Hardswish(True)), ("silu", nn.SiLU(True)), ("mish", nn.Mish(True))):
         lab.raises(
@@ -117,8 +117,8 @@ def activations_in_place(lab: Lab) -> None:
 
 @behaviour("nn", level="core", capabilities=("autograd",), must_detect=("value",))
 def softmax_of_large_input(lab: Lab) -> None:
-    """Softmax and its logarithm are stable for large numbers, 1 for a single element, and empty for no
-    elements. Gradients are correct.
+    """Softmax and log_softmax are stable for large numbers. Softmax of a single element is 1, and of an empty
+    tensor empty. Gradients are correct.
     """
     x = lab.put([[1e4, 1e4 - 1.0, -1e4], [0.0, 0.0, 0.0]], dtype=lab.dtype, requires_grad=True)
     log = F.log_softmax(x, 1)
@@ -151,8 +151,8 @@ def softmax_of_large_input(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("random",), must_detect=("value",))
 def gumbel_softmax(lab: Lab) -> None:
-    """Gumbel softmax draws probabilities, or one-hot rows with the gradient of the probabilities. Classes
-    occur with the frequencies that the logits give.
+    """gumbel_softmax returns probabilities or, with hard=True, one-hot rows with the gradient of the
+    probabilities. Classes occur with the frequencies that the logits determine.
     """
     logits = lab.put([[math.log(0.1), math.log(0.2), math.log(0.7)]]).expand(3000, 3).clone().requires_grad_()
     soft = F.gumbel_softmax(logits, tau=0.5)
@@ -172,7 +172,9 @@ def gumbel_softmax(lab: Lab) -> None:
 
 @behaviour("nn", level="core", capabilities=("autograd",), must_detect=("value",))
 def second_gradients_of_activations(lab: Lab) -> None:
-    """First and second gradients of smooth and piecewise activations are correct away from their kinks."""
+    """First and second gradients of activations are correct. Activations that are not differentiable at some
+    points are tested at other points.
+    """
     x = lab.put([-4.0, -1.0, 0.5, 2.0, 5.0], dtype=lab.dtype, requires_grad=True)
     sixth = [0.0, 1 / 6, 1 / 6, 1 / 6, 0.0]
     y = F.hardsigmoid(x)

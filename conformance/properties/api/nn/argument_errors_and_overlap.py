@@ -1,4 +1,4 @@
-"""Check the refusals of losses, activations and modules, and the arguments that they accept."""
+"""Check the arguments that losses, activations and modules reject, and rare arguments that they accept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api._numpy_values import to_wide_array
 
-#: torch's functions without their stubs, which lack some ``out=`` arguments.
+#: Functions of torch without type stubs, which lack some ``out=`` arguments.
 untyped_functions: Any = torch._C._nn
 untyped_threshold: Any = F.threshold
 
@@ -24,7 +24,7 @@ untyped_threshold: Any = F.threshold
 @behaviour("nn", capabilities=("autograd",), must_detect=("value", "shape"))
 def losses_of_broadcast_targets(lab: Lab) -> None:
     """Pointwise losses broadcast input and target with a warning. The unreduced loss has the broadcast shape,
-    also if the target requires a gradient. The reduced loss is its sum or mean.
+    also if the target requires a gradient. The reduced loss is the sum or mean of the unreduced loss.
     """
     functions: dict[str, Any] = {
         "mse": F.mse_loss,
@@ -62,8 +62,8 @@ def losses_of_broadcast_targets(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("autograd", "forward_ad"), must_detect=("error",))
 def refused_by_losses(lab: Lab) -> None:
-    """Losses refuse shapes that do not fit and probabilities outside of [0, 1]. A derivative that is not
-    implemented raises an error.
+    """Losses raise an error for shapes that do not match and for probabilities outside of [0, 1]. A
+    derivative that is not implemented raises an error.
     """
     wide, high = lab.floats(3, 5), lab.floats(5, 3)
     for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits"):
@@ -74,7 +74,7 @@ def refused_by_losses(lab: Lab) -> None:
         for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss"):
             function = getattr(F, name)
             lab.raises(f"{name} of other sizes", partial(function, wide, high), RuntimeError, ValueError)
-    # On the host, because a device kernel may check values with an assertion that makes the device unusable.
+    # On the host, because a device kernel may check values by an assertion that makes the device unusable.
     probabilities, target = (lab.floats(25, 25, low=0.1, high=0.9).cpu() for _ in range(2))
     for range_name, shift in (("below 0", -1.0), ("above 1", 1.0)):
         loss = F.binary_cross_entropy
@@ -107,8 +107,8 @@ def refused_by_losses(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error"))
 def activations_into_overlapping_memory(lab: Lab) -> None:
-    """An activation that writes into a tensor whose elements share memory is refused. threshold is an
-    exception, because writing twice gives the same result.
+    """An activation raises an error if it writes into a tensor whose elements share memory. threshold is an
+    exception, because writing the same value twice is harmless.
     """
     x = lab.floats(1, 6).expand(6, 6)
     lab.raises("softplus", lambda: untyped_functions.softplus(x, out=x), match="unsupported operation")
@@ -124,8 +124,8 @@ def activations_into_overlapping_memory(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("float64",), capabilities=("autograd",), must_detect=("value",))
 def activations_keep_gradients_whole(lab: Lab) -> None:
-    """The backward pass of an in-place module does not change the gradient that it gets. softplus with a low
-    threshold has the derivative of its values.
+    """The backward pass of an in-place module does not change the output gradient that it receives. softplus
+    with a low threshold passes gradcheck.
     """
     for module in (
         nn.ReLU(True),
@@ -149,8 +149,9 @@ def activations_keep_gradients_whole(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error"))
 def options_and_pickles_of_modules(lab: Lab) -> None:
-    """Padding can be a list or a tuple. Lists and dicts of parameters are created without a warning. A module
-    with a spectral norm refuses pickling and names the state dict. State-dict pre-hooks of a lazy module run.
+    """Padding can be a list or a tuple. Lists and dicts of parameters are created without a warning. Pickling
+    a module with spectral_norm raises an error that names state_dict. State-dict pre-hooks of a lazy module
+    run.
     """
     x = lab.floats(1, 4, 7, 7)
     for padding in ([3, 3], (3, 3), 3):

@@ -1,4 +1,6 @@
-"""Check containers of modules and parameters: lists, dicts and sequences that are edited and called."""
+"""Check the containers Sequential, ModuleList, ModuleDict, ParameterList and ParameterDict: editing, calling,
+copying.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ def _linear_layers(lab: Lab, count: int) -> list[nn.Linear]:
 
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def sequential_edits(lab: Lab) -> None:
-    """A Sequential can be read, changed, sliced, joined and repeated like a list, and calls its layers in
+    """A Sequential can be indexed, changed, sliced, joined and repeated like a list. It calls its layers in
     list order.
     """
     first, second, third, fourth = _linear_layers(lab, 4)
     x = lab.integers(3, 2)
 
-    def order(net: nn.Sequential) -> list[int]:
+    def layer_numbers(net: nn.Sequential) -> list[int]:
         return [
             next(i for i, candidate in enumerate((first, second, third, fourth)) if candidate is layer)
             for layer in net
@@ -36,37 +38,39 @@ def sequential_edits(lab: Lab) -> None:
     net = nn.Sequential(first, second, third)
     lab.same(
         "length and items",
-        [len(net), net[0] is first, net[-1] is third, order(net[1:]), order(net[::2])],  # type: ignore[arg-type]
+        [len(net), net[0] is first, net[-1] is third, layer_numbers(net[1:]), layer_numbers(net[::2])],  # type: ignore[arg-type]
     )
     lab.holds("a slice is a Sequential", isinstance(net[:2], nn.Sequential))
     lab.same("result of a slice", net[:2](x))
     net[1] = fourth
-    lab.same("after an item was set", (order(net), net(x)))
+    lab.same("after an item was set", (layer_numbers(net), net(x)))
     net[-1] = second
-    lab.same("after the last was set", (order(net), net(x)))
+    lab.same("after the last was set", (layer_numbers(net), net(x)))
     named = nn.Sequential(OrderedDict(a=first, b=second))
     named[0] = third
     lab.same("names stay", (list(dict(named.named_children())), named(x)))
     del net[0]
-    lab.same("after an item was deleted", (order(net), list(dict(net.named_children())), net(x)))
+    lab.same("after an item was deleted", (layer_numbers(net), list(dict(net.named_children())), net(x)))
     net = nn.Sequential(first, second, third, fourth)
     del net[1:3]
-    lab.same("after a slice was deleted", order(net))
+    lab.same("after a slice was deleted", layer_numbers(net))
     joined = nn.Sequential(first, second) + nn.Sequential(third)
-    lab.same("joined", (order(joined), joined(x)))
+    lab.same("joined", (layer_numbers(joined), joined(x)))
     joined += nn.Sequential(fourth)
-    lab.same("joined in place", order(joined))
-    lab.same("repeated", (order(nn.Sequential(first) * 2), order(2 * nn.Sequential(first, second))))
+    lab.same("joined in place", layer_numbers(joined))
+    lab.same(
+        "repeated", (layer_numbers(nn.Sequential(first) * 2), layer_numbers(2 * nn.Sequential(first, second)))
+    )
     net = nn.Sequential(first)
     net *= 3
-    lab.same("repeated in place", (order(net), net(x)))
+    lab.same("repeated in place", (layer_numbers(net), net(x)))
     net.append(second)
-    lab.same("appended", order(net))
+    lab.same("appended", layer_numbers(net))
     lab.holds("pop returns the layer", net.pop(-1) is second)
     net.insert(1, third)
-    lab.same("inserted", order(net))
+    lab.same("inserted", layer_numbers(net))
     net.extend([fourth, second])
-    lab.same("extended", order(net))
+    lab.same("extended", layer_numbers(net))
     lab.raises("an index out of range", lambda: net[9], IndexError)
     lab.raises("deleting out of range", lambda: net.__delitem__(9), IndexError)
     lab.raises("inserting no module", lambda: net.insert(0, [1]), AssertionError, TypeError)  # type: ignore[arg-type]
@@ -78,8 +82,8 @@ def sequential_edits(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error"))
 def module_lists_and_dicts(lab: Lab) -> None:
-    """ModuleList and ModuleDict store modules like a list and a dict. Their modules are
-    registered and saved.
+    """ModuleList and ModuleDict work like a list and a dict. Their modules are registered as submodules and
+    are in the state dict.
     """
     first, second, third, fourth = _linear_layers(lab, 4)
     x = lab.integers(3, 2)
@@ -135,7 +139,9 @@ def module_lists_and_dicts(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error"))
 def parameter_lists_and_dicts(lab: Lab) -> None:
-    """ParameterList and ParameterDict register tensors as parameters and also store other values."""
+    """ParameterList and ParameterDict register tensors as parameters. They also store values that are not
+    tensors.
+    """
     tensors = [lab.integers(2, 2) for _ in range(4)]
     items = nn.ParameterList([nn.Parameter(tensors[0]), nn.Parameter(tensors[1])])
     items.append(tensors[2])
@@ -180,8 +186,8 @@ def parameter_lists_and_dicts(lab: Lab) -> None:
     lab.raises("a key that is not a string", lambda: table.update({1: tensors[0]}), TypeError)  # type: ignore[dict-item]
 
 
-class Counted(nn.Module):
-    """A module with containers and a list."""
+class ContainerModule(nn.Module):
+    """A module with parameter containers, a module list and an ordinary list."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__()
@@ -193,10 +199,10 @@ class Counted(nn.Module):
 
 @behaviour("nn", must_detect=("alias",))
 def copies_of_containers(lab: Lab) -> None:
-    """deepcopy and pickle return containers with equal values and new parameters. copy.copy shares the
-    modules.
+    """deepcopy and pickle return containers with equal values and separate parameters. copy.copy returns a
+    container that shares the modules.
     """
-    module = Counted(lab)
+    module = ContainerModule(lab)
     by_pickle = pickle.loads(pickle.dumps(module))
     ways: list[tuple[str, Any]] = [("deepcopy", copy.deepcopy(module)), ("pickle", by_pickle)]
     for method_name, copied in ways:

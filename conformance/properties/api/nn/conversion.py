@@ -1,4 +1,4 @@
-"""Check modules that are moved, cast and allocated from meta."""
+"""Check modules that are moved, cast or allocated from the meta device."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def casting_modules(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("complex64",), must_detect=("value",))
 def complex_modules(lab: Lab) -> None:
-    """A module with complex parameters can be called. Casting a real module to a complex dtype gives a
+    """A module with complex parameters can be called. Casting a real module to a complex dtype issues a
     warning.
     """
     net = with_whole_number_state(lab, nn.Linear(2, 3))
@@ -64,7 +64,7 @@ def complex_modules(lab: Lab) -> None:
 @behaviour("nn", level="core", must_detect=("value",))
 def parameters_keep_their_identity(lab: Lab) -> None:
     """Moving or casting a module keeps its Parameter objects, so that optimizers still update them. The
-    parameters stay leaves.
+    parameters are still leaves.
     """
     net = with_whole_number_state(lab, nn.Linear(2, 2))
     before = [id(parameter) for parameter in net.parameters()]
@@ -95,7 +95,9 @@ def parameters_keep_their_identity(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error"))
 def views_in_modules(lab: Lab) -> None:
-    """In-place writes to parameters in apply change the parameters and their version counters."""
+    """In-place writes to parameters in Module.apply change the values and the version counters of the
+    parameters.
+    """
     net = with_whole_number_state(lab, nn.Linear(3, 2))
     version = net.weight._version
     with torch.no_grad():

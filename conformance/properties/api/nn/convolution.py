@@ -1,4 +1,4 @@
-"""Check convolutions: padding, groups, output sizes, gradients, empty input, memory formats, and refusals."""
+"""Check convolutions: padding, groups, output sizes, gradients, empty input, and errors."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ MODULES = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
     "nn", dtypes=("float32", "complex64"), level="core", capabilities=("autograd",), must_detect=("value",)
 )
 def same_and_valid_padding(lab: Lab) -> None:
-    """padding="valid" adds no padding. padding="same" preserves the size, with the odd element at the end.
-    Values and gradients are correct.
+    """padding="valid" adds no padding. padding="same" preserves the size. If the total padding is odd, the
+    additional element is at the end. Values and gradients are correct.
     """
     for dims, call in FUNCTIONS.items():
         for kernel, dilation in ((3, 1), (4, 1), (2, 2), (4, 3), (1, 1)):
@@ -62,8 +62,8 @@ def same_and_valid_padding(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def padding_of_convolution_modules(lab: Lab) -> None:
-    """Modules pad with zeros, by reflection, by replication or circularly, like the padding functions. They
-    refuse impossible padding.
+    """For each padding_mode (zeros, reflect, replicate, circular), a convolution module equals F.pad followed
+    by the convolution. Impossible padding raises an error.
     """
     for dims, make in MODULES.items():
         x = lab.integers(1, 2, *(6, 5, 4)[:dims])
@@ -107,8 +107,8 @@ def padding_of_convolution_modules(lab: Lab) -> None:
     must_detect=("value",),
 )
 def grouped_convolutions(lab: Lab) -> None:
-    """A grouped convolution equals one convolution per group, in values and gradients, including depthwise
-    convolutions.
+    """A grouped convolution equals one convolution per group, in values and gradients. This includes
+    depthwise convolutions.
     """
     for dims, groups, inputs, outputs, bias in (
         (2, 2, 4, 4, True),
@@ -214,7 +214,9 @@ def convolution_gradients(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("error",))
 def backward_of_a_convolution_twice(lab: Lab) -> None:
-    """A second backward pass through a freed graph of a convolution is an error. So is a missing input."""
+    """A second backward pass through a freed graph of a convolution raises an error. Calling a convolution
+    module with None raises an error.
+    """
     module = with_whole_number_state(lab, nn.Conv2d(2, 3, 3))
     y = module(lab.integers(2, 2, 5, 5)).sum()
     y.backward()
@@ -224,8 +226,8 @@ def backward_of_a_convolution_twice(lab: Lab) -> None:
 
 @behaviour("nn", level="core", dtypes=("float32", "bfloat16", "complex64"), must_detect=("error", "message"))
 def refusals_of_convolutions(lab: Lab) -> None:
-    """Convolutions refuse kernels that are too large, strides and dilations that are not positive, negative
-    padding, and wrong channels, dtypes or numbers of dimensions.
+    """Convolutions raise an error for kernels that are too large, for strides and dilations that are not
+    positive, and for negative padding. Wrong channels, dtypes or numbers of dimensions raise an error too.
     """
     for dims, make in MODULES.items():
         size = (4,) * dims
@@ -286,8 +288,8 @@ def refusals_of_convolutions(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def sizes_of_transposed_convolutions(lab: Lab) -> None:
-    """A transposed convolution inverts the shape of a convolution. output_size selects one of the sizes that
-    the stride allows.
+    """A transposed convolution maps the output shape of a convolution to its input shape. output_size selects
+    one of the sizes that the stride allows.
     """
     module = with_whole_number_state(lab, nn.ConvTranspose2d(2, 3, 3, stride=3, padding=0, output_padding=2))
     x = lab.integers(2, 2, 4, 4)

@@ -1,4 +1,4 @@
-"""Check convolutions of empty input, of strided memory, and in other memory formats."""
+"""Check convolutions of empty and strided input, and memory formats of convolution weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3
 
 @behaviour("nn", dtypes=("float32", "complex64"), level="core", must_detect=("shape", "error"))
 def convolutions_of_nothing(lab: Lab) -> None:
-    """Convolutions without samples or channels return results of the correct shape and gradients of zero."""
+    """Convolutions of empty batches or zero channels return results of the correct shape. Their gradients are
+    zero.
+    """
     for name, module, shape in (
         ("no samples", nn.Conv2d(4, 4, 3, stride=2, padding=1, groups=4), (0, 4, 4, 4)),
         ("no samples, one dimension", nn.Conv1d(4, 8, 3), (0, 4, 9)),
@@ -113,7 +115,7 @@ def strided_convolutions(lab: Lab) -> None:
 @behaviour("nn", must_detect=("value",))
 def memory_formats_of_weights(lab: Lab) -> None:
     """convert_conv2d_weight_memory_format and convert_conv3d_weight_memory_format change the memory format of
-    convolution weights and no value.
+    convolution weights and do not change values.
     """
     x = lab.integers(2, 4, 5, 5)
     for make in (nn.Conv2d, nn.ConvTranspose2d):

@@ -22,8 +22,8 @@ SIGMAS = 6.0
 
 @behaviour("nn", level="core", capabilities=("random",), must_detect=("value", "error"))
 def ends_of_dropout(lab: Lab) -> None:
-    """Dropout is the identity with p=0 and in eval mode, and zero with p=1. A probability outside of [0, 1]
-    is refused.
+    """Dropout with p=0 and dropout in eval mode return the input. Dropout with p=1 returns zeros. A
+    probability outside of [0, 1] raises an error.
     """
     x = lab.integers(3, 4, requires_grad=True)
     for training in (True, False):
@@ -61,8 +61,8 @@ def ends_of_dropout(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "bfloat16"), capabilities=("random",), must_detect=("value",)
 )
 def shares_of_dropout(lab: Lab) -> None:
-    """Dropout zeroes elements with the requested probability and scales the remaining elements. Gradients use
-    the same mask, and the input's memory format is preserved.
+    """Dropout zeroes elements with the given probability and scales the remaining elements. The backward pass
+    uses the same mask. The memory format of the input is preserved.
     """
     p = 0.25
     base = torch.ones(2, 50, 8, 8, device=lab.device, dtype=lab.dtype)
@@ -93,8 +93,8 @@ def shares_of_dropout(lab: Lab) -> None:
 
 @behaviour("nn", level="core", capabilities=("random",), must_detect=("warning", "error"))
 def dropout_of_features(lab: Lab) -> None:
-    """Feature dropout zeroes whole channels, with and without a batch. It warns about or refuses other
-    numbers of dimensions.
+    """Feature dropout zeroes whole channels, with and without a batch dimension. An input with another number
+    of dimensions issues a warning or raises an error.
     """
     for make, shape in (
         (nn.Dropout1d, (40, 20, 3)),
@@ -139,7 +139,8 @@ def alpha_dropout(lab: Lab) -> None:
             y = make(p)(source)
             with lab_work():
                 host = y.cpu().double()
-            # The variance of a squared element at SELU's lower bound is below ten.
+            # The variance of a squared element is below ten, so 0.05 exceeds four standard errors of both
+            # statistics.
             lab.holds(f"{make.__name__}, {p}: mean", abs(float(host.mean())) < 0.05)
             lab.holds(f"{make.__name__}, {p}: deviation", abs(float(host.std()) - 1) < 0.05)
     lab.same("in eval mode", nn.AlphaDropout(0.5).eval()(x))
@@ -217,8 +218,8 @@ def constant_initialization(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("error",))
 def gains_of_nonlinearities(lab: Lab) -> None:
-    """calculate_gain returns the gain of each nonlinearity. It refuses unknown names and slopes that are not
-    numbers.
+    """calculate_gain returns the gain of each nonlinearity. Unknown names, and slopes that are not numbers,
+    raise an error.
     """
     for name, gain in (
         ("linear", 1.0),
@@ -240,7 +241,7 @@ def gains_of_nonlinearities(lab: Lab) -> None:
 
 
 def _check_uniform(lab: Lab, name: str, tensor: torch.Tensor, low: float, high: float) -> None:
-    """Check that mean, variance and range match a uniform distribution."""
+    """Check that the mean, variance, range and quartiles of a tensor match a uniform distribution."""
     with lab_work():
         host = tensor.detach().cpu().double().flatten()
     count, width = host.numel(), high - low
@@ -259,7 +260,9 @@ def _check_uniform(lab: Lab, name: str, tensor: torch.Tensor, low: float, high: 
 
 
 def _check_normal(lab: Lab, name: str, tensor: torch.Tensor, mean: float, deviation: float) -> None:
-    """Check that mean, variance and the share within one deviation match a normal distribution."""
+    """Check that the mean and variance of a tensor, and its share of values within one standard deviation,
+    match a normal distribution.
+    """
     with lab_work():
         host = tensor.detach().cpu().double().flatten()
     count = host.numel()
@@ -276,7 +279,9 @@ def _check_normal(lab: Lab, name: str, tensor: torch.Tensor, mean: float, deviat
 
 @behaviour("nn", level="core", capabilities=("random",), must_detect=("value",))
 def random_initialization(lab: Lab) -> None:
-    """Random initialization draws from the documented distributions, scaled by fans and gains."""
+    """The random functions of nn.init draw from the documented distributions. Their scale depends on fan-in,
+    fan-out and gain.
+    """
     for shape in ((2000,), (50, 40), (20, 10, 3, 4)):
         x = torch.empty(shape, device=lab.device)
         _check_uniform(lab, f"uniform {shape}", init.uniform_(x, -2.0, 3.0), -2.0, 3.0)
@@ -336,8 +341,8 @@ def random_initialization(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "float16", "bfloat16"), capabilities=("random",), must_detect=()
 )
 def truncated_normal_initialization(lab: Lab) -> None:
-    """trunc_normal_ draws many different values between its bounds, from the truncated normal
-    distribution.
+    """trunc_normal_ draws from the truncated normal distribution: its values are within the bounds, have the
+    correct mean and seldom repeat.
     """
     for mean, deviation, low, high in (
         (0.0, 1.0, -2.0, 2.0),
@@ -354,14 +359,14 @@ def truncated_normal_initialization(lab: Lab) -> None:
         lab.holds(f"within its bounds: {label}", bool((host >= low).all() and (host <= high).all()))
         a, b = (low - mean) / deviation, (high - mean) / deviation
 
-        def density(z: float) -> float:
+        def normal_density(z: float) -> float:
             return math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
 
-        def below(z: float) -> float:
+        def normal_distribution_function(z: float) -> float:
             return 0.5 * (1 + math.erf(z / math.sqrt(2)))
 
-        mass = below(b) - below(a)
-        expected_mean = mean + deviation * (density(a) - density(b)) / mass
+        mass = normal_distribution_function(b) - normal_distribution_function(a)
+        expected_mean = mean + deviation * (normal_density(a) - normal_density(b)) / mass
         # Rounding to a dtype with few bits moves values by at most half a unit.
         slack = float(torch.finfo(lab.dtype).eps) * max(abs(low), abs(high))
         lab.holds(

@@ -1,6 +1,4 @@
-"""Check embeddings and bags of embeddings: padding, norms, sparse gradients, offsets, sample weights, and
-refusals.
-"""
+"""Check Embedding and EmbeddingBag: padding, norms, sparse gradients, offsets, sample weights, and errors."""
 
 from __future__ import annotations
 
@@ -25,8 +23,8 @@ MODES = ("sum", "mean", "max")
     must_detect=("value", "error"),
 )
 def embeddings(lab: Lab) -> None:
-    """An embedding selects rows. The gradients of repeated rows are added, and the padding row gets no
-    gradient.
+    """An embedding selects rows of its weight. The gradients of a repeated row add up. The gradient of the
+    padding row is zero.
     """
     table = lab.integers(6, 3, requires_grad=True)
     index = lab.put([[0, 2, 5], [2, 2, 1]])
@@ -104,7 +102,9 @@ def sparse_embeddings(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("autograd",), must_detect=("value",))
 def norms_of_embeddings(lab: Lab) -> None:
-    """max_norm rescales only the selected rows, in place, before they are returned."""
+    """max_norm rescales in place the rows that are selected and no other rows. The returned rows are
+    rescaled.
+    """
     table = lab.put([[3.0, 4.0], [0.5, 0.5], [6.0, 8.0], [0.0, 2.0]], dtype=lab.dtype)
     original_table = table.clone()
     y = F.embedding(lab.put([0, 1, 0]), table, max_norm=1.0)
@@ -134,7 +134,9 @@ def norms_of_embeddings(lab: Lab) -> None:
     must_detect=("value",),
 )
 def bags_of_embeddings(lab: Lab) -> None:
-    """A bag is the sum, mean or maximum of its rows, or zeros if it is empty. Each row gets its gradient."""
+    """A bag is the sum, mean or maximum of its rows, or zeros if it is empty. The backward pass returns the
+    gradient of each row.
+    """
     rows = torch.arange(1.0, 11).view(5, 2)
     for mode in MODES:
         if mode == "max" and lab.dtype == torch.bfloat16:
@@ -204,7 +206,7 @@ def bags_of_embeddings(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
 )
 def weights_of_samples(lab: Lab) -> None:
-    """per_sample_weights scale the rows before the sum and have their own gradients."""
+    """per_sample_weights multiply the rows before the sum. The weights have gradients too."""
     for index_type in (torch.int32, torch.int64):
         table = lab.integers(5, 3, requires_grad=True)
         flat = lab.put([3, 1, 1, 1, 4, 0], dtype=index_type)
@@ -245,8 +247,9 @@ def weights_of_samples(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("error", "message"))
 def refusals_of_bags(lab: Lab) -> None:
-    """Bags refuse offsets with a two-dimensional index, a flat index without offsets, invalid offsets and
-    padding, and weights that do not fit.
+    """embedding_bag raises an error for offsets with a two-dimensional index, for a flat index without
+    offsets, and for invalid offsets and padding. Sample weights raise an error if their shape is wrong or the
+    mode is not sum.
     """
     table = lab.floats(5, 2)
     flat, square = lab.put([0, 1, 4]), lab.put([[0, 1], [2, 3]])

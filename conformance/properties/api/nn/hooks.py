@@ -1,4 +1,4 @@
-"""Check hooks on modules: before and after forward and backward, for one module and for all modules."""
+"""Check module hooks: before and after forward and backward, on one module and on all modules."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def _two_linear_layers(lab: Lab) -> nn.Sequential:
 
 @behaviour("nn", level="core", must_detect=("value",))
 def forward_hooks(lab: Lab) -> None:
-    """Forward hooks run in order of registration, prepended hooks first. They get the module, its input and
-    its output, and can change input and output.
+    """Forward hooks run in order of registration, prepended hooks first. A hook receives the module, its
+    input and its output. Hooks can replace the input and the output.
     """
     net, x = _two_linear_layers(lab), lab.integers(3, 2)
     order: list[Any] = []
 
-    def note(label: str) -> Any:
+    def recording_hook(label: str) -> Any:
         return lambda module, args, *rest: order.append((label, module is net[0], len(args), len(rest)))
 
     handles = [
-        net[0].register_forward_hook(note("a")),
-        net[0].register_forward_hook(note("b"), prepend=True),
-        net[0].register_forward_hook(note("c")),
-        net[0].register_forward_pre_hook(note("d")),
-        net[0].register_forward_pre_hook(note("e"), prepend=True),
+        net[0].register_forward_hook(recording_hook("a")),
+        net[0].register_forward_hook(recording_hook("b"), prepend=True),
+        net[0].register_forward_hook(recording_hook("c")),
+        net[0].register_forward_pre_hook(recording_hook("d")),
+        net[0].register_forward_pre_hook(recording_hook("e"), prepend=True),
     ]
     lab.same("result with hooks that look", net(x))
     lab.same("order", order)
@@ -63,10 +63,10 @@ def forward_hooks(lab: Lab) -> None:
     lab.same("after it", net(x))
     once: list[Any] = []
 
-    def leave(module: nn.Module, args: Any) -> None:
+    def remove_itself(module: nn.Module, args: Any) -> None:
         once.pop().remove()
 
-    once.append(net.register_forward_pre_hook(leave))
+    once.append(net.register_forward_pre_hook(remove_itself))
     net(x)
     lab.same("a hook that removes itself", (len(once), net(x)))
 
@@ -78,24 +78,24 @@ class _ShiftModule(nn.Module):
 
 @behaviour("nn", must_detect=("value",))
 def hooks_with_keywords(lab: Lab) -> None:
-    """Hooks with with_kwargs=True get the keyword arguments and can change them. Hooks with always_call=True
-    also run if forward fails.
+    """Hooks with with_kwargs=True receive the keyword arguments and can change them. Hooks with
+    always_call=True also run if forward fails.
     """
     module, x, shift = _ShiftModule(), lab.integers(3), lab.integers(3)
     calls_seen: list[Any] = []
 
-    def before(hooked: nn.Module, args: Any, kwargs: Any) -> Any:
+    def double_shift(hooked: nn.Module, args: Any, kwargs: Any) -> Any:
         calls_seen.append((len(args), sorted(kwargs)))
         return args, {"shift": kwargs["shift"] * 2}
 
-    def after(hooked: nn.Module, args: Any, kwargs: Any, output: torch.Tensor) -> torch.Tensor:
+    def add_shift_to_output(hooked: nn.Module, args: Any, kwargs: Any, output: torch.Tensor) -> torch.Tensor:
         calls_seen.append((len(args), sorted(kwargs)))
         changed: torch.Tensor = output + kwargs["shift"]
         return changed
 
-    first = module.register_forward_pre_hook(before, with_kwargs=True)
+    first = module.register_forward_pre_hook(double_shift, with_kwargs=True)
     lab.same("changed before", module(x, shift=shift))
-    second = module.register_forward_hook(after, with_kwargs=True)
+    second = module.register_forward_hook(add_shift_to_output, with_kwargs=True)
     lab.same("changed before and after", module(x, shift=shift))
     lab.same("seen", calls_seen)
     first.remove()
@@ -113,24 +113,24 @@ def hooks_with_keywords(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
 def backward_hooks(lab: Lab) -> None:
-    """Full backward hooks get the gradients of inputs and outputs and can replace the input gradients.
-    Pre-hooks can change the output gradients.
+    """Full backward hooks receive the gradients of inputs and outputs and can replace the input gradients.
+    Backward pre-hooks can replace the output gradients.
     """
     net = _two_linear_layers(lab)
     x = lab.integers(3, 2, requires_grad=True)
     order: list[str] = []
     gradients_seen: list[Any] = []
 
-    def note(label: str) -> Any:
+    def recording_hook(label: str) -> Any:
         return lambda module, *rest: order.append(label)
 
     handles = [
-        net.register_full_backward_hook(note("a")),
-        net.register_full_backward_hook(note("b"), prepend=True),
-        net.register_full_backward_pre_hook(note("c")),
-        net.register_full_backward_pre_hook(note("d"), prepend=True),
-        net.register_forward_hook(note("f")),
-        net.register_forward_pre_hook(note("p")),
+        net.register_full_backward_hook(recording_hook("a")),
+        net.register_full_backward_hook(recording_hook("b"), prepend=True),
+        net.register_full_backward_pre_hook(recording_hook("c")),
+        net.register_full_backward_pre_hook(recording_hook("d"), prepend=True),
+        net.register_forward_hook(recording_hook("f")),
+        net.register_forward_pre_hook(recording_hook("p")),
         net[0].register_full_backward_hook(
             lambda module, grad_input, grad_output: gradients_seen.append((grad_input[0], grad_output[0]))  # type: ignore[index]
         ),
@@ -165,10 +165,10 @@ def backward_hooks(lab: Lab) -> None:
     sizes: list[Any] = []
     module = _TwoInputModule()
 
-    def note_sizes(module: Any, grad_input: Any, grad_output: Any) -> None:
+    def record_gradient_sizes(module: Any, grad_input: Any, grad_output: Any) -> None:
         sizes.append(([list(g.shape) for g in grad_input], [list(g.shape) for g in grad_output]))
 
-    with module.register_full_backward_hook(note_sizes):
+    with module.register_full_backward_hook(record_gradient_sizes):
         module(lab.integers(2, 2, requires_grad=True), lab.integers(5, requires_grad=True)).sum().backward()
     lab.same("sizes of several inputs", sizes)
 
@@ -194,8 +194,9 @@ class _InPlaceModule(nn.Module):
 
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error", "message"))
 def corners_of_backward_hooks(lab: Lab) -> None:
-    """Backward hooks preserve requires_grad and get None for arguments that are not tensors. Wrong numbers of
-    gradients are refused, and so are in-place writes to the input or output.
+    """With backward hooks, inputs keep requires_grad. A hook receives None for arguments that are not
+    tensors. A hook that returns a wrong number of gradients raises an error, and so does an in-place write to
+    the input or output.
     """
     x = lab.integers(2, requires_grad=True)
     flags: list[Any] = []
@@ -264,8 +265,8 @@ class _DictModule(nn.Module):
 
 @behaviour("nn", must_detect=("value", "error"))
 def hooks_for_all_modules(lab: Lab) -> None:
-    """Global hooks run for every module, before local hooks. Registration hooks get each registered object
-    and can replace it.
+    """Global hooks run for every module, before the module's own hooks. Registration hooks receive each
+    registered object and can replace it.
     """
     net = _two_linear_layers(lab)
     x = lab.integers(3, 2, requires_grad=True)
@@ -345,7 +346,7 @@ def _double_output(module: nn.Module, args: Any, output: torch.Tensor) -> torch.
 
 @behaviour("nn", must_detect=("value",))
 def hooks_of_copies(lab: Lab) -> None:
-    """Copies of a module by deepcopy and pickle keep its hooks."""
+    """Copies of a module by deepcopy and pickle have the hooks of the module."""
     net, x = _two_linear_layers(lab), lab.integers(3, 2)
     net[0].register_forward_hook(_double_output)
     lab.same("the module", net(x))

@@ -1,4 +1,4 @@
-"""Check the modules of torch's module database that can work in place."""
+"""Check the modules of torch's module database that have an option ``inplace``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("nn", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",))
 def modules_in_place(lab: Lab) -> None:
-    """Each module of the module database that has an option inplace gives the same results and gradients with
-    and without it. It writes into its input only with inplace=True.
+    """Each module of the module database that has an option inplace returns the same results and gradients
+    with and without inplace. It writes into its input only with inplace=True.
     """
     infos = [
         op
@@ -24,7 +24,7 @@ def modules_in_place(lab: Lab) -> None:
     ]
     lab.same("modules", [info.name for info in infos])
 
-    def moved_to_device(leaf: Any) -> Any:
+    def detached_on_device(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             return lab.to(leaf.detach()).requires_grad_(leaf.requires_grad)
         return leaf
@@ -44,8 +44,8 @@ def modules_in_place(lab: Lab) -> None:
             )
             in_place_module.load_state_dict(out_of_place_module.state_dict())
             leaf, in_place_leaf = (
-                moved_to_device(forward_arguments.args[0]),
-                moved_to_device(forward_arguments.args[0]),
+                detached_on_device(forward_arguments.args[0]),
+                detached_on_device(forward_arguments.args[0]),
             )
             version = leaf._version
             result = out_of_place_module(leaf)
@@ -63,7 +63,6 @@ def modules_in_place(lab: Lab) -> None:
                 torch.autograd.grad(y, x, weights)[0] for y, x in ((result, leaf), (in_place, in_place_leaf))
             ]
             lab.close(f"gradient of {name}", gradients[0])
-            agree = torch.allclose(
-                gradients[0], gradients[1], rtol=1e-4, atol=1e-5
-            )  # some gradients are computed from the result
+            # A tolerance, because some in-place modules compute the gradient from the result.
+            agree = torch.allclose(gradients[0], gradients[1], rtol=1e-4, atol=1e-5)
             lab.holds(f"gradient of {name} in place is the same", agree)

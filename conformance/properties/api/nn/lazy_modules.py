@@ -32,21 +32,22 @@ CASES: tuple[tuple[Any, tuple[Any, ...], Any, tuple[Any, ...], tuple[int, ...]],
 )
 
 
-def _make_lazy(lab: Lab, make: Any, arguments: tuple[Any, ...], **options: Any) -> Any:
-    return make(*arguments, device=lab.device, **options)
+def _make_lazy(lab: Lab, module_class: Any, arguments: tuple[Any, ...], **options: Any) -> Any:
+    """Return a lazy module with its parameters on the lab's device."""
+    return module_class(*arguments, device=lab.device, **options)
 
 
-def _is_norm(make: Any) -> bool:
-    return "Norm" in make.__name__
+def _is_normalization(module_class: Any) -> bool:
+    return "Norm" in module_class.__name__
 
 
 @behaviour("nn", must_detect=("value",))
 def lazy_modules_become_real(lab: Lab) -> None:
-    """The first input determines a lazy module's sizes and class and initializes its parameters on the
-    device. Then the module computes like its class.
+    """The first input determines the sizes of a lazy module's parameters. They are initialized on the device,
+    and the module changes its class. From then on it computes like a module of that class.
     """
     for make, few, real, _, shape in CASES:
-        module = _make_lazy(lab, make, few, **({"affine": True} if _is_norm(make) else {}))
+        module = _make_lazy(lab, make, few, **({"affine": True} if _is_normalization(make) else {}))
         lab.holds(f"{make.__name__} waits", module.has_uninitialized_params())
         lab.holds(f"{make.__name__} has no values yet", isinstance(module.weight, UninitializedParameter))
         x = lab.integers(*shape)
@@ -57,7 +58,7 @@ def lazy_modules_become_real(lab: Lab) -> None:
             for name, entry in module.state_dict().items()
         }
         lab.same(f"{make.__name__}: sizes", names)
-        if not _is_norm(make):
+        if not _is_normalization(make):
             lab.holds(f"{make.__name__} has random values", bool((module.weight != 0).any()))
         with_whole_number_state(lab, module, low=0)
         lab.close(f"{make.__name__}: result", module(x), roundings=64, matrix=True)
@@ -81,11 +82,11 @@ def lazy_modules_become_real(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error"))
 def states_of_lazy_modules(lab: Lab) -> None:
-    """A lazy module can take its sizes from a state dict. The state of an uninitialized module cannot be
-    loaded into an initialized one.
+    """Loading a state dict can determine the sizes of a lazy module's parameters. The state of an
+    uninitialized module cannot be loaded into an initialized module.
     """
     for make, few, real, full, shape in CASES:
-        options = {"affine": True, "track_running_stats": True} if _is_norm(make) else {}
+        options = {"affine": True, "track_running_stats": True} if _is_normalization(make) else {}
         source = with_whole_number_state(lab, real(*full, **options), low=0).eval()
         module = _make_lazy(lab, make, few, **options)
         module.load_state_dict(source.state_dict())
@@ -112,7 +113,7 @@ def copies_of_lazy_modules(lab: Lab) -> None:
     initialized.
     """
     for make, few, real, _, shape in CASES:
-        options = {"affine": True} if _is_norm(make) else {}
+        options = {"affine": True} if _is_normalization(make) else {}
         for method_name, copy_module in (
             ("pickle", lambda module: pickle.loads(pickle.dumps(module))),
             ("deepcopy", copy.deepcopy),
@@ -149,8 +150,8 @@ class _Uninitialized(nn.modules.lazy.LazyModuleMixin, nn.Module):
 
 @behaviour("nn", must_detect=("value", "error"))
 def parameters_that_wait(lab: Lab) -> None:
-    """Uninitialized parameters can be moved, cast and materialized in place. They refuse computation and
-    sharing.
+    """Uninitialized parameters can be moved, cast and materialized in place. Computing with them or sharing
+    them raises an error.
     """
     module = _Uninitialized()
     module.to(lab.device).half()

@@ -1,4 +1,4 @@
-"""Check loss functions: known values, reductions, weights, and refused arguments."""
+"""Check loss functions: known values, reductions, weights, and errors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ REDUCTIONS = ("none", "mean", "sum")
 
 @behaviour("nn", level="core", must_detect=("value",))
 def losses_of_differences(lab: Lab) -> None:
-    """L1, MSE, Huber and smooth L1 losses of integers equal their definitions, with gradients
-    and reductions.
+    """L1, MSE, Huber and smooth L1 losses of integers equal their definitions, for each reduction and with
+    gradients.
     """
     x = lab.put([0.0, 2.0, -4.0, 8.0], dtype=lab.dtype, requires_grad=True)
     target = lab.put([0.0, 1.0, 0.0, 4.0], dtype=lab.dtype)
@@ -54,8 +54,8 @@ def losses_of_differences(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("warning", "error", "message"))
 def refusals_of_losses(lab: Lab) -> None:
-    """Losses refuse invalid reductions, parameters and sizes. They warn about targets of another size and
-    deprecated arguments.
+    """Losses raise an error for invalid reductions, parameters and sizes. They issue a warning for a target
+    of another size and for deprecated arguments.
     """
     x, target = lab.floats(4), lab.floats(4)
     for call in (F.l1_loss, F.mse_loss, F.smooth_l1_loss, F.huber_loss, F.soft_margin_loss):
@@ -131,8 +131,8 @@ def refusals_of_losses(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value",))
 def negative_log_likelihood(lab: Lab) -> None:
-    """NLL selects the target's entry, multiplies it by the class weight, skips the ignored index, and divides
-    the mean by the weights.
+    """nll_loss negates the input at the target class and multiplies it by the class weight. Targets equal to
+    ignore_index are omitted. The mean is divided by the sum of the weights.
     """
     x = lab.put(
         [[-1.0, -2.0, -4.0], [-8.0, -16.0, -32.0], [-3.0, -5.0, -7.0]], dtype=lab.dtype, requires_grad=True
@@ -175,8 +175,8 @@ def negative_log_likelihood(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("error", "message"))
 def refusals_of_nll(lab: Lab) -> None:
-    """NLL refuses targets of another batch size, targets with too many dimensions, and weights whose number
-    differs from the classes.
+    """nll_loss raises an error for targets of another batch size, for targets with too many dimensions, and
+    if the number of weights differs from the number of classes.
     """
     x = lab.floats(4, 3)
     target = lab.put([0, 1, 2, 0])
@@ -199,8 +199,8 @@ def refusals_of_nll(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value",))
 def cross_entropy_of_targets(lab: Lab) -> None:
-    """Cross entropy accepts class indices or probabilities. One-hot, smoothed, weighted and ignored targets
-    give consistent results.
+    """cross_entropy accepts class indices or probabilities. It returns the same loss for indices and for
+    equivalent one-hot probabilities, also with label smoothing, weights and ignored targets.
     """
     x = lab.floats(4, 5, low=-2, high=2)
     index = lab.put([0, 3, 1, 4])
@@ -279,8 +279,8 @@ def cross_entropy_of_targets(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("error", "message"))
 def refusals_of_cross_entropy(lab: Lab) -> None:
-    """Cross entropy refuses a smoothing above 1, integers as probabilities, and ignore_index with
-    probabilities.
+    """cross_entropy raises an error for a label smoothing above 1, for probabilities of an integer dtype, and
+    for ignore_index with probabilities.
     """
     x, index = lab.floats(2, 3), lab.put([0, 1])
     for smooth in (1.5, 2.0):
@@ -305,8 +305,8 @@ def refusals_of_cross_entropy(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value",))
 def binary_cross_entropy(lab: Lab) -> None:
-    """BCE is never negative, has the documented values at 0 and 1, is stable for large logits, and broadcasts
-    its weights.
+    """Binary cross entropy is never negative and has the documented values at 0 and 1. The variant with
+    logits is stable for large logits. Weights broadcast.
     """
     p = lab.put([0.0, 1.0, 0.5, 0.0, 1.0], dtype=lab.dtype)
     lab.expect(
@@ -362,7 +362,9 @@ def binary_cross_entropy(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("error", "message"))
 def ranges_of_probabilities(lab: Lab) -> None:
-    """BCE refuses targets of another size and weights that do not fit."""
+    """Binary cross entropy raises an error for targets of another size and for weights that do not
+    broadcast.
+    """
     target = lab.put([1.0, 0.0])
     lab.raises(
         "BCE of two sizes",

@@ -1,4 +1,4 @@
-"""Check normalization: statistics and their update, affine parameters, memory formats, and refusals."""
+"""Check normalization: statistics and their update, affine parameters, memory formats, and errors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from conformance.properties.api._exact_modules import gradients_by_name, with_wh
 
 @behaviour("nn", level="core", must_detect=("value",))
 def batch_norm_statistics(lab: Lab) -> None:
-    """Batch norm updates its statistics by its momentum, or averages over all batches, in train mode only. It
-    counts the batches.
+    """In train mode only, batch norm updates its running statistics and counts the batches. The update uses
+    the momentum or, with momentum=None, the average over all batches.
     """
     x = lab.put([[0.0, 4.0], [2.0, 8.0]], dtype=lab.dtype)
     norm = nn.BatchNorm1d(2, eps=1e-30, momentum=0.5, device=lab.device, dtype=lab.dtype)
@@ -83,7 +83,7 @@ def batch_norm_gradients(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("bfloat16", "float16"), must_detect=("dtype",))
 def mixed_batch_norm(lab: Lab) -> None:
-    """Batch norm of a low-precision input with float32 parameters and statistics returns the
+    """Batch norm of a low-precision input with float32 parameters and statistics returns a result of the
     input's dtype.
     """
     for training in (True, False):
@@ -105,8 +105,8 @@ def mixed_batch_norm(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("error", "message"))
 def refusals_of_normalization(lab: Lab) -> None:
-    """Normalization refuses single values in train mode, statistics and parameters of wrong sizes, and wrong
-    numbers of channels or groups.
+    """Normalization raises an error for a single value per channel in train mode, and for statistics and
+    parameters of wrong sizes. Wrong numbers of channels or groups raise an error too.
     """
     lab.raises(
         "one value for each channel",
@@ -184,8 +184,8 @@ def refusals_of_normalization(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value",))
 def instance_norm(lab: Lab) -> None:
-    """Instance norm normalizes each channel of each sample to mean zero and variance one. It can track
-    statistics.
+    """Instance norm normalizes each channel of each sample to mean zero and variance one. With
+    track_running_stats, it updates running statistics.
     """
     for dims, make in ((1, nn.InstanceNorm1d), (2, nn.InstanceNorm2d), (3, nn.InstanceNorm3d)):
         x: Any = lab.floats(3, 2, *(4,) * dims, low=1, high=5, requires_grad=True)
@@ -208,8 +208,8 @@ def instance_norm(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value",))
 def layer_and_group_norm(lab: Lab) -> None:
-    """Layer norm normalizes over the last dimensions, group norm over groups of channels. Both accept empty
-    and strided input.
+    """Layer norm normalizes over the last dimensions. Group norm normalizes over groups of channels. Both
+    accept empty and strided input.
     """
     x = lab.put([[0.0, 2.0, 4.0, 6.0], [1.0, 1.0, 3.0, 3.0]], dtype=lab.dtype, requires_grad=True)
     lab.expect("layer norm", F.layer_norm(x[1:], (4,), eps=0.0), [[-1.0, -1.0, 1.0, 1.0]], roundings=16)

@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("nn", dtypes=("float32", *INTEGERS), level="core", must_detect=("value",))
 def padding_sequences(lab: Lab) -> None:
-    """pad_sequence stacks sequences and pads the short ones on either side. unpad_sequence removes the
-    padding.
+    """pad_sequence stacks sequences and pads the shorter ones on the left or right. unpad_sequence removes
+    the padding.
     """
     a, b, c = (
         lab.put([1, 2, 3], dtype=lab.dtype),
@@ -46,8 +46,8 @@ def padding_sequences(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("float32", "int64"), level="core", must_detect=("value", "error", "message"))
 def packing_sequences(lab: Lab) -> None:
-    """Packing stores sequences step by step, longest first, with their original order. Unpacking is the
-    inverse.
+    """A PackedSequence stores the elements of all sequences by time step, longest sequence first, and the
+    original order of the sequences. Unpacking is the inverse of packing.
     """
     a, b, c = (
         lab.put([1, 2, 3], dtype=lab.dtype),
@@ -109,7 +109,7 @@ def packing_sequences(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
 def gradients_through_packing(lab: Lab) -> None:
-    """Gradients through packing go to the packed elements and not to the padding."""
+    """Gradients of a packed sequence flow to the packed elements. The gradient of the padding is zero."""
     padded = lab.integers(4, 3, 2, requires_grad=True)
     packed = rnn.pack_padded_sequence(padded, torch.tensor([2, 4, 1]), enforce_sorted=False)
     padded_result, _ = rnn.pad_packed_sequence(packed)
@@ -122,8 +122,8 @@ def gradients_through_packing(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("float32", "int32"), must_detect=("value",))
 def moving_packed_sequences(lab: Lab) -> None:
-    """A packed sequence can be cast and moved like a tensor, with its order. If nothing changes, the same
-    object is returned.
+    """A packed sequence can be cast and moved like a tensor. The order of its sequences is preserved. If
+    dtype and device do not change, to returns the same object.
     """
     host: Any = rnn.pack_padded_sequence(
         lab.integers(4, 3).cpu(), torch.tensor([2, 4, 1]), enforce_sorted=False

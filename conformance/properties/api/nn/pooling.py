@@ -1,4 +1,4 @@
-"""Check pooling: known values, indices, unpooling, sizes, empty input, memory formats, and refusals."""
+"""Check pooling: known values, indices, unpooling, output sizes, empty input, memory formats, and errors."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 INF, NAN = float("inf"), float("nan")
-#: Pooling functions by number of dimensions. They are untyped, because torch's stubs lack some forms of the
-#: arguments.
+#: Pooling functions by number of spatial dimensions. They are untyped, because torch's stubs lack some types
+#: of their arguments.
 AVERAGE: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 MAXIMUM: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 ADAPTIVE_AVERAGE: dict[int, Any] = {
@@ -32,8 +32,8 @@ ADAPTIVE_MAXIMUM: dict[int, Any] = {
     "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
 )
 def average_pooling(lab: Lab) -> None:
-    """Average pooling divides the sum over a window by its size or by a divisor, with or
-    without the padding.
+    """Average pooling divides the sum over a window by the window size or by divisor_override.
+    count_include_pad selects whether the window size includes the padding.
     """
     x = lab.put([[[0.0, 4.0, 8.0, 12.0, 20.0]]], dtype=lab.dtype)
     lab.expect("windows of two", F.avg_pool1d(x, 2), [[[2.0, 10.0]]])
@@ -77,8 +77,8 @@ def average_pooling(lab: Lab) -> None:
     must_detect=("value",),
 )
 def maximum_pooling(lab: Lab) -> None:
-    """Max pooling returns the maximum of each window and its index in the input. The gradient goes to that
-    element.
+    """Max pooling returns the maximum of each window and its index in the input. The gradient flows to the
+    element at that index.
     """
     row = lab.put([[[1.0, 2.0, 3.0, 4.0]]], dtype=lab.dtype, requires_grad=True)
     y, indices = F.max_pool1d(row, 2, return_indices=True)
@@ -140,8 +140,8 @@ def maximum_pooling(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value",))
 def extremes_in_pooling(lab: Lab) -> None:
-    """NaN propagates through max pooling, minus infinity is an ordinary value, and the indices
-    are in range.
+    """Max pooling returns NaN if a window contains NaN. Minus infinity is an ordinary value. The indices are
+    in range.
     """
     for dims in (1, 2, 3):
         for pool_name, call in (
@@ -182,8 +182,8 @@ def extremes_in_pooling(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def unpooling(lab: Lab) -> None:
-    """Unpooling writes values to the indices that pooling returned and zeros elsewhere, for any output size
-    that fits.
+    """Max unpooling writes the values to the indices that pooling returned. Other elements are zero.
+    output_size may be any size that pooling maps to the size of the input.
     """
     unpool: Any  # accepts a number as kernel size too
     for dims, pool, unpool in (
@@ -243,8 +243,8 @@ def unpooling(lab: Lab) -> None:
     must_detect=("value", "error"),
 )
 def adaptive_pooling(lab: Lab) -> None:
-    """Adaptive pooling returns the requested size, and None preserves a dimension. A size of one returns the
-    mean or the maximum.
+    """Adaptive pooling returns a result of the requested size. None preserves the size of a dimension. A size
+    of one returns the mean or maximum of the input.
     """
     x = lab.put([[[0.0, 2.0, 4.0, 6.0, 8.0]]], dtype=lab.dtype)
     lab.expect("averages", F.adaptive_avg_pool1d(x, 2), [[[2.0, 6.0]]])
@@ -282,7 +282,7 @@ def adaptive_pooling(lab: Lab) -> None:
             shape = (1, 4, 4) if call is F.adaptive_avg_pool2d else (1, 4, 4, 4)
             try:
                 sound = call(lab.integers(*shape, low=0, dtype=dtype), 2).shape[-2:] == (2, 2)
-            except RuntimeError:  # the documentation promises neither a result nor a refusal
+            except RuntimeError:  # the documentation allows a result and an error
                 sound = True
             lab.holds(f"{call.__name__} of {dtype} gives the size or refuses", sound)
 
@@ -295,8 +295,8 @@ def adaptive_pooling(lab: Lab) -> None:
     must_detect=("value",),
 )
 def channels_last_pooling(lab: Lab) -> None:
-    """Pooling of channels-last input, contiguous or sliced, equals pooling of contiguous input, including the
-    indices.
+    """Pooling of channels-last input, contiguous or sliced, returns the values and indices of pooling of
+    contiguous input.
     """
     image = (
         lab.permutation(2 * 6 * 64).to(lab.dtype).view(2, 6, 8, 8)
@@ -306,7 +306,7 @@ def channels_last_pooling(lab: Lab) -> None:
     volume = image.view(2, 6, 4, 4, 4)
     unique = lab.dtype == torch.float32
     sources = [("image", image, torch.channels_last), ("volume", volume, torch.channels_last_3d)]
-    # The host averages volumes only in float32 and float64.
+    # The CPU implements average pooling in 3D only for float32 and float64.
     for source_name, source, layout in sources if unique else sources[:1]:
         dims = source.dim() - 2
         for cut in (False, True):
@@ -333,8 +333,8 @@ def channels_last_pooling(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error"))
 def fractional_pooling(lab: Lab) -> None:
-    """Fractional max pooling with given random samples is deterministic, also without a batch. Impossible
-    sizes are refused.
+    """Fractional max pooling with given random samples is deterministic, also without a batch dimension.
+    Impossible sizes raise an error.
     """
     for dims, call in ((2, F.fractional_max_pool2d), (3, F.fractional_max_pool3d)):
         samples = lab.floats(1, 2, dims, low=0.0)
@@ -374,8 +374,8 @@ def fractional_pooling(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def sizes_of_pooling(lab: Lab) -> None:
-    """Sizes of pooled results follow from kernel size, stride, padding and ceil_mode. An empty batch gives an
-    empty result, and invalid sizes are errors.
+    """The size of a pooled result depends on kernel size, stride, padding and ceil_mode as documented. An
+    empty batch returns an empty result, and invalid sizes raise an error.
     """
     for dims in (1, 2, 3):
         for call in (MAXIMUM[dims], AVERAGE[dims]):

@@ -1,4 +1,4 @@
-"""Check pooling to a size of zero, and pooling windows as wide as the input."""
+"""Check pooling to an output size of zero, and pooling windows as wide as the input or wider."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("nn", capabilities=("autograd",), must_detect=("error",))
 def pooling_to_nothing(lab: Lab) -> None:
-    """Adaptive and fractional pooling to a size of zero returns a result without elements. The gradient of
-    adaptive pooling to zero is refused.
+    """Adaptive and fractional pooling to a size of zero returns a result without elements. The backward pass
+    of adaptive pooling to a size of zero raises an error.
     """
-    call: Any  # of one, two and three dimensions
+    call: Any  # a pooling function of one, two or three dimensions
     for name, call, shape, size in (
         ("mean of a line", F.adaptive_avg_pool1d, (2, 3, 8), (0,)),
         ("mean of a plane", F.adaptive_avg_pool2d, (2, 3, 8, 8), (0, 2)),
@@ -35,7 +35,9 @@ def pooling_to_nothing(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=FLOATS, must_detect=("value", "error"))
 def wide_windows(lab: Lab) -> None:
-    """A pooling window as wide as its input returns the single mean or maximum. A wider window is refused."""
+    """A pooling window as wide as its input returns the mean or maximum of the whole input. A wider window
+    raises an error.
+    """
     x = lab.integers(1, 2, 60, 60)
     lab.expect("maximum", F.max_pool2d(x, 60), x.cpu().amax((2, 3), keepdim=True))
     whole = lab.put([[1.0, 2.0], [3.0, 6.0]], dtype=lab.dtype).repeat(8, 8).view(1, 1, 16, 16)

@@ -1,4 +1,4 @@
-"""Check pruning by containers, by scores and by custom methods, and the saving of pruned modules."""
+"""Check pruning by containers, by importance scores and by custom methods, and saved pruned modules."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from conformance.properties.api._exact_modules import with_whole_number_state
 
 @behaviour("nn", must_detect=("value",))
 def masks_of_pruning_containers(lab: Lab) -> None:
-    """A pruning container applies its latest method to the entries that earlier masks left, along the
-    method's dimension.
+    """A pruning container applies its latest method only to the entries that earlier masks did not remove. A
+    structured method removes whole slices along its dimension.
     """
     values = lab.put([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
     before = lab.put([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]])
@@ -42,8 +42,8 @@ def masks_of_pruning_containers(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def pruning_by_scores(lab: Lab) -> None:
-    """Importance scores replace the values as the criterion of pruning, in one module and over several.
-    Scores equal to the values change nothing.
+    """Pruning by importance scores removes the entries with the lowest scores, in one module or in several.
+    Scores equal to the values give the same masks as pruning without scores.
     """
     first, second = (
         with_whole_number_state(lab, nn.Linear(4, 2)),
@@ -80,8 +80,8 @@ def pruning_by_scores(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("serialization",), must_detect=("value", "error"))
 def pruned_modules_saved(lab: Lab) -> None:
-    """A pruned module, or its state dict, keeps original and mask through pickle and torch.save. The state
-    dict loads into a pruned module.
+    """Pickled and saved copies of a pruned module contain the original weight and the mask. The state dict of
+    a pruned module can be loaded into another pruned module.
     """
     x = lab.integers(3, 4)
     model = nn.Sequential(
@@ -126,12 +126,12 @@ def pruned_modules_saved(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("autograd",), must_detect=("value", "error"))
 def pruning_methods_of_ones_own(lab: Lab) -> None:
-    """A mask of ones from a custom method changes neither results nor gradients. A method that fails leaves
-    the module unchanged.
+    """A custom pruning method whose mask is all ones changes neither results nor gradients. If a pruning
+    method raises an error, the module does not change.
     """
     x = lab.integers(2, 4)
 
-    class Nothing(prune.BasePruningMethod):
+    class PruneNothing(prune.BasePruningMethod):
         PRUNING_TYPE = "unstructured"
 
         def compute_mask(self, t: torch.Tensor, default_mask: torch.Tensor) -> torch.Tensor:
@@ -142,7 +142,7 @@ def pruning_methods_of_ones_own(lab: Lab) -> None:
     unpruned_result.sum().backward()
     before: list[Any] = [unpruned_result.detach(), module.weight.grad, module.bias.grad]
     module.zero_grad()
-    Nothing.apply(module, "weight")
+    PruneNothing.apply(module, "weight")
     pruned = module(x)
     pruned.sum().backward()
     lab.same("results and gradients before", before)

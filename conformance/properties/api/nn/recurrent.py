@@ -1,6 +1,4 @@
-"""Check recurrent modules and cells: known values, forms of input, packed sequences, dropout,
-and refusals.
-"""
+"""Check recurrent modules and cells: known values, batch layouts, packed sequences, dropout, and errors."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ MODULES = (nn.RNN, nn.LSTM, nn.GRU)
 
 
 def _with_small_weights(lab: Lab, module: nn.Module) -> nn.Module:
-    """Return the module with small weights, so that gates do not saturate."""
+    """Return the module with small weights, so that its gates do not saturate."""
     with_whole_number_state(lab, module)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -29,8 +27,8 @@ def _with_small_weights(lab: Lab, module: nn.Module) -> nn.Module:
 
 @behaviour("nn", level="core", must_detect=("value",))
 def recurrent_modules(lab: Lab) -> None:
-    """RNN, LSTM and GRU give correct results for all layouts, without a batch, with and without initial
-    states, and for several layers, directions and biases.
+    """RNN, LSTM and GRU return correct results for each batch layout, without a batch, with and without
+    initial states, and for several layers, directions and biases.
     """
     for make in MODULES:
         for options in (
@@ -85,8 +83,8 @@ def recurrent_modules(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value",))
 def recurrent_cells(lab: Lab) -> None:
-    """Cells compute one step of their modules, with and without a state, with and without a batch, and with a
-    state of size zero.
+    """A recurrent cell computes one time step of its module, with and without a state, with and without a
+    batch, and with a state of size zero.
     """
     for make, whole_module in ((nn.RNNCell, nn.RNN), (nn.LSTMCell, nn.LSTM), (nn.GRUCell, nn.GRU)):
         cell = _with_small_weights(lab, make(3, 4))
@@ -122,7 +120,7 @@ def recurrent_cells(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
 def recurrent_gradients_again(lab: Lab) -> None:
-    """Backward passes of recurrent modules can be repeated with a retained graph. Second gradients are
+    """With retain_graph, backward passes of recurrent modules can be repeated. Second-order gradients are
     correct.
     """
     for make in MODULES:
@@ -146,8 +144,8 @@ def recurrent_gradients_again(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def packed_sequences_in_modules(lab: Lab) -> None:
-    """A packed batch gives for each sequence the result of the sequence alone, in sorted and
-    unsorted order.
+    """For each sequence of a packed batch, a recurrent module returns the result of this sequence alone. The
+    batch may be sorted by length or not.
     """
     lengths = [4, 2, 3]
     padded: Any = lab.floats(4, 3, 2, requires_grad=True)
@@ -182,8 +180,8 @@ def packed_sequences_in_modules(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def dropout_in_recurrent_modules(lab: Lab) -> None:
-    """Dropout between layers applies in train mode only. With p=0 it changes nothing, and with p=1 it cuts
-    off the layers above.
+    """Dropout between layers applies in train mode only. With p=0 it does not change the results. With p=1
+    the later layers receive zeros.
     """
     for make in MODULES:
         module: Any = _with_small_weights(lab, make(3, 4, num_layers=2, dropout=0.5))
@@ -210,7 +208,9 @@ def dropout_in_recurrent_modules(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("error", "message"))
 def refusals_of_recurrent_modules(lab: Lab) -> None:
-    """Recurrent modules refuse invalid options, sizes of input and state, dtypes, and empty sequences."""
+    """Recurrent modules raise an error for invalid options, for wrong sizes and dtypes of input and state,
+    and for empty sequences.
+    """
     for make in MODULES:
         for name, options in (
             ("a size of zero", {"hidden_size": 0}),
@@ -293,8 +293,8 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def weights_of_recurrent_modules(lab: Lab) -> None:
-    """Weights of recurrent modules can be replaced, shared, omitted and moved. Copies compute the same
-    results.
+    """Weights of recurrent modules can be replaced, shared and moved, and flatten_parameters may be omitted.
+    A copy computes the same results and has separate weights.
     """
     module: Any = _with_small_weights(lab, nn.LSTM(2, 3, num_layers=2))
     x = lab.floats(4, 2, 2)
@@ -317,13 +317,13 @@ def weights_of_recurrent_modules(lab: Lab) -> None:
     moved = module.to("cpu").to(lab.device)
     lab.close("to the host and back", moved(x)[0], roundings=256, matrix=True)
 
-    class Partial(nn.LSTM):
-        """An LSTM that does not flatten its weights."""
+    class LSTMWithoutFlattening(nn.LSTM):
+        """An LSTM whose flatten_parameters does nothing."""
 
         def flatten_parameters(self) -> None:
             return None
 
-    partial = Partial(2, 3).to(lab.device)
+    partial = LSTMWithoutFlattening(2, 3).to(lab.device)
     partial.load_state_dict(
         {name: value for name, value in module.state_dict().items() if name.endswith("l0")}
     )

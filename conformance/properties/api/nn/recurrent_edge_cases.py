@@ -1,5 +1,5 @@
-"""Check recurrent modules in edge cases: empty batches, dropout probabilities, projections, and
-old pickles.
+"""Check recurrent modules in rare cases: empty batches, dropout probabilities, projections, and old
+pickles.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from conformance.behaviours.lab import Lab
 
 
 def _with_fixed_weights(lab: Lab, module: nn.Module) -> Any:
-    """Return the module on the lab's device with weights that are equal on CPU and device."""
+    """Return the module on the lab's device with evenly spaced weights, which are equal on the CPU and on the
+    device.
+    """
     with torch.no_grad():
         for weight in module.parameters():
             weight.copy_(torch.linspace(-0.4, 0.5, weight.numel()).reshape(weight.shape))
@@ -25,7 +27,7 @@ def _with_fixed_weights(lab: Lab, module: nn.Module) -> Any:
 
 @behaviour("nn", capabilities=("autograd",), must_detect=("value", "shape"))
 def recurrence_over_empty_batches(lab: Lab) -> None:
-    """RNN, GRU and LSTM with an empty batch return empty results. The gradients of their weights are zero."""
+    """RNN, GRU and LSTM return empty results for an empty batch. The gradients of their weights are zero."""
     for kind in (nn.RNN, nn.GRU, nn.LSTM):
         for layers in (1, 2):
             module = _with_fixed_weights(lab, kind(3, 4, num_layers=layers))
@@ -42,8 +44,8 @@ def recurrence_over_empty_batches(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def dropout_between_recurrent_layers(lab: Lab) -> None:
-    """In training, dropout between layers with a probability between 0 and 1 draws a new mask for each call,
-    also after a copy. In evaluation it changes nothing.
+    """In train mode, dropout between layers with a probability between 0 and 1 draws a new mask for each
+    call, also in a copy of the module. In eval mode it does not change the results.
     """
     for probability in (0.0, 0.5, 1.0):
         module = _with_fixed_weights(
@@ -68,8 +70,8 @@ def dropout_between_recurrent_layers(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error"))
 def states_of_projected_lstms(lab: Lab) -> None:
-    """An LSTM with projections accepts initial states of its sizes and uses zeros by default. It refuses
-    states of any other size.
+    """An LSTM with proj_size accepts initial states of the matching sizes and uses zeros by default. States
+    of any other size raise an error.
     """
     for layers, bidirectional in ((1, False), (2, False), (2, True)):
         module = _with_fixed_weights(

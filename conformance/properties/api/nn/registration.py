@@ -1,4 +1,4 @@
-"""Check the contents of a module: parameters, buffers, submodules, and their names."""
+"""Check the registration of parameters, buffers and submodules in a module, and their names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.properties.api._exact_modules import with_whole_number_state
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def registering_parameters(lab: Lab) -> None:
     """Parameters can be registered by assignment and by name, replaced, and set to None. Invalid names and
-    values are refused.
+    values raise an error.
     """
     module: Any = nn.Module()
     first, second = nn.Parameter(lab.integers(2)), nn.Parameter(lab.integers(3))
@@ -51,9 +51,7 @@ def registering_parameters(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def registering_buffers(lab: Lab) -> None:
-    """Buffers can be registered by name and looked up by name. They are in the state dict unless
-    persistent=False.
-    """
+    """Buffers can be registered and looked up by name. They are in the state dict unless persistent=False."""
     module: Any = nn.Module()
     first, second = lab.integers(2), lab.integers(3)
     module.register_buffer("a", first)
@@ -163,7 +161,9 @@ class _SharedLayerNet(nn.Module):
 
 @behaviour("nn", level="core", must_detect=("value",))
 def names_and_iteration(lab: Lab) -> None:
-    """Parameters, buffers, children and modules are listed once, by path, unless remove_duplicate=False."""
+    """Parameters, buffers, children and modules are listed by path. A shared object is listed once, unless
+    remove_duplicate=False.
+    """
     net = _SharedLayerNet(lab)
     lab.same("parameters", [n for n, _ in net.named_parameters()])
     lab.same("all of them", [n for n, _ in net.named_parameters(remove_duplicate=False)])
@@ -232,7 +232,9 @@ class _DictModule(nn.Module):
 
 @behaviour("nn", must_detect=("value", "error"))
 def calls_of_modules(lab: Lab) -> None:
-    """Calling a module returns the value of forward. A module without forward cannot be called."""
+    """Calling a module returns the result of forward. Calling a module without a forward method raises an
+    error.
+    """
     x = lab.integers(3, requires_grad=True)
     result = _DictModule()(x)
     lab.same("a dict", result)

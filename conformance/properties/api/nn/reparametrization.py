@@ -1,6 +1,4 @@
-"""Check reparametrized weights: norms, spectral norms, pruning, parameter vectors, clipped gradients and
-fused layers.
-"""
+"""Check parameter vectors, clipped gradients, weight and spectral norms, pruning, and fused layers."""
 
 from __future__ import annotations
 
@@ -19,7 +17,9 @@ from conformance.properties.api._exact_modules import gradients_by_name, with_wh
 
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error"))
 def vectors_of_parameters(lab: Lab) -> None:
-    """Parameters can be converted to one vector in their order, and set from a vector."""
+    """parameters_to_vector joins parameters to one vector in their order. vector_to_parameters sets
+    parameters from a vector.
+    """
     net = nn.Sequential(
         with_whole_number_state(lab, nn.Conv2d(1, 2, 2)), with_whole_number_state(lab, nn.Linear(2, 2))
     )
@@ -37,8 +37,8 @@ def vectors_of_parameters(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error"))
 def clipped_gradients(lab: Lab) -> None:
-    """Clipping scales gradients in place to a norm of any order and returns the earlier norm, or limits them
-    to a range.
+    """clip_grad_norm_ scales gradients in place to a norm of any order and returns the norm before clipping.
+    clip_grad_value_ limits gradients to a range.
     """
     for order, total in ((1.0, 18.0), (2.0, 10.0), (float("inf"), 8.0)):
         for foreach in (None, False, True) if lab.target.capable("foreach") else (None, False):
@@ -83,8 +83,8 @@ def clipped_gradients(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("autograd",), must_detect=("value", "error"))
 def weight_normalization(lab: Lab) -> None:
-    """Weight norm stores length and direction, reproduces the original weight, trains both, and can be
-    removed and copied.
+    """Weight norm stores the length and the direction of a weight as parameters. Their product is the
+    original weight, and both receive gradients. It can be removed and copied.
     """
     x = lab.floats(3, 4)
     for dim in (0, 1, None, -1):
@@ -134,8 +134,8 @@ def weight_normalization(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("autograd",), must_detect=("value", "error"))
 def spectral_normalization(lab: Lab) -> None:
-    """Spectral norm divides by the largest singular value, which power iteration in train mode approximates.
-    Eval mode does not iterate.
+    """Spectral norm divides a weight by its largest singular value, which power iteration approximates. Only
+    train mode iterates.
     """
     diagonal = torch.diag(torch.tensor([4.0, 2.0, 1.0]))
     for api_name, wrap in (("old", nn.utils.spectral_norm), ("new", parametrizations.spectral_norm)):
@@ -183,20 +183,20 @@ def spectral_normalization(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error"))
 def pruned_modules(lab: Lab) -> None:
-    """Pruning masks the smallest entries, the smallest rows or given positions. It keeps the original and can
-    be made permanent.
+    """Pruning masks the smallest entries, the smallest rows or given positions. The module keeps the original
+    parameter. prune.remove makes the pruning permanent.
     """
     rows = [[1.0, 2.0, 3.0, 4.0], [-4.0, -3.0, -2.0, -1.0]]
 
-    def linear() -> nn.Linear:
+    def make_linear() -> nn.Linear:
         return with_whole_number_state(lab, nn.Linear(4, 2))
 
-    def given(values: Any) -> nn.Linear:
-        module = linear()
+    def linear_with_weight(values: Any) -> nn.Linear:
+        module = make_linear()
         module.weight = nn.Parameter(lab.put(values))
         return module
 
-    module = given(rows)
+    module = linear_with_weight(rows)
     parameter = module.weight
     prune.l1_unstructured(module, "weight", amount=2)
     lab.expect("the two smallest", module.weight + 0, [[0.0, 2.0, 3.0, 4.0], [-4.0, -3.0, -2.0, 0.0]])
@@ -212,18 +212,17 @@ def pruned_modules(lab: Lab) -> None:
     y.sum().backward()
     lab.same("gradients of what is left", module.weight_orig.grad)
     lab.same("through pickle", pickle.loads(pickle.dumps(module.state_dict())))
-    copied = copy.deepcopy(nn.Sequential(given(rows)))
+    copied = copy.deepcopy(nn.Sequential(linear_with_weight(rows)))
     lab.same("a copy", copied(x))
     prune.remove(module, "weight")
     lab.same("made final", (module(x), sorted(n for n, _ in module.named_parameters())))
     lab.holds("it is the same parameter", module.weight is parameter and not prune.is_pruned(module))
-    scored = given(rows)
+    scored = linear_with_weight(rows)
     scores = lab.put([[4.0, 2.0, 1.0, 3.0], [-3.0, -1.0, -2.0, -4.0]])
     prune.l1_unstructured(scored, "weight", amount=2, importance_scores=scores)
     lab.expect("by scores", scored.weight + 0, [[1.0, 2.0, 0.0, 4.0], [-4.0, 0.0, -2.0, -1.0]])
-    prune.ln_structured(
-        scored, "weight", amount=2, n=1, dim=1
-    )  # the second and third, which have the same norm
+    # This prunes the second and third column, which have the same norm.
+    prune.ln_structured(scored, "weight", amount=2, n=1, dim=1)
     lab.same("then two columns", (scored.weight, scored.weight_mask))
     image = with_whole_number_state(lab, nn.Conv2d(3, 1, 2))
     with torch.no_grad():
@@ -238,7 +237,10 @@ def pruned_modules(lab: Lab) -> None:
     importance = lab.put([[[[10.0, 1.0]] * 2, [[30.0, 3.0]] * 2, [[-20.0, -2.0]] * 2]])
     prune.ln_structured(scored_image, "weight", amount=1, n=2, dim=1, importance_scores=importance)
     lab.same("a channel by scores", scored_image.weight_mask)
-    first, second = given(rows), given([[0.0, 0.125, -2.0, 9.0], [9.0, 9.0, 9.0, 9.0]])
+    first, second = (
+        linear_with_weight(rows),
+        linear_with_weight([[0.0, 0.125, -2.0, 9.0], [9.0, 9.0, 9.0, 9.0]]),
+    )
     prune.global_unstructured(
         ((first, "weight"), (second, "weight")), pruning_method=prune.L1Unstructured, amount=4
     )
@@ -247,7 +249,7 @@ def pruned_modules(lab: Lab) -> None:
         torch.cat((first.weight, second.weight)),
         [[0.0, 2.0, 3.0, 4.0], [-4.0, -3.0, -2.0, 0.0], [0.0, 0.0, -2.0, 9.0], [9.0] * 4],
     )
-    masked = given(rows)
+    masked = linear_with_weight(rows)
     prune.custom_from_mask(masked, "weight", lab.put([[0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0]]))
     lab.expect("by a mask", masked.weight + 0, [[0.0, 2.0, 3.0, 0.0], [0.0, 0.0, -2.0, -1.0]])
     container = prune.PruningContainer()
@@ -263,22 +265,22 @@ def pruned_modules(lab: Lab) -> None:
         torch.ones(10, 7, device=lab.device), torch.ones(10, 7, device=lab.device)
     )
     lab.expect("equal entries are cut by their number", (equal == 0).sum(), 14)
-    lab.raises("removing from a whole one", lambda: prune.remove(linear(), "weight"), ValueError)
+    lab.raises("removing from a whole one", lambda: prune.remove(make_linear(), "weight"), ValueError)
     for amount in (1.5, -1, 99):
         lab.raises(
             f"an amount of {amount}",
-            lambda: prune.l1_unstructured(linear(), "weight", amount),
+            lambda: prune.l1_unstructured(make_linear(), "weight", amount),
             ValueError,
         )
     lab.raises(
-        "an amount that is a word", lambda: prune.l1_unstructured(linear(), "weight", "some"), TypeError
+        "an amount that is a word", lambda: prune.l1_unstructured(make_linear(), "weight", "some"), TypeError
     )
 
 
 @behaviour("nn", capabilities=("random",), must_detect=("value",))
 def random_pruning(lab: Lab) -> None:
-    """Random pruning masks the requested number of entries or rows and keeps the original. Identity pruning
-    changes nothing.
+    """Random pruning masks the requested number of entries or rows and keeps the original parameter. Identity
+    pruning does not change the weight.
     """
     x = lab.integers(3, 4)
     for make in (
@@ -312,8 +314,8 @@ def random_pruning(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def fused_layers(lab: Lab) -> None:
-    """A convolution or linear layer fused with its batch norm computes the same result and preserves
-    requires_grad.
+    """A convolution or linear layer fused with its batch norm computes the same result as both layers. It
+    preserves requires_grad.
     """
     cases: tuple[tuple[Any, Any, Any, tuple[int, ...]], ...] = (
         (nn.utils.fusion.fuse_conv_bn_eval, nn.Conv1d(2, 3, 2), nn.BatchNorm1d(3), (2, 2, 5)),

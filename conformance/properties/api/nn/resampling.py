@@ -1,4 +1,4 @@
-"""Check resampling, padding, folding and shuffling: known values, symmetry, and refusals."""
+"""Check interpolation, grid_sample, padding, folding and shuffling: known values, symmetry, and errors."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MODES = {
     "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
 )
 def interpolation(lab: Lab) -> None:
-    """Interpolation preserves constants, gives known intermediate values, is symmetric in space, and agrees
-    by size and by scale factor.
+    """Interpolation of a constant returns the constant. Known inputs give known intermediate values. A
+    flipped input gives a flipped result. The sizes and the equivalent scale factors give equal results.
     """
     row = lab.put([[[0.0, 2.0, 4.0]]], dtype=lab.dtype)
     lab.expect("nearest", F.interpolate(row, scale_factor=2), [[[0.0, 0.0, 2.0, 2.0, 4.0, 4.0]]])
@@ -104,7 +104,9 @@ def interpolation(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("error",))
 def refusals_of_resampling(lab: Lab) -> None:
-    """Interpolation, grids, padding, folding and shuffling refuse invalid sizes, modes and dtypes."""
+    """Interpolation, grid sampling, padding, folding and shuffling raise an error for invalid sizes, modes
+    and dtypes.
+    """
     x = lab.floats(1, 2, 4, 4)
     lab.raises("neither size nor factor", lambda: F.interpolate(x), ValueError)
     lab.raises("both", lambda: F.interpolate(x, size=3, scale_factor=2), ValueError)
@@ -172,12 +174,12 @@ def refusals_of_resampling(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
 )
 def sampled_grids(lab: Lab) -> None:
-    """Sampling with an affine grid rotates and moves images with known values, for every padding mode.
-    Coordinates that are NaN or far outside do not fail.
+    """grid_sample with an affine grid rotates and moves images, with known values for every padding mode. NaN
+    coordinates and coordinates far outside of the image do not raise an error.
     """
     square = lab.put([[[[1.0, 2.0], [3.0, 4.0]]]], dtype=lab.dtype)
 
-    def rotated(angle: float) -> torch.Tensor:
+    def rotated_square(angle: float) -> torch.Tensor:
         matrix = lab.put(
             [[[math.cos(angle), -math.sin(angle), 0.0], [math.sin(angle), math.cos(angle), 0.0]]],
             dtype=lab.dtype,
@@ -186,9 +188,9 @@ def sampled_grids(lab: Lab) -> None:
             square, F.affine_grid(matrix, [1, 1, 2, 2], align_corners=True), align_corners=True
         )
 
-    lab.expect("not turned", rotated(0.0), square.tolist(), roundings=32)
-    lab.expect("turned by a quarter", rotated(math.pi / 2), [[[[2.0, 4.0], [1.0, 3.0]]]], roundings=64)
-    lab.close("turned by an eighth", rotated(math.pi / 4), roundings=64)
+    lab.expect("not turned", rotated_square(0.0), square.tolist(), roundings=32)
+    lab.expect("turned by a quarter", rotated_square(math.pi / 2), [[[[2.0, 4.0], [1.0, 3.0]]]], roundings=64)
+    lab.close("turned by an eighth", rotated_square(math.pi / 4), roundings=64)
     volume = lab.floats(1, 1, 3, 3, 3)
     three = lab.put(torch.eye(4)[None, :3], dtype=lab.dtype)
     lab.close(
@@ -235,8 +237,8 @@ def sampled_grids(lab: Lab) -> None:
 
 @behaviour("nn", level="core", dtypes=("float32", "complex64", "int64"), must_detect=("value",))
 def paddings(lab: Lab) -> None:
-    """Padding with a constant, by reflection, by replication or circularly copies the correct elements.
-    Negative amounts crop.
+    """Padding in the modes constant, reflect, replicate and circular copies the correct elements. Negative
+    amounts crop.
     """
     row = lab.put([[[1, 2, 3, 4]]], dtype=lab.dtype)
     lab.expect("zeros", F.pad(row, (1, 2)), [[[0, 1, 2, 3, 4, 0, 0]]])
@@ -265,7 +267,9 @@ def paddings(lab: Lab) -> None:
 
 @behaviour("nn", level="core", capabilities=("autograd",), must_detect=("value",))
 def folding_and_shuffling(lab: Lab) -> None:
-    """Unfolding extracts blocks and folding adds them. Shuffles move channels to space and back."""
+    """unfold extracts blocks, and fold adds blocks. pixel_shuffle moves channels to space, and
+    pixel_unshuffle moves them back.
+    """
     x = lab.integers(2, 3, 4, 5, requires_grad=True)
     for options in (
         {"kernel_size": 2},

@@ -1,4 +1,6 @@
-"""Check resampling in edge cases: small and huge scales, exact positions, reduced precision, refusals."""
+"""Check resampling in rare cases: small and large scales, exact positions, reduced precision, errors, and
+empty tensors.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("nn", capabilities=("autograd",), must_detect=("value",))
 def resampling_by_small_scales(lab: Lab) -> None:
-    """Bilinear halving of a 2x2 image returns the mean. Nearest resampling to fewer elements reads inside the
-    input, and its gradient marks the elements that were read.
+    """Bilinear resampling of a 2x2 image to half its size returns the mean. Nearest resampling to fewer
+    elements reads only elements of the input. Its gradient is nonzero only for the elements that were read.
     """
     image = torch.arange(1.0, 5.0, device=lab.device).reshape(1, 1, 2, 2)
     lab.expect("bilinear", nn.Upsample(scale_factor=0.5, mode="bilinear")(image), [[[[2.5]]]])
@@ -52,7 +54,7 @@ def exact_nearest_positions(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("bfloat16", "float16"), capabilities=("autograd",), must_detect=("value",))
 def resampling_in_reduced_precision(lab: Lab) -> None:
-    """Resampling in reduced precision returns the rounded values and gradients of float32."""
+    """Resampling in reduced precision returns the results and gradients of float32, rounded to the dtype."""
     for mode, shape in (
         ("nearest", (1, 2, 6)),
         ("linear", (1, 2, 6)),
@@ -82,7 +84,7 @@ def resampling_in_reduced_precision(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("error",))
 def refused_resampling(lab: Lab) -> None:
-    """Scale factors that are negative or so large that the output size overflows are refused."""
+    """Scale factors that are negative, or so large that the output size overflows, raise an error."""
     x = torch.ones(1, 1, 16, 16, device=lab.device)
     for scale in (1e20, -1e20):
         for mode in ("bilinear", "bicubic", "nearest"):

@@ -28,8 +28,8 @@ def _net_with_shared_layer(lab: Lab) -> nn.Module:
 
 @behaviour("nn", level="core", must_detect=("value", "alias"))
 def contents_of_state_dicts(lab: Lab) -> None:
-    """A state dict lists parameters and buffers by path, detached but with shared memory, unless
-    keep_vars=True.
+    """A state dict contains parameters and buffers by path. The entries are detached and share memory with
+    the module. With keep_vars=True, the entries are the parameters and buffers themselves.
     """
     net: Any = _net_with_shared_layer(lab)
     entries: Any = net.state_dict()
@@ -51,8 +51,8 @@ def contents_of_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value", "error", "message"))
 def loading_state_dicts(lab: Lab) -> None:
-    """Loading copies entries by name. Missing and unexpected entries are errors, or are reported if
-    strict=False. Entries of a wrong shape are always errors.
+    """Loading copies entries by name. Missing and unexpected entries raise an error or, if strict=False, are
+    returned. Entries of a wrong shape always raise an error.
     """
     net: Any = _net_with_shared_layer(lab)
     weight = net.first.weight
@@ -105,8 +105,8 @@ def loading_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def older_state_dicts(lab: Lab) -> None:
-    """The state of a batch norm from before num_batches_tracked existed can be loaded. The count is kept or
-    set to its initial value.
+    """A state dict of batch norm from before num_batches_tracked existed can be loaded. The module's count
+    does not change, or is set to its initial value.
     """
     norm: Any = with_whole_number_state(lab, nn.BatchNorm1d(2))
     for version in (1, None):
@@ -131,8 +131,8 @@ def older_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error", "message"))
 def assigned_state_dicts(lab: Lab) -> None:
-    """With assign=True the entries become the parameters. They can replace meta parameters and can have other
-    strides and dtypes.
+    """With assign=True, the entries of the state dict become the parameters. They can replace meta parameters
+    and can have other strides and dtypes.
     """
     net = nn.Sequential(
         with_whole_number_state(lab, nn.Linear(2, 3)), with_whole_number_state(lab, nn.BatchNorm1d(3))
@@ -165,32 +165,34 @@ def assigned_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
 def assigned_states_and_optimizers(lab: Lab) -> None:
-    """An optimizer over assigned parameters, with a loaded state, continues like the saved optimizer."""
+    """An optimizer over parameters loaded with assign=True, whose own state is loaded too, makes the same
+    steps as the saved optimizer.
+    """
     net = with_whole_number_state(lab, nn.Linear(2, 3))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.5, momentum=0.5)
     x = lab.integers(4, 2)
 
-    def step(module: nn.Module, steps: torch.optim.Optimizer) -> None:
-        steps.zero_grad()
+    def train_one_step(module: nn.Module, module_optimizer: torch.optim.Optimizer) -> None:
+        module_optimizer.zero_grad()
         module(x).sum().backward()
-        steps.step()
+        module_optimizer.step()
 
-    step(net, optimizer)
+    train_one_step(net, optimizer)
     with torch.device("meta"):
         assigned = nn.Linear(2, 3)
     assigned.load_state_dict(copy.deepcopy(net.state_dict()), assign=True)
     resumed = torch.optim.SGD(assigned.parameters(), lr=0.5, momentum=0.5)
     resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
     for _ in range(2):
-        step(net, optimizer)
-        step(assigned, resumed)
+        train_one_step(net, optimizer)
+        train_one_step(assigned, resumed)
     lab.same("the one that went on", state_by_name(net))
     lab.same("the one that was loaded", state_by_name(assigned))
     lab.same("their momentum", [optimizer.state[net.weight], resumed.state[assigned.weight]])
 
 
 class _ExtraState(nn.Module):
-    """A module with extra state of any type."""
+    """A module whose extra state is any object."""
 
     def __init__(self, extra: Any) -> None:
         super().__init__()
@@ -214,7 +216,7 @@ class _OnlySets(nn.Module):
 
 
 class _CustomSaving(nn.Module):
-    """A module that saves its parameter in a form of its own."""
+    """A module that overrides how its parameter is saved and loaded."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__()
@@ -231,7 +233,7 @@ class _CustomSaving(nn.Module):
 
 @behaviour("nn", must_detect=("value", "error"))
 def state_of_another_form(lab: Lab) -> None:
-    """Extra state, and overridden saving and loading, work through state dicts, including nested modules."""
+    """Extra state, and overridden saving and loading, work in state dicts, also in nested modules."""
     for extra in ({"a": 1}, lab.integers(3), "word", 7):
         first, second = nn.Sequential(_ExtraState(extra)), nn.Sequential(_ExtraState(None))
         values = first.state_dict()
@@ -257,8 +259,8 @@ def state_of_another_form(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error", "message"))
 def hooks_of_state_dicts(lab: Lab) -> None:
-    """Hooks run before and after saving and loading, get the correct prefix and entries, can change the
-    entries, and can be removed.
+    """Hooks run before and after saving and loading. They receive the correct prefix and entries, can change
+    the entries, and can be removed.
     """
     net: Any = nn.Sequential(
         with_whole_number_state(lab, nn.Linear(2, 2)), with_whole_number_state(lab, nn.Linear(2, 2))
@@ -271,19 +273,21 @@ def hooks_of_state_dicts(lab: Lab) -> None:
     lab.same("before saving", order)
     before.remove()
 
-    def after(module: nn.Module, values: Any, prefix: str, metadata: Any) -> None:
+    def add_doubled_weight(module: nn.Module, values: Any, prefix: str, metadata: Any) -> None:
         values[prefix + "doubled"] = values[prefix + "weight"] * 2
 
-    later = net[1].register_state_dict_post_hook(after)
+    later = net[1].register_state_dict_post_hook(add_doubled_weight)
     lab.same("after saving", dict(net.state_dict()))
     later.remove()
     hook_calls: list[Any] = []
 
-    def loading(module: Any, values: Any, prefix: str, metadata: Any, strict: bool, *rest: Any) -> None:
+    def record_call_and_triple_weight(
+        module: Any, values: Any, prefix: str, metadata: Any, strict: bool, *rest: Any
+    ) -> None:
         hook_calls.append((module is net[1], prefix, strict, sorted(values), [len(names) for names in rest]))
         values[prefix + "weight"] = values[prefix + "weight"] * 3
 
-    first = net[1].register_load_state_dict_pre_hook(loading)
+    first = net[1].register_load_state_dict_pre_hook(record_call_and_triple_weight)
     values = copy.deepcopy(net.state_dict())
     net.load_state_dict(values)
     lab.same("before loading", hook_calls)
@@ -291,11 +295,11 @@ def hooks_of_state_dicts(lab: Lab) -> None:
     lab.holds("the caller's dict is not changed", torch.equal(values["0.weight"], net[0].weight))
     first.remove()
 
-    def reports(module: nn.Module, keys: Any) -> None:
+    def report_wrong_keys(module: nn.Module, keys: Any) -> None:
         keys.missing_keys.append("lost")
         keys.unexpected_keys.append("found")
 
-    handle = net[1].register_load_state_dict_post_hook(reports)
+    handle = net[1].register_load_state_dict_post_hook(report_wrong_keys)
     keys = net.load_state_dict(net.state_dict(), strict=False)
     lab.same("reported by a hook", (keys.missing_keys, keys.unexpected_keys))
     lab.raises(
@@ -305,10 +309,10 @@ def hooks_of_state_dicts(lab: Lab) -> None:
     )
     handle.remove()
 
-    def forgives(module: nn.Module, keys: Any) -> None:
+    def clear_unexpected_keys(module: nn.Module, keys: Any) -> None:
         keys.unexpected_keys.clear()
 
-    net.register_load_state_dict_post_hook(forgives)
+    net.register_load_state_dict_post_hook(clear_unexpected_keys)
     keys = net.load_state_dict(dict(net.state_dict()) | {"more": lab.integers(1)}, strict=True)
     lab.same("forgiven by a hook", keys.unexpected_keys)
     copied = copy.deepcopy(net)
@@ -318,17 +322,19 @@ def hooks_of_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def loading_children(lab: Lab) -> None:
-    """Each submodule gets its own part of a state dict. Loading leaves no reference cycles."""
+    """A load_state_dict pre-hook of a submodule receives only the entries of this submodule. Loading leaves
+    no reference cycles.
+    """
     net: Any = nn.Sequential(
         *[nn.Sequential(*[with_whole_number_state(lab, nn.Linear(1, 1)) for _ in range(3)]) for _ in range(3)]
     )
     entry_counts: list[int] = []
 
-    def look(module: nn.Module, values: Any, prefix: str, *rest: Any) -> None:
+    def count_entries_with_prefix(module: nn.Module, values: Any, prefix: str, *rest: Any) -> None:
         entry_counts.append(sum(name.startswith(prefix) for name in values))
 
-    net[1].register_load_state_dict_pre_hook(look)
-    net[1][2].register_load_state_dict_pre_hook(look)
+    net[1].register_load_state_dict_pre_hook(count_entries_with_prefix)
+    net[1][2].register_load_state_dict_pre_hook(count_entries_with_prefix)
     net.load_state_dict(net.state_dict())
     lab.same("entries that each sees", entry_counts)
     lab.same("sum of weights", torch.stack([parameter.sum() for parameter in net.parameters()]))

@@ -1,4 +1,4 @@
-"""Check modules and losses of tensors without dimensions and of tensors without elements."""
+"""Check modules and losses for dimensionless tensors and for tensors without elements."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ LOSSES = (
 
 @behaviour("nn", capabilities=("autograd",), must_detect=("value", "shape"))
 def modules_of_scalars_and_of_none(lab: Lab) -> None:
-    """Elementwise modules accept tensors without dimensions and without elements. Results and gradients have
-    the same shape.
+    """Elementwise modules accept dimensionless tensors and tensors without elements. Results and gradients
+    have the shape of the input.
     """
     for kind, options in ELEMENTWISE:
         module = lab.to(kind(**options)).eval()
         for shape in ((), (0,), (0, 2), (2, 0, 3)):
             if kind is nn.PReLU and shape == (2, 0, 3):
-                continue  # PReLU has one weight per channel, and this shape has no channels
+                continue  # PReLU has one weight per channel, and this shape does not have channels
             leaf = (lab.floats(1)[0] if shape == () else lab.floats(*shape)).detach().requires_grad_()
             result = module(leaf)
             lab.close(f"{kind.__name__} of {shape}", result, roundings=64)
@@ -67,8 +67,8 @@ def modules_of_scalars_and_of_none(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("autograd",), must_detect=("value", "shape"))
 def losses_of_scalars(lab: Lab) -> None:
-    """Losses of tensors without dimensions return a tensor without dimensions for each reduction, and
-    gradients of that shape.
+    """Losses of dimensionless tensors return a dimensionless tensor for each reduction. The gradient is
+    dimensionless too.
     """
     for name in LOSSES:
         for reduction in ("none", "mean", "sum"):
@@ -84,8 +84,8 @@ def losses_of_scalars(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("autograd",), must_detect=("value", "shape"))
 def layers_of_empty_batches(lab: Lab) -> None:
-    """Encoder and decoder layers of transformers preserve the shape of an empty batch, in training and in
-    evaluation. With probabilities as targets, the unreduced cross entropy of inputs without classes is zero.
+    """Encoder and decoder layers of transformers preserve the shape of an empty batch, in train and eval
+    mode. With probabilities as targets and zero classes, the unreduced cross entropy is zero.
     """
     for batch_first in (False, True):
         encoder = lab.to(nn.TransformerEncoderLayer(8, 2, 16, batch_first=batch_first, dropout=0.0))

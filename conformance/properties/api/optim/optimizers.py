@@ -1,5 +1,5 @@
-"""Behaviours of optimizers that the database does not cover: zero gradients, copies, older states, hooks,
-averages and schedules.
+"""Behaviours of optimizers that torch's optimizer database does not cover: zero gradients, copies, older
+states, hooks, averaged models and schedules.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DENSE_OPTIMIZERS: dict[str, Any] = {
         "SGD",
     )
 }
-#: Flags of later releases, which older states lack.
+#: Flags that later torch releases added. States saved by older releases do not contain them.
 LATER_FLAGS = ("maximize", "foreach", "fused", "differentiable", "capturable", "decoupled_weight_decay")
 
 
@@ -47,15 +47,16 @@ def _make_optimizer(name: str, parameters: Any, **options: Any) -> Any:
     return DENSE_OPTIMIZERS[name](parameters, **options)
 
 
-def _parameters(lab: Lab) -> list[nn.Parameter]:
+def _make_parameters(lab: Lab) -> list[nn.Parameter]:
+    """Return two random parameters on the device."""
     return [nn.Parameter(lab.floats(3, 2)), nn.Parameter(lab.floats(4))]
 
 
 @behaviour("optim", level="training", must_detect=("value",))
 def steps_without_gradients(lab: Lab) -> None:
-    """A step with zero gradients does not change parameters. step returns the value of its closure."""
+    """A step with zero gradients does not change parameters. step returns the result of its closure."""
     for name in DENSE_OPTIMIZERS:
-        parameters = _parameters(lab)
+        parameters = _make_parameters(lab)
         before = [parameter.detach().clone() for parameter in parameters]
         optimizer = _make_optimizer(name, parameters)
         for parameter in parameters:
@@ -82,21 +83,21 @@ def steps_without_gradients(lab: Lab) -> None:
 
 @behaviour("optim", level="training", must_detect=("value",))
 def older_states_of_optimizers(lab: Lab) -> None:
-    """A state without newer flags, or with steps stored as numbers, can be loaded. The next step equals the
-    original optimizer's step.
+    """A saved state without newer flags, or with the step count stored as a Python number, can be loaded. The
+    next step equals the next step of the original optimizer.
     """
     for name in DENSE_OPTIMIZERS:
-        first = _parameters(lab)
+        first = _make_parameters(lab)
         pushes = [[lab.floats(*weight.shape) for weight in first] for _ in range(3)]
         optimizer = _make_optimizer(name, first)
 
-        def step(parameters: list[nn.Parameter], optimizer: Any, step_number: int) -> None:
+        def step_with_gradients(parameters: list[nn.Parameter], optimizer: Any, step_number: int) -> None:
             for parameter, push in zip(parameters, pushes[step_number], strict=True):
                 parameter.grad = push.clone()
             optimizer.step()
 
-        step(first, optimizer, 0)
-        step(first, optimizer, 1)
+        step_with_gradients(first, optimizer, 0)
+        step_with_gradients(first, optimizer, 1)
         older = copy.deepcopy(optimizer.state_dict())
         for group in older["param_groups"]:
             for flag in LATER_FLAGS:
@@ -106,13 +107,13 @@ def older_states_of_optimizers(lab: Lab) -> None:
             if isinstance(values.get("step"), torch.Tensor):
                 values["step"] = values["step"].item()
         start = [weight.detach().clone() for weight in first]
-        step(first, optimizer, 2)
+        step_with_gradients(first, optimizer, 2)
         lab.close(f"{name}: goes on", [weight.detach() for weight in first], roundings=256)
         for state_name, values in (("older", older), ("with numbers", numbers)):
             second = [nn.Parameter(weight.clone()) for weight in start]
             loaded = _make_optimizer(name, second)
             loaded.load_state_dict(values)
-            step(second, loaded, 2)
+            step_with_gradients(second, loaded, 2)
             lab.close(f"{name}, {state_name}: goes on", [weight.detach() for weight in second], roundings=256)
             same = all(torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(first, second, strict=True))
             lab.holds(f"{name}, {state_name}: as the original", same)
@@ -120,11 +121,11 @@ def older_states_of_optimizers(lab: Lab) -> None:
 
 @behaviour("optim", level="training", must_detect=("value", "error"))
 def copies_and_hooks_of_optimizers(lab: Lab) -> None:
-    """Optimizers can be printed and copied with all their attributes. They run hooks around steps and state
-    changes, and reject invalid groups.
+    """Optimizers can be printed and copied with all their attributes. Hooks run around steps and when a state
+    is saved or loaded. Invalid parameter groups raise an error.
     """
     for name in DENSE_OPTIMIZERS:
-        parameters = _parameters(lab)
+        parameters = _make_parameters(lab)
         optimizer = _make_optimizer(name, parameters)
         for parameter in parameters:
             parameter.grad = torch.ones_like(parameter)
@@ -138,7 +139,7 @@ def copies_and_hooks_of_optimizers(lab: Lab) -> None:
         lab.holds(f"{name}: it prints its options", name in repr(optimizer) and "lr" in repr(optimizer))
         keys = [sorted(key for key in values) for values in optimizer.state_dict()["state"].values()]
         lab.same(f"{name}: what it keeps", keys)
-    parameters = _parameters(lab)
+    parameters = _make_parameters(lab)
     optimizer = torch.optim.SGD(parameters, lr=0.5)
     order: list[str] = []
     handles = [
@@ -173,8 +174,8 @@ def copies_and_hooks_of_optimizers(lab: Lab) -> None:
 
 @behaviour("optim", level="training", must_detect=("value",))
 def rates_by_schedule(lab: Lab) -> None:
-    """Schedules set the learning rates that their formulas give, alone, in sequence and combined. They resume
-    from a saved state.
+    """Each scheduler sets the learning rates of its formula, alone, in sequence and chained. Scheduling
+    continues from a saved state.
     """
     makers: dict[str, tuple[Any, Any]] = {
         "step": (lambda o: schedules.StepLR(o, 2, 0.5), lambda t: 0.5 ** (t // 2)),
@@ -254,7 +255,7 @@ def rates_by_schedule(lab: Lab) -> None:
 
 @behaviour("optim", level="training", must_detect=("value",))
 def averaged_models(lab: Lab) -> None:
-    """An averaged model holds the mean or the moving average of the models that it received. update_bn
+    """An AveragedModel contains the mean or the moving average of the models that it received. update_bn
     recomputes its batch-norm statistics.
     """
     net: Any = nn.Sequential(

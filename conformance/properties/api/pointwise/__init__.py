@@ -1,1 +1,1 @@
-"""Behaviours of area ``pointwise``: unary and binary operators."""
+"""Behaviours of area ``pointwise``: unary and binary elementwise operators."""

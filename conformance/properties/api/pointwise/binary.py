@@ -1,4 +1,4 @@
-"""Behaviours of binary functions at known values."""
+"""Behaviours of binary elementwise operators at known values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _INF, _NAN = math.inf, math.nan
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", must_detect=("value",))
 def rounded_division(lab: Lab) -> None:
-    """//, remainder, fmod and div with rounding down or towards zero agree with Python for every combination
-    of signs. This includes tensors and numbers, in-place forms and reversed operands.
+    """//, remainder, fmod and div with rounding_mode floor or trunc agree with Python for every combination
+    of signs. This holds for tensors and numbers, in-place operators and reversed operands.
     """
     signed = lab.dtype.is_signed
     pairs = [
@@ -58,7 +58,9 @@ def rounded_division(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=FLOATS, level="core", must_detect=("value",))
 def division_by_zero_and_infinity(lab: Lab) -> None:
-    """Quotients and remainders by zero, of infinities and of NaN follow IEEE 754 and Python's rounding."""
+    """Quotients and remainders with zero divisors, infinities and NaN follow IEEE 754 and the rounding of
+    Python.
+    """
     a = lab.put([1.0, -1, 0, _INF, -_INF, _NAN, 5, -5], dtype=lab.dtype)
     zero, inf = torch.zeros_like(a), torch.full_like(a, _INF)
     over = [_INF, -_INF, _NAN, _INF, -_INF, _NAN, _INF, -_INF]
@@ -84,9 +86,9 @@ def division_by_zero_and_infinity(lab: Lab) -> None:
     "pointwise", dtypes=(*FLOATS, *INTEGERS, "complex64"), level="core", must_detect=("value", "error")
 )
 def powers(lab: Lab) -> None:
-    """pow of tensors and numbers in either order, in place and with negative exponents is exact if an exact
-    result exists. Integers to negative powers raise an error, and so does an in-place result that does not
-    fit.
+    """pow of tensors and numbers in either order, in place and with negative exponents is exact if the result
+    is representable. Integers to negative powers raise an error, and so does an in-place result of another
+    dtype or shape.
     """
     base = lab.put([1, 2, 3, -2] if lab.dtype.is_signed else [1, 2, 3, 4], dtype=lab.dtype)
     array = to_wide_array(base)
@@ -186,27 +188,33 @@ def functions_of_two_integers(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=FLOATS, level="core", must_detect=("value", "error"))
 def functions_of_two_floats(lab: Lab) -> None:
-    """copysign, nextafter, heaviside, hypot, atan2, ldexp, logaddexp, xlogy and xlog1py have their known
-    values, including special values.
+    """copysign, nextafter, heaviside, hypot, atan2, ldexp, logaddexp, xlogy and xlog1py return known values,
+    also for zeros, infinities and NaN.
     """
 
-    def put(*numbers: float) -> torch.Tensor:
+    def tensor_of(*numbers: float) -> torch.Tensor:
         return lab.put(list(numbers), dtype=lab.dtype)
 
-    lab.expect("copysign", torch.copysign(put(1, -2, 0, _INF), put(-0.0, 3, -1, -1)), [-1.0, 2, -0.0, -_INF])
-    lab.expect("copysign's zero", torch.signbit(torch.copysign(put(0, 0), put(-1, 1))), [True, False])
-    lab.expect("copysign by a number", torch.copysign(put(1, -2), -3.0), [-1.0, -2])
+    lab.expect(
+        "copysign",
+        torch.copysign(tensor_of(1, -2, 0, _INF), tensor_of(-0.0, 3, -1, -1)),
+        [-1.0, 2, -0.0, -_INF],
+    )
+    lab.expect(
+        "copysign's zero", torch.signbit(torch.copysign(tensor_of(0, 0), tensor_of(-1, 1))), [True, False]
+    )
+    lab.expect("copysign by a number", torch.copysign(tensor_of(1, -2), -3.0), [-1.0, -2])
     step = torch.finfo(lab.dtype).eps
     if lab.dtype == torch.float64:
         lab.expect(
             "nextafter",
-            torch.nextafter(put(1, 1, 0, 2), put(2, 1, 0, 1)),
+            torch.nextafter(tensor_of(1, 1, 0, 2), tensor_of(2, 1, 0, 1)),
             torch.tensor([1 + step, 1, 0, 2 - step], dtype=torch.float64),
         )
-        lab.expect("nextafter of NaN", torch.nextafter(put(_NAN, 1), put(1, _NAN)), [_NAN, _NAN])
-    lab.expect("heaviside", torch.heaviside(put(-1, 0, 2, -0.0), put(9, 9, 9, 7)), [0.0, 9, 1, 7])
+        lab.expect("nextafter of NaN", torch.nextafter(tensor_of(_NAN, 1), tensor_of(1, _NAN)), [_NAN, _NAN])
+    lab.expect("heaviside", torch.heaviside(tensor_of(-1, 0, 2, -0.0), tensor_of(9, 9, 9, 7)), [0.0, 9, 1, 7])
     lab.raises(
-        "heaviside of two dtypes", lambda: torch.heaviside(put(1), lab.put([1])), match="(?i)dtype|type"
+        "heaviside of two dtypes", lambda: torch.heaviside(tensor_of(1), lab.put([1])), match="(?i)dtype|type"
     )
     lab.raises(
         "heaviside of complex numbers",
@@ -214,20 +222,25 @@ def functions_of_two_floats(lab: Lab) -> None:
         match="(?i)complex",
     )
     expect_error_for_two_devices(
-        lab, "heaviside of two devices", lambda: torch.heaviside(put(1, 2), torch.ones(2, dtype=lab.dtype))
+        lab,
+        "heaviside of two devices",
+        lambda: torch.heaviside(tensor_of(1, 2), torch.ones(2, dtype=lab.dtype)),
     )
     lab.expect(
-        "hypot", torch.hypot(put(3, -5, 0, _INF), put(4, 12, -2, 1)), [5.0, 13, 2, _INF], roundings=2.0
+        "hypot",
+        torch.hypot(tensor_of(3, -5, 0, _INF), tensor_of(4, 12, -2, 1)),
+        [5.0, 13, 2, _INF],
+        roundings=2.0,
     )
-    ys, xs = put(0, -0.0, 0, -0.0, 1, -1, _INF, 3), put(1, 1, -1, -1, 0, 0, _INF, -_INF)
+    ys, xs = tensor_of(0, -0.0, 0, -0.0, 1, -1, _INF, 3), tensor_of(1, 1, -1, -1, 0, 0, _INF, -_INF)
     lab.expect(
         "atan2",
         torch.atan2(ys, xs),
         numpy.array([0, -0.0, math.pi, -math.pi, math.pi / 2, -math.pi / 2, math.pi / 4, math.pi]),
         roundings=4.0,
     )
-    lab.expect("ldexp", torch.ldexp(put(1, -3, 0.5, 0), lab.put([3, 1, -2, 5])), [8.0, -6, 0.125, 0])
-    left, right = put(1, -2, 3, _INF, -_INF, -_INF), put(2, 2, 3, _INF, -_INF, 1)
+    lab.expect("ldexp", torch.ldexp(tensor_of(1, -3, 0.5, 0), lab.put([3, 1, -2, 5])), [8.0, -6, 0.125, 0])
+    left, right = tensor_of(1, -2, 3, _INF, -_INF, -_INF), tensor_of(2, 2, 3, _INF, -_INF, 1)
     with numpy.errstate(all="ignore"):
         lab.expect(
             "logaddexp",
@@ -241,22 +254,28 @@ def functions_of_two_floats(lab: Lab) -> None:
             numpy.logaddexp2(to_wide_array(left), to_wide_array(right)),
             roundings=8.0,
         )
-    lab.expect("xlogy", torch.xlogy(put(0, 0, 0, 2, 1), put(0, _INF, _NAN, 1, _NAN)), [0.0, 0, _NAN, 0, _NAN])
-    lab.expect("xlogy of numbers", torch.xlogy(0, put(0, 5)), [0.0, 0])
+    lab.expect(
+        "xlogy",
+        torch.xlogy(tensor_of(0, 0, 0, 2, 1), tensor_of(0, _INF, _NAN, 1, _NAN)),
+        [0.0, 0, _NAN, 0, _NAN],
+    )
+    lab.expect("xlogy of numbers", torch.xlogy(0, tensor_of(0, 5)), [0.0, 0])
     lab.expect(
         "xlog1py",
-        torch.special.xlog1py(put(0, 0, 2, 1), put(-1, _NAN, 0, 1)),
+        torch.special.xlog1py(tensor_of(0, 0, 2, 1), tensor_of(-1, _NAN, 0, 1)),
         numpy.array([0, _NAN, 0, math.log(2)]),
         roundings=4.0,
     )
-    lab.expect("lerp", torch.lerp(put(0, 2, -4), put(8, 2, 4), 0.25), [2.0, 2, -2])
-    lab.expect("lerp by tensors", torch.lerp(put(0, 2), put(8, 4), put(0.75, 1)), [6.0, 4])
-    lab.expect("clamped ends of lerp", torch.lerp(put(1, 1), put(5, 5), put(0, 1)), [1.0, 5])
-    lab.expect("a remainder of a large number", torch.remainder(put(1024), put(3)), [1.0])
+    lab.expect("lerp", torch.lerp(tensor_of(0, 2, -4), tensor_of(8, 2, 4), 0.25), [2.0, 2, -2])
+    lab.expect("lerp by tensors", torch.lerp(tensor_of(0, 2), tensor_of(8, 4), tensor_of(0.75, 1)), [6.0, 4])
+    lab.expect(
+        "clamped ends of lerp", torch.lerp(tensor_of(1, 1), tensor_of(5, 5), tensor_of(0, 1)), [1.0, 5]
+    )
+    lab.expect("a remainder of a large number", torch.remainder(tensor_of(1024), tensor_of(3)), [1.0])
     if lab.dtype in WIDE_NAMES:
         lab.expect(
             "zeta",
-            torch.special.zeta(put(2, 4), put(1, 1)),
+            torch.special.zeta(tensor_of(2, 4), tensor_of(1, 1)),
             numpy.array([math.pi**2 / 6, math.pi**4 / 90]),
             roundings=16.0,
         )
@@ -273,8 +292,8 @@ WIDE_NAMES = tuple(getattr(torch, name) for name in WIDE_FLOATS)
 )
 def operators_between_tensors_and_numbers(lab: Lab) -> None:
     """Python's arithmetic and comparison operators work between tensors that broadcast, with numbers on
-    either side and in place. Shapes that do not broadcast raise an error. A dimensionless host tensor is
-    accepted.
+    either side and in place. Shapes that do not broadcast raise an error. A dimensionless CPU tensor is
+    accepted as an operand.
     """
     a, b = lab.integers(4, 3, low=1, high=4), lab.integers(3, low=1, high=4)
     x, y = to_wide_array(a), to_wide_array(b)
@@ -366,8 +385,8 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
 
 @behaviour("pointwise", capabilities=("autograd",), level="training", must_detect=("value",))
 def gradients_where_two_are_equal(lab: Lab) -> None:
-    """maximum and minimum split the gradient between equal operands. copysign has gradient zero at zero.
-    xlogy and lerp have the gradients of their definitions.
+    """maximum and minimum give each of two equal operands half of the gradient. The gradient of copysign is
+    zero at zero. xlogy and lerp have the gradients of their definitions.
     """
     for function_name in ("maximum", "minimum"):
         a, b = lab.put([1.0, 2, 3], requires_grad=True), lab.put([1.0, 3, 2], requires_grad=True)

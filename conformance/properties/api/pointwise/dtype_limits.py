@@ -1,4 +1,4 @@
-"""Behaviours of pointwise operators at the limits of their dtypes and with Python numbers."""
+"""Behaviours of pointwise operators at the limits of their dtypes, and with Python numbers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("pointwise", dtypes=("int8", "int16", "int32", "int64", "uint8"), must_detect=("value",))
 def shifts_within_the_width(lab: Lab) -> None:
-    """A shift by an amount below the bit width multiplies or divides by a power of two, drops bits outside
-    the range and rounds down. Other amounts are undefined (torch.bitwise_right_shift).
+    """A left shift by less than the bit width multiplies by a power of two and drops the bits outside the
+    range. A right shift divides by a power of two and rounds down. Other amounts are undefined
+    (torch.bitwise_right_shift).
     """
     info = torch.iinfo(lab.dtype)
     numbers = [info.min, -1, 0, 1, 5, info.max] if info.min < 0 else [0, 1, 5, info.max]
@@ -31,8 +32,8 @@ def shifts_within_the_width(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("int64",), must_detect=("value",))
 def remainders_of_large_integers(lab: Lab) -> None:
-    """The remainder of int64 numbers has the sign of the divisor, also for numbers that no float represents
-    exactly.
+    """The remainder of int64 numbers is exact and has the sign of the divisor, also for numbers that float64
+    cannot represent.
     """
     x, q = lab.put(23500), 392486996410368
     lab.expect("both above 0", x % q, 23500)
@@ -45,10 +46,10 @@ def remainders_of_large_integers(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("bfloat16",), must_detect=("value",))
 def neighbours_in_bfloat16(lab: Lab) -> None:
-    """nextafter in bfloat16 returns the next number of that dtype, across zero, at infinity and for NaN."""
+    """nextafter in bfloat16 returns the next bfloat16 number, also across zero, at infinity and for NaN."""
     patterns = [0x0000, 0x8000, 0x3F80, 0xBF80, 0x7F7F, 0xFF7F, 0x0001, 0x8001, 0x7F80]
 
-    def numbers(bits: list[int]) -> torch.Tensor:
+    def bfloat16_from_bits(bits: list[int]) -> torch.Tensor:
         whole = torch.tensor([b - 0x10000 if b >= 0x8000 else b for b in bits], dtype=torch.int16)
         return lab.put(whole.view(torch.bfloat16))
 
@@ -56,12 +57,12 @@ def neighbours_in_bfloat16(lab: Lab) -> None:
     below = [0x8001, 0x8001, 0x3F7F, 0xBF81, 0x7F7E, 0xFF80, 0x0000, 0x8002, 0x7F7F]
     for side, goal, expected in (("above", math.inf, above), ("below", -math.inf, below)):
         goals = torch.full((9,), goal, dtype=torch.bfloat16, device=lab.device)
-        result = numbers(patterns).nextafter_(goals)
+        result = bfloat16_from_bits(patterns).nextafter_(goals)
         lab.same(f"next {side}", result)
-        lab.holds(f"next {side} is the next number", torch.equal(result, numbers(expected)))
+        lab.holds(f"next {side} is the next number", torch.equal(result, bfloat16_from_bits(expected)))
     none = torch.full((2,), math.nan, dtype=torch.bfloat16, device=lab.device)
     lab.same("of NaN", torch.nextafter(none, none).isnan())
-    single = numbers([0x3F80])
+    single = bfloat16_from_bits([0x3F80])
     lab.same("to itself", single.clone().nextafter_(single))
 
 
@@ -81,7 +82,7 @@ def numbers_in_xlogy(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("float64",), must_detect=("value",))
 def tensors_as_numbers_of_addcmul(lab: Lab) -> None:
-    """A dimensionless tensor that does not require grad is accepted as the value of addcmul and addcdiv. A
+    """The value argument of addcmul and addcdiv may be a dimensionless tensor that does not require grad. A
     tensor that requires grad raises an error.
     """
     x, y = lab.put(2.0), lab.put(3.0, dtype=lab.dtype)
@@ -94,7 +95,9 @@ def tensors_as_numbers_of_addcmul(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("bfloat16", "float16"), must_detect=("value",))
 def lerp_in_reduced_precision(lab: Lab) -> None:
-    """lerp in reduced precision computes in float32 and rounds once, for weights of any form."""
+    """lerp in reduced precision computes in float32 and rounds once. The weight may be a number, a
+    dimensionless tensor, a row or a tensor.
+    """
     for shape in ((1, 5), (3, 9), (20,)):
         start, end = lab.floats(*shape), lab.floats(*shape)
         weights: dict[str, Any] = {
@@ -117,7 +120,7 @@ def lerp_in_reduced_precision(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("float32", "float64"), must_detect=("value",))
 def bessel_functions_at_their_limits(lab: Lab) -> None:
-    """i0 agrees with NumPy for large and small numbers. It is 1 at 0, not finite at infinity, and NaN for
+    """i0 agrees with NumPy for large and small numbers. i0 is 1 at 0, not finite at infinity, and NaN for
     NaN.
     """
     roundings = 256.0
@@ -146,8 +149,8 @@ def bessel_functions_at_their_limits(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("float32", "float64", "complex64", "complex128"), must_detect=("value",))
 def values_of_one_and_of_many(lab: Lab) -> None:
-    """exp of one element equals exp in a larger tensor. Square roots of complex numbers with parts of very
-    different magnitude agree with NumPy.
+    """exp of a tensor with one element equals exp of the same number in a larger tensor. Square roots of
+    complex numbers whose real and imaginary parts differ widely in magnitude agree with NumPy.
     """
     single = torch.exp(torch.ones(1, dtype=lab.dtype, device=lab.device))
     many = torch.exp(torch.ones(17, dtype=lab.dtype, device=lab.device))
@@ -156,7 +159,8 @@ def values_of_one_and_of_many(lab: Lab) -> None:
     lab.expect("it is e", single, [math.e], roundings=4)
     lab.holds("one is near each of many", torch.allclose(single.expand(17), many, rtol=1e-6))
     if lab.dtype.is_complex:
-        # The squares are in range, because intermediate steps may overflow ("Numerical accuracy").
+        # The numbers are small enough that their squares do not overflow, because a kernel may compute the
+        # squares (torch's note "Numerical accuracy").
         far = 1.0e15 if lab.dtype == torch.complex64 else 1.0e20
         for number in (-far * 1j, complex(-far, -5e-14 * far), far * 1j, complex(-far, 1.0), 4.0 + 0.0j):
             host = torch.tensor([number], dtype=lab.dtype)

@@ -1,4 +1,4 @@
-"""Behaviours of unary functions at known values."""
+"""Behaviours of unary elementwise operators at known values."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _INF, _NAN = math.inf, math.nan
 
 @behaviour("pointwise", dtypes=FLOATS, level="core", must_detect=("value",))
 def replacing_special_values(lab: Lab) -> None:
-    """nan_to_num replaces NaN by 0 and infinities by the extremes of the dtype, or by given values, out of
-    place, in place and into out=.
+    """nan_to_num replaces NaN by 0 and infinities by the largest and smallest finite numbers of the dtype, or
+    by given values. It works out of place, in place and with out=.
     """
     base = lab.put([_NAN, _INF, -_INF, 1.5], dtype=lab.dtype)
     top = torch.finfo(lab.dtype).max
@@ -33,8 +33,8 @@ def replacing_special_values(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("complex64", "complex128"), level="core", must_detect=("value", "dtype"))
 def functions_of_complex_numbers(lab: Lab) -> None:
-    """nan_to_num works on both parts of complex numbers. abs and angle return real numbers. silu, log1p, exp
-    and reciprocal agree with their definitions.
+    """nan_to_num replaces values in the real and in the imaginary part. abs and angle return real dtypes.
+    silu, log1p, exp and reciprocal of complex numbers agree with their definitions.
     """
     top = torch.finfo(lab.dtype).max
     special = lab.put([complex(_NAN, 1), complex(_INF, -_INF), complex(2, _NAN)], dtype=lab.dtype)
@@ -70,8 +70,8 @@ def functions_of_complex_numbers(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=(*WIDE_FLOATS, "float16"), level="core", must_detect=("value", "error"))
 def mantissas_and_exponents(lab: Lab) -> None:
-    """frexp returns a mantissa from 0.5 to 1 and an int32 exponent, which ldexp combines again. Integers
-    raise an error.
+    """frexp returns a mantissa whose magnitude is at least 0.5 and below 1, and an int32 exponent. ldexp is
+    its inverse. Integers raise an error.
     """
     base = lab.put([0.0, 1.0, -3.0, 0.15625, 1024.0, -0.5], dtype=lab.dtype)
     result = torch.frexp(base)
@@ -102,36 +102,36 @@ def mantissas_and_exponents(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=WIDE_FLOATS, level="core", must_detect=("value",))
 def special_functions(lab: Lab) -> None:
-    """digamma, polygamma, igamma, igammac, i0, i1, ndtr, log_ndtr, sinc and lgamma have their known values,
-    including poles, zero and infinity.
+    """digamma, polygamma, igamma, igammac, i0, i1, ndtr, log_ndtr, sinc and lgamma return known values, also
+    at poles, zero and infinity.
     """
 
-    def put(*numbers: float) -> torch.Tensor:
+    def tensor_of(*numbers: float) -> torch.Tensor:
         return lab.put(list(numbers), dtype=lab.dtype)
 
     euler = 0.5772156649015329
     lab.expect(
         "digamma",
-        torch.digamma(put(1, 2, 0.5, 10)),
+        torch.digamma(tensor_of(1, 2, 0.5, 10)),
         numpy.array([-euler, 1 - euler, -euler - 2 * math.log(2), 2.251752589066721]),
         roundings=16.0,
     )
     lab.expect(
         "digamma at poles and infinity",
-        torch.digamma(put(0.0, -0.0, -1, -2, _INF, _NAN)),
+        torch.digamma(tensor_of(0.0, -0.0, -1, -2, _INF, _NAN)),
         [-_INF, _INF, _NAN, _NAN, _INF, _NAN],
     )
     lab.expect(
         "polygamma",
-        torch.polygamma(1, put(1, 2)),
+        torch.polygamma(1, tensor_of(1, 2)),
         numpy.array([math.pi**2 / 6, math.pi**2 / 6 - 1]),
         roundings=16.0,
         dtype=torch.float32,
     )
     lab.raises(
-        "polygamma of -1", lambda: torch.polygamma(-1, put(1)), match="(?i)n >= 0|negative|not support"
+        "polygamma of -1", lambda: torch.polygamma(-1, tensor_of(1)), match="(?i)n >= 0|negative|not support"
     )
-    x = put(0.0, 0.5, 1, 3, 20)
+    x = tensor_of(0.0, 0.5, 1, 3, 20)
     lab.expect(
         "igamma of 1", torch.igamma(torch.ones_like(x), x), -numpy.expm1(-to_wide_array(x)), roundings=32.0
     )
@@ -146,63 +146,66 @@ def special_functions(lab: Lab) -> None:
     )
     lab.expect(
         "both together",
-        torch.igamma(put(0.5, 2, 7), put(1, 2, 3)) + torch.igammac(put(0.5, 2, 7), put(1, 2, 3)),
+        torch.igamma(tensor_of(0.5, 2, 7), tensor_of(1, 2, 3))
+        + torch.igammac(tensor_of(0.5, 2, 7), tensor_of(1, 2, 3)),
         [1.0, 1, 1],
         roundings=16.0,
     )
     lab.expect(
         "igamma at edges",
-        torch.igamma(put(0, 0, 3, _INF, -1, 2, _NAN), put(0, 1, _INF, 3, 1, 0, 1)),
+        torch.igamma(tensor_of(0, 0, 3, _INF, -1, 2, _NAN), tensor_of(0, 1, _INF, 3, 1, 0, 1)),
         [_NAN, 1, 1, 0, _NAN, 0, _NAN],
     )
     lab.expect(
         "igammac at edges",
-        torch.igammac(put(0, 0, 3, _INF, -1, 2), put(0, 1, _INF, 3, 1, 0)),
+        torch.igammac(tensor_of(0, 0, 3, _INF, -1, 2), tensor_of(0, 1, _INF, 3, 1, 0)),
         [_NAN, 0, 0, 1, _NAN, 1],
     )
     lab.expect(
         "i0",
-        torch.i0(put(0, 1, -1, 3, 10, -15)),
+        torch.i0(tensor_of(0, 1, -1, 3, 10, -15)),
         numpy.i0(numpy.array([0.0, 1, 1, 3, 10, 15])),
         roundings=32.0,
     )
     lab.expect(
         "i1",
-        torch.special.i1(put(0, 1, -1)),
+        torch.special.i1(tensor_of(0, 1, -1)),
         numpy.array([0.0, 0.565159103992485, -0.565159103992485]),
         roundings=32.0,
     )
     lab.expect(
         "scaled",
-        torch.special.i0e(put(0, 1, 30)),
+        torch.special.i0e(tensor_of(0, 1, 30)),
         numpy.i0(numpy.array([0.0, 1, 30])) * numpy.exp(-numpy.array([0.0, 1, 30])),
         roundings=32.0,
     )
     half = [0.5 * math.erfc(-v / math.sqrt(2)) for v in (0.0, 1, -1, 3)]
-    lab.expect("ndtr", torch.special.ndtr(put(0, 1, -1, 3)), numpy.array(half), roundings=16.0)
-    lab.expect("log_ndtr", torch.special.log_ndtr(put(0, 1, -1, 3)), numpy.log(half), roundings=16.0)
+    lab.expect("ndtr", torch.special.ndtr(tensor_of(0, 1, -1, 3)), numpy.array(half), roundings=16.0)
+    lab.expect("log_ndtr", torch.special.log_ndtr(tensor_of(0, 1, -1, 3)), numpy.log(half), roundings=16.0)
     lab.expect(
         "far out",
-        torch.special.log_ndtr(put(-50)),
+        torch.special.log_ndtr(tensor_of(-50)),
         numpy.array([-1254.8313611394]),
         roundings=16.0,
         dtype=torch.float32,
     )
-    lab.expect("sinc", torch.sinc(put(0, 0.5, 1, -0.25)), numpy.sinc([0, 0.5, 1, -0.25]), roundings=16.0)
-    lab.expect("sinc close to zero", torch.sinc(put(1e-20, -1e-30)), [1.0, 1])
+    lab.expect(
+        "sinc", torch.sinc(tensor_of(0, 0.5, 1, -0.25)), numpy.sinc([0, 0.5, 1, -0.25]), roundings=16.0
+    )
+    lab.expect("sinc close to zero", torch.sinc(tensor_of(1e-20, -1e-30)), [1.0, 1])
 
 
 @behaviour("pointwise", dtypes=FLOATS, level="core", capabilities=("autograd",), must_detect=("value",))
 def activations(lab: Lab) -> None:
-    """hardshrink, hardswish, hardsigmoid, threshold, silu and mish agree with their definitions, including
-    the bounds of their pieces. The gradients of hardsigmoid do too.
+    """hardshrink, hardswish, hardsigmoid, threshold, silu and mish agree with their definitions, also at the
+    bounds of piecewise definitions. The gradient of hardsigmoid is correct at these bounds too.
     """
 
-    def put(*numbers: float) -> torch.Tensor:
+    def tensor_of(*numbers: float) -> torch.Tensor:
         return lab.put(list(numbers), dtype=lab.dtype)
 
     functional = torch.nn.functional
-    x = put(-8, -3, -1, -0.5, 0, 0.5, 1, 3, 8)
+    x = tensor_of(-8, -3, -1, -0.5, 0, 0.5, 1, 3, 8)
     array = to_wide_array(x)
     lab.expect("hardshrink", functional.hardshrink(x), numpy.where(abs(array) > 0.5, array, 0))
     for bound in (0.0, 1.0, _INF):
@@ -211,7 +214,7 @@ def activations(lab: Lab) -> None:
             x.hardshrink(bound),
             numpy.where((array < -bound) | (array > bound), array, 0),
         )
-    lab.expect("hardshrink of NaN", put(_NAN).hardshrink(0.5), [_NAN])
+    lab.expect("hardshrink of NaN", tensor_of(_NAN).hardshrink(0.5), [_NAN])
     lab.expect("hardswish", functional.hardswish(x), array * (array + 3).clip(0, 6) / 6, roundings=4.0)
     lab.expect("hardsigmoid", functional.hardsigmoid(x), (array + 3).clip(0, 6) / 6, roundings=4.0)
     copy = x.clone()
@@ -221,7 +224,7 @@ def activations(lab: Lab) -> None:
     lab.expect("threshold of integers", functional.threshold(lab.put([-1, 0, 5]), 0, 20), [20, 20, 5])
     lab.expect("silu", functional.silu(x), array / (1 + numpy.exp(-array)), roundings=8.0)
     lab.expect("mish", functional.mish(x), array * numpy.tanh(numpy.log1p(numpy.exp(array))), roundings=16.0)
-    leaf = put(-4, -3.5, -1, 0, 2, 3.5, 4).requires_grad_()
+    leaf = tensor_of(-4, -3.5, -1, 0, 2, 3.5, 4).requires_grad_()
     functional.hardsigmoid(leaf).sum().backward()
     lab.expect(
         "gradient of hardsigmoid",
@@ -234,8 +237,8 @@ def activations(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", must_detect=("value", "error"))
 def signs_and_bits(lab: Lab) -> None:
-    """abs removes signs, also for zero and large numbers. ~ inverts bits and booleans and raises an error for
-    floats. isposinf and isneginf write only into bool.
+    """abs removes the sign, also of zero and of the extreme numbers. ~ inverts the bits of integers and
+    booleans, and raises an error for floats. isposinf and isneginf return bool and accept only a bool out=.
     """
     if lab.dtype.is_floating_point:
         x = lab.put([-0.0, 0.0, -_INF, _NAN, -2.5], dtype=lab.dtype)

@@ -1,1 +1,1 @@
-"""Behaviours of area ``printing``: printed tensors."""
+"""Behaviours of area ``printing``: the text of printed tensors."""

@@ -1,4 +1,4 @@
-"""Behaviours of printed tensors: values, dtype, device, layout and history."""
+"""Behaviours of printed tensors: values, dtype, device, layout and autograd information."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from conformance.behaviours.lab import Lab
 
 
 def repr_without_device(tensor: torch.Tensor) -> str:
-    """Return the repr on one line, without the device name."""
+    """Return the repr of a tensor on one line, without the device name."""
     return " ".join(re.sub(r",?\s*device='[^']*'", "", repr(tensor)).split())
 
 
 @behaviour("printing", dtypes=ALL, level="bringup", must_detect=("value",))
 def printed_values(lab: Lab) -> None:
-    """repr shows the values, the dtype unless it is a default dtype, and the shape of an empty tensor."""
+    """repr shows the values. It shows the shape of an empty tensor, and dtypes other than the defaults
+    (float32, int64, bool, complex64).
+    """
     rows = lab.put([[0, 1], [1, 1]], dtype=lab.dtype)
     lab.same("a matrix", repr_without_device(rows + 0))
     lab.same("a scalar", repr_without_device(rows[1, 0].clone()))
@@ -54,8 +56,8 @@ def printed_device(lab: Lab) -> None:
 
 @behaviour("printing", must_detect=("value",))
 def printed_numbers(lab: Lab) -> None:
-    """All numbers of a tensor print in one format, scientific if magnitudes differ widely, with signs, NaN
-    and infinity.
+    """All numbers of a tensor are printed in one format. The format is scientific if their magnitudes differ
+    widely. Signs, NaN and infinity are printed.
     """
     cases = {
         "integral floats": [1.0, 2.0, 300.0],
@@ -98,10 +100,10 @@ def printed_numbers(lab: Lab) -> None:
 
 @behaviour("printing", must_detect=("value",))
 def print_options(lab: Lab) -> None:
-    """set_printoptions sets the digits, the line width, the number of elements shown, and scientific
+    """set_printoptions sets the precision, the line width, the number of elements shown, and scientific
     notation.
     """
-    # float64, because not all eight digits of float32 are exact.
+    # float64, because a float32 number does not determine eight digits after the decimal point.
     dtype = torch.float64 if lab.target.declares("float64") else torch.float32
     tensor = torch.tensor([1 / 3, 1000.0, 1e-3], dtype=dtype, device=lab.device) * 1
     options = (
@@ -126,7 +128,7 @@ def print_options(lab: Lab) -> None:
 
 @behaviour("printing", capabilities=("autograd",), must_detect=("value",))
 def printed_history(lab: Lab) -> None:
-    """repr shows that a tensor requires gradients, or the operator that made a result."""
+    """repr of a leaf that requires grad shows requires_grad=True. repr of a result shows its grad_fn."""
     leaf = lab.put([1.0, 2.0], requires_grad=True)
     lab.same("a leaf", repr_without_device(leaf))
     lab.same("a result", repr_without_device(leaf * 2))
@@ -138,7 +140,7 @@ def printed_history(lab: Lab) -> None:
 
 @behaviour("printing", must_detect=("value",), capabilities=("conj_neg_views",))
 def printed_lazy_bits(lab: Lab) -> None:
-    """Conjugate and negative views print their values."""
+    """repr of a tensor with a lazy conjugate or negative bit shows the conjugated or negated values."""
     base = lab.put([1 + 2j, -3j], dtype=torch.complex64)
     lab.same("a conjugate", repr_without_device((base + 0).conj()))
     lab.same("a negative view", repr_without_device((base + 0).conj().imag))
@@ -149,13 +151,13 @@ def printed_lazy_bits(lab: Lab) -> None:
 
 @behaviour("printing", must_detect=("value",), capabilities=("sparse", "sparse_compressed"))
 def printed_sparse(lab: Lab) -> None:
-    """Sparse tensors print indices, values, size and number of elements."""
+    """repr of a sparse tensor shows indices, values, size and the number of specified elements."""
     dense = lab.put([[0.0, 1.0], [2.0, 0.0]]) + 0
 
-    def flat(tensor: torch.Tensor) -> str:
+    def repr_on_one_line(tensor: torch.Tensor) -> str:
         return re.sub(r"\s+", " ", repr_without_device(tensor))
 
-    lab.same("COO", flat(dense.to_sparse()))
-    lab.same("CSR", flat(dense.to_sparse_csr()))
-    lab.same("CSC", flat(dense.to_sparse_csc()))
+    lab.same("COO", repr_on_one_line(dense.to_sparse()))
+    lab.same("CSR", repr_on_one_line(dense.to_sparse_csr()))
+    lab.same("CSC", repr_on_one_line(dense.to_sparse_csc()))
     lab.same("indices", repr_without_device(dense.to_sparse().indices() + 0))

@@ -1,1 +1,3 @@
-"""Properties of random programs of operators, views and writes, in every mode."""
+"""Properties of random programs: generated sequences of operators, views and writes, checked in every
+mode.
+"""

@@ -1,4 +1,9 @@
-"""Shared functions of the properties of random programs: dtypes, inputs, comparison."""
+"""Shared functions of the properties of random programs: dtypes, programs, inputs, and comparison with the
+CPU.
+
+A program has several sets of input values. ``turn`` is the number of a set: 0 for the first call or the
+capture, and 1 and 2 for new data.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +29,8 @@ AREA = "programs"
 def applies_in_dtypes(
     dtypes: Sequence[str] = DTYPES, condition: Callable[[Target], bool] = lambda target: True
 ) -> Applies:
-    """Return the function that lists the dtypes in which a property of random programs has results.
+    """Return the ``applies`` function of a property of random programs. It lists the dtypes in which the
+    property has results.
 
     The property has no results on a target for which ``condition`` is false.
     """
@@ -38,7 +44,9 @@ def applies_in_dtypes(
 
 
 def select_programs(subject: Subject, recorder: Recorder, limit: int) -> Sequence[Program]:
-    """Return the first programs of the result's dtype, and record how many of all programs these are."""
+    """Return the first ``limit`` programs of the result's dtype (``--samples`` may change the limit). Record
+    the number of selected and of all programs.
+    """
     programs = programs_of(subject.name, recorder.id.dtype)
     selected = programs[: sample_limit.limit(limit)]
     recorder.samples(len(selected), len(programs))
@@ -47,7 +55,9 @@ def select_programs(subject: Subject, recorder: Recorder, limit: int) -> Sequenc
 
 @dataclasses.dataclass
 class ProgramRecorder:
-    """A recorder that appends the text of a program to each failure message."""
+    """A recorder that appends the text of a program to each failure message. All other calls go to
+    ``recorder``.
+    """
 
     recorder: Recorder
     text: str
@@ -63,12 +73,14 @@ class ProgramRecorder:
 def recorder_for_program(
     recorder: Recorder, program: Program, turn: int = 0, marks: Collection[int] = ()
 ) -> Recorder:
-    """Return a recorder that shows the program, with its inputs of ``turn``, in every failure."""
+    """Return a recorder that appends the text of the program, with its inputs of ``turn`` and the step
+    markers ``marks``, to each failure message.
+    """
     return cast("Recorder", ProgramRecorder(recorder, program.describe(turn, marks)))
 
 
 def inputs_on_device(target: Target, program: Program, turn: int = 0) -> list[torch.Tensor]:
-    """Return copies of the program's inputs on the device."""
+    """Return copies of the program's inputs of ``turn`` on the device."""
     return [tensor.to(target.device, copy=True) for tensor in program.inputs(turn)]
 
 
@@ -82,7 +94,9 @@ def compare_registers(
     marks: Collection[int] = (),
     label: str = "",
 ) -> bool:
-    """Return whether all registers equal the CPU's registers bit for bit; record the first that differs."""
+    """Return whether all registers equal the CPU's registers bit for bit. Record a failure for the first
+    register that differs.
+    """
     annotated = recorder_for_program(recorder, program, turn, marks)
     device = torch.device(target.device)
     for name, actual, expected in zip(

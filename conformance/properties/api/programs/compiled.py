@@ -1,4 +1,6 @@
-"""Property ``programs-compiled``: compiled random programs leave the same values as uncompiled ones."""
+"""Property ``programs-compiled``: compiled random programs leave the same values in every tensor as on the
+CPU.
+"""
 
 from __future__ import annotations
 
@@ -47,29 +49,35 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for program in select_programs(subject, recorder, PROGRAM_LIMIT):
         call, log = compile_with_log(target, program.function())
         for turn in (0, 1):
-            if not _check_call(target, recorder, program, call, turn):
+            if not _check_compiled_call(target, recorder, program, call, turn):
                 break
         graphs_run += log.ran_a_call
     if not graphs_run:
         recorder.vacuous("no graph of a program ran")
 
 
-def _check_call(target: Target, recorder: Recorder, program: Program, call: object, turn: int) -> bool:
-    """Compare one call of a compiled program. Return False if further calls of the program are not useful."""
+def _check_compiled_call(
+    target: Target, recorder: Recorder, program: Program, call: object, turn: int
+) -> bool:
+    """Call a compiled program on the device and compare its registers with the CPU. Return whether the call
+    passed.
 
-    def work() -> list[torch.Tensor]:
+    If the compiled program fails on the CPU too, the result has a note instead of a failure.
+    """
+
+    def call_on_device() -> list[torch.Tensor]:
         assert callable(call)
         with torch.no_grad():
             results: list[torch.Tensor] = call(*inputs_on_device(target, program, turn))
         return results
 
-    outcome = attempt_on(target, work)
+    outcome = attempt_on(target, call_on_device)
     if outcome.ok:
         label = f" compiled, in call {turn},"
         trial = recorder.scratch()
-        if compare_registers(target, trial, program, outcome.value, turn=turn, label=label) or _agrees_on_cpu(
-            target, recorder, program, turn
-        ):
+        if compare_registers(
+            target, trial, program, outcome.value, turn=turn, label=label
+        ) or _compiled_program_agrees_on_cpu(target, recorder, program, turn):
             recorder.merge(trial)
             return not trial.failed
         recorder.note(f"program {program.index} gives other values on the CPU too when torch captures it")
@@ -89,17 +97,18 @@ def _check_call(target: Target, recorder: Recorder, program: Program, call: obje
 
 
 def _run_compiled_on_cpu(program: Program, turn: int) -> list[torch.Tensor]:
+    """Compile the program for the CPU and return the registers of one call."""
     call, _ = compile_with_log(None, program.function())
     with torch.no_grad():
         results: list[torch.Tensor] = call(*program.inputs(turn))
     return results
 
 
-def _agrees_on_cpu(target: Target, recorder: Recorder, program: Program, turn: int) -> bool:
-    """Return whether the compiled program leaves the program's values on the CPU too, which is the control
-    for the device.
+def _compiled_program_agrees_on_cpu(target: Target, recorder: Recorder, program: Program, turn: int) -> bool:
+    """Return whether the program, compiled for the CPU, leaves the values of the uncompiled program. This is
+    the CPU control.
 
-    Torch's own functionalization loses some writes (docs/torch-bugs.md).
+    The functionalization of torch loses some writes (docs/torch-bugs.md).
     """
     outcome = attempt(lambda: _run_compiled_on_cpu(program, turn))
     cpu = target.on_cpu()

@@ -1,4 +1,6 @@
-"""Property ``programs-replayed``: captured random programs compute with the data present at replay."""
+"""Property ``programs-replayed``: a captured random program computes with the data that its inputs contain at
+the replay.
+"""
 
 from __future__ import annotations
 
@@ -37,32 +39,33 @@ PROGRAM_LIMIT = 30
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check that a replay of a captured graph does the same work on the values at the same addresses.
+    """Check that a replay of a captured graph does the same work on the current values at the captured
+    addresses.
 
     The values may have changed since the capture (docs.pytorch.org/docs/stable/notes/cuda.html, CUDA Graphs).
     """
     effective_replays = 0
     for program in select_programs(subject, recorder, PROGRAM_LIMIT):
-        effective_replays += _check_replays_and_report_conclusive(target, recorder, program)
+        effective_replays += _replays_pass_and_change_a_register(target, recorder, program)
     if not effective_replays:
         recorder.vacuous(
             "no replay was shown to compute: no register differs from its value before the replay"
         )
 
 
-def _check_replays_and_report_conclusive(target: Target, recorder: Recorder, program: Program) -> bool:
-    """Capture a program and replay it twice on new data. Return whether the comparison proves that the
-    replays computed.
+def _replays_pass_and_change_a_register(target: Target, recorder: Recorder, program: Program) -> bool:
+    """Capture a program, replay it twice on new data, and compare its registers with the CPU. Return whether
+    the comparison passed and proves that the replays computed.
     """
     function = program.function()
 
-    def work() -> tuple[list[torch.Tensor], Captured]:
+    def capture_on_device() -> tuple[list[torch.Tensor], Captured]:
         with torch.no_grad():
             function(*inputs_on_device(target, program))  # the first call may initialize the device
             inputs = inputs_on_device(target, program)
             return inputs, capture_call(target, lambda: function(*inputs))
 
-    outcome = attempt(work)
+    outcome = attempt(capture_on_device)
     if not outcome.ok:
         assert outcome.error is not None
         label = f"capturing program {program.index}"
@@ -72,7 +75,7 @@ def _check_replays_and_report_conclusive(target: Target, recorder: Recorder, pro
         return False
     inputs, graph = outcome.value
     for turn in (1, 2):
-        outcome = attempt(lambda turn=turn: _replay(target, program, inputs, graph, turn))  # type: ignore[misc]
+        outcome = attempt(lambda turn=turn: _replay_with_data(target, program, inputs, graph, turn))  # type: ignore[misc]
         if not outcome.ok:
             assert outcome.error is not None
             label = f"replaying program {program.index}"
@@ -86,8 +89,10 @@ def _check_replays_and_report_conclusive(target: Target, recorder: Recorder, pro
     return _replay_changes_a_register(program)
 
 
-def _replay(target: Target, program: Program, inputs: list[torch.Tensor], graph: Captured, turn: int) -> None:
-    """Copy the data of ``turn`` into the captured inputs, and replay."""
+def _replay_with_data(
+    target: Target, program: Program, inputs: list[torch.Tensor], graph: Captured, turn: int
+) -> None:
+    """Copy the data of ``turn`` into the captured inputs, and replay the graph."""
     for tensor, data in zip(inputs, program.inputs(turn), strict=True):
         tensor.copy_(data)
     target.synchronize()
@@ -95,9 +100,9 @@ def _replay(target: Target, program: Program, inputs: list[torch.Tensor], graph:
 
 
 def _replay_changes_a_register(program: Program) -> bool:
-    """Return whether the first replay on new data changes the value of some register.
+    """Return whether the first replay on new data changes the value of a register, computed on the CPU.
 
-    Otherwise a replay that does nothing would pass the comparison.
+    If no register changes, a replay that does nothing would pass the comparison.
     """
     data = program.inputs(1)
     before = [tensor.clone() for tensor in data]

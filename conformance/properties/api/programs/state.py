@@ -21,10 +21,10 @@ Program = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class _StatefulModule(torch.nn.Module):
-    """A module with a buffer that a program writes to.
+    """A module with a parameter and a buffer. The program reads both and writes to the buffer.
 
-    The buffer exists independently of the backward graph, so a backward graph can read it at no cost in
-    memory.
+    The buffer is alive as long as the module. A backward graph that reads the buffer therefore needs no
+    additional memory.
     """
 
     def __init__(self, program: Program) -> None:
@@ -37,28 +37,28 @@ class _StatefulModule(torch.nn.Module):
         return self.program(self.weight, self.get_buffer("state"))
 
 
-def _new_state(x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+def _multiply_by_new_state(x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
         new = state * 2
         state.copy_(new)
     return x * (new + 1)
 
 
-def _copy_of_the_old_state(x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+def _multiply_by_copy_of_old_state(x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
     old = state.clone()
     with torch.no_grad():
         state.mul_(2)
     return x * old
 
 
-def _copy_of_a_view_of_the_old_state(x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+def _multiply_by_copy_of_view_of_old_state(x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
     old = state[1:].clone()
     with torch.no_grad():
         state.mul_(4)
     return x * old
 
 
-def _state_between_two_writes(x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+def _multiply_by_state_between_two_writes(x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
         state.mul_(2)
         between = state.clone()
@@ -66,13 +66,13 @@ def _state_between_two_writes(x: torch.Tensor, state: torch.Tensor) -> torch.Ten
     return x * between
 
 
-#: Programs of a weight, float32[4], and a state, float32[4, 4], which they write. All values are small whole
-#: numbers, so that every result is exact in any order of summation.
+#: Programs that compute with a weight, float32[4], and a state, float32[4, 4], and write to the state. All
+#: values are small whole numbers, so that every result is exact in any order of summation.
 PROGRAMS: dict[str, Program] = {
-    "the new state": _new_state,
-    "a copy of the old state": _copy_of_the_old_state,
-    "a copy of a view of the old state": _copy_of_a_view_of_the_old_state,
-    "the state between two writes": _state_between_two_writes,
+    "the new state": _multiply_by_new_state,
+    "a copy of the old state": _multiply_by_copy_of_old_state,
+    "a copy of a view of the old state": _multiply_by_copy_of_view_of_old_state,
+    "the state between two writes": _multiply_by_state_between_two_writes,
 }
 
 
@@ -122,6 +122,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _train_on_cpu(program: Program) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """Return the records of the training steps of the uncompiled program on the CPU."""
     model = _StatefulModule(program)
     return _run_steps(model, model)
 

@@ -1,5 +1,5 @@
-"""Properties ``programs`` and ``programs-in-steps``: random programs leave the CPU's values, also in a lazy
-graph.
+"""Properties ``programs`` and ``programs-in-steps``: random programs leave the same values in every tensor as
+on the CPU. In the second property, a lazy device runs its pending work between the steps.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ PROGRAM_LIMIT = 100
     subject_kind="api",
     statement=(
         "Programs of two to five operators, views and writes leave the same values in every tensor as on the "
-        "CPU. A write through a view changes every tensor that shares its memory, and no tensor that was "
-        "computed before it."
+        "CPU. A write through a view changes every tensor that shares its memory. It does not change results "
+        "that were computed before the write."
     ),
     documentation="tensor_view.html",
     level="core",
@@ -68,7 +68,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     runs=False,
 )
 def check_in_steps(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the same notes on a lazy device that runs its pending work between the steps of a program."""
+    """Check programs on a lazy device that runs its pending work between the steps of a program.
+
+    The requirement rests on the pages that :func:`check` names.
+    """
     before = target.executed()
     for program in select_programs(subject, recorder, PROGRAM_LIMIT):
         _check_program(target, recorder, program, program.marks())
@@ -77,13 +80,15 @@ def check_in_steps(target: Target, subject: Subject, recorder: Recorder) -> None
 
 
 def _check_program(target: Target, recorder: Recorder, program: Program, marks: Collection[int] = ()) -> None:
-    """Run a program, with a step marker before each step in ``marks``, and compare its registers."""
+    """Run a program, with a step marker before each step in ``marks``, and compare its registers with the
+    CPU.
+    """
 
-    def work() -> list[torch.Tensor]:
+    def run_on_device() -> list[torch.Tensor]:
         with torch.no_grad():
             return program.function(target.mark_step, marks)(*inputs_on_device(target, program))
 
-    outcome = attempt_on(target, work)
+    outcome = attempt_on(target, run_on_device)
     if outcome.ok:
         compare_registers(target, recorder, program, outcome.value, marks=marks)
     else:

@@ -1,1 +1,1 @@
-"""Behaviours of area ``promotion``: type promotion."""
+"""Behaviours of area ``promotion``: the dtypes of results of mixed dtypes."""

@@ -1,4 +1,4 @@
-"""Behaviours of result dtypes: promotion of dtypes, dimensionless tensors and Python numbers."""
+"""Behaviours of type promotion: the result dtypes of tensors, dimensionless tensors and Python numbers."""
 
 from __future__ import annotations
 
@@ -28,27 +28,28 @@ _ORDER = (
 
 
 def declared_dtypes(lab: Lab) -> list[torch.dtype]:
-    """Return the dtypes that the target declares, from narrow to wide."""
+    """Return the dtypes that the target declares, in the order of promotion."""
     return [dtype for dtype in _ORDER if lab.target.declares(str(dtype).removeprefix("torch."))]
 
 
 def dtype_category(dtype: torch.dtype) -> int:
-    """Return 0 for booleans, 1 for integers, 2 for floating and 3 for complex numbers."""
+    """Return 0 for bool, 1 for integers, 2 for floating and 3 for complex dtypes."""
     if dtype.is_complex:
         return 3
     return 2 if dtype.is_floating_point else int(dtype != torch.bool)
 
 
 def promoted_dtype(
-    left: torch.dtype, right: torch.dtype, left_counts: bool = True, right_counts: bool = True
+    left: torch.dtype, right: torch.dtype, left_has_dimensions: bool = True, right_has_dimensions: bool = True
 ) -> torch.dtype:
     """Return the documented result dtype of two operands.
 
-    An operand that does not count (a dimensionless tensor) changes the dtype only if its category is higher.
+    An operand without dimensions (a dimensionless tensor or a Python number) changes the dtype of an operand
+    with dimensions only if its category is higher.
     """
-    if left_counts == right_counts:
+    if left_has_dimensions == right_has_dimensions:
         return torch.promote_types(left, right)
-    strong, weak = (left, right) if left_counts else (right, left)
+    strong, weak = (left, right) if left_has_dimensions else (right, left)
     if dtype_category(weak) <= dtype_category(strong):
         return strong
     if dtype_category(weak) == 3 and dtype_category(strong) == 2:
@@ -56,22 +57,24 @@ def promoted_dtype(
     return weak
 
 
-def _is_half_complex(left: torch.dtype, right: torch.dtype) -> bool:
-    """Return whether the result would be a complex number of halves, which few devices support."""
+def _promotes_to_half_complex(left: torch.dtype, right: torch.dtype) -> bool:
+    """Return whether the result would be a complex number of two half-precision parts, which few devices
+    support.
+    """
     return left.is_floating_point and left.itemsize == 2 and right.is_complex
 
 
-def _tensor_of(lab: Lab, dtype: torch.dtype, *shape: int) -> torch.Tensor:
+def _integers_of_dtype(lab: Lab, dtype: torch.dtype, *shape: int) -> torch.Tensor:
     return lab.integers(*shape, low=1, high=3, dtype=dtype)
 
 
 @behaviour("promotion", dtypes=ANY, level="core", must_detect=("dtype",))
 def arithmetic_of_mixed_dtypes(lab: Lab) -> None:
-    """Sums, differences, products, maxima, comparisons and selections of tensors of two dtypes have the dtype
-    of promote_types. True division has a floating dtype.
+    """Sums, differences, products, maxima, comparisons and selections of tensors of two dtypes are computed
+    in the dtype that promote_types returns. True division returns a floating dtype.
     """
     for left, right in itertools.product(declared_dtypes(lab), repeat=2):
-        a, b = _tensor_of(lab, left, 3), _tensor_of(lab, right, 3)
+        a, b = _integers_of_dtype(lab, left, 3), _integers_of_dtype(lab, right, 3)
         name = f"{left} and {right}"
         both = torch.promote_types(left, right)
         lab.expect(f"result_type of {name}", torch.result_type(a, b), both)
@@ -91,15 +94,15 @@ def arithmetic_of_mixed_dtypes(lab: Lab) -> None:
 @behaviour("promotion", dtypes=ANY, level="core", must_detect=("dtype",))
 def numbers_without_dimensions(lab: Lab) -> None:
     """A dimensionless tensor or a Python number changes the dtype of a tensor with dimensions only if its
-    category is higher.
+    category (bool, integer, floating, complex) is higher.
     """
     numbers = {True: torch.bool, 2: torch.int64, 1.5: torch.float32, 1 + 1j: torch.complex64}
     for left in declared_dtypes(lab):
-        a = _tensor_of(lab, left, 3)
+        a = _integers_of_dtype(lab, left, 3)
         for right in declared_dtypes(lab):
-            if _is_half_complex(left, right):
+            if _promotes_to_half_complex(left, right):
                 continue
-            b = _tensor_of(lab, right, 1)[0]
+            b = _integers_of_dtype(lab, right, 1)[0]
             expected_dtype = promoted_dtype(left, right, True, False)
             lab.expect(
                 f"{left} and a number of {right}",
@@ -109,7 +112,7 @@ def numbers_without_dimensions(lab: Lab) -> None:
             two = torch.promote_types(left, right)
             lab.expect(f"numbers of {left} and {right}", (a[0] + b).dtype, two)
         for number, number_dtype in numbers.items():
-            if _is_half_complex(left, number_dtype):
+            if _promotes_to_half_complex(left, number_dtype):
                 continue
             expected_dtype = promoted_dtype(left, number_dtype, True, False)
             lab.expect(
@@ -125,16 +128,16 @@ def numbers_without_dimensions(lab: Lab) -> None:
     )
     lab.expect(
         "sum of tensors that count and do not",
-        (_tensor_of(lab, torch.int32, 2) + _tensor_of(lab, torch.int64, 1)[0]).dtype,
+        (_integers_of_dtype(lab, torch.int32, 2) + _integers_of_dtype(lab, torch.int64, 1)[0]).dtype,
         torch.int32,
     )
-    lab.expect("with no elements", (_tensor_of(lab, torch.int32, 2)[:0] + 1.5).dtype, torch.float32)
+    lab.expect("with no elements", (_integers_of_dtype(lab, torch.int32, 2)[:0] + 1.5).dtype, torch.float32)
 
 
 @behaviour("promotion", dtypes=ANY, level="core", must_detect=("value", "dtype"))
 def values_of_mixed_dtypes(lab: Lab) -> None:
-    """Results of mixed dtypes are computed in the common dtype: large with small integers, halves with
-    integers, signed with unsigned.
+    """Operators of mixed dtypes compute their results in the common dtype. Tested are large with small
+    integers, half precision with integers, and signed with unsigned integers.
     """
     byte, short = lab.put([200, 255], dtype=torch.uint8), lab.put([-1, 100], dtype=torch.int8)
     lab.expect("uint8 + int8", byte + short, [199, 355])
@@ -175,36 +178,39 @@ def values_of_mixed_dtypes(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", must_detect=("value", "error"))
 def in_place_keeps_the_dtype(lab: Lab) -> None:
-    """An in-place operator keeps the dtype of its tensor. A result of a higher category cannot be cast to
-    that dtype and raises an error.
+    """The result of an in-place operator has the dtype of its tensor. If the result has a higher category
+    than this dtype (bool, integer, floating, complex), the operator raises an error.
     """
     for left, right in itertools.product(declared_dtypes(lab), repeat=2):
-        a, b = _tensor_of(lab, left, 3), _tensor_of(lab, right, 3)
+        a, b = _integers_of_dtype(lab, left, 3), _integers_of_dtype(lab, right, 3)
         both = torch.promote_types(left, right)
         if torch.can_cast(both, left):
             a += b
             lab.same(f"{left} += {right}", a)
         else:
             lab.raises(f"{left} += {right}", lambda: a.add_(b), match="(?i)can't be cast")
-    small = _tensor_of(lab, torch.int64, 3)
-    small.mul_(_tensor_of(lab, torch.int64, 1)[0].to(torch.int8)).add_(True)
+    small = _integers_of_dtype(lab, torch.int64, 3)
+    small.mul_(_integers_of_dtype(lab, torch.int64, 1)[0].to(torch.int8)).add_(True)
     lab.same("int64 by numbers", small)
     lab.raises("int64 += 0.5", lambda: small.add_(0.5), match="(?i)can't be cast")
     lab.raises("int64 /= int64", lambda: small.div_(small), match="(?i)can't be cast")
     lab.raises("bool += int64", lambda: (small > 0).add_(small), match="(?i)can't be cast")
-    lab.raises("float32 += 1j", lambda: _tensor_of(lab, torch.float32, 2).add_(1j), match="(?i)can't be cast")
-    half = _tensor_of(lab, torch.float16, 3)
-    half += _tensor_of(lab, torch.float64, 3)
+    lab.raises(
+        "float32 += 1j", lambda: _integers_of_dtype(lab, torch.float32, 2).add_(1j), match="(?i)can't be cast"
+    )
+    half = _integers_of_dtype(lab, torch.float16, 3)
+    half += _integers_of_dtype(lab, torch.float64, 3)
     lab.same("float16 += float64", half)
 
 
 @behaviour("promotion", dtypes=ANY, level="core", must_detect=("value", "error"))
 def results_are_cast_into_out(lab: Lab) -> None:
-    """A result is computed in its own dtype and then cast to the dtype of out=. An out= of a lower category
-    raises an error. The dtype of out= does not change the computation.
+    """A result is computed in its promoted dtype and then cast to the dtype of out=. The dtype of out= does
+    not change the computation. An out= of a lower category (bool, integer, floating, complex) raises an
+    error.
     """
     for source, target in itertools.product(declared_dtypes(lab), repeat=2):
-        a = _tensor_of(lab, source, 3)
+        a = _integers_of_dtype(lab, source, 3)
         out = torch.empty(3, dtype=target, device=lab.device)
         if torch.can_cast(source, target):
             lab.same(f"{source} + {source} into {target}", torch.add(a, a, out=out))
@@ -257,8 +263,9 @@ def results_are_cast_into_out(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", must_detect=("value", "error"))
 def scaling_factors_fit_the_dtype(lab: Lab) -> None:
-    """alpha of add and sub must be of a category that the operands have: a fraction for integers and an
-    integer for booleans raise errors. Integer addcdiv and subtraction of booleans raise errors too.
+    """alpha of add and sub raises an error if it is a fraction for integers, a bool for integers or a complex
+    number for floats. addcdiv of integers and subtraction of booleans raise an error. Operators that require
+    one dtype raise an error for mixed dtypes.
     """
     whole, truth, real = lab.put([1, 2]), lab.put([True, False]), lab.put([0.5, 1.5])
     lab.expect("integers", whole.add(whole, alpha=3), [4, 8])
@@ -286,11 +293,14 @@ def scaling_factors_fit_the_dtype(lab: Lab) -> None:
     "promotion", dtypes=ANY, capabilities=("autograd",), level="training", must_detect=("value", "dtype")
 )
 def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
-    """In an operation of mixed dtypes, each input gets its gradient in its own dtype."""
+    """In an operation of mixed dtypes, the gradient of each input has the dtype of the input."""
     for left, right in itertools.permutations(
         (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64), 2
     ):
-        a, b = _tensor_of(lab, left, 2).requires_grad_(), _tensor_of(lab, right, 2).requires_grad_()
+        a, b = (
+            _integers_of_dtype(lab, left, 2).requires_grad_(),
+            _integers_of_dtype(lab, right, 2).requires_grad_(),
+        )
         (a * b).abs().sum().backward()
         lab.expect(f"{left} and {right}", (a.grad.dtype, b.grad.dtype), (left, right))  # type: ignore[union-attr]
     x: Any = lab.put([2.0, 3], dtype=torch.float32, requires_grad=True)
@@ -306,13 +316,13 @@ def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, must_detect=("value", "error"))
 def division_of_integers(lab: Lab) -> None:
-    """True division of integers and booleans returns the default dtype. With rounding_mode, integers stay
-    integers. The quotient cannot be written into an integer out= or in place.
+    """True division of integers and booleans returns the default dtype. With rounding_mode, the quotient of
+    integers is an integer. A true quotient cannot be written into an integer out= or in place.
     """
     for left, right in itertools.product(
         [d for d in declared_dtypes(lab) if dtype_category(d) < 2], repeat=2
     ):
-        a, b = _tensor_of(lab, left, 4), lab.put([1, 1, 1, 1], dtype=right)
+        a, b = _integers_of_dtype(lab, left, 4), lab.put([1, 1, 1, 1], dtype=right)
         lab.expect(
             f"{left} / {right}", ((a / b).dtype, torch.div(a, 1).dtype), (torch.float32, torch.float32)
         )
@@ -340,8 +350,8 @@ def division_of_integers(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, must_detect=("value", "error"))
 def joining_mixed_dtypes(lab: Lab) -> None:
-    """cat, stack and related functions return the common dtype of all tensors. out= may be of a higher
-    category, not of a lower one.
+    """cat, stack and related functions return the common dtype of all tensors. out= may have a higher
+    category (bool, integer, floating, complex) and not a lower category.
     """
     bytes_, halves = lab.put([1, 2], dtype=torch.int8), lab.put([0.5], dtype=torch.float16)
     result = torch.cat([bytes_, halves, lab.put([True])])
@@ -401,7 +411,7 @@ def sums_with_numpy_numbers(lab: Lab) -> None:
 @behaviour("promotion", dtypes=ANY, capabilities=("sparse",), must_detect=("value",))
 def mixed_dtypes_of_sparse_tensors(lab: Lab) -> None:
     """Sums, differences, products and quotients of sparse tensors of two dtypes have the dtype and the values
-    of the dense results.
+    of the results of dense tensors.
     """
     indices = lab.put([[0, 1, 1], [2, 0, 2]])
     for left, right in itertools.product((torch.int32, torch.int64, torch.float32, torch.float64), repeat=2):

@@ -1,1 +1,1 @@
-"""Behaviours of area ``quantized``: quantized tensors."""
+"""Behaviours of area ``quantized``: quantized tensors and fake quantization."""

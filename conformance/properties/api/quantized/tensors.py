@@ -1,4 +1,6 @@
-"""Behaviours of quantized tensors: scales, zero points, and conversion in both directions."""
+"""Behaviours of quantized tensors: scales, zero points, conversion in both directions, and fake
+quantization.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torc
 
 @behaviour("quantized", level="core", must_detect=("value",))
 def quantizing(lab: Lab) -> None:
-    """quantize_per_tensor and quantize_per_channel round to steps and clamp to the range of the dtype.
-    dequantize restores the rounded values.
+    """quantize_per_tensor and quantize_per_channel round to multiples of the scale and clamp to the range of
+    the dtype. dequantize returns the rounded values.
     """
     values = [-1000.0, -1.0, -0.25, 0.0, 0.5, 0.75, 1.5, 1000.0]
     x = lab.put(values)
@@ -50,8 +52,8 @@ def quantizing(lab: Lab) -> None:
 
 @behaviour("quantized", level="core", must_detect=("value",))
 def moving_quantized(lab: Lab) -> None:
-    """Quantized tensors keep their scale and zero point when they are viewed, copied, saved and moved between
-    devices.
+    """A quantized tensor keeps its scale and zero point when it is viewed, copied, saved, loaded or moved
+    between devices.
     """
     quantized = torch.quantize_per_tensor(lab.put([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), 0.5, 1, torch.quint8)
     buffer = io.BytesIO()
@@ -81,7 +83,9 @@ def moving_quantized(lab: Lab) -> None:
 
 @behaviour("quantized", must_detect=("value",))
 def fake_quantization(lab: Lab) -> None:
-    """fake_quantize rounds in floating point and passes gradients for values that were not clamped."""
+    """fake_quantize rounds and clamps in floating point. The gradient is 1 for values that were not clamped,
+    and 0 for clamped values.
+    """
     x = lab.put([-20.0, -1.0, 0.25, 0.5, 3.0, 200.0], requires_grad=True)
     result = torch.fake_quantize_per_tensor_affine(x, 0.5, 4, 0, 255)
     lab.expect("values", result.detach(), [-2.0, -1.0, 0.0, 0.5, 3.0, 125.5])

@@ -1,1 +1,1 @@
-"""Behaviours of area ``random``: random numbers and generators."""
+"""Behaviours of area ``random``: random operators, seeds and generators."""

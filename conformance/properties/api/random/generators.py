@@ -1,4 +1,4 @@
-"""Behaviours of generators: seeds, states, and the operators that use them."""
+"""Behaviours of random generators: seeds, saved states, and the operators that use a generator."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from conformance.behaviours.lab import Lab
 
 
 def draw_numbers(lab: Lab, generator: torch.Generator | None = None) -> torch.Tensor:
-    """Return eight random numbers from the given generator or the device's default generator."""
+    """Return eight random numbers on the device, from ``generator`` or the device's default generator."""
     return torch.rand(8, device=lab.device, generator=generator)
 
 
 @behaviour("random", level="training", must_detect=())
 def seeds_repeat(lab: Lab) -> None:
-    """After the same seed, every random operator draws the same numbers; after another seed, it draws other
-    numbers.
+    """After the same seed, every random operator draws the same numbers. After a different seed, it draws
+    different numbers.
     """
     device = lab.device
     base = torch.zeros(64, device=device)
@@ -60,8 +60,8 @@ def seeds_repeat(lab: Lab) -> None:
 
 @behaviour("random", level="training", capabilities=("generator",), must_detect=())
 def generator_objects(lab: Lab) -> None:
-    """A generator of the device repeats after its seed, has a state that can be set, and does not change the
-    device's default generator.
+    """A generator of the device draws the same numbers after the same seed. Its state can be read and set. It
+    does not change the device's default generator.
     """
     generator = torch.Generator(device=lab.device)
     lab.holds("it is of the device", generator.device.type == lab.device.type)
@@ -114,7 +114,7 @@ def generator_objects(lab: Lab) -> None:
 
 @behaviour("random", capabilities=("generator",), must_detect=("error",))
 def generator_refusals(lab: Lab) -> None:
-    """Generators of another device, states of another size and arguments of other types raise errors."""
+    """Generators of another device, states of a wrong size and arguments of a wrong type raise errors."""
     generator = torch.Generator(device=lab.device)
     lab.raises("an unknown device", lambda: torch.Generator("nosuch"), RuntimeError)
     lab.raises("a seed that is not an integer", lambda: generator.manual_seed("a"), TypeError, RuntimeError)  # type: ignore[arg-type]
@@ -136,13 +136,15 @@ def generator_refusals(lab: Lab) -> None:
 
 
 def _random_state_module(lab: Lab) -> Any:
-    """Return ``torch.<device>``, or torch itself for the CPU."""
+    """Return the module with the random state functions: ``torch.<device>``, or torch for the CPU."""
     return torch if lab.device.type == "cpu" else torch.get_device_module(lab.device)
 
 
 @behaviour("random", level="training", must_detect=())
 def device_random_state(lab: Lab) -> None:
-    """The state of the device's generator can be saved, restored, forked, and seeded by torch.manual_seed."""
+    """The state of the device's default generator can be saved, restored and forked. torch.manual_seed seeds
+    it.
+    """
     module = _random_state_module(lab)
     torch.manual_seed(21)
     state = module.get_rng_state()
@@ -175,7 +177,7 @@ def device_random_state(lab: Lab) -> None:
 
 
 def _fork_random_states(lab: Lab) -> Any:
-    """Return a context manager that restores the states of the host's and the device's generators."""
+    """Return a context manager that restores the random states of the CPU and of the device at its end."""
     if lab.device.type == "cpu":
         return torch.random.fork_rng([])
     return torch.random.fork_rng([0], device_type=lab.device.type)
@@ -183,7 +185,9 @@ def _fork_random_states(lab: Lab) -> Any:
 
 @behaviour("random", must_detect=())
 def random_in_parts(lab: Lab) -> None:
-    """Successive draws differ, also across shapes, dtypes and strides. A restored state reproduces them."""
+    """Successive draws differ. After the same seed, draws of any dtype and into strided memory are equal. A
+    restored state reproduces a draw.
+    """
     torch.manual_seed(2)
     draws = [torch.rand(4, device=lab.device) for _ in range(20)]
     lab.holds(

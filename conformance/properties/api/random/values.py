@@ -13,17 +13,18 @@ from conformance.behaviours.lab import Lab, lab_work
 
 SAMPLE_COUNT = 2_000
 
-#: The allowed error of a mean in standard errors, and of a distribution function in units of 1/sqrt(n). A
-#: correct device exceeds it with a probability of about 1e-10.
+#: The allowed error of a mean, in standard errors. A correct device exceeds it with a probability below
+#: 1e-10.
 SIGMAS = 7.0
+#: The allowed error of an empirical distribution function of n numbers, in units of 1/sqrt(n)
+#: (Kolmogorov-Smirnov). A correct device exceeds it with a probability below 1e-10.
 KOLMOGOROV = 3.5
 
 
 def check_mean(lab: Lab, name: str, sample: torch.Tensor, mean: float, deviation: float) -> None:
-    """Check that the mean of a sample is the mean of its distribution, within the error that sample size and
-    rounding allow.
+    """Check that the mean of a sample is ``mean``, within the error that sample size and rounding allow.
 
-    The device may have computed ``mean`` with rounding, so the observation name does not contain it.
+    The observation name does not contain ``mean``, because a device may have computed ``mean`` with rounding.
     """
     average = float(sample.cpu().double().mean())
     unit = torch.finfo(sample.dtype).eps if sample.is_floating_point() else 0.0
@@ -34,8 +35,8 @@ def check_mean(lab: Lab, name: str, sample: torch.Tensor, mean: float, deviation
 def check_distribution_function(
     lab: Lab, name: str, sample: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]
 ) -> None:
-    """Check that a sample follows a distribution function, within the error that its size and the steps of
-    its dtype allow.
+    """Check that a sample follows the distribution function ``function``, within the error that sample size
+    and the resolution of the dtype allow.
     """
     host = sample.cpu()
     with lab_work():
@@ -54,13 +55,15 @@ def check_distribution_function(
 
 
 def normal_distribution_function(mean: float, deviation: float) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return the distribution function of normal numbers."""
+    """Return the cumulative distribution function of a normal distribution."""
     return lambda x: 0.5 * (1 + torch.erf((x - mean) / (deviation * math.sqrt(2))))
 
 
 @behaviour("random", dtypes=FLOATS, level="training", must_detect=("dtype",))
 def uniform_numbers(lab: Lab) -> None:
-    """rand, rand_like and uniform_ draw evenly from [0, 1) or the given range, and never the upper end."""
+    """rand, rand_like and uniform_ draw evenly from [0, 1) or the given range. They never draw the upper
+    end.
+    """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     samples = {
         "rand": torch.rand(SAMPLE_COUNT, **where),
@@ -182,12 +185,12 @@ def random_integers(lab: Lab) -> None:
     "random", dtypes=("float64", "float32", "int64", "int32"), level="training", must_detect=("value",)
 )
 def permutations_into_out(lab: Lab) -> None:
-    """randperm with a generator writes a permutation into out= and nothing outside it. The same seed gives
-    the same permutation, and the next call gives another one.
+    """randperm with a generator writes a permutation into out= and does not write outside of out=. The same
+    seed gives the same permutation, and the next call gives a different permutation.
     """
     generator = torch.Generator(lab.device)
 
-    def draw() -> torch.Tensor:
+    def draw_permutation() -> torch.Tensor:
         memory = torch.full((120,), -1, dtype=lab.dtype, device=lab.device)
         inside = memory[10:110]
         result = torch.randperm(100, generator=generator, out=inside)
@@ -197,9 +200,12 @@ def permutations_into_out(lab: Lab) -> None:
         return inside.clone()
 
     generator.manual_seed(5)
-    first, second, third = draw(), draw(), draw()
+    first, second, third = draw_permutation(), draw_permutation(), draw_permutation()
     generator.manual_seed(5)
-    lab.holds("the same after the same seed", torch.equal(draw(), first) and torch.equal(draw(), second))
+    lab.holds(
+        "the same after the same seed",
+        torch.equal(draw_permutation(), first) and torch.equal(draw_permutation(), second),
+    )
     lab.holds("the next one differs", not torch.equal(first, second) and not torch.equal(second, third))
     for shift in (1, 2, 3, 4, 5, 6, 7, 8):
         equal = int((first[shift:] == second[:-shift]).sum())
@@ -208,8 +214,8 @@ def permutations_into_out(lab: Lab) -> None:
 
 @behaviour("random", level="training", must_detect=("value",))
 def permutations(lab: Lab) -> None:
-    """randperm returns a permutation in any dtype that can hold it, each equally likely. A dtype that cannot
-    hold it raises an error.
+    """randperm returns a permutation in any dtype that can represent its numbers. Each element is equally
+    likely to be first. A dtype that cannot represent the numbers raises an error.
     """
     device = lab.device
     for size in (0, 1, 2, 7, 100, 5000):
@@ -236,22 +242,22 @@ def permutations(lab: Lab) -> None:
 
 @behaviour("random", dtypes=("float32", "float64", "float16"), must_detect=("error",))
 def special_distributions(lab: Lab) -> None:
-    """exponential_, cauchy_, log_normal_ and geometric_ follow their distributions and ranges. They reject
-    invalid parameters.
+    """exponential_, cauchy_, log_normal_ and geometric_ follow their distributions and ranges. Invalid
+    parameters raise an error.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
 
-    def fresh() -> torch.Tensor:
+    def new_zeros() -> torch.Tensor:
         return torch.zeros(SAMPLE_COUNT, **where)
 
     for rate in (0.5, 1.0, 4.0):
-        sample = fresh().exponential_(rate)
+        sample = new_zeros().exponential_(rate)
         lab.holds(
             f"exponential_({rate}) is above zero", bool((sample > 0).all()) and bool(sample.isfinite().all())
         )
         check_distribution_function(lab, f"exponential_({rate})", sample, lambda x: 1 - torch.exp(-rate * x))
     for median, width in ((0.0, 1.0), (-2.0, 0.5)):
-        sample = fresh().cauchy_(median, width)
+        sample = new_zeros().cauchy_(median, width)
         check_distribution_function(
             lab,
             f"cauchy_({median}, {width})",
@@ -259,26 +265,26 @@ def special_distributions(lab: Lab) -> None:
             lambda x: torch.atan((x - median) / width) / math.pi + 0.5,
         )
     for mean, deviation in ((0.0, 0.5), (0.5, 0.25)):
-        sample = fresh().log_normal_(mean, deviation)
+        sample = new_zeros().log_normal_(mean, deviation)
         lab.holds(f"log_normal_({mean}, {deviation}) is above zero", bool((sample > 0).all()))
         function = normal_distribution_function(mean, deviation)
         check_distribution_function(
             lab, f"log_normal_({mean}, {deviation})", sample, lambda x: function(x.log())
         )
     for chance in (0.2, 0.5, 0.8):
-        sample = fresh().geometric_(chance)
+        sample = new_zeros().geometric_(chance)
         lab.holds(
             f"geometric_({chance}) counts from one",
             bool((sample >= 1).all()) and bool((sample == sample.round()).all()),
         )
         check_mean(lab, f"geometric_({chance})", sample, 1 / chance, math.sqrt(1 - chance) / chance)
         check_mean(lab, f"ones of geometric_({chance})", (sample == 1).cpu().double(), chance, 0.5)
-    lab.raises("a rate of zero", lambda: fresh().exponential_(0.0), match="lambda|lambd")
-    lab.raises("a negative rate", lambda: fresh().exponential_(-1.0), match="lambda|lambd")
-    lab.raises("a width of zero", lambda: fresh().cauchy_(0.0, 0.0), match="sigma")
-    lab.raises("a negative deviation", lambda: fresh().log_normal_(0.0, -1.0), match="std")
+    lab.raises("a rate of zero", lambda: new_zeros().exponential_(0.0), match="lambda|lambd")
+    lab.raises("a negative rate", lambda: new_zeros().exponential_(-1.0), match="lambda|lambd")
+    lab.raises("a width of zero", lambda: new_zeros().cauchy_(0.0, 0.0), match="sigma")
+    lab.raises("a negative deviation", lambda: new_zeros().log_normal_(0.0, -1.0), match="std")
     for chance in (0.0, 1.0, -0.5, 2.0):
-        lab.raises(f"a chance of {chance}", lambda: fresh().geometric_(chance), match="geometric_|p")
+        lab.raises(f"a chance of {chance}", lambda: new_zeros().geometric_(chance), match="geometric_|p")
     whole = torch.zeros(3, dtype=torch.int64, device=lab.device)
     lab.raises("exponential_ of integers", lambda: whole.exponential_(), RuntimeError, NotImplementedError)
     lab.raises("cauchy_ of integers", lambda: whole.cauchy_(), RuntimeError, NotImplementedError)
@@ -286,8 +292,8 @@ def special_distributions(lab: Lab) -> None:
 
 @behaviour("random", dtypes=(*FLOATS, "int64", "uint8", "bool"), level="training", must_detect=("error",))
 def bernoulli_draws(lab: Lab) -> None:
-    """bernoulli returns ones with the given probability, a number or a tensor of any dtype. Probabilities 0
-    and 1 are exact.
+    """bernoulli returns ones with the given probability, which may be a number or a tensor of any floating
+    dtype. With probability 0 it returns only zeros, and with probability 1 only ones.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for chance in (0.25, 0.5, 0.9):
@@ -320,8 +326,8 @@ def bernoulli_draws(lab: Lab) -> None:
 
 @behaviour("random", dtypes=("float32", "float64", "float16"), level="training", must_detect=("error",))
 def multinomial_draws(lab: Lab) -> None:
-    """multinomial draws indices in proportion to their weights. It never draws an index of weight zero, and
-    without replacement never an index twice.
+    """multinomial draws each index with a probability in proportion to its weight. It never draws an index of
+    weight zero. Without replacement, it draws no index twice.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     weights = torch.tensor([1.0, 0.0, 2.0, 5.0], **where)

@@ -1,1 +1,1 @@
-"""Behaviours of area ``reductions``: reductions and scans."""
+"""Behaviours of area ``reductions``: sums, extremes, moments and cumulative functions."""

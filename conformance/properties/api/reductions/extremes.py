@@ -1,4 +1,4 @@
-"""Check maxima, minima, and their indices."""
+"""Check maxima and minima, and their indices."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ _DIMS: tuple[Any, ...] = (0, 1, -1, (0, 2), (0, 1, 2))
 
 
 def _distinct_values(lab: Lab, *shape: int) -> torch.Tensor:
+    """Return distinct whole numbers in random order. For int8, at most 120 numbers are possible."""
     count = math.prod(shape)
     return tensor_from_array(
         lab,
@@ -31,8 +32,8 @@ def _distinct_values(lab: Lab, *shape: int) -> torch.Tensor:
 
 @behaviour("reductions", dtypes=(*FLOATS, *INTEGERS), level="bringup", must_detect=("value", "error"))
 def greatest_and_smallest(lab: Lab) -> None:
-    """max, min, amax, amin, aminmax, argmax and argmin find the extremes of all elements and of rows, and
-    their indices. This holds with and without keepdim and for any strides.
+    """max, min, amax, amin, aminmax, argmax and argmin return the extremes, or their indices, over all
+    elements and along dimensions. This holds with and without keepdim and for any strides.
     """
     base = _distinct_values(lab, 4, 5, 3)
     array = to_wide_array(base)
@@ -104,8 +105,8 @@ def greatest_and_smallest(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=FLOATS, level="core", must_detect=("value",))
 def extremes_of_special_values(lab: Lab) -> None:
-    """A row that contains NaN has the extreme NaN, with the index of the first NaN. Infinities are ordinary
-    values.
+    """The maximum and minimum of a row that contains NaN are NaN, and their index is the index of the first
+    NaN. Infinities are ordinary values.
     """
     rows = lab.put(
         [
@@ -145,8 +146,8 @@ def extremes_of_special_values(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*FLOATS, *INTEGERS, "bool"), level="core", must_detect=("value",))
 def greater_of_two(lab: Lab) -> None:
-    """maximum, minimum, fmax, fmin and the two-tensor forms of max and min select element by element and
-    broadcast.
+    """maximum, minimum, fmax, fmin, and max and min of two tensors select the larger or smaller of two
+    elements. They broadcast.
     """
     first_tensor, second_tensor = (
         lab.integers(4, 3, low=0, high=2 if lab.dtype == torch.bool else 9),
@@ -198,8 +199,8 @@ def greater_of_two(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("float32", "int64", "bool"), level="core", must_detect=("error", "shape"))
 def extremes_of_nothing(lab: Lab) -> None:
-    """Reductions without an identity raise for an empty dimension, and return an empty result if another
-    dimension is empty. Reductions with an identity return the identity.
+    """Over an empty dimension, reductions without an identity raise an error, and reductions with an identity
+    return the identity. If a dimension that is not reduced is empty, the result is empty.
     """
     none = torch.empty(2, 0, 4, dtype=lab.dtype, device=lab.device)
     for function_name in (
@@ -217,12 +218,12 @@ def extremes_of_nothing(lab: Lab) -> None:
         if lab.dtype == torch.bool and function_name in ("median", "kthvalue", "argmax", "argmin"):
             continue
 
-        def function(x: torch.Tensor, dim: int) -> Any:
+        def reduce_dimension(x: torch.Tensor, dim: int) -> Any:
             return x.kthvalue(1, dim) if function_name == "kthvalue" else getattr(x, function_name)(dim=dim)
 
-        lab.raises(f"{function_name} of nothing", lambda: function(none, 1), IndexError, RuntimeError)
-        lab.same(f"{function_name} beside nothing", function(none, 2))
-        lab.same(f"{function_name} beside nothing in front", function(none, 0))
+        lab.raises(f"{function_name} of nothing", lambda: reduce_dimension(none, 1), IndexError, RuntimeError)
+        lab.same(f"{function_name} beside nothing", reduce_dimension(none, 2))
+        lab.same(f"{function_name} beside nothing in front", reduce_dimension(none, 0))
     for function_name in ("max", "min", "argmax", "argmin"):
         if lab.dtype == torch.bool and function_name.startswith("arg"):
             continue
@@ -251,9 +252,7 @@ def extremes_of_nothing(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("float32", "int32", "int64"), must_detect=("value",))
 def extremes_of_many(lab: Lab) -> None:
-    """Extremes and their indices are correct in long rows, in many rows and along the first of
-    many columns.
-    """
+    """Extremes and their indices are correct for long rows, for many rows and for many columns."""
     long = tensor_from_array(lab, to_wide_array(lab.permutation(60000)))
     array = to_wide_array(long)
     lab.expect("of all", (long.argmax().item(), long.argmin().item()), (array.argmax(), array.argmin()))
@@ -268,7 +267,7 @@ def extremes_of_many(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("bool",), level="core", must_detect=("value",))
 def extremes_of_truth_values(lab: Lab) -> None:
-    """max and min accept booleans and raise for complex numbers."""
+    """max and min accept booleans, and raise an error for complex numbers."""
     base = lab.put([[True, False, True], [False, False, False]])
     lab.expect("max", base.max(1).values, [True, False])
     lab.expect("min", base.min(1).values, [False, False])
@@ -286,7 +285,7 @@ def extremes_of_truth_values(lab: Lab) -> None:
 
 @behaviour("reductions", must_detect=("error",))
 def reductions_of_too_many_dimensions(lab: Lab) -> None:
-    """Reductions along a dimension of a tensor of more than 64 dimensions are refused."""
+    """A reduction along a dimension of a tensor with more than 64 dimensions raises an error."""
     many = torch.ones([1] * 65, device=lab.device)
     for entry in torch_testing_internals.op_db():
         if torch_testing_internals.is_reduction(entry) and not entry.name.startswith("masked."):

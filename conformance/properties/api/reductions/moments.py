@@ -1,4 +1,4 @@
-"""Check variances, medians, modes, quantiles, histograms and counts by value."""
+"""Check variances, medians, modes, quantiles, histograms and bincount."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOMENTS = ("float32", "float64", "complex64", "complex128")
 @behaviour("reductions", dtypes=_MOMENTS, level="core", must_detect=("value", "error"))
 def variances(lab: Lab) -> None:
     """var, std, var_mean and std_mean agree with NumPy for every correction and dimension, with and without
-    keepdim, and into out=. They return NaN with a warning if no degree of freedom remains.
+    keepdim, and with out=. They return NaN with a warning if no degree of freedom remains.
     """
     base = lab.integers(4, 5, 3)
     array = to_wide_array(base)
@@ -85,10 +85,13 @@ def variances(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=WIDE_FLOATS, level="core", must_detect=("value",))
 def variances_are_stable(lab: Lab) -> None:
-    """The variance of numbers far from zero, and of many numbers, is not lost to cancellation."""
+    """The variance is accurate for numbers whose mean is much larger than their deviation, and for many
+    numbers.
+    """
     base = lab.put([65536.0, 65538, 65540, 65542], dtype=lab.dtype)
     expected = to_wide_array(base).var(ddof=1)
-    # The condition number of a variance is mean / deviation, not the square of this ratio.
+    # The tolerance grows with the condition number of a variance, mean / deviation. It does not grow with the
+    # square of this ratio, which is the error of the mean of squares minus the square of the mean.
     lab.expect("far from zero", base.var(), expected, roundings=4 * 65539 / expected**0.5)
     lab.expect("in rows", base.repeat(3, 1).var(1), [expected] * 3, roundings=4 * 65539 / expected**0.5)
     lab.expect(
@@ -105,9 +108,9 @@ def variances_are_stable(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*FLOATS, "int64", "int32", "uint8"), level="core", must_detect=("value",))
 def medians(lab: Lab) -> None:
-    """median returns the middle element, or the lower of the two middle elements, over all elements or along
-    a dimension with an index of that element. It is NaN if any element is NaN or the tensor is empty.
-    nanmedian ignores NaN.
+    """median returns the middle element or, of an even number of elements, the lower middle element. Along a
+    dimension, it also returns an index of this element. The median is NaN if any element is NaN or the tensor
+    is empty. nanmedian ignores NaN.
     """
     for shape in ((1,), (6,), (3, 5), (4, 2, 3)):
         base = lab.integers(*shape, low=0, high=50)
@@ -148,7 +151,9 @@ def medians(lab: Lab) -> None:
     must_detect=("value", "error"),
 )
 def modes(lab: Lab) -> None:
-    """mode returns a most frequent element, any of several, and an index at which it occurs."""
+    """mode returns an element that occurs most often, and an index at which it occurs. If several elements
+    occur equally often, any of them is correct.
+    """
     data = [[1, 0, 1, 0, 1], [0, 0, 1, 1, 0], [1, 1, 1, 1, 1]]
     base = lab.put(data, dtype=lab.dtype)
     result = base.mode(1)
@@ -247,8 +252,8 @@ def quantiles(lab: Lab) -> None:
 
 @behaviour("reductions", capabilities=("autograd",), level="training", must_detect=("value",))
 def backward_through_reductions(lab: Lab) -> None:
-    """The gradient of quantile goes to the two neighbouring elements. The gradients of median and amax go to
-    the selected elements. The gradient of prod is correct even if a factor is zero.
+    """The gradient of quantile flows to the two neighbouring elements. The gradients of median and amax flow
+    to the selected elements. The gradient of prod is correct even if a factor is zero.
     """
     x = lab.put([4.0, 1, 3], requires_grad=True)
     torch.quantile(x, 0.25).backward()
@@ -289,8 +294,8 @@ def backward_through_reductions(lab: Lab) -> None:
     must_detect=("value", "error"),
 )
 def counts_by_value(lab: Lab) -> None:
-    """bincount counts integers, or adds weights. It refuses negative integers and tensors of
-    two dimensions.
+    """bincount counts how often each integer occurs, or sums the weights of its occurrences. Negative
+    integers and tensors of two dimensions raise an error.
     """
     base = lab.put([0, 3, 1, 3, 7, 1, 3], dtype=lab.dtype)
     array = to_wide_array(base)
@@ -324,8 +329,8 @@ def counts_by_value(lab: Lab) -> None:
     "reductions", dtypes=("float32", "float64", "bfloat16"), level="core", must_detect=("value", "error")
 )
 def histograms(lab: Lab) -> None:
-    """histc counts elements in bins of equal width between two bounds, by default the extremes of the data.
-    It counts elements on the upper bound and ignores elements outside the bounds.
+    """histc counts elements in bins of equal width between two bounds, by default the minimum and maximum of
+    the data. It counts elements at the upper bound and ignores elements outside of the bounds.
     """
     base = lab.put([1.0, 2, 1, 4, 4, 0, 3.5, 8], dtype=lab.dtype)
     lab.expect("bounds", torch.histc(base, 4, 0, 4), [1.0, 2, 1, 3])

@@ -1,4 +1,4 @@
-"""Check sums, products, means, counts and scans."""
+"""Check sums, products, means, counts and cumulative functions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _DIMS: tuple[Any, ...] = (None, 0, 1, -1, (0, 2), (1, -1), (0, 1, 2))
     must_detect=("value", "error", "shape"),
 )
 def sums_by_dimension(lab: Lab) -> None:
-    """sum and mean add along no, one or several dimensions, with and without keepdim, for any strides and
-    into out=. A dimension that does not exist or appears twice is an error.
+    """sum and mean reduce all, one or several dimensions, with and without keepdim, for any strides and with
+    out=. A dimension that does not exist or appears twice raises an error.
     """
     base = lab.integers(3, 4, 5)
     array = to_wide_array(base)
@@ -60,8 +60,9 @@ def sums_by_dimension(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*INTEGERS, "bool"), level="core", must_detect=("value", "dtype"))
 def integer_sums_are_wide(lab: Lab) -> None:
-    """sum, prod, cumsum, cumprod and nansum of integers and booleans return int64 and do not wrap at the
-    input's dtype, unless dtype= is set. mean of integers needs a floating-point dtype=.
+    """sum, prod, cumsum, cumprod and nansum of integers and booleans return int64, so that they do not
+    overflow at the limits of the input's dtype. With dtype=, they return this dtype. mean of integers
+    requires a floating-point dtype=.
     """
     ones = torch.ones(300, 3, dtype=lab.dtype, device=lab.device)
     lab.expect("sum", ones.sum(), 900)
@@ -101,7 +102,8 @@ def integer_sums_are_wide(lab: Lab) -> None:
     lab.raises("std", lambda: ones.std(), match="(?i)float")
 
 
-def _expect_or_overflow(lab: Lab, name: str, value: torch.Tensor, expected: float) -> None:
+def _expect_or_float16_overflow(lab: Lab, name: str, value: torch.Tensor, expected: float) -> None:
+    """Expect the value, within two roundings. In float16, also accept infinity."""
     if lab.dtype == torch.float16 and bool(value.isinf()):
         value = torch.full_like(value, expected)
     lab.expect(name, value, expected, roundings=2.0)
@@ -109,12 +111,12 @@ def _expect_or_overflow(lab: Lab, name: str, value: torch.Tensor, expected: floa
 
 @behaviour("reductions", dtypes=FLOATS, level="core", must_detect=("value",))
 def sums_of_many(lab: Lab) -> None:
-    """Sums and means of many elements do not lose small terms, for long rows, long columns and elements that
-    cancel. A float16 mean is correct or overflows.
+    """Sums and means of many elements do not lose small terms, for long rows, long columns and terms that
+    cancel. A float16 mean is correct or infinite.
     """
     ones = torch.ones(70000, dtype=lab.dtype, device=lab.device)
-    # Intermediate sums may overflow: PyTorch's note "Numerical accuracy" allows it.
-    _expect_or_overflow(lab, "mean of ones", ones.mean(), 1.0)
+    # An intermediate sum in float16 may overflow. PyTorch's note "Numerical accuracy" allows it.
+    _expect_or_float16_overflow(lab, "mean of ones", ones.mean(), 1.0)
     lab.expect("sum of ones as float32", ones.sum(dtype=torch.float32), 70000.0)
     lab.expect("sum of rows", ones.view(70, 1000).sum(1), [1000.0] * 70)
     lab.expect("sum of columns", ones.view(1000, 70)[:256].sum(0), [256.0] * 70)
@@ -126,7 +128,7 @@ def sums_of_many(lab: Lab) -> None:
     lab.expect("norm", torch.linalg.vector_norm(square), 100.0, roundings=2.0)
     if lab.dtype == torch.float16:
         large = torch.full((64,), 60000.0, dtype=lab.dtype, device=lab.device)
-        _expect_or_overflow(lab, "mean of large halves", large.mean(), 60000.0)
+        _expect_or_float16_overflow(lab, "mean of large halves", large.mean(), 60000.0)
     corner = torch.ones(33, 65, dtype=lab.dtype, device=lab.device)
     for dims in (0, 1, (0, 1)):
         lab.expect(f"odd sizes {dims}", corner.sum(dims), numpy.ones((33, 65)).sum(dims), roundings=1.0)
@@ -209,7 +211,9 @@ def products_and_scans(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*FLOATS, *COMPLEX), level="core")
 def sums_without_nan(lab: Lab) -> None:
-    """nansum and nanmean ignore NaN, even if all elements are NaN. sum, mean and prod do not."""
+    """nansum and nanmean ignore NaN, also if all elements are NaN. sum, mean and prod return NaN if an
+    element is NaN.
+    """
     data = [[1.0, math.nan, 3], [math.nan, math.nan, math.nan], [4, 5, -6]]
     base = lab.put(data, dtype=lab.dtype)
     lab.expect("sum", base.sum(1).real.isnan(), [True, True, False])
@@ -239,7 +243,7 @@ def sums_without_nan(lab: Lab) -> None:
     "reductions", dtypes=(*FLOATS, *INTEGERS, *COMPLEX, "bool"), level="core", must_detect=("value", "error")
 )
 def truth_of_many(lab: Lab) -> None:
-    """all, any and count_nonzero treat nonzero values as true, along dimensions, for empty tensors, and into
+    """all, any and count_nonzero treat nonzero elements as true. They accept dimensions, empty tensors and
     out=.
     """
     base = lab.integers(4, 5, 3, low=0, high=2)
@@ -320,8 +324,8 @@ def complex_logarithms_of_sums(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*WIDE_FLOATS, "int64", "bool"), level="core", must_detect=("value",))
 def logarithms_of_sums(lab: Lab) -> None:
-    """logsumexp does not overflow or underflow, accepts integers, propagates infinities, and returns -inf for
-    an empty sum.
+    """logsumexp does not overflow or underflow, accepts integers and returns the limit for infinities. It
+    returns -inf for an empty dimension.
     """
     base = lab.integers(3, 4, 2)
     array = to_wide_array(base).astype(float)

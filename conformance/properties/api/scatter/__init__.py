@@ -1,1 +1,1 @@
-"""Behaviours of area ``scatter``: gather and scatter."""
+"""Behaviours of area ``scatter``: gather, scatter and their reductions."""

@@ -1,4 +1,4 @@
-"""Check saved sparse tensors whose parts are inconsistent."""
+"""Check that loading a saved sparse tensor with inconsistent indices, values or size raises an error."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-class _Forged:
-    """An object that pickles as a sparse tensor with the given parts."""
+class _PickledAsSparse:
+    """An object that is pickled as a sparse tensor with the given parts."""
 
     def __init__(self, layout: torch.layout, parts: tuple[Any, ...]) -> None:
         self.layout, self.parts = layout, parts
@@ -23,8 +23,8 @@ class _Forged:
 
 @behaviour("serialization", capabilities=("sparse", "sparse_compressed"), must_detect=("error", "message"))
 def saved_sparse_that_does_not_fit(lab: Lab) -> None:
-    """A saved sparse tensor of any layout whose indices or values do not fit its size is refused when it is
-    loaded with check_sparse_tensor_invariants, with and without weights_only.
+    """Under check_sparse_tensor_invariants, torch.load raises an error for a sparse tensor of any layout
+    whose indices or values do not match its size. This holds with and without weights_only.
     """
     dense = lab.put([[0.0, 2.0, 0.0], [3.0, 0.0, 4.0]])
     for layout in (
@@ -49,21 +49,21 @@ def saved_sparse_that_does_not_fit(lab: Lab) -> None:
         }
         for name, parts in forged.items():
             buffer = io.BytesIO()
-            torch.save({"x": _Forged(layout, parts)}, buffer)
+            torch.save({"x": _PickledAsSparse(layout, parts)}, buffer)
 
-            def load(weights: bool, buffer: io.BytesIO = buffer) -> Any:
-                # Loaded on the host, because torch checks compressed tensors only on devices of a fixed list.
+            def load_with_invariant_checks(weights_only: bool, buffer: io.BytesIO = buffer) -> Any:
+                # Load on the CPU, because torch checks compressed tensors only on a fixed list of devices.
                 buffer.seek(0)
                 with torch.sparse.check_sparse_tensor_invariants():
-                    return torch.load(buffer, map_location="cpu", weights_only=weights)["x"]
+                    return torch.load(buffer, map_location="cpu", weights_only=weights_only)["x"]
 
             for weights in (False, True):
                 label = f"{layout}: {name}, weights alone {weights}"
                 if name == "fits":
-                    lab.same(label, load(weights).to_dense(), host=True)
+                    lab.same(label, load_with_invariant_checks(weights).to_dense(), host=True)
                 else:
                     lab.raises(
                         label,
-                        lambda load=load, weights=weights: load(weights),  # type: ignore[misc]
+                        lambda load=load_with_invariant_checks, weights=weights: load(weights),  # type: ignore[misc]
                         match="inconsistent|not satisfied|same nnz|equal to nnz",
                     )

@@ -1,4 +1,6 @@
-"""Check saving and loading."""
+"""Check torch.save and torch.load: values, shared memory, map_location, files, weights_only, and training
+states.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,16 @@ def saved_to_buffer(value: Any, **options: Any) -> io.BytesIO:
 
 
 def save_and_load(value: Any, **options: Any) -> Any:
-    """Save a value and return the loaded copy."""
+    """Save a value to a buffer and return the value that torch.load reads from it. ``options`` are options of
+    torch.load.
+    """
     return torch.load(saved_to_buffer(value), **options)
 
 
 @behaviour("serialization", dtypes=ALL, level="core", must_detect=("value",))
 def saved_tensors(lab: Lab) -> None:
-    """A saved tensor loads on its device with its values, dtype, shape and strides, with and without
-    weights_only and in both file formats.
+    """A saved tensor is loaded on its device with its values, dtype, shape and strides. This holds with and
+    without weights_only and in both file formats.
     """
     base = lab.integers(3, 4) + lab.integers(3, 4)
     parts = {
@@ -64,8 +68,8 @@ def saved_tensors(lab: Lab) -> None:
 
 @behaviour("serialization", level="core", must_detect=("value",))
 def saved_sharing(lab: Lab) -> None:
-    """Tensors that share memory share it after loading, and one object stays one object. The whole storage of
-    a view is saved.
+    """Tensors that share memory before saving share memory after loading. An object that is saved twice is
+    loaded as one object. The whole storage of a view is saved.
     """
     base = lab.integers(5, 5) * 1
     tensors = [base, base, base[1:3], base.view(25)[2:9], base.clone(), base.t()]
@@ -137,8 +141,8 @@ def map_locations(lab: Lab) -> None:
 
 @behaviour("serialization", level="core", must_detect=("value",))
 def save_targets(lab: Lab) -> None:
-    """torch.save writes to paths, files, buffers and compressed files, also after other data. torch.load
-    reads all of them.
+    """torch.save writes to paths, open files, buffers and compressed files, also if the file already contains
+    other data. torch.load reads all of them.
     """
     base = lab.integers(4, 4) * 1
     with tempfile.TemporaryDirectory(suffix="é パス") as folder:
@@ -175,8 +179,8 @@ def save_targets(lab: Lab) -> None:
 
 
 class _RecordingReader(io.RawIOBase):
-    """A file with only the methods that torch.load documents. It records the use of ``read`` and
-    ``readinto``.
+    """A file with only the methods that torch.load documents. It records whether ``read`` and ``readinto``
+    were called.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -202,7 +206,7 @@ class _RecordingReader(io.RawIOBase):
 
 
 class _Unseekable:
-    """A stream without ``seek`` and ``tell``."""
+    """A stream that has neither ``seek`` nor ``tell``."""
 
     def __init__(self, data: bytes) -> None:
         self.inner = io.BytesIO(data)
@@ -216,8 +220,8 @@ class _Unseekable:
 
 @behaviour("serialization", must_detect=("value", "error", "message"))
 def file_like_objects(lab: Lab) -> None:
-    """torch.load accepts any object with read, readline, seek and tell, and uses readinto if it exists. An
-    object without seek is refused.
+    """torch.load accepts any object with read, readline, seek and tell, and calls readinto if it exists. An
+    object without seek raises an error.
     """
     base = lab.integers(30, 40) * 1
     for zipped in (True, False):
@@ -248,8 +252,8 @@ def file_like_objects(lab: Lab) -> None:
     )
 
 
-class Greeting:
-    """A class that a weights-only load must refuse."""
+class CallsPrintWhenLoaded:
+    """A class whose pickle calls print. A load with weights_only=True must raise an error for it."""
 
     def __reduce__(self) -> Any:
         return (print, ("loaded",))
@@ -260,8 +264,8 @@ Pair = collections.namedtuple("Pair", ["left", "right"])
 
 @behaviour("serialization", level="core", must_detect=("value", "error"))
 def weights_only_loading(lab: Lab) -> None:
-    """A weights-only load accepts tensors in plain containers, numbers and allowed classes. It refuses any
-    other class and names it.
+    """A load with weights_only=True accepts tensors in containers, numbers and allowed classes. Any other
+    class raises an error that names the class.
     """
     base = lab.integers(2, 2) * 1
     state = collections.OrderedDict(
@@ -282,12 +286,15 @@ def weights_only_loading(lab: Lab) -> None:
     lab.same("the order of keys", list(loaded))
     lab.raises(
         "a function to call",
-        lambda: save_and_load(Greeting(), weights_only=True),
+        lambda: save_and_load(CallsPrintWhenLoaded(), weights_only=True),
         pickle.UnpicklingError,
         match="(?i)weights_only|unsupported",
     )
     lab.raises(
-        "by default, too", lambda: save_and_load(Greeting()), pickle.UnpicklingError, match="(?i)weights"
+        "by default, too",
+        lambda: save_and_load(CallsPrintWhenLoaded()),
+        pickle.UnpicklingError,
+        match="(?i)weights",
     )
     lab.raises(
         "a module", lambda: save_and_load(torch.nn.Linear(1, 1)), pickle.UnpicklingError, match="Linear"
@@ -348,7 +355,7 @@ def saved_attributes_and_bits(lab: Lab) -> None:
     must_detect=("value",),
 )
 def saved_rare_dtypes(lab: Lab) -> None:
-    """Tensors of rare dtypes, and views of them, load unchanged."""
+    """Tensors of rare dtypes, and views of them, are equal to the saved tensors after loading."""
     bytes_of = torch.arange(64, dtype=torch.uint8, device=lab.device) ^ torch.ones(
         64, dtype=torch.uint8, device=lab.device
     )
@@ -371,7 +378,7 @@ def saved_rare_dtypes(lab: Lab) -> None:
 
 @behaviour("serialization", capabilities=("sparse", "sparse_compressed"), must_detect=("value",))
 def saved_sparse(lab: Lab) -> None:
-    """Sparse tensors load with their layout, values, size and coalesced state."""
+    """Sparse tensors have the same layout, values, size and coalesced state after loading."""
     dense = lab.put([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 2.0, 0.0], [0.0] * 4, [3.0, 0.0, 0.0, 4.0]]) * 1
     sparse_tensors = {
         "COO": dense.to_sparse(),
@@ -395,36 +402,36 @@ def saved_sparse(lab: Lab) -> None:
 
 @behaviour("serialization", level="training", capabilities=("autograd",), must_detect=("value",))
 def saved_training(lab: Lab) -> None:
-    """The states of modules, optimizers and schedulers load on the device and on the host, and training
-    continues with the same results.
+    """The states of modules, optimizers and schedulers can be loaded on the device and on the CPU. Training
+    then continues with the same results.
     """
     weights = lab.floats(2, 3)
     inputs = lab.floats(4, 3)
 
-    def new_training() -> tuple[torch.nn.Linear, torch.optim.Optimizer, Any]:
+    def make_training() -> tuple[torch.nn.Linear, torch.optim.Optimizer, Any]:
         module = torch.nn.Linear(3, 2, bias=False, device=lab.device)
         with torch.no_grad():
             module.weight.copy_(weights)
         optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.5)
         return module, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
 
-    def step(module: torch.nn.Linear, optimizer: torch.optim.Optimizer, scheduler: Any) -> None:
+    def train_one_step(module: torch.nn.Linear, optimizer: torch.optim.Optimizer, scheduler: Any) -> None:
         optimizer.zero_grad()
         module(inputs).sum().backward()
         optimizer.step()
         scheduler.step()
 
-    first = new_training()
-    step(*first)
+    first = make_training()
+    train_one_step(*first)
     buffer = saved_to_buffer([part.state_dict() for part in first])
-    step(*first)
+    train_one_step(*first)
     lab.close("the weights of a run without pause", first[0].weight.detach(), roundings=64)
     for location in (None, "cpu"):
         buffer.seek(0)
-        restored = new_training()
+        restored = make_training()
         for part, state in zip(restored, torch.load(buffer, map_location=location), strict=True):
             part.load_state_dict(state)
-        step(*restored)
+        train_one_step(*restored)
         lab.close(
             f"the weights of a run loaded by way of {location}", restored[0].weight.detach(), roundings=64
         )

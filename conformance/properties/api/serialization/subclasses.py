@@ -1,4 +1,4 @@
-"""Check saving of tensor subclasses."""
+"""Check that torch.save, torch.load and copy preserve tensor subclasses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from conformance.behaviours.lab import Lab
 
 
 def save_and_load(value: Any, **options: Any) -> Any:
-    """Save a value and return the loaded copy. By default, all classes are allowed."""
+    """Save a value to a buffer and return the value that torch.load reads from it. ``weights_only`` is False
+    by default.
+    """
     buffer = io.BytesIO()
     torch.save(value, buffer)
     buffer.seek(0)
@@ -21,7 +23,7 @@ def save_and_load(value: Any, **options: Any) -> Any:
 
 
 class Plain(torch.Tensor):
-    """A subclass without state of its own."""
+    """A subclass that defines no state."""
 
 
 class Noted(torch.Tensor):
@@ -40,8 +42,8 @@ class Noted(torch.Tensor):
 
 @behaviour("serialization", must_detect=("value",))
 def saved_subclasses(lab: Lab) -> None:
-    """Subclasses are saved, copied and loaded with their type and attributes, and with their own state if
-    they define one.
+    """A tensor subclass is saved, copied and loaded with its type and attributes. If the subclass defines
+    __getstate__ and __setstate__, they are used.
     """
     base = lab.floats(2, 3) * 1
     plain_subclass: Any = base.clone().as_subclass(Plain)

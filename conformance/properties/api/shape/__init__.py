@@ -1,1 +1,1 @@
-"""Behaviours of area ``shape``: operators that move elements."""
+"""Behaviours of area ``shape``: operators that move, join, split and reshape without computing."""

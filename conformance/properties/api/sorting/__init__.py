@@ -1,1 +1,1 @@
-"""Behaviours of area ``sorting``: sort, select, search."""
+"""Behaviours of area ``sorting``: sorting, selection by rank, unique elements and binary search."""

@@ -1,1 +1,1 @@
-"""Behaviours of area ``sparse``: COO tensors."""
+"""Behaviours of area ``sparse``: COO tensors, and operators on all sparse layouts."""

@@ -1,4 +1,4 @@
-"""Check arithmetic of COO tensors against dense tensors."""
+"""Check arithmetic of COO tensors: the results equal the results of dense tensors."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import sparse_with_repeats
 
-#: torch without its stubs, which lack some forms of sparse_coo_tensor (a size alone, lists).
+#: torch without its type stubs, which lack some arguments of sparse_coo_tensor (a size alone, lists).
 untyped_torch: Any = torch
 
 NUMBERS = ("float32", "float64", "int64", "complex64")
 
 
 def _to_dense(value: torch.Tensor) -> torch.Tensor:
+    """Return the value as a dense tensor."""
     return value.to_dense() if value.layout is not torch.strided else value
 
 
 @behaviour("sparse", dtypes=NUMBERS, level="core", must_detect=("value",))
 def sums_of_sparse(lab: Lab) -> None:
-    """Sums and differences of sparse tensors, also with dense tensors, equal the sums and differences of
-    dense tensors. This holds with factors, in place and for different sparsity patterns.
+    """Sums and differences of sparse tensors, also with dense tensors, equal the results of dense tensors.
+    This holds with alpha, in place and for different sparsity patterns.
     """
     for dense in ((), (2,)):
         a, b = sparse_with_repeats(lab, *dense), sparse_with_repeats(lab, *dense).coalesce()
@@ -56,8 +57,8 @@ def sums_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", must_detect=("error",))
 def refused_sparse_sums(lab: Lab) -> None:
-    """Sums of sparse tensors with different sizes or different numbers of sparse dimensions are refused. So
-    are divisions by sparse tensors.
+    """Sums of sparse tensors with different sizes raise an error. So do division by a sparse tensor, powers
+    of sparse tensors, and exp, which does not map zero to zero.
     """
     a = sparse_with_repeats(lab)
     lab.raises("other sizes", lambda: a + untyped_torch.sparse_coo_tensor((2, 2), device=lab.device))
@@ -71,8 +72,8 @@ def refused_sparse_sums(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=NUMBERS, level="core", must_detect=("value",))
 def products_of_sparse(lab: Lab) -> None:
-    """Sparse tensors can be multiplied by numbers, by sparse and by dense tensors element by element, and
-    divided by numbers. The results equal the dense results.
+    """Sparse tensors can be multiplied elementwise by numbers, sparse tensors and dense tensors, and divided
+    by numbers. The results equal the results of dense tensors.
     """
     a, b = sparse_with_repeats(lab), sparse_with_repeats(lab).coalesce()
     full = lab.integers(3, 4)
@@ -104,8 +105,8 @@ def products_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64", "complex64"), must_detect=("value",))
 def sparse_matrix_products(lab: Lab) -> None:
-    """Products of sparse matrices with dense matrices, vectors, batches and sparse matrices equal the dense
-    products.
+    """Products of sparse matrices with dense matrices, vectors, batches and sparse matrices equal the
+    products of dense tensors.
     """
     a = sparse_with_repeats(lab)
     right, vector = lab.integers(4, 2), lab.integers(4)
@@ -145,8 +146,8 @@ def sparse_matrix_products(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def sparse_reductions(lab: Lab) -> None:
-    """sum, sparse.sum, norm and softmax of sparse tensors equal their definitions over the
-    stored elements.
+    """sum, sparse.sum, norm and softmax of sparse tensors equal their definitions over the stored
+    elements.
     """
     a = sparse_with_repeats(lab, 2)
     flat = a.coalesce()
@@ -175,8 +176,8 @@ def sparse_reductions(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), must_detect=("value",))
 def functions_of_sparse(lab: Lab) -> None:
-    """Functions that map zero to zero apply to sparse tensors element by element: out of place, with out=, in
-    place, and for integers.
+    """Functions that map zero to zero accept sparse tensors: out of place, with out=, in place, and for
+    integers.
     """
     a = sparse_with_repeats(lab)
     names = [
@@ -239,9 +240,7 @@ def functions_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), must_detect=("value",))
 def masks_of_dense(lab: Lab) -> None:
-    """sparse_mask selects from a tensor the elements at the positions of the mask, whether the tensor is
-    dense or sparse.
-    """
+    """sparse_mask returns the elements of a dense or sparse tensor at the positions of the mask."""
     dense = lab.integers(3, 4)
     mask = sparse_with_repeats(lab).coalesce()
     result = dense.sparse_mask(mask)

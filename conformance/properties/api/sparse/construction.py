@@ -1,4 +1,4 @@
-"""Check COO tensors: construction, attributes, and conversion to dense."""
+"""Check COO tensors: construction, attributes, copies, and conversion to and from dense."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ import torch
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: torch without its stubs, which lack some forms of sparse_coo_tensor (a size alone, lists).
+#: torch without its type stubs, which lack some arguments of sparse_coo_tensor (a size alone, lists).
 untyped_torch: Any = torch
 
-#: Indices of five elements, two of which repeat a position, for a tensor of shape (3, 4).
+#: Indices of five elements of a tensor of shape (3, 4). The first and the fourth element have the same
+#: position.
 POSITIONS = [[0, 2, 2, 0, 0], [1, 3, 0, 1, 3]]
 
 
-def sparse_with_repeats(lab: Lab, *dense: int) -> Any:
-    """Return an uncoalesced COO tensor of shape (3, 4, *dense) that stores two positions twice."""
+def sparse_with_repeats(lab: Lab, *dense_sizes: int) -> Any:
+    """Return an uncoalesced COO tensor of shape (3, 4, *dense_sizes) with five stored elements. Two of the
+    elements have the same position.
+    """
     return untyped_torch.sparse_coo_tensor(
-        lab.put(POSITIONS), lab.integers(5, *dense), (3, 4, *dense), device=lab.device
+        lab.put(POSITIONS), lab.integers(5, *dense_sizes), (3, 4, *dense_sizes), device=lab.device
     )
 
 
 @behaviour("sparse", dtypes=ALL, level="core", must_detect=("value",))
 def sparse_to_dense(lab: Lab) -> None:
-    """to_dense adds the values at one position and fills the remaining positions with zeros, also with dense
-    dimensions.
+    """to_dense adds the values of a repeated position. Positions without values are zero. This also holds
+    with dense dimensions.
     """
     for dense in ((), (2,), (2, 0), (1, 2)):
         sparse = sparse_with_repeats(lab, *dense)
@@ -55,8 +58,8 @@ def sparse_to_dense(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=ALL, must_detect=("value",))
 def coalescing(lab: Lab) -> None:
-    """coalesce sorts positions and adds the values of repeated positions. A coalesced tensor
-    returns itself.
+    """coalesce sorts the positions and adds the values of repeated positions. coalesce of a coalesced tensor
+    returns the same tensor.
     """
     for dense in ((), (2,)):
         sparse = sparse_with_repeats(lab, *dense)
@@ -76,7 +79,9 @@ def coalescing(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=ALL, must_detect=("value",))
 def dense_to_sparse(lab: Lab) -> None:
-    """to_sparse keeps the nonzero elements, coalesced, for any number of sparse dimensions."""
+    """to_sparse returns a coalesced tensor that stores the nonzero elements, for any number of sparse
+    dimensions.
+    """
     dense = lab.integers(3, 4, 2, low=-1, high=2)
     for count in (None, 1, 2, 3):
         sparse = dense.to_sparse() if count is None else dense.to_sparse(count)
@@ -96,8 +101,8 @@ def dense_to_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", must_detect=("value", "error"))
 def sparse_factory(lab: Lab) -> None:
-    """sparse_coo_tensor infers size, dtype and device, shares the memory of its values, and checks its
-    arguments if check_invariants is set.
+    """sparse_coo_tensor infers size, dtype and device, and shares the memory of its values. With
+    check_invariants, it checks its arguments.
     """
     indices, values = lab.put([[0, 1, 1], [2, 0, 2]]), lab.integers(3)
     sparse = untyped_torch.sparse_coo_tensor(indices, values)
@@ -160,15 +165,15 @@ def sparse_factory(lab: Lab) -> None:
 
 @behaviour("sparse", must_detect=("value",))
 def sparse_invariants(lab: Lab) -> None:
-    """check_sparse_tensor_invariants enables and disables the checks as a function, context manager and
-    decorator. Contexts can be nested.
+    """check_sparse_tensor_invariants enables and disables the checks when it is used as a function, context
+    manager or decorator. Contexts can be nested.
     """
     checks = torch.sparse.check_sparse_tensor_invariants
     before = checks.is_enabled()
     results = []
     indices, values = lab.put([[0, 5]]), lab.integers(2)
 
-    def make() -> str:
+    def try_invalid_indices() -> str:
         try:
             untyped_torch.sparse_coo_tensor(indices, values, (3,))
         except RuntimeError:
@@ -177,17 +182,17 @@ def sparse_invariants(lab: Lab) -> None:
 
     try:
         checks.disable()
-        results += [checks.is_enabled(), make()]
+        results += [checks.is_enabled(), try_invalid_indices()]
         with checks():
-            results += [checks.is_enabled(), make()]
+            results += [checks.is_enabled(), try_invalid_indices()]
             with checks(False):
-                results += [checks.is_enabled(), make()]
+                results += [checks.is_enabled(), try_invalid_indices()]
             results.append(checks.is_enabled())
         results.append(checks.is_enabled())
         checks.enable()
-        results += [checks.is_enabled(), make()]
+        results += [checks.is_enabled(), try_invalid_indices()]
         checks.disable()
-        results.append(checks(True)(make)())
+        results.append(checks(True)(try_invalid_indices)())
         results.append(checks.is_enabled())
     finally:
         (checks.enable if before else checks.disable)()
@@ -197,8 +202,8 @@ def sparse_invariants(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float32", "float64", "int64"), level="core", must_detect=("value",))
 def parts_of_sparse(lab: Lab) -> None:
-    """indices and values are available for coalesced tensors and share their memory. is_coalesced reports the
-    state.
+    """indices and values of a coalesced tensor share its memory. For an uncoalesced tensor they raise an
+    error. is_coalesced reports whether the tensor is coalesced.
     """
     sparse = sparse_with_repeats(lab)
     lab.raises("positions of what is not coalesced", lambda: sparse.indices(), match="coalesced")
@@ -221,8 +226,8 @@ def parts_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float32", "int64", "bool", "complex64"), level="core", must_detect=("value",))
 def sparse_copies(lab: Lab) -> None:
-    """clone, copy_, conversions, pickle and deepcopy preserve values, sizes and whether a tensor is
-    coalesced.
+    """clone, copy_, conversions, pickle and deepcopy preserve the values, the sizes and the coalesced
+    state.
     """
     for name, sparse in {
         "repeated": sparse_with_repeats(lab),
@@ -267,8 +272,9 @@ def sparse_copies(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", must_detect=("value",))
 def sparse_like_and_new(lab: Lab) -> None:
-    """zeros_like, empty_like, new_* and zeros with layout=sparse_coo create sparse tensors without stored
-    elements, of the template's size or the requested size. sparse_resize_ and zero_ change size and elements.
+    """zeros_like, empty_like, new_* and zeros with layout=sparse_coo return sparse tensors without stored
+    elements, in the size of the template or the requested size. sparse_resize_ changes the size, and zero_
+    removes the elements.
     """
     hybrid = sparse_with_repeats(lab, 2)
     for name, similar in {
@@ -306,7 +312,9 @@ def sparse_like_and_new(lab: Lab) -> None:
 
 @behaviour("sparse", must_detect=("value",))
 def printing_of_coo(lab: Lab) -> None:
-    """A sparse tensor of any shape prints its indices, values, size and number of stored elements."""
+    """repr of a sparse tensor of any shape contains its indices, values, size and number of stored
+    elements.
+    """
     for name, sparse in {
         "repeated": sparse_with_repeats(lab),
         "coalesced": sparse_with_repeats(lab).coalesce(),

@@ -1,4 +1,6 @@
-"""Check operators of torch's operator database on tensors of all sparse layouts against dense tensors."""
+"""Check operators of torch's operator database on tensors of all sparse layouts: the results equal the
+results of dense tensors.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tree_map
 
-#: torch without its stubs, which lack some forms of the sparse factories and the validation functions.
+#: torch without its type stubs, which lack the validation functions and some arguments of the sparse
+#: factories.
 untyped_torch: Any = torch
 
 COO = (torch.sparse_coo,)
@@ -26,6 +29,7 @@ DTYPES = ("float32", "float64", "int64", "complex64")
 
 
 def _operators_named(names: tuple[str, ...]) -> list[Any]:
+    """Return the entries of the operator database whose names are in ``names``."""
     return [op for op in torch_testing_internals.op_db() if op.name in names]
 
 
@@ -37,11 +41,11 @@ def _supports_sparse(op: Any) -> bool:
 def _samples_on_device(
     lab: Lab, op: Any, layout: torch.layout, *, requires_grad: bool = False, limit: int = 200
 ) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield a name, the tensor, the arguments and the keyword arguments of each sample on the
-    lab's device.
+    """Yield a name, the sparse input, the other arguments and the keyword arguments of each sample of an
+    operator, on the lab's device.
     """
 
-    def moved_to_device(leaf: Any) -> Any:
+    def detached_on_device(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             return lab.to(leaf.detach()).requires_grad_(leaf.requires_grad)
         return leaf
@@ -57,18 +61,21 @@ def _samples_on_device(
         name = f"{op.name} of {layout} [{number}]"
         yield (
             name,
-            moved_to_device(sample.input),
-            tree_map(moved_to_device, sample.args),
-            tree_map(moved_to_device, options),
+            detached_on_device(sample.input),
+            tree_map(detached_on_device, sample.args),
+            tree_map(detached_on_device, options),
         )
 
 
 def _to_dense(value: torch.Tensor) -> torch.Tensor:
+    """Return the value as a dense tensor."""
     return value if value.layout is torch.strided else value.to_dense()
 
 
-def _agree(actual: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Return whether dense tensors agree up to the order of their sums."""
+def _agree_up_to_rounding(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Return whether two dense tensors have the same shape and dtype, and values that differ only by
+    rounding.
+    """
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return False
     wide = torch.complex128 if actual.is_complex() else torch.float64
@@ -76,9 +83,10 @@ def _agree(actual: torch.Tensor, expected: torch.Tensor) -> bool:
 
 
 def _has_valid_parts(value: Any) -> bool:
-    """Return True if indices and values of a sparse tensor are consistent. Otherwise torch raises.
+    """Return True if the indices and values of a sparse tensor are consistent. If they are not, torch raises
+    an error.
 
-    The check uses copies on the host, because torch validates only on devices of a fixed list.
+    The check uses copies on the CPU, because torch validates only on a fixed list of devices.
     """
     if value.layout is torch.sparse_coo:
         parts = value._indices().cpu(), value._values().cpu()
@@ -90,7 +98,7 @@ def _has_valid_parts(value: Any) -> bool:
 
 
 def _compressed_and_plain_indices(value: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the compressed and the plain indices of a compressed tensor."""
+    """Return the compressed and the plain indices of a tensor of a compressed layout."""
     if value.layout in ROW_LAYOUTS:
         return value.crow_indices(), value.col_indices()
     return value.ccol_indices(), value.row_indices()
@@ -98,8 +106,8 @@ def _compressed_and_plain_indices(value: Any) -> tuple[torch.Tensor, torch.Tenso
 
 @behaviour("sparse", dtypes=DTYPES, capabilities=("sparse_compressed",), must_detect=("value",))
 def reductions_of_sparse_layouts(lab: Lab) -> None:
-    """Each reduction of the operator database that supports sparse tensors gives the dense result for every
-    layout.
+    """Each reduction of the operator database that supports sparse tensors returns the result of the dense
+    tensor, for every sparse layout.
     """
     entries = [
         op
@@ -115,7 +123,7 @@ def reductions_of_sparse_layouts(lab: Lab) -> None:
                 result = _to_dense(op.op(tensor, *args, **options))
                 lab.close(name, result, roundings=64)
                 dense = op.op(tensor.to_dense(), *args, **options)
-                lab.holds(f"{name} is that of the dense", _agree(result, dense))
+                lab.holds(f"{name} is that of the dense", _agree_up_to_rounding(result, dense))
 
 
 @behaviour(
@@ -125,7 +133,7 @@ def reductions_of_sparse_layouts(lab: Lab) -> None:
     must_detect=("value",),
 )
 def gradients_of_reductions_of_sparse_layouts(lab: Lab) -> None:
-    """The gradient of the sum of a sparse tensor of any layout is the same number for each element."""
+    """For every sparse layout, the gradient of a sum is the same number for each element."""
     for op in _operators_named(("sum",)):
         for layout in LAYOUTS:
             for name, tensor, args, options in _samples_on_device(lab, op, layout, requires_grad=True):
@@ -137,13 +145,16 @@ def gradients_of_reductions_of_sparse_layouts(lab: Lab) -> None:
                 )
                 gradient = _to_dense(tensor.grad)
                 lab.close(f"gradient of {name}", gradient, roundings=64)
-                lab.holds(f"gradient of {name} is that of the dense", _agree(gradient, expected))
+                lab.holds(
+                    f"gradient of {name} is that of the dense", _agree_up_to_rounding(gradient, expected)
+                )
 
 
 @behaviour("sparse", dtypes=DTYPES, capabilities=("sparse_compressed",), must_detect=("value",))
 def products_of_sparse_layouts(lab: Lab) -> None:
-    """Each binary operator of the operator database that supports sparse tensors preserves the form of its
-    first argument. It gives the dense result for every layout.
+    """Each elementwise binary operator of the operator database that supports sparse tensors returns the
+    result of dense tensors, for every sparse layout. The result has the shape, the layout and the numbers of
+    sparse and dense dimensions of the first argument.
     """
     entries = [
         op
@@ -154,7 +165,7 @@ def products_of_sparse_layouts(lab: Lab) -> None:
     for op, layout in itertools.product(entries, LAYOUTS):
         pairs = [
             (name, tensor, args[0])
-            # The database's further samples are matrices of a million elements. Small ones replace them here.
+            # The database's later samples have a million elements. Small matrices replace them below.
             for name, tensor, args, _ in _samples_on_device(lab, op, layout, limit=12 if layout in COO else 2)
         ]
         block = (2, 3) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
@@ -172,16 +183,16 @@ def products_of_sparse_layouts(lab: Lab) -> None:
             lab.holds(f"{name} has the form of its first argument", form == first_argument_form)
             lab.close(name, _to_dense(result), roundings=64)
             dense = op.op(tensor.to_dense(), _to_dense(operand))
-            lab.holds(f"{name} is that of the dense", _agree(_to_dense(result), dense))
+            lab.holds(f"{name} is that of the dense", _agree_up_to_rounding(_to_dense(result), dense))
 
 
 @behaviour(
     "sparse", dtypes=("float32", "float64"), capabilities=("sparse_compressed",), must_detect=("value",)
 )
 def factories_like_sparse_layouts(lab: Lab) -> None:
-    """Each *_like factory of the operator database that supports sparse tensors creates a tensor with the
-    size, dtype, layout, block size and numbers of dimensions of its argument, unless an option overrides
-    them.
+    """Each *_like factory of the operator database that supports sparse tensors copies properties of its
+    argument: size, dtype, layout, block size, and numbers of sparse and dense dimensions. Keyword arguments
+    override them.
     """
     entries = [op for op in torch_testing_internals.op_db() if "_like" in op.name and _supports_sparse(op)]
     lab.same("entries", [op.name for op in entries])
@@ -190,7 +201,7 @@ def factories_like_sparse_layouts(lab: Lab) -> None:
             for name, tensor, args, options in _samples_on_device(lab, op, layout):
                 requested_layout = options.get("layout", layout)
                 if requested_layout in COMPRESSED and requested_layout is not layout:
-                    continue  # torch supports this conversion only on devices of a fixed list
+                    continue  # torch supports this conversion only on a fixed list of devices
                 result = op.op(tensor, *args, **options)
                 batch = tensor.dim() - tensor.sparse_dim() - tensor.dense_dim()
                 form = [result.shape, result.dtype, result.layout, result.device.type]
@@ -221,8 +232,8 @@ def factories_like_sparse_layouts(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float32", "float64", "int64"), must_detect=("value",))
 def masked_reductions_over_no_dimensions(lab: Lab) -> None:
-    """A masked reduction of a COO tensor with an empty list of dimensions reduces over all dimensions, like
-    the masked reduction of the dense tensor.
+    """A masked reduction of a COO tensor with an empty list of dimensions reduces over all dimensions, as for
+    a dense tensor.
     """
     entries = [
         op
@@ -243,13 +254,16 @@ def masked_reductions_over_no_dimensions(lab: Lab) -> None:
             name = f"{op.name} [{number}]"
             lab.same(f"layout of {name}", result.layout)
             lab.close(name, result.to_dense(), roundings=64)
-            lab.holds(f"{name} is that of the dense", _agree(result.to_dense(), op.op(tensor, **options)))
+            lab.holds(
+                f"{name} is that of the dense",
+                _agree_up_to_rounding(result.to_dense(), op.op(tensor, **options)),
+            )
 
 
 @behaviour("sparse", dtypes=ALL, capabilities=("sparse_compressed",), must_detect=("value",))
 def masks_of_all_layouts(lab: Lab) -> None:
-    """sparse_mask with a mask of any layout returns the mask's indices with the elements of the dense tensor.
-    Applied to the mask in dense form, it returns the mask.
+    """sparse_mask with a mask of any layout returns a tensor with the mask's indices and the elements of the
+    dense tensor. Masking the dense form of the mask with the mask returns the mask.
     """
     pattern = lab.put([[1, 0, 0, 1], [0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0]], dtype=torch.bool)
     for layout in LAYOUTS:
@@ -287,8 +301,8 @@ def masks_of_all_layouts(lab: Lab) -> None:
     "sparse", dtypes=("float64",), capabilities=("sparse_compressed", "autograd"), must_detect=("value",)
 )
 def gradcheck_of_all_layouts(lab: Lab) -> None:
-    """gradcheck for sparse tensors passes for conversions, sums and values of tensors of every layout, and
-    for their constructors, with and without masked gradients.
+    """gradcheck passes for conversions, sums and values of sparse tensors of every layout, and for their
+    constructors, with and without masked gradients.
     """
     check = torch.sparse.as_sparse_gradcheck(gradcheck)
     dense = lab.put([[1.0, 2.0], [0.0, 3.0]], dtype=lab.dtype)

@@ -1,4 +1,4 @@
-"""Check COO tensors in functions of torch's operator database and on the meta device."""
+"""Check COO tensors in unary functions of torch's operator database, and on the meta device."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import sparse_with_repeats
 
-#: torch without its stubs, which lack some forms of sparse_coo_tensor (a size alone, lists).
+#: torch without its type stubs, which lack some arguments of sparse_coo_tensor (a size alone, lists).
 untyped_torch: Any = torch
 
-#: Functions whose derivative torch computes for COO tensors.
+#: Unary functions for which torch implements derivatives with respect to COO tensors.
 DERIVED = ("abs", "deg2rad", "log1p", "neg", "rad2deg", "nn.functional.relu")
 
 
@@ -29,7 +29,9 @@ def _unary_operators() -> list[Any]:
 
 
 def _sparse_in_domain(lab: Lab, requires_grad: bool = False) -> Any:
-    """Return a coalesced COO tensor whose elements are in the domain of all these functions."""
+    """Return a coalesced COO tensor whose elements are between 0.1 and 0.9, and so in the domain of all unary
+    functions.
+    """
     indices = lab.put([[0, 1, 2], [1, 3, 0]])
     sparse = untyped_torch.sparse_coo_tensor(indices, lab.floats(3, low=0.1, high=0.9), (3, 4)).coalesce()
     return sparse.requires_grad_(requires_grad)
@@ -37,8 +39,8 @@ def _sparse_in_domain(lab: Lab, requires_grad: bool = False) -> Any:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def unary_functions_of_sparse(lab: Lab) -> None:
-    """Each unary function of the operator database that supports COO tensors gives the dense result, with a
-    sparse layout, and works in place.
+    """Each unary function of the operator database that supports COO tensors returns a COO tensor with the
+    values of the dense result. It also works in place.
     """
     for op in _unary_operators():
         sparse = _sparse_in_domain(lab)
@@ -63,7 +65,7 @@ def unary_functions_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float64",), must_detect=("value",))
 def gradients_of_unary_functions_of_sparse(lab: Lab) -> None:
-    """Gradients of functions of COO tensors equal the gradients of the dense functions at the stored
+    """Gradients of unary functions of COO tensors equal the gradients of the dense functions at the stored
     elements.
     """
     for op in _unary_operators():
@@ -82,8 +84,8 @@ def gradients_of_unary_functions_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", must_detect=("value",))
 def sparse_on_meta(lab: Lab) -> None:
-    """COO tensors can be moved to the meta device, created there, added, summed, printed, and converted to
-    fake tensors.
+    """COO tensors can be moved to the meta device and created on it. On meta, they can be added, summed and
+    printed. COO tensors can be converted to fake tensors.
     """
     sparse = sparse_with_repeats(lab)
     moved = sparse.to("meta")

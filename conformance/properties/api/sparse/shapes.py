@@ -1,4 +1,6 @@
-"""Check shape operations of COO tensors: transposition, concatenation, selection and broadcasting."""
+"""Check shape operators of COO tensors: transposition, concatenation, selection and broadcasting; and their
+gradients.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +13,21 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import sparse_with_repeats
 
-#: torch without its stubs, which lack some forms of sparse_coo_tensor (a size alone, lists).
+#: torch without its type stubs, which lack some arguments of sparse_coo_tensor (a size alone, lists).
 untyped_torch: Any = torch
 
 DTYPES = ("float32", "int64")
 
 
-def _metadata(sparse: torch.Tensor) -> list[object]:
+def _shape_and_layout(sparse: torch.Tensor) -> list[object]:
+    """Return the shape, layout, dtype and numbers of sparse and dense dimensions."""
     return [sparse.shape, sparse.layout, sparse.dtype, sparse.sparse_dim(), sparse.dense_dim()]
 
 
 @behaviour("sparse", dtypes=DTYPES, level="core", must_detect=("value",))
 def transposed_sparse(lab: Lab) -> None:
-    """transpose, t and permute of sparse tensors give the dense result, in place too. Dense dimensions stay
-    dense.
+    """transpose, t and permute of sparse tensors equal the results of dense tensors, also in place. Dense
+    dimensions are still dense.
     """
     for dense in ((), (2,)):
         for kind, sparse in {
@@ -39,7 +42,7 @@ def transposed_sparse(lab: Lab) -> None:
                 "identity": sparse.permute(*range(sparse.dim())),
             }.items():
                 lab.same(f"{name} of {kind} {dense}", result.to_dense())
-                lab.same(f"flags of {name} of {kind} {dense}", _metadata(result))
+                lab.same(f"flags of {name} of {kind} {dense}", _shape_and_layout(result))
     lab.same("t", sparse_with_repeats(lab).t().to_dense())
     lab.same("t in place", sparse_with_repeats(lab).t_().to_dense())
     lab.same(
@@ -55,18 +58,20 @@ def transposed_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=DTYPES, level="core", must_detect=("value",))
 def joined_sparse(lab: Lab) -> None:
-    """cat, stack and unsqueeze of sparse tensors give the dense result, along sparse and dense dimensions."""
+    """cat, stack and unsqueeze of sparse tensors equal the results of dense tensors, along sparse and dense
+    dimensions.
+    """
     a, b = sparse_with_repeats(lab, 2), sparse_with_repeats(lab, 2).coalesce()
     for dim in (0, 1, 2, -1):
         result = torch.cat((a, b, a), dim)
         lab.same(f"cat over {dim}", result.to_dense())
-        lab.same(f"flags of cat over {dim}", _metadata(result))
+        lab.same(f"flags of cat over {dim}", _shape_and_layout(result))
     for dim in (0, 1, 2, -2):
         lab.same(f"stack over {dim}", torch.stack((a, b), dim).to_dense())
     for dim in (0, 1, 2, -1, -4):
         result = a.unsqueeze(dim)
         lab.same(f"unsqueeze {dim}", result.to_dense())
-        lab.same(f"flags of unsqueeze {dim}", _metadata(result))
+        lab.same(f"flags of unsqueeze {dim}", _shape_and_layout(result))
     lab.same("cat with none", torch.cat((a, torch.zeros_like(a))).to_dense())
     lab.raises(
         "cat of other sizes", lambda: torch.cat((sparse_with_repeats(lab), sparse_with_repeats(lab).t()))
@@ -77,8 +82,8 @@ def joined_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=DTYPES, level="core", must_detect=("value",))
 def selected_from_sparse(lab: Lab) -> None:
-    """select, index_select, narrow_copy and indexing of sparse tensors give the dense result, also with
-    repeated indices.
+    """select, index_select, narrow_copy and indexing of sparse tensors equal the results of dense tensors,
+    also with repeated indices.
     """
     for dense in ((), (2,)):
         sparse = sparse_with_repeats(lab, *dense)
@@ -90,14 +95,14 @@ def selected_from_sparse(lab: Lab) -> None:
                 index_tensor = torch.tensor(index_list, dtype=torch.int64, device=lab.device)
                 result = sparse.index_select(dim, index_tensor)
                 lab.same(f"index_select {dim} {index_list} {dense}", result.to_dense())
-                lab.same(f"flags {dim} {index_list} {dense}", _metadata(result))
+                lab.same(f"flags {dim} {index_list} {dense}", _shape_and_layout(result))
             lab.same(f"narrow_copy {dim} {dense}", sparse.narrow_copy(dim, 0, 1).to_dense())
         lab.same(f"rows {dense}", _to_dense(sparse[1]))
         lab.same(f"reading by tuple {dense}", _to_dense(sparse[0, 1]))
         lab.same(f"the dense one {dense}", full)
     strided = lab.put([1, 9, 0, 9])[::2]
     lab.same("a strided index", sparse_with_repeats(lab).index_select(0, strided).to_dense())
-    # On the host, because a device kernel may assert, which makes the device unusable.
+    # On the CPU, because a device kernel may detect the error by an assertion that makes the device unusable.
     lab.raises(
         "an index outside",
         lambda: sparse_with_repeats(lab).cpu().index_select(0, torch.tensor([3])),
@@ -109,12 +114,15 @@ def selected_from_sparse(lab: Lab) -> None:
 
 
 def _to_dense(value: torch.Tensor) -> torch.Tensor:
+    """Return the value as a dense tensor."""
     return value.to_dense() if value.layout is not torch.strided else value
 
 
 @behaviour("sparse", level="core", must_detect=("value",))
 def broadcast_sparse(lab: Lab) -> None:
-    """A sparse tensor that is broadcast to a larger shape, or built from diagonals, has the dense values."""
+    """A sparse tensor that is broadcast to a larger shape, or built from diagonals, has the values of the
+    dense result.
+    """
     row = untyped_torch.sparse_coo_tensor(lab.put([[0, 0], [1, 3]]), lab.integers(2), (1, 4))
     for size in ((3, 4), (2, 3, 4), (1, 4)):
         lab.same(f"to {size}", torch._sparse_broadcast_to(row, size).to_dense())
@@ -131,28 +139,30 @@ def broadcast_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", must_detect=("value",))
 def gradients_of_sparse(lab: Lab) -> None:
-    """Gradients propagate through sparse tensors: construction from values, conversion to dense, sums, masks,
-    products and reductions.
+    """Gradients flow through sparse tensors: through construction from values, conversion to dense, sums,
+    masks, products and reductions.
     """
     indices = lab.put([[0, 2, 0], [1, 3, 1]])
     values = lab.integers(3, requires_grad=True)
     weights = lab.integers(3, 4)
 
-    def grad(name: str, out: torch.Tensor, *inputs: torch.Tensor) -> None:
+    def show_gradients(name: str, out: torch.Tensor, *inputs: torch.Tensor) -> None:
         gradients = torch.autograd.grad(out, inputs)
         lab.same(name, [_to_dense(t) for t in gradients])
 
     sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
     lab.same("need of a gradient", [sparse.requires_grad, sparse.is_leaf])
-    grad("to_dense", (sparse.to_dense() * weights).sum(), values)
+    show_gradients("to_dense", (sparse.to_dense() * weights).sum(), values)
     sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
-    grad("coalesced values", (sparse.coalesce().values() * lab.integers(2)).sum(), values)
+    show_gradients("coalesced values", (sparse.coalesce().values() * lab.integers(2)).sum(), values)
     dense = lab.integers(3, 4, requires_grad=True)
-    grad("to_sparse", (dense.to_sparse().to_dense() * weights).sum(), dense)
-    grad("sparse_mask", (dense.sparse_mask(sparse.detach().coalesce()).to_dense() * weights).sum(), dense)
+    show_gradients("to_sparse", (dense.to_sparse().to_dense() * weights).sum(), dense)
+    show_gradients(
+        "sparse_mask", (dense.sparse_mask(sparse.detach().coalesce()).to_dense() * weights).sum(), dense
+    )
     sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
     right = lab.integers(4, 2, requires_grad=True)
-    grad("sparse.mm", (torch.sparse.mm(sparse, right) * 2).sum(), values, right)
+    show_gradients("sparse.mm", (torch.sparse.mm(sparse, right) * 2).sum(), values, right)
     leaf: Any = sparse_with_repeats(lab).coalesce().requires_grad_()
     torch.sparse.mm(leaf, right).sum().backward()
     lab.same(
@@ -160,20 +170,20 @@ def gradients_of_sparse(lab: Lab) -> None:
         [leaf.grad.layout, _to_dense(leaf.grad) * (leaf.detach().to_dense() != 0)],
     )
     sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
-    grad("sparse.sum", torch.sparse.sum(sparse * 3), values)
+    show_gradients("sparse.sum", torch.sparse.sum(sparse * 3), values)
     sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
-    grad("sum over a dimension", torch.sparse.sum(sparse, 0).to_dense().sum(), values)
+    show_gradients("sum over a dimension", torch.sparse.sum(sparse, 0).to_dense().sum(), values)
     sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
     doubled = untyped_torch.sparse_coo_tensor(indices, values * 2, (3, 4))
-    grad("sum of two", ((sparse + doubled).to_dense() * weights).sum(), values)
+    show_gradients("sum of two", ((sparse + doubled).to_dense() * weights).sum(), values)
     sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
-    grad("transposed", (sparse.t().to_dense() * weights.t()).sum(), values)
+    show_gradients("transposed", (sparse.t().to_dense() * weights.t()).sum(), values)
 
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def sparse_gradients_of_dense(lab: Lab) -> None:
-    """gather and embedding with sparse gradients give the values of the dense gradients and accumulate with
-    dense gradients.
+    """The sparse gradients of gather and embedding have the values of the dense gradients. They can be
+    accumulated with dense gradients.
     """
     weight: Any = lab.integers(5, 3, requires_grad=True)
     where = lab.put([[1, 4], [1, 0]])

@@ -1,4 +1,4 @@
-"""Check arithmetic of compressed tensors against dense tensors."""
+"""Check arithmetic of compressed tensors: the results equal the results of dense tensors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from conformance.properties.api.sparse_compressed.construction import LAYOUTS, t
 
 
 def _to_dense(value: torch.Tensor) -> torch.Tensor:
+    """Return the value as a dense tensor."""
     return value.to_dense() if value.layout is not torch.strided else value
 
 
@@ -19,8 +20,8 @@ def _to_dense(value: torch.Tensor) -> torch.Tensor:
     "sparse-compressed", level="core", dtypes=("float32", "float64", "complex64"), must_detect=("value",)
 )
 def compressed_products(lab: Lab) -> None:
-    """Products of CSR and CSC matrices with dense matrices, with vectors and with one another equal the dense
-    products.
+    """Products of CSR and CSC matrices with dense matrices, with vectors and with each other equal the
+    products of dense tensors.
     """
     dense = lab.integers(4, 6, low=-1, high=2)
     right, vector, added = lab.integers(6, 2), lab.integers(6), lab.integers(4, 2)
@@ -51,7 +52,7 @@ def compressed_products(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def block_products(lab: Lab) -> None:
-    """Products of block-sparse matrices with dense matrices equal the dense products."""
+    """Products of block-sparse matrices with dense matrices equal the products of dense tensors."""
     dense = lab.integers(4, 6, low=-1, high=2)
     bsr = to_compressed(dense, torch.sparse_bsr)
     right = lab.integers(6, 4)
@@ -64,8 +65,8 @@ def block_products(lab: Lab) -> None:
     "sparse-compressed", level="core", dtypes=("float32", "float64", "complex64"), must_detect=("value",)
 )
 def compressed_sums(lab: Lab) -> None:
-    """Sums of CSR matrices with any sparsity patterns, with factors and with dense matrices equal the dense
-    sums. So do products with numbers.
+    """Sums of CSR matrices of any sparsity patterns, with alpha and with dense matrices, equal the sums of
+    dense tensors. Products with numbers equal the products of dense tensors.
     """
     a, b = (
         lab.integers(4, 6, low=-1, high=2).to_sparse_csr(),
@@ -131,8 +132,8 @@ def compressed_functions(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32",), must_detect=("value",))
 def compressed_gradients(lab: Lab) -> None:
-    """Gradients propagate through conversions to and from compressed layouts, and through products with
-    compressed tensors.
+    """Gradients flow through conversions to and from compressed layouts, and through products with compressed
+    tensors.
     """
     dense = lab.integers(4, 6, low=-1, high=2)
     weights = lab.integers(4, 6)
@@ -153,7 +154,7 @@ def compressed_gradients(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def compressed_solves(lab: Lab) -> None:
-    """triangular_solve with a CSR matrix gives the solution of the dense system."""
+    """triangular_solve with a CSR matrix returns the solution of the dense system."""
     lower = torch.tril(lab.integers(4, 4)) + 5 * torch.eye(4, dtype=lab.dtype, device=lab.device)
     right = lab.integers(4, 2)
     dense = torch.linalg.solve_triangular(lower, right, upper=False)

@@ -1,4 +1,6 @@
-"""Check CSR, CSC, BSR and BSC tensors: construction, parts, and conversions between layouts."""
+"""Check CSR, CSC, BSR and BSC tensors: construction, indices and values, copies, and conversions between
+layouts.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,16 @@ DTYPES = ("float32", "float64", "int64", "bool", "complex64")
 
 
 def to_compressed(dense: torch.Tensor, layout: torch.layout) -> torch.Tensor:
-    """Return a dense matrix of even sizes in a compressed layout, with blocks of 2 by 2."""
+    """Return a dense matrix converted to a compressed layout. Block layouts have blocks of 2 by 2, so the
+    sizes of the matrix must be even.
+    """
     if layout in (torch.sparse_bsr, torch.sparse_bsc):
         return dense.to_sparse(layout=layout, blocksize=(2, 2))
     return dense.to_sparse(layout=layout)
 
 
 def indices_and_values(sparse: torch.Tensor) -> list[torch.Tensor]:
-    """Return the compressed indices, the plain indices and the values."""
+    """Return the compressed indices, the plain indices and the values of a compressed tensor."""
     if sparse.layout in (torch.sparse_csr, torch.sparse_bsr):
         return [sparse.crow_indices(), sparse.col_indices(), sparse.values()]
     return [sparse.ccol_indices(), sparse.row_indices(), sparse.values()]
@@ -29,8 +33,8 @@ def indices_and_values(sparse: torch.Tensor) -> list[torch.Tensor]:
 
 @behaviour("sparse-compressed", dtypes=DTYPES, level="core", must_detect=("value",))
 def compressed_conversions(lab: Lab) -> None:
-    """Conversion from dense to compressed and back preserves values, and indices are sorted. Each layout can
-    be converted to other layouts.
+    """Conversion from dense to a compressed layout and back preserves values. The indices are sorted. Each
+    layout can be converted to other layouts.
     """
     dense = lab.integers(4, 6, low=-1, high=2)
     for layout in LAYOUTS:
@@ -71,8 +75,8 @@ def compressed_conversions(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "int64"), must_detect=("value",))
 def compressed_factories(lab: Lab) -> None:
-    """The factories accept int32 and int64 indices, infer the size, and check their arguments if
-    check_invariants is set.
+    """The factories of compressed tensors accept int32 and int64 indices and infer the size. With
+    check_invariants, they check their arguments.
     """
     compressed_indices, plain_indices = lab.put([0, 1, 3]), lab.put([1, 0, 2])
     values = lab.integers(3)
@@ -91,8 +95,8 @@ def compressed_factories(lab: Lab) -> None:
         lab.same(f"{name}: int32", [part.dtype for part in indices_and_values(narrow)])
         sized = call(compressed_indices, plain_indices, values_or_blocks, sparse.shape, dtype=torch.float64)
         lab.same(f"{name}: size and dtype", [sized.shape, sized.dtype, sized.to_dense()])
-        # Invalid index values are checked on the host: a device kernel may detect them with an assertion that
-        # makes the device unusable.
+        # Invalid index values are checked on the CPU, because a device kernel may detect them by an assertion
+        # that makes the device unusable.
         host_compressed, host_plain, host_values = (
             compressed_indices.cpu(),
             plain_indices.cpu(),
@@ -147,8 +151,8 @@ def compressed_factories(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "int64"), must_detect=("value",))
 def compressed_parts_and_copies(lab: Lab) -> None:
-    """Values share the tensor's memory. Clones, saved files and host copies have the same
-    indices and values.
+    """values() shares the tensor's memory. Clones, saved files and copies on the CPU have the same indices
+    and values.
     """
     dense = lab.integers(4, 4, low=-1, high=2)
     for layout in LAYOUTS:
@@ -182,8 +186,8 @@ def compressed_parts_and_copies(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "float64", "int64"), must_detect=("value",))
 def compressed_views(lab: Lab) -> None:
-    """Rows, transposes and batches of compressed tensors equal the dense results. The transpose has the
-    matching row or column layout.
+    """Rows, columns, transposes and batch elements of compressed tensors equal the results of dense tensors.
+    A transpose exchanges the row and column layouts.
     """
     dense = lab.integers(4, 6, low=-1, high=2)
     for layout in LAYOUTS:

@@ -1,1 +1,1 @@
-"""Behaviours of area ``storage``: storages, and tensors over them."""
+"""Behaviours of area ``storage``: storages of tensors, and tensors that use a given storage."""

@@ -1,4 +1,4 @@
-"""Check storages and tensors over them."""
+"""Check storages of tensors: sizes, sharing, copies, element access, errors, and the meta device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.behaviours.lab import Lab
 
 
 def typed_storage_of(tensor: torch.Tensor) -> torch.TypedStorage:
-    """Return the typed storage of a tensor without the deprecation warning."""
+    """Return the typed storage of a tensor. The deprecation warning is suppressed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         storage: torch.TypedStorage = tensor.storage()
@@ -23,8 +23,8 @@ def typed_storage_of(tensor: torch.Tensor) -> torch.TypedStorage:
 
 @behaviour("storage", dtypes=ALL, level="core", must_detect=("value", "shape"))
 def untyped_storages(lab: Lab) -> None:
-    """A tensor's storage has the tensor's bytes and device, is shared by its views, and
-    outlives the tensor.
+    """A tensor's storage has the tensor's bytes and device. Views of the tensor share it, and it outlives the
+    tensor.
     """
     base = lab.integers(3, 4)
     storage = base.untyped_storage()
@@ -54,7 +54,7 @@ def untyped_storages(lab: Lab) -> None:
 
 @behaviour("storage", level="core", must_detect=("value", "error"))
 def storage_copies_and_sizes(lab: Lab) -> None:
-    """Storages can be filled, copied between host and device, deep-copied and resized. Resizing preserves the
+    """Storages can be filled, copied between CPU and device, deep-copied and resized. Resizing preserves the
     bytes.
     """
     base = torch.arange(6, dtype=torch.uint8, device=lab.device) + 1
@@ -88,7 +88,9 @@ def storage_copies_and_sizes(lab: Lab) -> None:
 
 @behaviour("storage", dtypes=ALL, must_detect=("value", "dtype"))
 def typed_storages(lab: Lab) -> None:
-    """A typed storage (deprecated) counts, reads, writes and casts elements of the tensor's dtype."""
+    """A typed storage (deprecated) reads, writes and casts elements of the tensor's dtype. Its length is the
+    number of elements.
+    """
     base = lab.put([1, 0, 1, 1, 0, 1], dtype=lab.dtype)
     storage = typed_storage_of(base.view(2, 3)[1:])
     lab.same("facts", [storage.size(), len(storage), storage.nbytes(), storage.element_size(), storage.dtype])
@@ -127,22 +129,26 @@ def typed_storages(lab: Lab) -> None:
 
 @behaviour("storage", must_detect=("error",))
 def storage_refusals(lab: Lab) -> None:
-    """Storages refuse indices beyond their ends, values and arguments of wrong types, and negative sizes."""
+    """Storages raise an error for indices out of range, for values and arguments of wrong types, and for
+    negative sizes.
+    """
     base = lab.integers(4)
     storage = typed_storage_of(base)
 
-    def quietly(call: Callable[[], Any]) -> None:
+    def call_without_warnings(call: Callable[[], Any]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             call()
 
-    lab.raises("beyond the end", lambda: quietly(lambda: storage[4]), IndexError)
-    lab.raises("beyond the start", lambda: quietly(lambda: storage[-5]), IndexError)
-    lab.raises("setting beyond the end", lambda: quietly(lambda: storage.__setitem__(4, 0)), IndexError)
-    lab.raises("by a string", lambda: quietly(lambda: storage["a"]), RuntimeError, TypeError)
+    lab.raises("beyond the end", lambda: call_without_warnings(lambda: storage[4]), IndexError)
+    lab.raises("beyond the start", lambda: call_without_warnings(lambda: storage[-5]), IndexError)
+    lab.raises(
+        "setting beyond the end", lambda: call_without_warnings(lambda: storage.__setitem__(4, 0)), IndexError
+    )
+    lab.raises("by a string", lambda: call_without_warnings(lambda: storage["a"]), RuntimeError, TypeError)
     lab.raises(
         "setting a string",
-        lambda: quietly(lambda: storage.__setitem__(0, "a")),
+        lambda: call_without_warnings(lambda: storage.__setitem__(0, "a")),
         TypeError,
         RuntimeError,
         ValueError,
@@ -157,7 +163,7 @@ def storage_refusals(lab: Lab) -> None:
 
 @behaviour("storage", must_detect=("error",))
 def meta_storages(lab: Lab) -> None:
-    """Storages of meta tensors have sizes but no content, and raise an error if the content is requested."""
+    """Storages of meta tensors have sizes and no content. Reading the content raises an error."""
     like = torch.empty_like(lab.integers(3, 2), device="meta")
     storage = like.untyped_storage()
     lab.expect("facts", [storage.nbytes(), storage.device.type, storage.data_ptr()], [24, "meta", 0])
@@ -179,8 +185,8 @@ def meta_storages(lab: Lab) -> None:
 
 @behaviour("storage", must_detect=("alias",), level="core", dtypes=("float32", "int64", "bool"))
 def storages_of_views(lab: Lab) -> None:
-    """Views, detach and in-place operations keep the same storage. Out-of-place operations, clone and
-    deepcopy create a new storage.
+    """Views, detach and in-place operations use the storage of their tensor. Out-of-place operations, clone
+    and deepcopy create a new storage.
     """
     base = lab.integers(4, 4)
     views = {

@@ -1,1 +1,1 @@
-"""Behaviours of area ``subclass``: tensor subclasses, modes and overrides."""
+"""Behaviours of area ``subclass``: tensor subclasses, __torch_dispatch__, __torch_function__ and modes."""

@@ -1,4 +1,6 @@
-"""Check how subclasses and modes forward calls, are saved, report their own metadata, and refuse."""
+"""Check tensor subclasses and dispatch modes: how they forward and decline calls, their metadata, and
+saving.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from conformance.properties.api.subclass.dispatch import Wrapped
 
 
 class Direct(torch.Tensor):
-    """A subclass that records operators and forwards them to torch's implementation."""
+    """A subclass that records each operator and forwards it to torch with super()."""
 
     calls: ClassVar[list[str]] = []
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
@@ -28,8 +30,8 @@ class Direct(torch.Tensor):
 
 @behaviour("subclass", must_detect=("value",))
 def calling_on(lab: Lab) -> None:
-    """A subclass can forward an operator to torch with super() and accepts tensors of any dtype. Assignment
-    to .data works.
+    """__torch_dispatch__ of a subclass can forward an operator to torch with super(). Tensors of any dtype
+    can have the subclass. Assignment to .data works.
     """
     x, y = lab.integers(3), lab.integers(3)
     Direct.calls.clear()
@@ -48,8 +50,9 @@ def calling_on(lab: Lab) -> None:
 
 @behaviour("subclass", must_detect=("value",))
 def what_subclasses_are_given(lab: Lab) -> None:
-    """__torch_dispatch__ gets no arguments that have their default values. It gets dtypes as dtypes, out= as
-    a keyword, and lists that contain None.
+    """__torch_dispatch__ receives no arguments that have their default values. It receives dtypes as
+    torch.dtype objects and out= as a keyword argument. An operator whose list argument contains None can be
+    called with a subclass.
     """
     recorded_calls: list[Any] = []
 
@@ -85,8 +88,8 @@ def what_subclasses_are_given(lab: Lab) -> None:
 
 @behaviour("subclass", must_detect=("value", "error"))
 def modes_that_refuse(lab: Lab) -> None:
-    """A mode can return NotImplemented to decline a call. Modes take precedence over subclasses. A mode whose
-    method is a classmethod is refused.
+    """A dispatch mode can return NotImplemented to decline a call. Modes run before subclasses. A mode whose
+    __torch_dispatch__ is a classmethod raises an error.
     """
     counts = {"mode": 0, "class": 0}
 
@@ -120,22 +123,22 @@ def modes_that_refuse(lab: Lab) -> None:
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             raise First
 
-    def run() -> None:
+    def add_under_failing_mode() -> None:
         with Fails():
             Wrapped(x) + 1
 
-    lab.raises("a mode goes before a subclass", run, First)
+    lab.raises("a mode goes before a subclass", add_under_failing_mode, First)
 
     class ByClass(TorchDispatchMode):
         @classmethod
         def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return function(*args, **(kwargs or {}))
 
-    def by_class() -> None:
+    def add_under_classmethod_mode() -> None:
         with ByClass():
             x + 1
 
-    lab.raises("a classmethod", by_class, match="classmethod")
+    lab.raises("a classmethod", add_under_classmethod_mode, match="classmethod")
 
     class Makes(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -153,8 +156,8 @@ def modes_that_refuse(lab: Lab) -> None:
 
 @behaviour("subclass", must_detect=("value", "error"))
 def metadata_of_subclasses(lab: Lab) -> None:
-    """A wrapper subclass that opts in determines its own sizes, strides, device and layout. Returning
-    NotImplemented is an error.
+    """A wrapper subclass with a dispatch policy determines the sizes, strides, device and layout that it
+    reports. If its __torch_dispatch__ returns NotImplemented, an error is raised.
     """
 
     def wrapper_answering(answers: dict[Any, Any], **policy: Any) -> torch.Tensor:
@@ -206,8 +209,8 @@ def metadata_of_subclasses(lab: Lab) -> None:
 
 @behaviour("subclass", must_detect=("value",))
 def subclasses_saved_and_parametrized(lab: Lab) -> None:
-    """Wrapper subclasses can be saved with torch.save, parametrized in modules, and used in autograd
-    functions.
+    """Wrapper subclasses can be saved with torch.save and used in autograd.Functions. Parameters of a
+    subclass can be parametrized in modules.
     """
     x = Wrapped(lab.integers(3))
     buffer = io.BytesIO()

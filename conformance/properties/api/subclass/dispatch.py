@@ -1,4 +1,4 @@
-"""Check subclasses with __torch_dispatch__, and modes for all operators."""
+"""Check wrapper subclasses with __torch_dispatch__, dispatch modes, and __torch_function__."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from conformance.behaviours.lab import Lab
 
 
 class Wrapped(torch.Tensor):
-    """A tensor that wraps an inner tensor and records the operators that it gets."""
+    """A wrapper subclass that holds an inner tensor. It records the name of each operator and runs it on the
+    inner tensors.
+    """
 
     log: ClassVar[list[str]] = []  # type: ignore[assignment]
 
@@ -54,7 +56,7 @@ class Wrapped(torch.Tensor):
 
 
 class Notes(TorchDispatchMode):
-    """A mode that records each operator."""
+    """A mode that records the name of each operator."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,8 +69,8 @@ class Notes(TorchDispatchMode):
 
 @behaviour("subclass", level="core", must_detect=("value",))
 def wrapper_subclasses(lab: Lab) -> None:
-    """A wrapper subclass reports the metadata of its inner tensor, intercepts every operator, and supports
-    gradients.
+    """A wrapper subclass reports the metadata of its inner tensor and intercepts every operator. Its
+    gradients are computed and wrapped.
     """
     inner = lab.integers(4, 6).t().diagonal(offset=1)
     Wrapped.log.clear()
@@ -104,7 +106,9 @@ def wrapper_subclasses(lab: Lab) -> None:
 
 @behaviour("subclass", must_detect=("value",))
 def subclasses_as_parameters(lab: Lab) -> None:
-    """Subclasses can be parameters of modules and optimizers. They keep their type and support deepcopy."""
+    """Tensors of a subclass can be parameters of modules and optimizers. They keep their type and can be
+    deep-copied.
+    """
     for expected in (True, False):
         source = Wrapped(lab.integers(3))
         parameter = torch.nn.Parameter(source, requires_grad=expected)
@@ -139,8 +143,8 @@ class Plain(torch.Tensor):
 
 @behaviour("subclass", must_detect=("error",))
 def misuse_of_subclasses(lab: Lab) -> None:
-    """Access to the data of a wrapper's storage is an error. So are results of a wrong type and a class
-    without __torch_dispatch__. Exceptions propagate.
+    """Access to the data of a wrapper's storage raises an error. So do results of a wrong type and a wrapper
+    class without __torch_dispatch__. An exception in __torch_dispatch__ propagates to the caller.
     """
 
     class Refuses(torch.Tensor):
@@ -179,8 +183,8 @@ def misuse_of_subclasses(lab: Lab) -> None:
 
 @behaviour("subclass", level="core", must_detect=("value",))
 def dispatch_modes(lab: Lab) -> None:
-    """A mode intercepts each operator, including views, factories and backward operators. Nested modes run
-    innermost first. A mode has no effect after its context.
+    """A mode intercepts each operator, including views, factories and backward operators. Of nested modes,
+    the innermost runs first. After its context ends, a mode has no effect.
     """
     x = lab.integers(3, 3, requires_grad=True)
     with Notes() as outer:
@@ -211,11 +215,11 @@ def dispatch_modes(lab: Lab) -> None:
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             raise KeyError("in the mode")
 
-    def run() -> None:
+    def create_under_failing_mode() -> None:
         with Fails():
             torch.ones(2, device=lab.device)
 
-    lab.raises("an error in a mode", run, KeyError)
+    lab.raises("an error in a mode", create_under_failing_mode, KeyError)
     lab.same("is left behind", torch.ones(2, device=lab.device))
     with Notes() as notes:
         wrapped = Wrapped(lab.integers(2)) + 1
@@ -226,8 +230,8 @@ def dispatch_modes(lab: Lab) -> None:
 
 @behaviour("subclass", level="core", must_detect=("value",))
 def function_overrides(lab: Lab) -> None:
-    """__torch_function__ of a subclass or of any other class intercepts functions and methods. A mode
-    intercepts all calls.
+    """__torch_function__ of a tensor subclass or of any other class intercepts functions and methods that
+    receive its instances. A TorchFunctionMode intercepts all calls.
     """
     calls: list[str] = []
 

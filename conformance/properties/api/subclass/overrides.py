@@ -1,4 +1,6 @@
-"""Check __torch_function__: order, lists, indices, factories, and nested modes."""
+"""Check __torch_function__: the order of calls, objects in lists and indices, the classes of results, and
+nested modes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from conformance.behaviours.lab import Lab
 
 
 class Answers:
-    """A class that is not a tensor; returns its class name and the function name for every function."""
+    """A class that is not a tensor. For every function, it returns its class name and the function name."""
 
     def __init__(self, value: int = 1) -> None:
         self.value = value
@@ -28,7 +30,9 @@ class Answers:
 
 
 class Later(Answers):
-    """A subclass, which torch asks before its base class."""
+    """A subclass of :class:`Answers`. torch calls its __torch_function__ before the method of the base
+    class.
+    """
 
 
 class Declines:
@@ -43,7 +47,7 @@ class Declines:
 
 
 class Fails:
-    """A class that raises in every function."""
+    """A class whose __torch_function__ raises an error."""
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -62,26 +66,27 @@ class Other(torch.Tensor):
     """A tensor subclass that is unrelated to :class:`Kept`."""
 
 
-def total(first: Any, second: Any) -> Any:
-    """Return the sum of two objects; a Python function that can be overridden."""
+def overridable_sum(first: Any, second: Any) -> Any:
+    """Return the sum of two objects. This Python function supports __torch_function__."""
     if has_torch_function((first, second)):
-        return handle_torch_function(total, (first, second), first, second)
+        return handle_torch_function(overridable_sum, (first, second), first, second)
     return first + second
 
 
 @behaviour("subclass", must_detect=("value", "error"))
 def overrides_are_asked_in_order(lab: Lab) -> None:
-    """Functions of torch and overridable Python functions ask their arguments from left to right, and
-    subclasses before their bases. The first result that is not NotImplemented counts, and exceptions
-    propagate. If all arguments decline, a TypeError is raised.
+    """Functions of torch, and Python functions that support __torch_function__, call the overrides of their
+    arguments from left to right, and of subclasses before their bases. The first result that is not
+    NotImplemented is returned, and exceptions propagate. If all overrides return NotImplemented, a TypeError
+    is raised.
     """
     x: Any = lab.integers(3)
     base: Any = Answers()
     later: Any = Later()
     declines: Any = Declines()
     fails: Any = Fails()
-    lab.same("without overrides", total(x, x))
-    for name, function in (("add", torch.add), ("mul", torch.mul), ("python", total)):
+    lab.same("without overrides", overridable_sum(x, x))
+    for name, function in (("add", torch.add), ("mul", torch.mul), ("python", overridable_sum)):
         lab.same(f"{name}: one", [function(base, x), function(x, base)])
         lab.same(f"{name}: a subclass", [function(base, later), function(later, base)])
         lab.same(f"{name}: after one that declines", [function(declines, base), function(base, declines)])
@@ -92,10 +97,10 @@ def overrides_are_asked_in_order(lab: Lab) -> None:
     lab.same("linear", [functional.linear(x, base, x), functional.linear(x, x, base)])
     lab.silent("nothing is warned of", lambda: [functional.dropout(base), torch.abs(base)])
 
-    def relevant(first: Any) -> Any:
+    def first_argument(first: Any) -> Any:
         return (first,)
 
-    lab.same("by decoration", wrap_torch_function(relevant)(lambda first: first)(base))
+    lab.same("by decoration", wrap_torch_function(first_argument)(lambda first: first)(base))
 
     class Powers(torch.Tensor):
         @classmethod
@@ -114,8 +119,8 @@ def overrides_are_asked_in_order(lab: Lab) -> None:
 
 @behaviour("subclass", must_detect=("value",))
 def overrides_in_lists_and_indices(lab: Lab) -> None:
-    """Objects with overrides in lists of numbers and tensors are asked once, at any position. They can also
-    be indices or assigned values.
+    """An object with __torch_function__ can be an element of a list of numbers or tensors, at any position.
+    Its override is called once. Such an object can also be an index or an assigned value.
     """
     x: Any = lab.integers(2, 3)
     answering: Any = Answers()
@@ -166,9 +171,9 @@ def overrides_in_lists_and_indices(lab: Lab) -> None:
 
 @behaviour("subclass", must_detect=("value", "error"))
 def subclasses_keep_their_class(lab: Lab) -> None:
-    """A subclass without overrides is the class of results, items, iterated elements, new tensors, pickles
-    and fields of named tuples. The more derived of two classes wins, and unrelated classes cannot be
-    combined.
+    """Results, items, iterated elements, new tensors, pickles and fields of named tuples have the class of a
+    subclass without overrides. The result of two subclasses has the more derived class. Combining unrelated
+    subclasses raises an error.
     """
     x = lab.integers(3)
     kept_class, derived_class, unrelated_class = (
@@ -226,8 +231,9 @@ def subclasses_keep_their_class(lab: Lab) -> None:
 
 @behaviour("subclass", must_detect=("value", "error"))
 def function_modes_nest(lab: Lab) -> None:
-    """A mode intercepts functions, methods, factories, indexing and overridable Python functions before
-    subclasses do. Modes can be nested, entered twice, decline a call, and re-enter themselves.
+    """A TorchFunctionMode intercepts functions, methods, factories, indexing and Python functions with
+    overrides, before subclasses do. A mode can be nested, entered twice, decline a call, and enter itself
+    inside its own method.
     """
     x = lab.integers(3)
     calls: list[str] = []
@@ -263,7 +269,7 @@ def function_modes_nest(lab: Lab) -> None:
             torch.as_tensor([1]),
             torch.sparse_coo_tensor(1, 1, 1),  # type: ignore[arg-type]
             torch.sparse_csr_tensor(1, 1, 1),  # type: ignore[arg-type]
-            total(x, x),
+            overridable_sum(x, x),
             torch.neg(x.as_subclass(Kept)),
         ]
     lab.same("a constant", results)
@@ -276,8 +282,8 @@ def function_modes_nest(lab: Lab) -> None:
     lab.same("entered twice", list(calls))
     calls.clear()
     with Names("outer"), Names("inner"):
-        lab.same("a function of Python", total(x, x))
-    lab.same("is seen by both", [entry for entry in calls if "total" in entry])
+        lab.same("a function of Python", overridable_sum(x, x))
+    lab.same("is seen by both", [entry for entry in calls if "overridable_sum" in entry])
     calls.clear()
     with Names("one"):
         item = x[lab.put(0)]
@@ -288,19 +294,19 @@ def function_modes_nest(lab: Lab) -> None:
 
     for moment, mode_object in (("made before", Breaks()), ("made there", None)):
 
-        def run(mode_object: Any = mode_object) -> None:
+        def create_under_failing_mode(mode_object: Any = mode_object) -> None:
             with mode_object or Breaks():
                 torch.empty([], device=lab.device)
 
-        lab.raises(f"an error, {moment}", run, LookupError)
+        lab.raises(f"an error, {moment}", create_under_failing_mode, LookupError)
     with Refuses():
         lab.same("one that declines, before a class", torch.mean(Answers()))  # type: ignore[call-overload]
 
-    def declined() -> Any:
+    def negate_under_declining_mode() -> Any:
         with Refuses():
             return torch.neg(Declines())  # type: ignore[arg-type]
 
-    lab.raises("both decline", declined, TypeError)
+    lab.raises("both decline", negate_under_declining_mode, TypeError)
 
     class Subtracts(TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -320,11 +326,11 @@ def function_modes_nest(lab: Lab) -> None:
         def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return function(*args, **(kwargs or {}))
 
-    def by_class() -> Any:
+    def add_under_classmethod_mode() -> Any:
         with ByClass():
             return x + x
 
-    lab.raises("a classmethod", by_class, match="classmethod")
+    lab.raises("a classmethod", add_under_classmethod_mode, match="classmethod")
     calls.clear()
     with Names("on"):
         with torch._C.DisableTorchFunctionSubclass():
@@ -353,7 +359,9 @@ def function_modes_nest(lab: Lab) -> None:
 
 
 class Held:
-    """A class that wraps a tensor, forwards every function to it, and wraps the results."""
+    """A class that wraps a tensor and is not a tensor. It forwards every function to the tensor and wraps the
+    results.
+    """
 
     def __init__(self, inner: torch.Tensor) -> None:
         self.inner = inner
@@ -374,14 +382,14 @@ class Held:
 
 
 def unwrap(value: Any) -> Any:
-    """Return a tree with its wrapped tensors unwrapped."""
+    """Return a tree in which each :class:`Held` is replaced by its tensor."""
     if isinstance(value, (list, tuple)):
         return type(value)(unwrap(entry) for entry in value)
     return value.inner if isinstance(value, Held) else value
 
 
 def wrap(value: Any) -> Any:
-    """Return a tree with its tensors wrapped."""
+    """Return a tree in which each tensor is wrapped in :class:`Held`."""
     if type(value) in (list, tuple):
         return type(value)(wrap(entry) for entry in value)
     return Held(value) if isinstance(value, torch.Tensor) else value
@@ -389,8 +397,8 @@ def wrap(value: Any) -> Any:
 
 @behaviour("subclass", must_detect=("value",))
 def holders_of_tensors_pass(lab: Lab) -> None:
-    """Objects that wrap tensors can be passed to einsum, broadcasting of distributions and recurrent modules.
-    The results equal the results for tensors.
+    """einsum, broadcast_all of torch.distributions and recurrent modules accept objects that wrap tensors and
+    define __torch_function__. The results equal the results for tensors.
     """
     from torch.distributions.utils import broadcast_all
 

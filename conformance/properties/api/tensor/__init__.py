@@ -1,1 +1,1 @@
-"""Behaviours of area ``tensor``: attributes, conversions and methods of tensors."""
+"""Behaviours of area ``tensor``: attributes, conversions, memory formats and methods of tensors."""

@@ -1,4 +1,4 @@
-"""Check assertions about tensor values."""
+"""Check ``torch._assert_async``, which asserts that an element is not zero."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("tensor", dtypes=ALL, capabilities=("index_checks",), must_detect=("value", "error"))
 def asserted_values(lab: Lab) -> None:
-    """An assertion on one element raises if the element is zero, with the given message and for any layout.
-    It does not change the tensor.
+    """_assert_async of a tensor with one element raises an error with the given message if the element is
+    zero, for any memory layout. It does not change the tensor.
     """
     asserts: Any = torch._assert_async
     zeros = torch.zeros(9, dtype=lab.dtype, device=lab.device)

@@ -1,4 +1,6 @@
-"""Check attributes and types of tensors, and conversions to Python numbers, subclasses and pickles."""
+"""Check attributes, types and equality of tensors, and conversions to Python numbers, subclasses and
+pickles.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("tensor", dtypes=ALL, level="bringup", must_detect=("shape", "dtype"))
 def tensor_facts(lab: Lab) -> None:
-    """Shape, strides, sizes in elements and bytes, dtype and device match the arguments that created the
-    tensor.
+    """Shape, strides, number of elements and bytes, dtype and device of a tensor match the arguments that
+    created it.
     """
     for shape in ((), (0,), (4,), (2, 0, 3), (2, 3, 4)):
         tensor = lab.integers(*shape)
@@ -53,8 +55,8 @@ def tensor_facts(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=ALL, level="bringup", must_detect=("value", "error"))
 def python_numbers(lab: Lab) -> None:
-    """item, tolist and Python's conversions return the element of a tensor with one element. item and the
-    conversions refuse other tensors.
+    """item, tolist, bool, int, float and complex convert a tensor with one element to a Python number. Except
+    tolist, they raise an error for tensors with any other number of elements.
     """
     number = lab.put(1, dtype=lab.dtype)
     lab.expect("item of a scalar", number.item(), 1)
@@ -91,7 +93,9 @@ def python_numbers(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", must_detect=("value", "warning"), capabilities=("autograd",))
 def numbers_and_gradients(lab: Lab) -> None:
-    """A tensor that requires gradients can be converted to a number. item converts without a warning."""
+    """A tensor that requires grad can be converted to a Python number. item does not warn, and float
+    warns.
+    """
     grown = lab.put([2.0], requires_grad=True)
     lab.expect("item", lab.silent("item", (grown * 1).item), 2.0)
     lab.expect("tolist", (grown * 1).tolist(), [2.0])
@@ -102,8 +106,8 @@ def numbers_and_gradients(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", dtypes=(*FLOATS, *INTEGERS), must_detect=("value", "error"))
 def iteration_and_membership(lab: Lab) -> None:
-    """Tensors iterate over their first dimension and can be reversed. `in` tests whether a number is among
-    the elements.
+    """Iteration over a tensor runs over its first dimension, also reversed. ``in`` tests whether a number is
+    one of the elements.
     """
     rows = lab.put([[1, 2], [3, 4], [5, 6]], dtype=lab.dtype)
     lab.expect("length", len(rows), 3)
@@ -125,7 +129,7 @@ def iteration_and_membership(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=ALL, level="core", must_detect=("value",))
 def whole_equality(lab: Lab) -> None:
-    """equal compares the shapes and all values. is_same_size compares only the sizes."""
+    """torch.equal compares shapes and values. is_same_size compares only the sizes."""
     a = lab.integers(3, 4)
     lab.expect("itself", torch.equal(a, a), True)
     lab.expect("a copy", [torch.equal(a, a + 0), a.clone().equal(a)], [True, True])
@@ -147,7 +151,9 @@ def whole_equality(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("dtype", "error"))
 def type_words(lab: Lab) -> None:
-    """type(), the conversion methods and is_tensor agree about a tensor's type."""
+    """type(), the conversion methods (such as float and long) and the is_* functions agree about the dtype of
+    a tensor.
+    """
     base = lab.floats(2, 2)
     conversions = (
         "float",
@@ -186,7 +192,9 @@ def type_words(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("value", "alias", "error"), dtypes=("complex64", "complex128"))
 def complex_parts(lab: Lab) -> None:
-    """real and imag are writable views. Numbers and tensors can be assigned to them."""
+    """real and imag of a complex tensor are views that can be written. Numbers and tensors can be assigned to
+    them.
+    """
     base: Any = lab.integers(2, 3)
     lab.same("parts", [base.real.clone(), base.imag.clone()])
     lab.shares("a tensor and its imaginary part", base, base.imag)
@@ -209,7 +217,7 @@ def complex_parts(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", must_detect=("value", "shape"))
 def where_of_numbers(lab: Lab) -> None:
-    """torch.where accepts numbers and scalar tensors, with the type promotion of arithmetic."""
+    """torch.where accepts numbers and dimensionless tensors. Type promotion is the same as in arithmetic."""
     condition = lab.put([[True, False], [False, True]])
     x = lab.put([[1.0, 2.0], [3.0, 4.0]])
     lab.expect("a number for the rest", torch.where(condition, x, 0), [[1.0, 0.0], [0.0, 4.0]])
@@ -230,7 +238,7 @@ def where_of_numbers(lab: Lab) -> None:
 
 
 class Marked(torch.Tensor):
-    """A subclass without attributes of its own."""
+    """A subclass that defines nothing."""
 
 
 @behaviour("tensor", must_detect=("value",))
@@ -265,17 +273,17 @@ def plain_subclasses(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("value",))
 def random_state_after_pickling(lab: Lab) -> None:
-    """Copies to the host, pickling, printing and deterministic operators consume no random numbers. Restoring
-    a state also restores single normal numbers.
+    """Copies to the CPU, pickling, printing and deterministic operators draw no random numbers. Restoring a
+    CPU state also restores a single normal number.
     """
 
-    def draws_around(between: Any) -> torch.Tensor:
+    def draws_before_and_after(call: Any) -> torch.Tensor:
         torch.manual_seed(17)
         first = torch.randn(5, device=lab.device)
-        between(first)
+        call(first)
         return torch.cat((first, torch.randn(5, device=lab.device)))
 
-    undisturbed = draws_around(lambda tensor: None)
+    undisturbed = draws_before_and_after(lambda tensor: None)
     calls: dict[str, Any] = {
         "pickling": lambda tensor: pickle.loads(pickle.dumps(tensor)),
         "printing": repr,
@@ -286,7 +294,7 @@ def random_state_after_pickling(lab: Lab) -> None:
         ),
     }
     for name, call in calls.items():
-        lab.holds(f"{name} draws nothing", torch.equal(undisturbed, draws_around(call)))
+        lab.holds(f"{name} draws nothing", torch.equal(undisturbed, draws_before_and_after(call)))
     torch.manual_seed(17)
     state = torch.get_rng_state()
     odd = torch.randn(1)

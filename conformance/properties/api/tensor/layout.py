@@ -1,4 +1,4 @@
-"""Check memory formats, resizing, and operators whose output overlaps their input."""
+"""Check memory formats, resizing, overlapping memory, set_ and data_ptr."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def memory_format_conversions(lab: Lab) -> None:
 
 @behaviour("tensor", capabilities=("channels_last",), must_detect=("value",))
 def operators_and_formats(lab: Lab) -> None:
-    """Pointwise operators on channels-last tensors preserve the memory format, in and out of place."""
+    """Pointwise operators on channels-last tensors preserve the memory format, out of place and in place."""
     for memory_format, shape in FORMATS:
         base = lab.floats(*shape, low=0.1, high=0.9)
         last = base.contiguous(memory_format=memory_format)
@@ -89,8 +89,8 @@ def operators_and_formats(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=ALL, level="core", must_detect=("value", "shape", "error"))
 def resizing(lab: Lab) -> None:
-    """resize_ keeps the elements that fit and enlarges the memory if needed. It refuses negative sizes and
-    tensors that require gradients.
+    """resize_ keeps the elements that fit into the new size, and enlarges the memory if necessary. Negative
+    sizes and tensors that require grad raise an error.
     """
     base = lab.integers(2, 3)
     before = base.reshape(-1).clone()
@@ -128,32 +128,38 @@ def resizing(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("error",))
 def overlap_refused(lab: Lab) -> None:
-    """Writing to memory that several elements share, or that partly overlaps the input, raises a
-    RuntimeError.
+    """A write raises a RuntimeError if elements of the written tensor share memory, or if the written memory
+    partly overlaps the input.
     """
 
-    def folded() -> torch.Tensor:
+    def zeros_in_shared_memory() -> torch.Tensor:
         return torch.zeros(1, device=lab.device).expand(6)
 
     index = lab.put([0, 1, 2])
     ones = torch.ones(3, device=lab.device)
     message_pattern = "unsupported operation|single memory location|overlap"
     into_folded: dict[str, Any] = {
-        "copy_": lambda: folded().copy_(torch.ones(6, device=lab.device)),
-        "index_add_": lambda: folded().index_add_(0, index, ones),
-        "index_copy_": lambda: folded().index_copy_(0, index, ones),
-        "put_": lambda: folded().put_(index, ones),
-        "masked_scatter_": lambda: folded().masked_scatter_(
+        "copy_": lambda: zeros_in_shared_memory().copy_(torch.ones(6, device=lab.device)),
+        "index_add_": lambda: zeros_in_shared_memory().index_add_(0, index, ones),
+        "index_copy_": lambda: zeros_in_shared_memory().index_copy_(0, index, ones),
+        "put_": lambda: zeros_in_shared_memory().put_(index, ones),
+        "masked_scatter_": lambda: zeros_in_shared_memory().masked_scatter_(
             torch.ones(6, dtype=torch.bool, device=lab.device), ones.repeat(2)
         ),
-        "scatter_": lambda: folded().scatter_(0, index, ones),
-        "add_": lambda: folded().add_(1),
-        "addcmul_": lambda: folded().addcmul_(folded(), folded()),
-        "addcdiv_": lambda: folded().addcdiv_(folded(), folded()),
-        "lerp_": lambda: folded().lerp_(folded(), 0.5),
-        "bernoulli_ of probabilities": lambda: folded().bernoulli_(torch.full((6,), 0.5, device=lab.device)),
-        "neg_": lambda: folded().neg_(),
-        "sub_": lambda: folded().sub_(folded()),
+        "scatter_": lambda: zeros_in_shared_memory().scatter_(0, index, ones),
+        "add_": lambda: zeros_in_shared_memory().add_(1),
+        "addcmul_": lambda: zeros_in_shared_memory().addcmul_(
+            zeros_in_shared_memory(), zeros_in_shared_memory()
+        ),
+        "addcdiv_": lambda: zeros_in_shared_memory().addcdiv_(
+            zeros_in_shared_memory(), zeros_in_shared_memory()
+        ),
+        "lerp_": lambda: zeros_in_shared_memory().lerp_(zeros_in_shared_memory(), 0.5),
+        "bernoulli_ of probabilities": lambda: zeros_in_shared_memory().bernoulli_(
+            torch.full((6,), 0.5, device=lab.device)
+        ),
+        "neg_": lambda: zeros_in_shared_memory().neg_(),
+        "sub_": lambda: zeros_in_shared_memory().sub_(zeros_in_shared_memory()),
     }
     for name, call in into_folded.items():
         lab.raises(f"{name} into shared elements", call, match=message_pattern)
@@ -174,8 +180,8 @@ def overlap_refused(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", must_detect=("value", "error"))
 def set_to_other_memory(lab: Lab) -> None:
-    """set_ makes a tensor use another tensor's memory with any geometry. It refuses another dtype, another
-    device and invalid geometry.
+    """set_ makes a tensor use the memory of another tensor, with any offset, sizes and strides. Another
+    dtype, another device and invalid sizes or offsets raise an error.
     """
     base = torch.arange(12.0, device=lab.device)
     alias = torch.empty(0, device=lab.device)
@@ -206,8 +212,8 @@ def set_to_other_memory(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=("float32", "int64"), must_detect=("value", "alias"))
 def addresses_of_parts(lab: Lab) -> None:
-    """data_ptr advances with the offset in whole elements, is 0 for an empty tensor, and does not change with
-    in-place operations.
+    """data_ptr of a view is the base's data_ptr plus the offset in bytes. It is 0 for an empty tensor, and
+    in-place operations do not change it.
     """
     base = lab.integers(4, 5)
     item = base.element_size()

@@ -1,4 +1,4 @@
-"""Check numerical gradients, interpolation of integers, and functions of tensors without elements."""
+"""Check torch.gradient, interpolation of integers, and functions of tensors without elements."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("tensor", dtypes=("float32", "float64", "int64"), must_detect=("value", "error"))
 def numerical_gradients(lab: Lab) -> None:
-    """torch.gradient accepts the spacing as one number, one number per dimension, or coordinates. It refuses
-    too few points and a wrong number of spacings.
+    """torch.gradient accepts the spacing as one number, one number per dimension, or coordinates. Too few
+    points and a wrong number of spacings raise an error.
     """
     base = lab.put([[1, 4, 9, 16, 25], [2, 3, 5, 7, 11], [0, 1, 1, 2, 3]], dtype=lab.dtype)
     lab.expect("along 1", torch.gradient(base, dim=1)[0][0], [3, 4, 6, 8, 9])
@@ -45,8 +45,8 @@ def numerical_gradients(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("value", "error"))
 def upsampling_of_integers(lab: Lab) -> None:
-    """Nearest-neighbour interpolation repeats elements, also of uint8 tensors. Sizes, scales and grids that
-    do not fit are refused.
+    """Nearest-neighbour interpolation repeats elements, also of integer and uint8 tensors. Sizes, scales and
+    grids that do not match the input raise an error.
     """
     plane = lab.integers(1, 2, 3, 4, low=0, high=9)
     lab.expect(
@@ -95,8 +95,8 @@ def upsampling_of_integers(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", dtypes=("float32", "int64", "bool"), must_detect=("shape", "error"))
 def shapes_of_nothing(lab: Lab) -> None:
-    """Functions that move elements accept tensors without elements and return the shapes that follow from the
-    sizes.
+    """Functions that move elements accept tensors without elements. The shapes of their results depend only
+    on the sizes of the input.
     """
     base = lab.integers(0, 1, 3, 0)
     calls: dict[str, Any] = {
@@ -171,14 +171,22 @@ def shapes_of_nothing(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=("float32", "float64"), must_detect=("value",))
 def distances_of_nothing(lab: Lab) -> None:
-    """cdist and pdist accept zero points and points without coordinates. Equal points have distance zero."""
+    """cdist and pdist accept zero points and points with zero coordinates. Equal points have distance
+    zero.
+    """
 
-    def points(count: int, size: int) -> torch.Tensor:
+    def random_points(count: int, size: int) -> torch.Tensor:
         return lab.floats(2, count, size)
 
-    lab.same("no points", [torch.cdist(points(0, 3), points(4, 3)), torch.cdist(points(4, 3), points(0, 3))])
-    lab.expect("no coordinates", torch.cdist(points(3, 0), points(4, 0)), torch.zeros(2, 3, 4))
-    lab.same("no batch", torch.cdist(points(2, 3)[:0], points(4, 3)[:0]))
+    lab.same(
+        "no points",
+        [
+            torch.cdist(random_points(0, 3), random_points(4, 3)),
+            torch.cdist(random_points(4, 3), random_points(0, 3)),
+        ],
+    )
+    lab.expect("no coordinates", torch.cdist(random_points(3, 0), random_points(4, 0)), torch.zeros(2, 3, 4))
+    lab.same("no batch", torch.cdist(random_points(2, 3)[:0], random_points(4, 3)[:0]))
     lab.same("pdist of one point", torch.pdist(lab.floats(1, 3)))
     lab.expect("pdist of no coordinates", torch.pdist(lab.floats(4, 0)), torch.zeros(6))
     same = lab.integers(5, 4)

@@ -1,4 +1,6 @@
-"""Check writes into tensors: fills, expanded sources and targets, resized outputs, and swapped tensors."""
+"""Check writes into tensors: diagonals, expanded sources and targets, resized outputs, and swapped
+tensors.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("tensor", dtypes=("float32", "int64", "bool"), must_detect=("value", "error"))
 def filled_diagonals(lab: Lab) -> None:
-    """fill_diagonal_ writes the main diagonal. With wrap, it writes the diagonal of a tall matrix repeatedly.
-    In a cube it writes the space diagonal.
+    """fill_diagonal_ writes the main diagonal. With wrap=True, the diagonal of a tall matrix starts again
+    after its last column. In a cube, it writes the elements whose indices are equal.
     """
     for shape, wrap in (
         ((3, 3), False),
@@ -45,18 +47,18 @@ def filled_diagonals(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("value",))
 def writes_to_expanded_by_place(lab: Lab) -> None:
-    """Filling by index or mask can write one number to elements that share the same memory, with or without a
-    warning.
+    """index_fill_, index_put_ and masked_fill_ can write one number to elements that share memory. A warning
+    is allowed.
     """
 
-    def folded() -> torch.Tensor:
+    def zeros_in_shared_memory() -> torch.Tensor:
         return torch.zeros(1, device=lab.device).expand(6)
 
     mask = torch.ones(6, dtype=torch.bool, device=lab.device)
     calls: dict[str, Any] = {
-        "index_fill_": lambda: folded().index_fill_(0, lab.put([0, 1]), 1.0),
-        "index_put_": lambda: folded().index_put_((lab.put([0, 1]),), lab.put(1.0)),
-        "masked_fill_": lambda: folded().masked_fill_(mask, 1.0),
+        "index_fill_": lambda: zeros_in_shared_memory().index_fill_(0, lab.put([0, 1]), 1.0),
+        "index_put_": lambda: zeros_in_shared_memory().index_put_((lab.put([0, 1]),), lab.put(1.0)),
+        "masked_fill_": lambda: zeros_in_shared_memory().masked_fill_(mask, 1.0),
     }
     for name, call in calls.items():
         with warnings.catch_warnings():
@@ -66,7 +68,7 @@ def writes_to_expanded_by_place(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=("float32", "int64"), must_detect=("value", "error"))
 def copies_from_one_to_many(lab: Lab) -> None:
-    """copy_ reads expanded sources repeatedly without accumulating. index_add handles scalars, no indices and
+    """copy_ accepts expanded and overlapping sources. index_add accepts dimensionless tensors, no indices and
     repeated indices.
     """
     base = torch.zeros(3, 4, dtype=lab.dtype, device=lab.device)
@@ -106,7 +108,7 @@ def copies_from_one_to_many(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("value", "warning"))
 def questionable_writes_warn(lab: Lab) -> None:
-    """Writing into an out= that must be resized gives a warning. So does discarding the imaginary part of a
+    """Writing into an out= that must be resized issues a warning. So does discarding the imaginary part of a
     complex number.
     """
     out = torch.ones(2, device=lab.device)
@@ -120,8 +122,8 @@ def questionable_writes_warn(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("value",))
 def swapped_tensors(lab: Lab) -> None:
-    """swap_tensors exchanges two tensors in place, including attributes and types. The Python objects keep
-    their identity.
+    """swap_tensors exchanges the contents of two tensors, including attributes and types. Each variable still
+    refers to the same Python object.
     """
     matrix, vector = lab.integers(2, 3), lab.integers(4)
     matrix.note = "first"  # type: ignore[attr-defined]

@@ -1,1 +1,1 @@
-"""Behaviours of area ``views``: views and the memory they share."""
+"""Behaviours of area ``views``: views of tensors and the memory that they share."""

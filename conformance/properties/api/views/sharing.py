@@ -1,4 +1,4 @@
-"""Check views and the memory that they share with their base."""
+"""Check that views share the memory of their base, and that copies do not."""
 
 from __future__ import annotations
 
@@ -53,6 +53,9 @@ _PARTS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, ...]]] = {
 
 
 def _check_view(lab: Lab, name: str, base: torch.Tensor, view: torch.Tensor) -> None:
+    """Check that ``view`` shares the storage of ``base``, that its ``_base`` is ``base``, and that a write to
+    the view changes the base.
+    """
     lab.same(name, view, strides=True)
     lab.shares(f"{name} and its base", base, view)
     if name not in ("detach", "unsafe_split"):
@@ -65,7 +68,7 @@ def _check_view(lab: Lab, name: str, base: torch.Tensor, view: torch.Tensor) -> 
 @behaviour("views", dtypes=ALL, level="core", must_detect=("value", "alias", "shape"))
 def view_functions_share(lab: Lab) -> None:
     """Functions that return views return part of the memory of their base, with the correct shape and
-    strides. A write to the view changes the base.
+    strides. A write to a view changes its base.
     """
     for name, function in _VIEWS.items():
         base = lab.integers(2, 3, 4, low=2, high=6)
@@ -76,7 +79,7 @@ def view_functions_share(lab: Lab) -> None:
     "views", dtypes=("float32", "int64", "complex64", "bool"), level="core", must_detect=("value", "alias")
 )
 def views_in_parts(lab: Lab) -> None:
-    """Functions that split a tensor return views of it that together cover the tensor."""
+    """Functions that split a tensor return views of the tensor. Together, the views contain every element."""
     for name, function in _PARTS.items():
         base = lab.integers(2, 3, 4, low=2, high=6)
         parts = function(base)
@@ -90,7 +93,7 @@ def views_in_parts(lab: Lab) -> None:
 
 @behaviour("views", dtypes=ALL, level="core", must_detect=("value", "alias"))
 def two_dimensional_views(lab: Lab) -> None:
-    """t, T, H, adjoint, diagonal and squeeze return views of matrices."""
+    """t, T, diagonal and squeeze of a matrix return views. H and adjoint of a real matrix return views."""
     functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "t": torch.t,
         "T": lambda x: x.T,
@@ -115,7 +118,9 @@ def two_dimensional_views(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value", "alias"))
 def expanded_views(lab: Lab) -> None:
-    """expand, expand_as and broadcast_to repeat elements without copying, with strides of 0."""
+    """expand, expand_as and broadcast_to repeat elements without copying. The stride of a repeated dimension
+    is 0.
+    """
     base = lab.integers(3, 1, low=2, high=6)
     for name, view in {
         "expand": base.expand(2, 3, 4),
@@ -132,8 +137,8 @@ def expanded_views(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", must_detect=("value",))
 def in_place_view_functions(lab: Lab) -> None:
-    """transpose_, t_, squeeze_, unsqueeze_, as_strided_, swapdims_ and swapaxes_ change the geometry of a
-    tensor, return the tensor, and do not change the memory.
+    """transpose_, t_, squeeze_, unsqueeze_, as_strided_, swapdims_ and swapaxes_ change the shape and strides
+    of a tensor and return the tensor. They do not change the memory.
     """
     functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "transpose_": lambda x: x.transpose_(0, 1),
@@ -158,8 +163,8 @@ def in_place_view_functions(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", must_detect=("value",))
 def copies_where_no_view_can_be(lab: Lab) -> None:
-    """contiguous, reshape, flatten and ravel copy if a view cannot express the result. Otherwise they return
-    the tensor itself or a view.
+    """contiguous, reshape, flatten and ravel copy if a view cannot represent the result. If it can, they
+    return the tensor itself or a view. Advanced indexing, index_select, repeat and clone always copy.
     """
     base = lab.integers(3, 4)
     turned = base.t()
@@ -190,7 +195,9 @@ def copies_where_no_view_can_be(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value",))
 def writes_through_indices(lab: Lab) -> None:
-    """Assignment to an index writes to the tensor. A write to the result of advanced indexing does not."""
+    """Assignment to an index writes into the tensor. A write into the result of advanced indexing does not
+    change the tensor.
+    """
     base = lab.integers(4, 3, low=2, high=6)
     address = base.data_ptr()
     base[[0, 2]] = lab.integers(2, 3, low=0)
@@ -207,8 +214,8 @@ def writes_through_indices(lab: Lab) -> None:
 
 @behaviour("views", capabilities=("autograd",), level="training", must_detect=("value", "error"))
 def as_strided_backward(lab: Lab) -> None:
-    """The gradient of as_strided adds the contributions of all positions that read the same element.
-    as_strided of an offset view or a transposed view uses the memory of the base.
+    """The gradient of as_strided adds the gradients of all positions that read the same element. as_strided
+    of a view with an offset, or of a transposed view, reads the memory of the base.
     """
     base = lab.integers(12).requires_grad_()
     base.as_strided((3, 4), (2, 1)).sum().backward()

@@ -1,4 +1,4 @@
-"""Check views by selecting."""
+"""Check views that select returns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("views", dtypes=ALL, level="core", must_detect=("value", "alias"))
 def write_through_select(lab: Lab) -> None:
-    """A write into a selected row changes the tensor."""
+    """A write into a selected row changes the tensor from which the row was selected."""
     base = lab.integers(3, 4)
     row = base.select(0, 1)
     lab.same("row", row, strides=True)
@@ -21,7 +21,9 @@ def write_through_select(lab: Lab) -> None:
 
 @behaviour("views", must_detect=("error", "message"))
 def select_out_of_range(lab: Lab) -> None:
-    """Selecting an index that does not exist raises an IndexError that names the index."""
+    """select with an index out of range raises an IndexError that contains the index. So does a dimension out
+    of range, with an error that mentions the dimension.
+    """
     base = lab.integers(3, 4)
     lab.raises("select(0, 3)", lambda: base.select(0, 3), IndexError, match="3")
     lab.raises("select(2, 0)", lambda: torch.select(base, 2, 0), IndexError, match="(?i)dim")

@@ -1,4 +1,4 @@
-"""Settings for inference, and preparation of a model. Newer and older names are synonyms."""
+"""Settings for inference, and preparation of a model. The functions also have older names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def hpu_set_env(model: torch.nn.Module | None = None) -> torch.nn.Module | None:
     """Enable inference mode and the matmul reshape, and fold batch norms of a model into convolutions.
 
     Args:
-        model: a model in evaluation mode, on the CPU, and traceable by `torch.fx`. Otherwise it is not
+        model: a model in evaluation mode, on the CPU, and traceable by `torch.fx`. Another model is not
             folded, and the reason is printed.
 
     Returns:

@@ -42,12 +42,12 @@ class PartitionedModel(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.parts = nn.ModuleList()
-        #: Parts by their code and input shapes: Dynamo retraces a graph if a number between two graphs
-        #: changes.
+        #: Parts by their code and input shapes. If a number that is computed between two graphs changes,
+        #: Dynamo traces a graph again, and the new graph reuses the existing part.
         self._known: dict[Any, _Part] = {}
         self._quantizer: Any = None
         self._is_converted = False
-        self._compiled = torch.compile(model, backend=self._part_of, dynamic=False)
+        self._compiled = torch.compile(model, backend=self._export_part, dynamic=False)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model with its programs."""
@@ -56,7 +56,7 @@ class PartitionedModel(nn.Module):
         with torch._dynamo.config.patch(limits), torch.no_grad():
             return self._compiled(*args, **kwargs)
 
-    def _part_of(self, graph: fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+    def _export_part(self, graph: fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
         key = (graph.code, tuple((tuple(tensor.shape), tensor.dtype) for tensor in inputs))
         if (existing_part := self._known.get(key)) is not None:
             return lambda *values: existing_part(*values)
@@ -67,14 +67,16 @@ class PartitionedModel(nn.Module):
             )
         part = _Part(torch.export.export(graph, tuple(inputs)).module())
         if self._quantizer is not None:
-            part.program = _prepared(part.program, self._quantizer, f"part{len(self.parts)}.")
+            part.program = _prepare_with_saved_scales(
+                part.program, self._quantizer, f"part{len(self.parts)}."
+            )
         self.parts.append(part)
         self._known[key] = part
         return lambda *values: part(*values)
 
 
 class _Part(nn.Module):
-    def __init__(self, program: fx.GraphModule) -> None:
+    def __init__(self, program: nn.Module) -> None:
         super().__init__()
         self.program = program
 
@@ -91,7 +93,7 @@ def export(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | Non
 
 
 def prepare_pt2e(model: nn.Module, quantizer: Any) -> nn.Module:
-    """Insert observers at the values that a quantizer rounds.
+    """Return the model with observers at the values that a quantizer rounds.
 
     Args:
         model: the result of `export`, before its first call if it is a `PartitionedModel`.
@@ -101,34 +103,41 @@ def prepare_pt2e(model: nn.Module, quantizer: Any) -> nn.Module:
         RuntimeError: a `PartitionedModel` has already run, or the file to load lacks a scale.
     """
     if not isinstance(model, PartitionedModel):
-        return _prepared(model, quantizer, "")
+        return _prepare_with_saved_scales(model, quantizer, "")
     if len(model.parts):
-        raise RuntimeError("prepare_pt2e was called after the model had run. Export it again.")
+        raise RuntimeError(
+            "prepare_pt2e was called after the model had run. Export the model again, and prepare it first."
+        )
     model._quantizer = quantizer
     return model
 
 
 def convert_pt2e(model: nn.Module, **options: Any) -> nn.Module:
-    """Replace the observers by roundings to the observed ranges; ``options`` are passed to torchao."""
+    """Return the model with roundings in place of observers; torchao receives ``options``."""
+    partitioned = model if isinstance(model, PartitionedModel) else None
     parts = [(f"part{i}.", part) for i, part in enumerate(getattr(model, "parts", ()))]
-    partitioned = isinstance(model, PartitionedModel)
     if path := os.environ.get(_DUMP):
-        prefixed = [(prefix, part.program) for prefix, part in parts] if partitioned else [("", model)]
-        scales = {name: float(part.amax) for prefix, of in prefixed for name, part in _observers(of, prefix)}
+        prefixed = (
+            [("", model)] if partitioned is None else [(prefix, part.program) for prefix, part in parts]
+        )
+        scales = {
+            name: float(part.amax) for prefix, of in prefixed for name, part in _named_observers(of, prefix)
+        }
         Path(path).write_text(json.dumps(scales, indent=1) + "\n")
-    if not partitioned:
-        return pt2e.convert_pt2e(model, **options)
+    if partitioned is None:
+        converted: nn.Module = pt2e.convert_pt2e(model, **options)
+        return converted
     for _, part in parts:
         part.program = pt2e.convert_pt2e(part.program, **options)
-    model._is_converted = True
-    return model
+    partitioned._is_converted = True
+    return partitioned
 
 
-def _prepared(program: nn.Module, quantizer: Any, prefix: str) -> nn.Module:
-    prepared = pt2e.prepare_pt2e(program, quantizer)
+def _prepare_with_saved_scales(program: nn.Module, quantizer: Any, prefix: str) -> nn.Module:
+    prepared: nn.Module = pt2e.prepare_pt2e(program, quantizer)
     if path := os.environ.get(_LOAD):
         scales = json.loads(Path(path).read_text())
-        for name, observer in _observers(prepared, prefix):
+        for name, observer in _named_observers(prepared, prefix):
             if name not in scales:
                 raise RuntimeError(
                     f"{_LOAD}={path} has no scale of {name}. Calibrate the model and write the file."
@@ -137,6 +146,6 @@ def _prepared(program: nn.Module, quantizer: Any, prefix: str) -> nn.Module:
     return prepared
 
 
-def _observers(program: nn.Module, prefix: str) -> list[tuple[str, AbsMaxObserver]]:
+def _named_observers(program: nn.Module, prefix: str) -> list[tuple[str, AbsMaxObserver]]:
     modules = program.named_modules()
     return [(prefix + name, module) for name, module in modules if isinstance(module, AbsMaxObserver)]

@@ -36,7 +36,7 @@ _PRODUCTS = frozenset(
 )
 
 
-class AbsMaxObserver(observers.ObserverBase):
+class AbsMaxObserver(observers.ObserverBase):  # type: ignore[misc]
     """Observes the largest magnitude of all tensors; the scale maps it to the largest number of the dtype."""
 
     def __init__(self, dtype: torch.dtype, **unused_options: Any) -> None:
@@ -51,11 +51,11 @@ class AbsMaxObserver(observers.ObserverBase):
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         """Observe a tensor and return it."""
         if values.numel():
-            self.amax = self.combined(values.detach().abs().amax().float())
+            self.amax = self.updated_amax(values.detach().abs().amax().float())
         return values
 
-    def combined(self, magnitude: torch.Tensor) -> torch.Tensor:
-        """Return the largest magnitude after a further tensor."""
+    def updated_amax(self, magnitude: torch.Tensor) -> torch.Tensor:
+        """Return the new observed magnitude: the maximum of the old magnitude and ``magnitude``."""
         return torch.maximum(self.amax.to(magnitude.device), magnitude)
 
     def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -65,10 +65,10 @@ class AbsMaxObserver(observers.ObserverBase):
 
 
 class SimpleAbsMaxObserver(AbsMaxObserver):
-    """Observes the largest magnitude of the last tensor only, for weights, which do not change."""
+    """Observes the largest magnitude of the last tensor only. It is for weights, which do not change."""
 
-    def combined(self, magnitude: torch.Tensor) -> torch.Tensor:
-        """Return the largest magnitude of the last tensor."""
+    def updated_amax(self, magnitude: torch.Tensor) -> torch.Tensor:
+        """Return ``magnitude``, the magnitude of the last tensor, as the new observed magnitude."""
         return magnitude
 
 
@@ -104,7 +104,7 @@ def habana_quant_config_symmetric(quant_dtype: torch.dtype) -> QuantConfig:
     return QuantConfig(specification(AbsMaxObserver), specification(SimpleAbsMaxObserver))
 
 
-class habana_quantizer(Quantizer):
+class habana_quantizer(Quantizer):  # type: ignore[misc]
     """Rounds the inputs of matrix products and convolutions, as `set_global` configures."""
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Ends of steps, which end graphs in lazy mode. In other modes these functions do nothing.
 
 The public bridge decorates these functions with `utils.internal.lazy_only`, which logs a warning for each
-function at
-import outside lazy mode. This device does not warn, because ``import torch`` alone imports the backend.
+function if the bridge is imported outside lazy mode. This device does not warn, because ``import torch``
+alone imports the backend.
 """
 
 from __future__ import annotations

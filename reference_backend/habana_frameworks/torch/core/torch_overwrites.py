@@ -1,7 +1,7 @@
 """The list of all changes that the backend makes to torch. `apply` makes them once.
 
-Each patch is a function of `habana_frameworks.torch.internal.patches`, in the file of its subject. Patches
-run when torch calls them, and access the device as ``torch.hpu``, like torch.
+Each patch is a function of `habana_frameworks.torch.internal.patches`, in the file of its subject. A
+replacement runs when a program calls the function of torch, and accesses the device as ``torch.hpu``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ PATCHES: dict[Callable[[], None], str] = {
     storages.construct_sparse: "the constructor that SparseAdam uses does not support hpu",
     storages.swap_bytes_on_the_host: "torch swaps bytes through a host pointer, a fault on device memory",
     optimizers.allow_foreach: "foreach= and fused= need a listed device, and hpu is not listed",
-    fake_strides.lift_rule: "fake results must have the strides of eager results",
-    settings_barrier.finish_work_before_changes: "queued work must run with the settings at its issue",
+    fake_strides.keep_eager_strides: "fake results must have the strides of eager results",
+    settings_barrier.finish_work_before_changes: "queued work must run before a setting changes",
     inductor_refusal.refuse_hpu: "Inductor cannot generate code for hpu and would fail late, with a KeyError",
     accelerator.count_devices: "torch 2.6 counts devices by the guard, which reports one",
     accelerator.take_snapshots_of_hpu: "torch supports memory snapshots for CUDA and XPU only",

@@ -14,5 +14,5 @@ _VARIABLES = ("PT_HPU_WEIGHT_SHARING", "EXPERIMENTAL_WEIGHT_SHARING")
 
 
 def is_enabled() -> bool:
-    """Return whether both variables are on, which is the default."""
+    """Return whether ``PT_HPU_WEIGHT_SHARING`` and ``EXPERIMENTAL_WEIGHT_SHARING`` are on (default: on)."""
     return all(os.environ.get(name, "1").lower() in _TRUE for name in _VARIABLES)

@@ -49,7 +49,7 @@ def device_properties(device: Any = None) -> DeviceProperties:
 
 
 def device_capability(device: Any = None) -> tuple[int, int]:
-    """Return the first two numbers of the device's capability, a version and not a GPU capability."""
+    """Return the first two numbers of the device's version. They are not a GPU's compute capability."""
     major, minor = hpu.get_device_capability(to_hpu(device)).split(".")[:2]
     return int(major), int(minor)
 

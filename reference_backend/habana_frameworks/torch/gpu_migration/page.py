@@ -55,7 +55,11 @@ def page() -> Iterator[str]:
     yield ", ".join(f"`torch.cuda.{name}`" for name in names if has_no_counterpart(name)) + "."
     yield ""
     rest = [n for n in names if counterpart(n) is None and not has_no_counterpart(n)]
-    yield "Classes and submodules stay torch's: " + ", ".join(f"`torch.cuda.{name}`" for name in rest) + "."
+    yield (
+        "These classes and submodules are torch's own: "
+        + ", ".join(f"`torch.cuda.{name}`" for name in rest)
+        + "."
+    )
     yield ""
     yield "## Functions of torch that take a device"
     yield ""

@@ -25,7 +25,7 @@ _METHODS = (
 )  # fmt: skip
 _LIKE = ("empty_like", "full_like", "ones_like", "rand_like", "randint_like", "randn_like", "zeros_like")
 _AUTOCAST = ("get_autocast_dtype", "set_autocast_dtype", "set_autocast_enabled")
-#: Owner, as a path from torch, and names of the functions whose arguments are mapped.
+#: For each owner (a path from torch): names of the functions whose cuda arguments are mapped to hpu.
 MAPPED: dict[str, tuple[str, ...]] = {
     "torch": (*_LIKE, *_AUTOCAST, "get_device_module", "set_default_device"),
     "torch.Tensor": _METHODS,
@@ -58,7 +58,7 @@ OTHERS = {
 }
 
 
-def _constructors() -> Iterator[tuple[ModuleType, str]]:
+def _device_constructors() -> Iterator[tuple[ModuleType, str]]:
     constructors = torch.utils._device._device_constructors()
     for module in (torch, torch.fft, torch.nested):
         for name, value in list(vars(module).items()):
@@ -67,7 +67,7 @@ def _constructors() -> Iterator[tuple[ModuleType, str]]:
 
 
 #: The functions that create tensors on a device, as torch lists them, by module and name.
-CONSTRUCTORS = tuple(_constructors())
+CONSTRUCTORS = tuple(_device_constructors())
 _replaced = False
 
 
@@ -82,35 +82,39 @@ def replace_functions() -> None:
     for path, names in MAPPED.items():
         for name in names:
             replace_function(_attribute_at(path), name, with_hpu_arguments)
-    for owner in (torch.Tensor, torch.nn.Module, PackedSequence):
-        owner.cuda = _moving
-    torch.Tensor.is_cuda = property(lambda tensor: tensor.device.type == "hpu")
-    PackedSequence.is_cuda = property(lambda packed: packed.data.device.type == "hpu")
-    torch.Generator = _Generator
+    torch.Tensor.cuda = _cuda_method  # type: ignore[method-assign]
+    torch.nn.Module.cuda = _cuda_method  # type: ignore[method-assign]
+    PackedSequence.cuda = _cuda_method  # type: ignore[method-assign]
+    is_on_hpu = property(lambda tensor: tensor.device.type == "hpu")
+    torch.Tensor.is_cuda = is_on_hpu  # type: ignore[assignment]
+    packed_is_on_hpu = property(lambda packed: packed.data.device.type == "hpu")
+    PackedSequence.is_cuda = packed_is_on_hpu  # type: ignore[assignment,method-assign]
+    torch.Generator = _Generator  # type: ignore[misc]
     torch.get_autocast_gpu_dtype = functools.partial(torch.get_autocast_dtype, "hpu")
     torch.set_autocast_gpu_dtype = functools.partial(torch.set_autocast_dtype, "hpu")
-    torch.serialization.register_package(9, lambda storage: None, _restored)
+    torch.serialization.register_package(9, lambda storage: None, _restore_cuda_storage_on_hpu)
     for owner, name, make in (
-        (torch, "load", _loading),
-        (torch, "set_default_tensor_type", _setting_type),
-        (torch, "compile", _compiling),
-        (torch, "is_autocast_enabled", _asking_hpu),
-        (torch.distributed, "init_process_group", _with_hccl),
-        (torch.distributed, "new_group", _with_hccl),
-        (torch.nn.DataParallel, "__init__", _refusing_replicas),
+        (torch, "load", _wrap_load),
+        (torch, "set_default_tensor_type", _wrap_set_default_tensor_type),
+        (torch, "compile", _wrap_compile),
+        (torch, "is_autocast_enabled", _wrap_is_autocast_enabled),
+        (torch.distributed, "init_process_group", _wrap_nccl_as_hccl),
+        (torch.distributed, "new_group", _wrap_nccl_as_hccl),
+        (torch.nn.DataParallel, "__init__", _wrap_data_parallel_init),
     ):
         replace_function(owner, name, make)
     torch.distributed.is_nccl_available = lambda: True
     # If torch.cuda is available, this function returns the device type whose tensors are copied while others
     # are written.
-    torch.distributed.checkpoint.filesystem._get_available_device_type = lambda: "hpu"
+    checkpoint_files = torch.distributed.checkpoint.filesystem
+    checkpoint_files._get_available_device_type = lambda: "hpu"  # type: ignore[attr-defined]
 
 
 def _attribute_at(path: str) -> Any:
     return functools.reduce(getattr, path.split(".")[1:], torch)
 
 
-def _moving(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+def _cuda_method(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Copy a tensor, or move a module, to hpu."""
     return self.hpu(to_hpu(device), *args, **kwargs)
 
@@ -126,15 +130,15 @@ class _Generator(torch._C.Generator, metaclass=_AnyGenerator):
     """A generator. A generator for cuda is a generator for hpu."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
-        return super().__new__(cls, device=to_hpu(device))
+        return super().__new__(cls, device=to_hpu(device))  # type: ignore[call-arg]
 
 
-def _restored(storage: Any, location: str) -> Any:
+def _restore_cuda_storage_on_hpu(storage: Any, location: str) -> Any:
     """Move a storage that was saved on cuda to hpu. Return None for other locations."""
     return storage.to(device=torch.device("hpu")) if location.startswith("cuda") else None
 
 
-def _loading(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_load(original: Callable[..., Any]) -> Callable[..., Any]:
     def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(map_location, dict):
             locations = {source: to_hpu(target) for source, target in map_location.items()}
@@ -146,7 +150,7 @@ def _loading(original: Callable[..., Any]) -> Callable[..., Any]:
     return load
 
 
-def _setting_type(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_set_default_tensor_type(original: Callable[..., Any]) -> Callable[..., Any]:
     def set_default_tensor_type(kind: Any) -> None:
         name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__name__}"
         if not name.startswith(("torch.cuda.", "torch.hpu.", "habana_frameworks.")):
@@ -169,10 +173,10 @@ _DTYPES = {
 }
 
 
-def _compiling(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_compile(original: Callable[..., Any]) -> Callable[..., Any]:
     def compile(model: Any = None, **kwargs: Any) -> Any:
         if kwargs.get("backend", "inductor") == "inductor":
-            # Inductor's modes and options have no meaning for the backend.
+            # The backend does not support Inductor's modes and options.
             kwargs = {k: v for k, v in kwargs.items() if k not in ("mode", "options")}
             kwargs["backend"] = "hpu_backend"
         return original(model, **kwargs)
@@ -180,22 +184,23 @@ def _compiling(original: Callable[..., Any]) -> Callable[..., Any]:
     return compile
 
 
-def _asking_hpu(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_is_autocast_enabled(original: Callable[..., Any]) -> Callable[..., Any]:
     def is_autocast_enabled(device_type: str = "hpu") -> bool:
-        return original(to_hpu(device_type))
+        is_enabled: bool = original(to_hpu(device_type))
+        return is_enabled
 
     return is_autocast_enabled
 
 
-def _with_hccl(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_nccl_as_hccl(original: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        values = [_hccl(argument) for argument in args]
-        return original(*values, **{name: _hccl(to_hpu(value)) for name, value in kwargs.items()})
+        values = [_nccl_to_hccl(argument) for argument in args]
+        return original(*values, **{name: _nccl_to_hccl(to_hpu(value)) for name, value in kwargs.items()})
 
     return call
 
 
-def _hccl(value: Any) -> Any:
+def _nccl_to_hccl(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if value.lower() == "nccl":
@@ -203,7 +208,7 @@ def _hccl(value: Any) -> Any:
     return value.replace("cuda:nccl", "hpu:hccl")
 
 
-def _refusing_replicas(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_data_parallel_init(original: Callable[..., Any]) -> Callable[..., Any]:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(
             "torch.nn.DataParallel needs several devices in one process, but a process has one hpu. "

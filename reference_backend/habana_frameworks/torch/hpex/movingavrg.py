@@ -22,7 +22,7 @@ class FusedEMA:
 
         Args:
             model: the model.
-            decay: share of the average that is retained in a step, after many steps.
+            decay: share of the average that a late step retains. Early steps retain less.
             updates: number of earlier steps.
 
         Raises:
@@ -41,7 +41,7 @@ class FusedEMA:
         return self.base_decay * (1 - math.exp(-updates / 2000))
 
     def update(self, model: torch.nn.Module) -> None:
-        """Add a step of the model to the average."""
+        """Move the average towards the current state of the model."""
         _mark_step_if_lazy()
         self.updates += 1
         pairs = [

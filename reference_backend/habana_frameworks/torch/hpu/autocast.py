@@ -45,13 +45,13 @@ def register_lists() -> None:
     # The core accepts the lists once; None selects its default list.
     if not _C.autocast_lists():
         _C.set_autocast_lists(
-            _operators("PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST", "LOWER_LIST"),
-            _operators("PT_HPU_AUTOCAST_FP32_OPS_LIST", "FP32_LIST"),
+            _operators_from_file("PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST", "LOWER_LIST"),
+            _operators_from_file("PT_HPU_AUTOCAST_FP32_OPS_LIST", "FP32_LIST"),
         )
 
 
-def _operators(name: str, older: str) -> list[str] | None:
-    variable = name if os.environ.get(name) else older
+def _operators_from_file(variable_name: str, older_name: str) -> list[str] | None:
+    variable = variable_name if os.environ.get(variable_name) else older_name
     path = os.environ.get(variable, "")
     if not path:
         return None

@@ -135,20 +135,20 @@ def synchronize(device: Any = None) -> None:
         AssertionError: `device` is not the device of this process.
     """
     if device is not None:
-        _select(device)
+        _check_device_exists(device)
     if _C.is_in_bad_fork():
         _lazy_init()
     if is_initialized():
         _C.synchronize()
 
 
-def _select(chosen: Any) -> None:
+def _check_device_exists(chosen: Any) -> None:
     device(chosen)
 
 
-def _exchange_device(index: int) -> int:
+def _exchange_device(device: int) -> int:
     return 0
 
 
-def _maybe_exchange_device(index: int) -> int:
+def _maybe_exchange_device(device: int) -> int:
     return 0

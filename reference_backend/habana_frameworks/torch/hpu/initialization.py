@@ -35,7 +35,7 @@ def _finish_work() -> None:
 
 
 def _is_in_bad_fork() -> bool:
-    return _C.is_in_bad_fork()
+    return bool(_C.is_in_bad_fork())
 
 
 def _lazy_init() -> None:
@@ -57,21 +57,21 @@ def _lazy_init() -> None:
         _this_thread.starting = True
         try:
             _C.init()
-            when_imported("torch.utils.checkpoint", _make_checkpoint_default)
+            when_imported("torch.utils.checkpoint", _make_hpu_checkpoint_default)
         finally:
             _this_thread.starting = False
         _ready = True
     EventDispatcher.instance().publish(EventId.DEVICE_ACQUIRED)
 
 
-def _make_checkpoint_default(checkpoint: ModuleType) -> None:
+def _make_hpu_checkpoint_default(checkpoint: ModuleType) -> None:
     checkpoint.DefaultDeviceType.set_device_type("hpu")
 
 
-def _forget_parent() -> None:
+def _replace_lock_after_fork() -> None:
     # In the child, a lock that another thread of the parent held would never be released.
     global _lock
     _lock = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_forget_parent)
+os.register_at_fork(after_in_child=_replace_lock_after_fork)

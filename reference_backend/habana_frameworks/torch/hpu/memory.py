@@ -91,7 +91,7 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Set ``MaxInUse`` to ``InUse``, like `torch.cuda`. It grows again with the next allocation."""
+    """Set ``MaxInUse`` to ``InUse``, as in `torch.cuda`. Later allocations can increase it again."""
     _check_device(device)
     _C.reset_peak_memory_stats()
 

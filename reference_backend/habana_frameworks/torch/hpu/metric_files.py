@@ -92,9 +92,9 @@ class MetricDumper:
         dispatcher = EventDispatcher.instance()
         dispatcher.subscribe(EventId.DEVICE_ACQUIRED, lambda timestamp, params: self._open())
         if "mark_step" in self._triggers:
-            dispatcher.subscribe(EventId.MARK_STEP, self._writing("mark_step"))
+            dispatcher.subscribe(EventId.MARK_STEP, self._listener_for_all_metrics("mark_step"))
         if "user" in self._triggers:
-            dispatcher.subscribe(EventId.CUSTOM_EVENT, self._writing("user"))
+            dispatcher.subscribe(EventId.CUSTOM_EVENT, self._listener_for_all_metrics("user"))
         if "metric_change" in self._triggers:
             for metric in self._metrics:
                 metric.on_metric_change(lambda changed: self._write([changed], "metric_change"))
@@ -107,7 +107,7 @@ class MetricDumper:
             self._stream = _open_numbered(self._path)
             self._file = MetricFile(self._stream, self._form)
 
-    def _writing(self, trigger: str) -> Callable[[int, EventParams], None]:
+    def _listener_for_all_metrics(self, trigger: str) -> Callable[[int, EventParams], None]:
         return lambda timestamp, params: self._write(self._metrics, trigger)
 
     def _write(self, metrics: Sequence[Metric], trigger: str) -> None:

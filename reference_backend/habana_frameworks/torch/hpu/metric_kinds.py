@@ -1,4 +1,4 @@
-"""Kinds of metrics, their errors and their file formats.
+"""The classes of metrics, their errors and their file formats.
 
 A metric collects events of the device (`habana_frameworks.torch.internal.events`). The functions of `metrics`
 create metrics.

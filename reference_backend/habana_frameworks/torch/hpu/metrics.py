@@ -53,7 +53,7 @@ _globals = {name: kind() for name, kind in _KINDS.items()}
 
 
 def metric_global(name: str) -> Metric | None:
-    """Return the metric of that name that has collected since the process started, or None if unknown.
+    """Return the metric that has collected since the process started, or None if the name is unknown.
 
     Names: ``graph_compilation``, ``cpu_fallback``, ``memory_defragmentation``, ``device_memory`` and, with
     ``PT_HPU_ENABLE_CACHE_METRICS=1`` at import, ``recipe_cache``.

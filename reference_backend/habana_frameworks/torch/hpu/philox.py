@@ -2,8 +2,8 @@
 
 `torch.distributed.tensor` gives each shard of a random tensor its own offset and advances all ranks by the
 same amount. The underlying generator has no offset, so each pair maps to one of its seeds: offset 0 to the
-seed itself, other offsets to a mix of both. Equal pairs give equal values, different pairs give unrelated
-values, and ranks that run the same calls stay equal.
+seed itself, other offsets to a mix of seed and offset. Equal pairs give equal values, different pairs give
+unrelated values, and ranks that run the same calls stay equal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def get_state(generator: torch.Generator) -> torch.Tensor:
     """Return the pair that describes the generator, as uint8[16] on the CPU: seed, offset, little-endian.
 
     If the generator was used after a pair was set, the result has a later offset that is derived from its
-    state. Therefore values drawn inside and outside of the context do not repeat each other.
+    state. Therefore values drawn inside and outside of the philox context do not repeat each other.
     """
     state = bytes(generator.get_state().numpy())
     if _pair is not None and state == _state_at_pair:

@@ -9,7 +9,7 @@ import torch
 from ._utils import _get_device_index
 from .initialization import _lazy_init
 
-_HPU = int(torch._C._autograd.DeviceType.HPU)
+_HPU = int(torch._C._autograd.DeviceType.HPU)  # type: ignore[call-overload]
 
 
 class Event(torch.Event):

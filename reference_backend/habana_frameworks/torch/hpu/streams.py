@@ -19,12 +19,13 @@ from typing import Any
 import torch
 
 from ._utils import _get_device_index
-from .stream_state import StreamContext
+from .stream_state import StreamContext as StreamContext
 from .stream_state import _current_stream as _current_stream
 from .stream_state import _set_stream_by_id as _set_stream_by_id
 from .stream_state import set_stream as set_stream
-from .stream_types import _HPU, Stream
+from .stream_types import _HPU
 from .stream_types import Event as Event
+from .stream_types import Stream as Stream
 
 # In older releases a stream cannot be entered, and Dynamo breaks the graph here anyway.
 _IS_TRACED = hasattr(torch.Stream, "__enter__")

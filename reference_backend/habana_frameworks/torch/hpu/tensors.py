@@ -35,7 +35,7 @@ class _TypedTensor(type):
         )
 
     def _alias(cls, tensor: torch.Tensor) -> torch.Tensor:
-        if not isinstance(tensor, cls):
+        if not cls.__instancecheck__(tensor):
             raise RuntimeError(
                 f"torch.hpu.{cls.__name__} got a tensor of {tensor.dtype} on {tensor.device}. Convert it "
                 f"with tensor.to('hpu', {cls.dtype})."
@@ -51,7 +51,7 @@ class _TypedTensor(type):
         )
 
 
-def _make(name: str, dtype: torch.dtype) -> _TypedTensor:
+def _make_tensor_type(name: str, dtype: torch.dtype) -> _TypedTensor:
     return _TypedTensor(
         name,
         (),
@@ -59,13 +59,13 @@ def _make(name: str, dtype: torch.dtype) -> _TypedTensor:
     )
 
 
-BFloat16Tensor = _make("BFloat16Tensor", torch.bfloat16)
-BoolTensor = _make("BoolTensor", torch.bool)
-ByteTensor = _make("ByteTensor", torch.uint8)
-CharTensor = _make("CharTensor", torch.int8)
-DoubleTensor = _make("DoubleTensor", torch.float64)
-FloatTensor = _make("FloatTensor", torch.float32)
-HalfTensor = _make("HalfTensor", torch.float16)
-IntTensor = _make("IntTensor", torch.int32)
-LongTensor = _make("LongTensor", torch.int64)
-ShortTensor = _make("ShortTensor", torch.int16)
+BFloat16Tensor = _make_tensor_type("BFloat16Tensor", torch.bfloat16)
+BoolTensor = _make_tensor_type("BoolTensor", torch.bool)
+ByteTensor = _make_tensor_type("ByteTensor", torch.uint8)
+CharTensor = _make_tensor_type("CharTensor", torch.int8)
+DoubleTensor = _make_tensor_type("DoubleTensor", torch.float64)
+FloatTensor = _make_tensor_type("FloatTensor", torch.float32)
+HalfTensor = _make_tensor_type("HalfTensor", torch.float16)
+IntTensor = _make_tensor_type("IntTensor", torch.int32)
+LongTensor = _make_tensor_type("LongTensor", torch.int64)
+ShortTensor = _make_tensor_type("ShortTensor", torch.int16)

@@ -23,9 +23,10 @@ def memory_usage(device: Any = None) -> int:
         ImportError: `pyhlml` is not installed.
         AssertionError: the device index does not exist.
     """
-    with _library(device) as (pyhlml, handle):
+    with _management_library(device) as (pyhlml, handle):
         memory = pyhlml.hlmlDeviceGetMemoryInfo(handle)
-        return round(100 * memory.used / memory.total)
+        percent: int = round(100 * memory.used / memory.total)
+        return percent
 
 
 def utilization(device: Any = None) -> int:
@@ -35,13 +36,13 @@ def utilization(device: Any = None) -> int:
         ImportError: `pyhlml` is not installed.
         AssertionError: the device index does not exist.
     """
-    with _library(device) as (pyhlml, handle):
+    with _management_library(device) as (pyhlml, handle):
         rates = pyhlml.hlmlDeviceGetUtilizationRates(handle)
         return int(getattr(rates, "aip", rates))  # older releases return a number
 
 
 @contextlib.contextmanager
-def _library(device: Any) -> Iterator[tuple[ModuleType, Any]]:
+def _management_library(device: Any) -> Iterator[tuple[ModuleType, Any]]:
     index = _checked_device_id(device)
     try:
         import pyhlml

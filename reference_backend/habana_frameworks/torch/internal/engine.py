@@ -3,8 +3,7 @@
 Besides the flags of the public contract, the reference device has its own variables:
 
     HPU_REFERENCE_QUEUE_ALL=MICROSECONDS[,SEED]  queue every operator on its stream, after a random pause of
-    up
-                                                 to this time
+                                                 at most this time
     HPU_REFERENCE_RECORD_LINES=1                 errors of queued work name the line of the program
     HPU_REFERENCE_LAZY_SEED                      seed of the random flushes of lazy mode 3
     HPU_REFERENCE_LAZY_STRICT=1                  lazy mode rejects CPU tensors and CPU generators (read by the
@@ -44,7 +43,7 @@ def start(core: ModuleType, lazy_mode: int) -> None:
     core.recipe_cache_set_limit(int(read_variable("HABANA_PGM_LRU_MAX", "u64", 30000)))
     core.recipe_cache_set_enabled(bool(read_variable("PT_HPU_PGM_ENABLE_CACHE", "bool", True)))
     core.set_record_lines(bool(read_variable("HPU_REFERENCE_RECORD_LINES", "bool", False)))
-    core.set_queue_all(*_queue_all())
+    core.set_queue_all(*_queue_all_settings())
     hardware_limits.profile_name()  # raises if the value is invalid
     bridge_config.watch_flag("PT_ENABLE_INT64_SUPPORT", core.set_wide_integers)
     core.set_tanh_gelu(bool(read_variable("PT_HPU_FORCE_TANH_FOR_GELU", "bool", True)))
@@ -87,7 +86,7 @@ def _start_lazy(core: ModuleType, mode: int) -> None:
     core.lazy_set_limits(most, bool(read_variable("PT_HPU_MAX_COMPOUND_OP_SYNC", "bool", False)))
 
 
-def _queue_all() -> tuple[int, int]:
+def _queue_all_settings() -> tuple[int, int]:
     text = os.environ.get("HPU_REFERENCE_QUEUE_ALL", "")
     if not text:
         return -1, 0

@@ -3,8 +3,8 @@
 After a backward pass, torch's backward thread of the device drops the last references to the graph, while the
 caller already continues. The thread needs the GIL to drop them. If the interpreter finalises at this moment,
 it kills the thread inside C++ code, and the process aborts. A wait of 20 ms without the GIL, before
-finalisation, lets the thread finish. (20 ms was always enough on an idle machine; it is not guaranteed on a
-loaded one.) A process without a backward thread does not wait.
+finalisation, lets the thread finish. (20 ms was always enough on an idle machine, but may be too
+short on a loaded machine.) A process without a backward thread does not wait.
 """
 
 from __future__ import annotations

@@ -55,8 +55,7 @@ def dump_if_requested(graph: Any, name: str, kind: str = "eager") -> list[Path]:
 
     Returns:
         The written files. The list is empty if no format is requested or a write failed; the first failure of
-        the
-        process is reported by a warning.
+        the process is reported by a warning.
     """
     try:
         return _write_graph(graph, name, requested_forms(kind))

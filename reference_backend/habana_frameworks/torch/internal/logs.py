@@ -51,7 +51,7 @@ def start_log(core: ModuleType) -> None:
     """
     settings = log_settings.read_log_settings(core.log_modules())
     apply_settings(core, settings)
-    if settings.lets_through("PT_FALLBACK"):
+    if settings.writes_below_critical("PT_FALLBACK"):
         atexit.register(_log_fallback_counts, core)
     _register_with_torch()
 
@@ -59,7 +59,7 @@ def start_log(core: ModuleType) -> None:
 def apply_settings(core: ModuleType, settings: LogSettings) -> None:
     """Apply the settings to C++ and to the Python loggers."""
     _HANDLER.core = core
-    _set_core(settings)
+    _apply_to_core(settings)
     for name, module in _MODULES.items():
         lowest = _lowest_python_level(settings.levels.get(module, 0))
         # Otherwise the level set by the program or by TORCH_LOGS stays, and the log selects from those lines.
@@ -68,11 +68,11 @@ def apply_settings(core: ModuleType, settings: LogSettings) -> None:
 
 
 def set_level(module: str, number: int) -> bool:
-    """Let lines of a log module through from a level upwards, in the log and in its Python loggers.
+    """Set the lowest level of the written lines of a log module, in the log and in its Python loggers.
 
     Args:
         module: name of a log module, such as ``PT_KERNEL``.
-        number: a level of Python's `logging`. A level above CRITICAL lets nothing through.
+        number: a level of Python's `logging`. At a level above CRITICAL, no line is written.
 
     Returns:
         False if the log module does not exist.
@@ -80,14 +80,14 @@ def set_level(module: str, number: int) -> bool:
     if module not in _HANDLER.core.log_modules():
         return False
     bits = sum(1 << i for i, level in enumerate(PYTHON_LEVELS) if level >= number)
-    _set_core(replace(_HANDLER.settings, levels={**_HANDLER.settings.levels, module: bits}))
+    _apply_to_core(replace(_HANDLER.settings, levels={**_HANDLER.settings.levels, module: bits}))
     for name, of in _MODULES.items():
         if of == module:
             logging.getLogger(name).setLevel(number)
     return True
 
 
-def _set_core(settings: LogSettings) -> None:
+def _apply_to_core(settings: LogSettings) -> None:
     _HANDLER.settings = settings
     _HANDLER.core.set_log(
         dict(settings.levels),
@@ -101,13 +101,13 @@ def _set_core(settings: LogSettings) -> None:
         # The handler is not added to a parent logger, because torch does not propagate lines of registered
         # loggers.
         logger = logging.getLogger(name)
-        if settings.lets_through(module):
+        if settings.writes_below_critical(module):
             logger.addHandler(_HANDLER)
         else:
             logger.removeHandler(_HANDLER)
 
 
-def module_of(logger: str) -> str:
+def log_module_of(logger: str) -> str:
     """Return the log module of a Python logger."""
     if logger.startswith(COMPILE):
         return "PT_COMPILE"
@@ -143,7 +143,7 @@ class _Handler(logging.Handler):
         """Write a line. The core drops the line if the level of the log module does not let it through."""
         try:
             level = max((i for i, number in enumerate(PYTHON_LEVELS) if number <= record.levelno), default=0)
-            module = module_of(record.name)
+            module = log_module_of(record.name)
             self.core.write_log(module, level, self.format(record).removeprefix(f"[{module}] "))
         except Exception:
             self.handleError(record)

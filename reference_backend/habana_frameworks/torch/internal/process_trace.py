@@ -49,8 +49,8 @@ class ProcessRecorder:
         self._recording: Recording | None = None
         self._files: TraceFiles | None = None
 
-    def set_up(self) -> TraceFiles:
-        """Read ``HABANA_PROF_CONFIG`` at the first call. Warn if the file cannot be read."""
+    def configured_files(self) -> TraceFiles:
+        """Return the files that ``HABANA_PROF_CONFIG`` configures. Only the first call reads it."""
         self._files = self._files or _read_config()
         return self._files
 
@@ -61,7 +61,7 @@ class ProcessRecorder:
 
     def start(self) -> None:
         """Start recording. If a recording is running, it continues."""
-        self.set_up()
+        self.configured_files()
         if not self.is_running:
             self._recording = Recording()
 
@@ -82,7 +82,7 @@ class ProcessRecorder:
             _wait_for_pending_work()
         else:
             _C.finish_work()
-        return write_or_warn(recording.finish(), self.set_up().paths())
+        return write_or_warn(recording.finish(), self.configured_files().paths())
 
 
 RECORDER = ProcessRecorder()

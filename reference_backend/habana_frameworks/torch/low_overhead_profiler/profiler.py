@@ -1,7 +1,7 @@
 """Start, stop and flush of the profiler.
 
-It records the device rows of `torch.profiler`, and nothing of the host. The files are the simulator's own:
-``low_overhead_profile_PID_N.json``, Chrome traces, in ``HABANA_LOGS`` or the current folder.
+The profiler records the device rows of `torch.profiler`, and nothing of the host. The files are the
+simulator's own: ``low_overhead_profile_PID_N.json``, Chrome traces, in ``HABANA_LOGS`` or the current folder.
 ``PT_HPU_ENABLE_LOP_TRACES_COLLECTION`` records the whole process in one file. With
 ``PT_HPU_ENABLE_LOP_METRICS_COLLECTION``, the file ``low_overhead_metrics_PID.json`` has calls, microseconds
 and bytes by name.
@@ -48,7 +48,7 @@ def flush() -> list[Path]:
         The written files.
     """
     traces, _finished_traces[:] = list(_finished_traces), []
-    return [path for trace in traces for path in write_or_warn(trace, [_path()])]
+    return [path for trace in traces for path in write_or_warn(trace, [_next_trace_path()])]
 
 
 def collect_if_requested() -> None:
@@ -67,10 +67,10 @@ def _write_collected(recording: Recording, traces: bool, metrics: bool) -> None:
     if metrics:
         _write_metrics(trace)
     if traces:
-        write_or_warn(trace, [_path()])
+        write_or_warn(trace, [_next_trace_path()])
 
 
-def _path() -> Path:
+def _next_trace_path() -> Path:
     folder = Path(os.environ.get("HABANA_LOGS", "") or ".")
     return folder / f"low_overhead_profile_{os.getpid()}_{next(_numbers)}.json"
 

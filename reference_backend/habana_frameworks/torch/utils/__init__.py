@@ -1,4 +1,4 @@
-"""Helper modules for programs."""
+"""Modules that programs import to debug, profile, receive events and build extensions."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from habana_frameworks.torch import _C
 
 def get_lib_dir() -> str:
     """Return the folder of the compiled core."""
-    return os.path.dirname(os.path.abspath(_C.__file__))
+    return os.path.dirname(os.path.abspath(str(_C.__file__)))
 
 
 def get_include_dir() -> str:

@@ -13,7 +13,7 @@ from habana_frameworks.torch.internal.process_trace import RECORDER
 
 def _setup_profiler() -> None:
     """Read the configuration now, instead of at the first start."""
-    RECORDER.set_up()
+    RECORDER.configured_files()
 
 
 def _start_profiler() -> None:

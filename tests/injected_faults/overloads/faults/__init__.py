@@ -15,12 +15,12 @@ from tests.injected_faults.overloads.faults import (
     shapes,
     values,
 )
-from tests.injected_faults.overloads.faults.planting import FAULTS, Fault, broken
+from tests.injected_faults.overloads.faults.planting import FAULTS, Fault, broken_subject
 
 __all__ = [
     "FAULTS",
     "Fault",
-    "broken",
+    "broken_subject",
     "errors",
     "forms",
     "indices",

@@ -6,59 +6,59 @@ from typing import Any
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import plant
+from tests.injected_faults.overloads.faults.planting import register_fault
 
 
-@plant("overload-errors", "sum.dim_IntList", "float32", Kind.ERROR_TYPE)
+@register_fault("overload-errors", "sum.dim_IntList", "float32", Kind.ERROR_TYPE)
 def any_dimension_is_accepted(overload: Overload) -> dict[str, Any]:
-    def op(x: Any, dim: Any, *args: Any, **kwargs: Any) -> Any:
+    def faulty_op(x: Any, dim: Any, *args: Any, **kwargs: Any) -> Any:
         return overload.op(x, [dimension % max(x.dim(), 1) for dimension in dim], *args, **kwargs)
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-errors", "transpose.int", "float32", Kind.ERROR_TYPE)
+@register_fault("overload-errors", "transpose.int", "float32", Kind.ERROR_TYPE)
 def the_error_is_another(overload: Overload) -> dict[str, Any]:
-    def op(*args: Any) -> Any:
+    def faulty_op(*args: Any) -> Any:
         try:
             return overload.op(*args)
         except IndexError as error:
             raise RuntimeError(str(error)) from None
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-errors", "mul.Tensor", "float32", Kind.ERROR_TYPE)
+@register_fault("overload-errors", "mul.Tensor", "float32", Kind.ERROR_TYPE)
 def a_result_that_does_not_fit_is_dropped(overload: Overload) -> dict[str, Any]:
-    def in_place(x: Any, y: Any) -> Any:
+    def faulty_in_place(x: Any, y: Any) -> Any:
         try:
             return overload.in_place(x, y)
         except RuntimeError:
             return x
 
-    return {"in_place": in_place}
+    return {"in_place": faulty_in_place}
 
 
-@plant("overload-errors", "add.Tensor", "float32", Kind.ERROR_TYPE)
+@register_fault("overload-errors", "add.Tensor", "float32", Kind.ERROR_TYPE)
 def sizes_that_do_not_fit_are_an_index_error(overload: Overload) -> dict[str, Any]:
-    def op(*args: Any, **kwargs: Any) -> Any:
+    def faulty_op(*args: Any, **kwargs: Any) -> Any:
         try:
             return overload.op(*args, **kwargs)
         except RuntimeError as error:
             raise IndexError(str(error)) from None
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-errors", "linalg_inv_ex", "float32", Kind.ERROR_TYPE)
+@register_fault("overload-errors", "linalg_inv_ex", "float32", Kind.ERROR_TYPE)
 def singular_matrices_are_not_checked(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, check_errors=False: overload.op(x)}
 
 
-@plant("overload-errors", "binomial", "float32", Kind.ERROR_TYPE)
+@register_fault("overload-errors", "binomial", "float32", Kind.ERROR_TYPE)
 def probabilities_of_another_size_are_made_to_fit(overload: Overload) -> dict[str, Any]:
-    def op(count: Any, probability: Any, *args: Any, **kwargs: Any) -> Any:
+    def faulty_op(count: Any, probability: Any, *args: Any, **kwargs: Any) -> Any:
         same = probability.shape == count.shape
         return overload.op(count, probability if same else count / 1000, *args, **kwargs)
 
-    return {"op": op}
+    return {"op": faulty_op}

@@ -6,12 +6,12 @@ from typing import Any
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import plant
+from tests.injected_faults.overloads.faults.planting import register_fault
 
 
-@plant("overload-indices", "index_select", "float32", Kind.ERROR_TYPE)
+@register_fault("overload-indices", "index_select", "float32", Kind.ERROR_TYPE)
 def indices_out_of_range_name_the_last_element(overload: Overload) -> dict[str, Any]:
-    def op(x: Any, dim: int, index: Any) -> Any:
+    def faulty_op(x: Any, dim: int, index: Any) -> Any:
         return overload.op(x, dim, index.clamp(-x.shape[dim], x.shape[dim] - 1))
 
-    return {"op": op}
+    return {"op": faulty_op}

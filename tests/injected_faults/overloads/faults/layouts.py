@@ -8,55 +8,55 @@ import torch
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import dense, plant, without_offset
+from tests.injected_faults.overloads.faults.planting import at_offset_zero, read_as_dense, register_fault
 
 
-@plant("overload-layouts", "sub.Tensor", "float32", Kind.VALUE)
+@register_fault("overload-layouts", "sub.Tensor", "float32", Kind.VALUE)
 def strides_of_the_second_argument_are_ignored(overload: Overload) -> dict[str, Any]:
-    return {"op": lambda x, y, **kwargs: overload.op(x, dense(y), **kwargs)}
+    return {"op": lambda x, y, **kwargs: overload.op(x, read_as_dense(y), **kwargs)}
 
 
-@plant("overload-layouts", "mul.Tensor", "bool", Kind.VALUE)
+@register_fault("overload-layouts", "mul.Tensor", "bool", Kind.VALUE)
 def strides_are_ignored_in_place(overload: Overload) -> dict[str, Any]:
-    return {"in_place": lambda x, y, **kwargs: overload.in_place(x, dense(y), **kwargs)}
+    return {"in_place": lambda x, y, **kwargs: overload.in_place(x, read_as_dense(y), **kwargs)}
 
 
-@plant("overload-layouts", "bmm", "float32", Kind.VALUE)
+@register_fault("overload-layouts", "bmm", "float32", Kind.VALUE)
 def offsets_of_strided_arguments_are_ignored(overload: Overload) -> dict[str, Any]:
-    return {"op": lambda x, y: overload.op(x if x.is_contiguous() else without_offset(x), y)}
+    return {"op": lambda x, y: overload.op(x if x.is_contiguous() else at_offset_zero(x), y)}
 
 
-@plant("overload-layouts", "relu", "float32", Kind.VALUE)
+@register_fault("overload-layouts", "relu", "float32", Kind.VALUE)
 def expanded_arguments_are_read_as_dense(overload: Overload) -> dict[str, Any]:
-    return {"op": lambda x: overload.op(dense(x) if 0 in x.stride() else x)}
+    return {"op": lambda x: overload.op(read_as_dense(x) if 0 in x.stride() else x)}
 
 
-@plant("overload-layouts", "scatter.src", "float32", Kind.VALUE)
+@register_fault("overload-layouts", "scatter.src", "float32", Kind.VALUE)
 def expanded_places_are_read_as_dense(overload: Overload) -> dict[str, Any]:
-    def op(x: Any, dim: int, index: Any, source: Any) -> Any:
-        read = dense(index) % x.shape[dim] if 0 in index.stride() else index
+    def faulty_op(x: Any, dim: int, index: Any, source: Any) -> Any:
+        read = read_as_dense(index) % x.shape[dim] if 0 in index.stride() else index
         return overload.op(x, dim, read, source)
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-layouts", "isin.Tensor_Tensor", "float32", Kind.VALUE)
+@register_fault("overload-layouts", "isin.Tensor_Tensor", "float32", Kind.VALUE)
 def expanded_elements_are_read_as_dense(overload: Overload) -> dict[str, Any]:
-    return {"op": lambda x, y, **kwargs: overload.op(x, dense(y) if 0 in y.stride() else y, **kwargs)}
+    return {"op": lambda x, y, **kwargs: overload.op(x, read_as_dense(y) if 0 in y.stride() else y, **kwargs)}
 
 
-@plant("overload-layouts", "add.Tensor", "float32", Kind.VALUE)
+@register_fault("overload-layouts", "add.Tensor", "float32", Kind.VALUE)
 def offsets_in_channels_last_are_ignored(overload: Overload) -> dict[str, Any]:
-    def op(x: Any, y: Any, **kwargs: Any) -> Any:
+    def faulty_op(x: Any, y: Any, **kwargs: Any) -> Any:
         last = y.dim() == 4 and not y.is_contiguous() and y.is_contiguous(memory_format=torch.channels_last)
-        return overload.op(x, without_offset(y) if last else y, **kwargs)
+        return overload.op(x, at_offset_zero(y) if last else y, **kwargs)
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-layouts", "mul.Tensor", "float32", Kind.STATE)
+@register_fault("overload-layouts", "mul.Tensor", "float32", Kind.STATE)
 def out_is_written_beyond_its_end(overload: Overload) -> dict[str, Any]:
-    def out(*args: Any, out: Any) -> Any:
+    def faulty_out(*args: Any, out: Any) -> Any:
         overload.out(*args, out=out)
         room = out.untyped_storage().nbytes() // out.itemsize
         after = out.storage_offset() + out.numel()
@@ -64,34 +64,37 @@ def out_is_written_beyond_its_end(overload: Overload) -> dict[str, Any]:
             out.as_strided((1,), (1,), after).fill_(9)
         return out
 
-    return {"out": out}
+    return {"out": faulty_out}
 
 
-@plant("overload-layouts", "native_batch_norm_backward", "float32", Kind.VALUE)
+@register_fault("overload-layouts", "native_batch_norm_backward", "float32", Kind.VALUE)
 def strides_of_what_training_does_not_read_are_ignored(overload: Overload) -> dict[str, Any]:
-    """Ignore the strides of running statistics. The first calls of operators are in training mode, in which
-    running statistics do not matter.
+    """Ignore the strides of running statistics. Only calls in evaluation mode detect the fault: the result of
+    a call in training mode does not depend on running statistics, and recorded calls start with training
+    mode.
     """
 
-    def op(grad: Any, x: Any, weight: Any, mean: Any, *rest: Any) -> Any:
-        return overload.op(grad, x, weight, dense(mean) if mean is not None else None, *rest)
+    def faulty_op(grad: Any, x: Any, weight: Any, mean: Any, *rest: Any) -> Any:
+        return overload.op(grad, x, weight, read_as_dense(mean) if mean is not None else None, *rest)
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-layouts", "logical_and", "float32", Kind.VALUE)
+@register_fault("overload-layouts", "logical_and", "float32", Kind.VALUE)
 def offsets_in_channels_last_are_ignored_of_what_is_true_or_false(overload: Overload) -> dict[str, Any]:
-    def op(x: Any, y: Any) -> Any:
+    def faulty_op(x: Any, y: Any) -> Any:
         last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
-        return overload.op(without_offset(x) if last else x, y)
+        return overload.op(at_offset_zero(x) if last else x, y)
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-layouts", "_segment_reduce_backward", "bfloat16", Kind.VALUE)
+@register_fault("overload-layouts", "_segment_reduce_backward", "bfloat16", Kind.VALUE)
 def expanded_offsets_are_read_as_the_first(overload: Overload) -> dict[str, Any]:
-    def op(grad: Any, output: Any, data: Any, reduce: str, *, offsets: Any = None, **kwargs: Any) -> Any:
+    def faulty_op(
+        grad: Any, output: Any, data: Any, reduce: str, *, offsets: Any = None, **kwargs: Any
+    ) -> Any:
         result = overload.op(grad, output, data, reduce, offsets=offsets, **kwargs)
         return result + 1 if offsets is not None and 0 in offsets.stride() else result
 
-    return {"op": op}
+    return {"op": faulty_op}

@@ -1,4 +1,4 @@
-"""Injection of faults into overloads, and helper functions of the faults."""
+"""Register faults of overloads, and build their broken call forms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ Break = Callable[[Overload], dict[str, Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """An injected fault. ``breaks`` returns the wrong call forms; the check must then fail with ``kind``."""
+    """An injected fault. ``breaks`` returns broken call forms by the name of the form. The check must fail
+    with ``kind``.
+    """
 
     property: str
     overload: str
@@ -36,22 +38,24 @@ class Fault:
 FAULTS: list[Fault] = []
 
 
-def plant(property: str, overload: str, dtype: str, kind: Kind) -> Callable[[Break], Break]:
-    def wrap(breaks: Break) -> Break:
+def register_fault(property: str, overload: str, dtype: str, kind: Kind) -> Callable[[Break], Break]:
+    def register(breaks: Break) -> Break:
         FAULTS.append(Fault(property, overload, dtype, kind, breaks))
         return breaks
 
-    return wrap
+    return register
 
 
-def broken(fault: Fault) -> Subject:
-    """Return the overload's subject with the fault."""
+def broken_subject(fault: Fault) -> Subject:
+    """Return the overload's subject with the broken call forms."""
     overload: Overload = find("overload", fault.overload).info
     return Subject("overload", fault.overload, dataclasses.replace(overload, **fault.breaks(overload)))
 
 
-def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor as a kernel reads it that ignores strides."""
+def read_as_dense(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the values that a kernel reads if it ignores the tensor's strides. The values are zeros if the
+    kernel would read beyond the storage.
+    """
     if tensor.is_contiguous():
         return tensor
     strides = torch.empty(tensor.shape).stride()
@@ -61,16 +65,16 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided(tensor.shape, strides, tensor.storage_offset())
 
 
-def without_offset(tensor: torch.Tensor) -> torch.Tensor:
+def at_offset_zero(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided(tensor.shape, tensor.stride(), 0)
 
 
-def wrong_if(condition: Callable[[torch.Tensor], bool]) -> Break:
+def wrong_result_if(condition: Callable[[torch.Tensor], bool]) -> Break:
     def breaks(overload: Overload) -> dict[str, Any]:
-        def op(x: Any, *args: Any, **kwargs: Any) -> Any:
+        def faulty_op(x: Any, *args: Any, **kwargs: Any) -> Any:
             result = overload.op(x, *args, **kwargs)
             return result + 1 if condition(x) else result
 
-        return {"op": op}
+        return {"op": faulty_op}
 
     return breaks

@@ -8,77 +8,77 @@ import torch
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import plant
+from tests.injected_faults.overloads.faults.planting import register_fault
 
 
-@plant("overload-random", "uniform", "float32", Kind.STATE)
+@register_fault("overload-random", "uniform", "float32", Kind.STATE)
 def draws_beside_the_tensor(overload: Overload) -> dict[str, Any]:
-    def in_place(x: Any, *args: Any, **kwargs: Any) -> Any:
+    def faulty_in_place(x: Any, *args: Any, **kwargs: Any) -> Any:
         overload.in_place(x, *args, **kwargs)
         if x.storage_offset():
             x.as_strided((1,), (1,), 0).fill_(9)
         return x
 
-    return {"in_place": in_place}
+    return {"in_place": faulty_in_place}
 
 
-@plant("overload-random", "bernoulli", "float32", Kind.STATE)
+@register_fault("overload-random", "bernoulli", "float32", Kind.STATE)
 def the_form_with_out_draws_the_same_again(overload: Overload) -> dict[str, Any]:
-    def out(*args: Any, out: Any, **kwargs: Any) -> Any:
+    def faulty_out(*args: Any, out: Any, **kwargs: Any) -> Any:
         state = torch.get_rng_state()
         overload.out(*args, out=out, **kwargs)
         torch.set_rng_state(state)
         return out
 
-    return {"out": out}
+    return {"out": faulty_out}
 
 
-@plant("overload-random", "uniform", "float32", Kind.STATE)
+@register_fault("overload-random", "uniform", "float32", Kind.STATE)
 def the_generator_stands_still(overload: Overload) -> dict[str, Any]:
-    def op(*args: Any, **kwargs: Any) -> Any:
+    def faulty_op(*args: Any, **kwargs: Any) -> Any:
         state = torch.get_rng_state()
         result = overload.op(*args, **kwargs)
         torch.set_rng_state(state)
         return result
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-random", "uniform", "float32", Kind.STATE)
+@register_fault("overload-random", "uniform", "float32", Kind.STATE)
 def a_draw_begins_with_the_last_number(overload: Overload) -> dict[str, Any]:
-    def op(x: Any, *args: Any, **kwargs: Any) -> Any:
+    def faulty_op(x: Any, *args: Any, **kwargs: Any) -> Any:
         state = torch.get_rng_state()
         result = overload.op(x, *args, **kwargs)
         torch.set_rng_state(state)
         overload.op(x.reshape(-1)[:-1], *args, **kwargs)
         return result
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-random", "uniform", "float32", Kind.STATE)
+@register_fault("overload-random", "uniform", "float32", Kind.STATE)
 def the_seed_does_not_count(overload: Overload) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(5)
     return {"op": lambda x, *args, **kwargs: torch.rand(x.shape, dtype=x.dtype, generator=generator)}
 
 
-@plant("overload-random", "bernoulli", "float32", Kind.STATE)
+@register_fault("overload-random", "bernoulli", "float32", Kind.STATE)
 def every_draw_is_the_first(overload: Overload) -> dict[str, Any]:
-    def op(x: Any, *args: Any, **kwargs: Any) -> Any:
+    def faulty_op(x: Any, *args: Any, **kwargs: Any) -> Any:
         generator = torch.Generator().manual_seed(0)
         return overload.op(x, *args, generator=generator)
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-random", "uniform", "float32", Kind.STATE)
+@register_fault("overload-random", "uniform", "float32", Kind.STATE)
 def half_of_a_draw_is_of_the_one_before(overload: Overload) -> dict[str, Any]:
     before: list[torch.Tensor] = []
     state: list[torch.Tensor] = []
 
-    def op(x: Any, *args: Any, **kwargs: Any) -> Any:
-        # The function must draw the same numbers after the same seed, so that only the repetition reveals the
-        # fault.
+    def faulty_op(x: Any, *args: Any, **kwargs: Any) -> Any:
+        # The same seed must give the same numbers, so that only the repetition of numbers within a sequence
+        # of draws reveals the fault.
         follows = bool(state) and not torch.equal(torch.get_rng_state(), state[0])
         if not follows:
             state[:] = [torch.get_rng_state()]
@@ -88,36 +88,36 @@ def half_of_a_draw_is_of_the_one_before(overload: Overload) -> dict[str, Any]:
         before[:] = [drawn.clone()]
         return drawn
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-random", "random.to", "int32", Kind.ALIASING)
+@register_fault("overload-random", "random.to", "int32", Kind.ALIASING)
 def drawn_in_place_returns_a_copy(overload: Overload) -> dict[str, Any]:
     return {"in_place": lambda x, *args, **kwargs: overload.in_place(x, *args, **kwargs).clone()}
 
 
-@plant("overload-random", "bernoulli.p", "float32", Kind.VALUE)
+@register_fault("overload-random", "bernoulli.p", "float32", Kind.VALUE)
 def nothing_is_drawn(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, p, **kwargs: overload.op(x, p, **kwargs).mul_(0)}
 
 
-@plant("overload-random", "gru.data", "float32", Kind.STATE)
+@register_fault("overload-random", "gru.data", "float32", Kind.STATE)
 def a_layer_drops_the_same_again(overload: Overload) -> dict[str, Any]:
-    def op(*args: Any) -> Any:
+    def faulty_op(*args: Any) -> Any:
         state = torch.get_rng_state()
         results = overload.op(*args)
         torch.set_rng_state(state)
         return results
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-random", "uniform", "float32", Kind.VALUE)
+@register_fault("overload-random", "uniform", "float32", Kind.VALUE)
 def a_range_in_place_is_that_of_the_first_call(overload: Overload) -> dict[str, Any]:
     first: list[Any] = []
 
-    def in_place(x: Any, *args: Any, **kwargs: Any) -> Any:
+    def faulty_in_place(x: Any, *args: Any, **kwargs: Any) -> Any:
         first[:] = first or [args]
         return overload.in_place(x, *first[0], **kwargs)
 
-    return {"in_place": in_place}
+    return {"in_place": faulty_in_place}

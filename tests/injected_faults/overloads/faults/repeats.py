@@ -10,49 +10,49 @@ import torch
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import plant
+from tests.injected_faults.overloads.faults.planting import register_fault
 
 
-@plant("overload-repeats", "relu", "float32", Kind.VALUE)
+@register_fault("overload-repeats", "relu", "float32", Kind.VALUE)
 def one_call_in_97_is_wrong(overload: Overload) -> dict[str, Any]:
     calls = 0
 
-    def op(x: Any) -> Any:
+    def faulty_op(x: Any) -> Any:
         nonlocal calls
         calls += 1
         return overload.op(x) + (calls % 97 == 0)
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-repeats", "relu", "float32", Kind.VALUE)
+@register_fault("overload-repeats", "relu", "float32", Kind.VALUE)
 def one_call_in_97_is_wrong_in_place(overload: Overload) -> dict[str, Any]:
     calls = 0
 
-    def in_place(x: Any) -> Any:
+    def faulty_in_place(x: Any) -> Any:
         nonlocal calls
         calls += 1
         return overload.in_place(x).add_(int(calls % 97 == 0))
 
-    return {"in_place": in_place}
+    return {"in_place": faulty_in_place}
 
 
-@plant("overload-repeats", "mul.Tensor", "float32", Kind.VALUE)
+@register_fault("overload-repeats", "mul.Tensor", "float32", Kind.VALUE)
 def the_result_of_the_call_before(overload: Overload) -> dict[str, Any]:
     results_by_form: dict[Any, Any] = {}
 
-    def op(x: Any, y: Any) -> Any:
+    def faulty_op(x: Any, y: Any) -> Any:
         result = overload.op(x, y)
         return results_by_form.setdefault((result.shape, result.dtype), result).clone()
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-repeats", "relu", "float32", Kind.VALUE)
+@register_fault("overload-repeats", "relu", "float32", Kind.VALUE)
 def threads_share_the_memory_between_two_steps(overload: Overload) -> dict[str, Any]:
     inside: set[int] = set()
 
-    def op(x: Any) -> Any:
+    def faulty_op(x: Any) -> Any:
         me = threading.get_ident()
         inside.add(me)
         if threading.current_thread() is not threading.main_thread():
@@ -61,89 +61,89 @@ def threads_share_the_memory_between_two_steps(overload: Overload) -> dict[str, 
         inside.discard(me)
         return result
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-repeats", "relu", "float32", Kind.VALUE)
+@register_fault("overload-repeats", "relu", "float32", Kind.VALUE)
 def threads_share_the_memory_of_the_result(overload: Overload) -> dict[str, Any]:
     shared: dict[str, torch.Tensor] = {}
 
-    def op(x: Any) -> Any:
+    def faulty_op(x: Any) -> Any:
         if threading.current_thread() is threading.main_thread():
             return overload.op(x)
         shared["result"] = overload.op(x)
         time.sleep(0.001)
         return shared["result"].clone()
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-repeats", "relu", "float32", Kind.EXCEPTION)
+@register_fault("overload-repeats", "relu", "float32", Kind.EXCEPTION)
 def only_the_first_thread_may_call(overload: Overload) -> dict[str, Any]:
-    def op(x: Any) -> Any:
+    def faulty_op(x: Any) -> Any:
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("the kernel belongs to another thread")
         return overload.op(x)
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-repeats", "mish", "float32", Kind.VALUE)
+@register_fault("overload-repeats", "mish", "float32", Kind.VALUE)
 def one_call_in_ninety_seven_is_wrong(overload: Overload) -> dict[str, Any]:
     count = 0
 
-    def op(x: Any) -> Any:
+    def faulty_op(x: Any) -> Any:
         nonlocal count
         count += 1
         return overload.op(x) + (count % 97 == 0)
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-repeats", "relu", "float32", Kind.VALUE)
+@register_fault("overload-repeats", "relu", "float32", Kind.VALUE)
 def results_depend_on_what_memory_held(overload: Overload) -> dict[str, Any]:
-    def op(x: Any) -> Any:
+    def faulty_op(x: Any) -> Any:
         new_tensor = torch.empty_like(x)
         return overload.op(x) + new_tensor.isnan()
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-repeats", "_fused_sgd_", "float32", Kind.VALUE)
+@register_fault("overload-repeats", "_fused_sgd_", "float32", Kind.VALUE)
 def one_call_in_97_writes_nothing(overload: Overload) -> dict[str, Any]:
     calls = 0
 
-    def op(params: Any, *args: Any, **kwargs: Any) -> Any:
+    def faulty_op(params: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal calls
         calls += 1
         written = [tensor.clone() for tensor in params] if calls % 97 == 0 else params
         return overload.op(written, *args, **kwargs)
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-repeats", "_batch_norm_with_update", "float32", Kind.VALUE)
+@register_fault("overload-repeats", "_batch_norm_with_update", "float32", Kind.VALUE)
 def one_call_in_97_with_out_keeps_the_statistics(overload: Overload) -> dict[str, Any]:
     calls = 0
 
-    def out(x: Any, weight: Any, bias: Any, mean: Any, *args: Any, **outs: Any) -> Any:
+    def faulty_out(x: Any, weight: Any, bias: Any, mean: Any, *args: Any, **outs: Any) -> Any:
         nonlocal calls
         calls += 1
         written = mean.clone() if calls % 97 == 0 else mean
         return overload.out(x, weight, bias, written, *args, **outs)
 
-    return {"out": out}
+    return {"out": faulty_out}
 
 
-@plant("overload-repeats", "_batch_norm_with_update", "float32", Kind.EXCEPTION)
+@register_fault("overload-repeats", "_batch_norm_with_update", "float32", Kind.EXCEPTION)
 def one_call_in_97_with_out_raises(overload: Overload) -> dict[str, Any]:
     calls = 0
 
-    def out(*args: Any, **outs: Any) -> Any:
+    def faulty_out(*args: Any, **outs: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls % 97 == 0:
             raise RuntimeError("the table is full")
         return overload.out(*args, **outs)
 
-    return {"out": out}
+    return {"out": faulty_out}

@@ -8,133 +8,133 @@ import torch
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import plant, wrong_if
+from tests.injected_faults.overloads.faults.planting import register_fault, wrong_result_if
 
 
-@plant("overload-shapes", "sqrt", "float16", Kind.VALUE)
+@register_fault("overload-shapes", "sqrt", "float16", Kind.VALUE)
 def wrong_beyond_2_to_the_20(overload: Overload) -> dict[str, Any]:
-    def op(x: Any) -> Any:
+    def faulty_op(x: Any) -> Any:
         result = overload.op(x)
         result.view(-1)[1 << 20 :] += 1
         return result
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-shapes", "add.Tensor", "float32", Kind.VALUE)
+@register_fault("overload-shapes", "add.Tensor", "float32", Kind.VALUE)
 def wrong_above_65536_elements(overload: Overload) -> dict[str, Any]:
-    return wrong_if(lambda x: x.numel() > 65_536)(overload)
+    return wrong_result_if(lambda x: x.numel() > 65_536)(overload)
 
 
-@plant("overload-shapes", "sum.dim_IntList", "int64", Kind.VALUE)
+@register_fault("overload-shapes", "sum.dim_IntList", "int64", Kind.VALUE)
 def wrong_above_4096_elements(overload: Overload) -> dict[str, Any]:
-    return wrong_if(lambda x: x.numel() > 4096)(overload)
+    return wrong_result_if(lambda x: x.numel() > 4096)(overload)
 
 
-@plant("overload-shapes", "relu", "float32", Kind.VALUE)
+@register_fault("overload-shapes", "relu", "float32", Kind.VALUE)
 def wrong_for_six_dimensions(overload: Overload) -> dict[str, Any]:
-    return wrong_if(lambda x: x.dim() == 6)(overload)
+    return wrong_result_if(lambda x: x.dim() == 6)(overload)
 
 
-@plant("overload-shapes", "mul.Tensor", "float32", Kind.VALUE)
+@register_fault("overload-shapes", "mul.Tensor", "float32", Kind.VALUE)
 def wrong_for_scalars(overload: Overload) -> dict[str, Any]:
-    return wrong_if(lambda x: x.dim() == 0)(overload)
+    return wrong_result_if(lambda x: x.dim() == 0)(overload)
 
 
-@plant("overload-shapes", "cat", "float32", Kind.EXCEPTION)
+@register_fault("overload-shapes", "cat", "float32", Kind.EXCEPTION)
 def refuses_what_is_empty(overload: Overload) -> dict[str, Any]:
-    def op(tensors: Any, *args: Any) -> Any:
+    def faulty_op(tensors: Any, *args: Any) -> Any:
         if any(tensor.numel() == 0 for tensor in tensors):
             raise RuntimeError("empty")
         return overload.op(tensors, *args)
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-shapes", "cat", "float32", Kind.VALUE)
+@register_fault("overload-shapes", "cat", "float32", Kind.VALUE)
 def one_empty_tensor_ends_the_list(overload: Overload) -> dict[str, Any]:
-    def op(tensors: Any, dim: int = 0) -> Any:
+    def faulty_op(tensors: Any, dim: int = 0) -> Any:
         result = overload.op(tensors, dim)
         return result * 0 if any(not t.numel() for t in tensors) else result
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-shapes", "mm", "float32", Kind.VALUE)
+@register_fault("overload-shapes", "mm", "float32", Kind.VALUE)
 def a_sum_ends_after_4096_products(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, y: overload.op(x[:, :4096], y[:4096])}
 
 
-@plant("overload-shapes", "bmm", "float32", Kind.VALUE)
+@register_fault("overload-shapes", "bmm", "float32", Kind.VALUE)
 def a_batch_ends_after_512_matrices(overload: Overload) -> dict[str, Any]:
-    def op(x: Any, y: Any) -> Any:
+    def faulty_op(x: Any, y: Any) -> Any:
         result = overload.op(x, y)
         result[512:] = 0
         return result
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-shapes", "nonzero", "float32", Kind.VALUE)
+@register_fault("overload-shapes", "nonzero", "float32", Kind.VALUE)
 def wrong_for_65537_places(overload: Overload) -> dict[str, Any]:
-    return wrong_if(lambda x: x.count_nonzero().item() > 65_536)(overload)
+    return wrong_result_if(lambda x: x.count_nonzero().item() > 65_536)(overload)
 
 
-@plant("overload-shapes", "glu_jvp", "float32", Kind.VALUE)
+@register_fault("overload-shapes", "glu_jvp", "float32", Kind.VALUE)
 def wrong_in_many_rows(overload: Overload) -> dict[str, Any]:
-    return wrong_if(lambda x: x.numel() > 4096)(overload)
+    return wrong_result_if(lambda x: x.numel() > 4096)(overload)
 
 
-@plant("overload-shapes", "threshold_backward", "bfloat16", Kind.VALUE)
+@register_fault("overload-shapes", "threshold_backward", "bfloat16", Kind.VALUE)
 def wrong_behind_65536_elements_of_low_precision(overload: Overload) -> dict[str, Any]:
-    def op(*args: Any) -> Any:
+    def faulty_op(*args: Any) -> Any:
         result = overload.op(*args)
         if result.numel() > 65_536:
             result.view(-1)[65_536:] = 3
         return result
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-shapes", "_log_softmax_backward_data", "bfloat16", Kind.VALUE)
+@register_fault("overload-shapes", "_log_softmax_backward_data", "bfloat16", Kind.VALUE)
 def large_where_much_is_added_up(overload: Overload) -> dict[str, Any]:
-    def op(*args: Any) -> Any:
+    def faulty_op(*args: Any) -> Any:
         result = overload.op(*args)
         if result.numel() > 4096:
             result.view(-1)[4096:] = 3
         return result
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-shapes", "take", "float32", Kind.METADATA)
+@register_fault("overload-shapes", "take", "float32", Kind.METADATA)
 def other_strides_in_four_dimensions(overload: Overload) -> dict[str, Any]:
-    def op(*args: Any) -> Any:
+    def faulty_op(*args: Any) -> Any:
         result = overload.op(*args)
         return result.contiguous(memory_format=torch.channels_last) if result.dim() == 4 else result
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-shapes", "gather", "float32", Kind.VALUE)
+@register_fault("overload-shapes", "gather", "float32", Kind.VALUE)
 def wrong_in_six_dimensions(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, *args: overload.op(x, *args) + (1 if x.dim() == 6 else 0)}
 
 
-@plant("overload-shapes", "unfold_backward", "float32", Kind.VALUE)
+@register_fault("overload-shapes", "unfold_backward", "float32", Kind.VALUE)
 def windows_of_nothing_leave_ones(overload: Overload) -> dict[str, Any]:
-    def op(grad: Any, *args: Any) -> Any:
+    def faulty_op(grad: Any, *args: Any) -> Any:
         result = overload.op(grad, *args)
         return result if grad.numel() else torch.ones_like(result)
 
-    return {"op": op}
+    return {"op": faulty_op}
 
 
-@plant("overload-shapes", "_embedding_bag", "float32", Kind.VALUE)
+@register_fault("overload-shapes", "_embedding_bag", "float32", Kind.VALUE)
 def a_bag_ends_after_1024_rows(overload: Overload) -> dict[str, Any]:
-    def op(weight: Any, indices: Any, offsets: Any, *args: Any, **kwargs: Any) -> Any:
+    def faulty_op(weight: Any, indices: Any, offsets: Any, *args: Any, **kwargs: Any) -> Any:
         weight = weight.clone()
         weight[1024:] = 0
         return overload.op(weight, indices, offsets, *args, **kwargs)
 
-    return {"op": op}
+    return {"op": faulty_op}

@@ -1,4 +1,4 @@
-"""Options that change the result of no call."""
+"""``tools.generate.ineffective_options`` lists options that change the result of no call."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Regeneration of the manifest."""
+"""``tools.generate.manifest`` regenerates the manifest of level requirements, and reports an outdated one."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def test_since_and_until_are_what_was_seen() -> None:
         "gone": [("float32", (2, 6), (2, 9))],
         "fresh": [("float32", (2, 13), None)],
     }
-    # If an older minor is measured later, it moves the start of the range back.
+    # If an older torch minor is measured later, the range of a result starts earlier.
     new_spans = generate._validity_spans(before, {"fresh": ("float32",)}, (2, 9), ((2, 6), (2, 9)))
     assert new_spans["add"] == [("float32", (2, 6), (2, 9)), ("int64", (2, 6), (2, 9))]

@@ -1,4 +1,6 @@
-"""The table of overloads, and the entries that a run on the CPU adds."""
+"""``tools.generate.overload_table`` writes the table of overloads, and adds which properties check nothing on the
+CPU.
+"""
 
 import json
 from pathlib import Path
@@ -37,7 +39,7 @@ def test_what_checked_nothing_on_the_cpu_is_noted(tmp_path: Path) -> None:
 
 
 def test_other_targets_say_nothing_about_what_is_idle(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="of target mine; only the CPU's own run"):
+    with pytest.raises(ValueError, match="is a run of target mine. Pass a run of target cpu"):
         overload_table.add_idle_results({}, document(tmp_path, "mine"))
 
 
@@ -63,7 +65,8 @@ def test_overloads_that_the_table_lists_as_idle_still_check_nothing(entry: Prope
                 busy.append(f"{subject.name}@{dtype}")
     process_state.restore(state)
     assert not busy, (
-        "take their words out of the table, run, and fill it: python -m tools.generate.overload_table --idle"
+        "remove these entries from the table, run the suite on target cpu, and add current entries with "
+        "python -m tools.generate.overload_table --idle"
     )
 
 

@@ -1,4 +1,4 @@
-"""The table of seconds per subject, made from results."""
+"""``tools.generate.subject_seconds`` computes the table of seconds per subject from results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def test_the_table_is_made_from_results(tmp_path: Path) -> None:
 
 
 def test_a_long_area_is_split_into_its_properties() -> None:
-    """Otherwise the longest area would determine the time of a run with many shards."""
+    """The properties of a long API area get separate seconds. Otherwise the longest area would determine the time
+    of a run with many shards.
+    """
     kinds = {(name, area): "api" for area in ("long", "short") for name in ("p", "q")} | {
         ("p", "op"): "operator",
         ("q", "op"): "operator",

@@ -1,4 +1,4 @@
-"""The mutation points of autocast: the operators for which a wrong cast is observable."""
+"""The mutation points of autocast are the operators whose inputs torch casts on the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fates of mutants, the journal, and the worker processes of a campaign."""
+"""``tools.mutation.campaign`` runs results on mutants, determines the fate of each mutant, and keeps a journal."""
 
 import os
 import sys
@@ -42,7 +42,7 @@ def words(**changes: Any) -> Mapping[str, Any]:
     ],
 )
 def test_the_fate_of_a_mutant(reply: Mapping[str, Any] | ChildEnd, fate: Fate) -> None:
-    outcome = campaign.outcome(JOB, reply)
+    outcome = campaign.mutant_result(JOB, reply)
     assert outcome.fate == fate.value
     assert (outcome.killer is not None) == (fate is Fate.KILLED)
 
@@ -61,7 +61,7 @@ def test_a_journal_is_read_again_without_the_line_that_was_being_written(tmp_pat
 
 def test_a_journal_of_another_catalogue_is_refused(tmp_path: Path) -> None:
     Journal(tmp_path / "outcomes.jsonl", "digest")
-    with pytest.raises(UsageError, match="belongs to another"):
+    with pytest.raises(UsageError, match="was written by a different"):
         Journal(tmp_path / "outcomes.jsonl", "other")
 
 
@@ -152,7 +152,11 @@ def test_the_score_counts_by_kind_and_by_the_level_that_killed() -> None:
     assert (tallies["all"].counted, tallies["all"].killed) == (4, 2)
     assert (tallies["all"].excused, tallies["all"].asleep, tallies["all"].survived) == (1, 1, 1)
     inside = score.count_at_points(outcomes, LEARNED, calls, LEARNED.points_called_at("core"))
-    assert (inside.counted, inside.killed, inside.killed_at("core")) == (2, 1, 1)  # level core calls only a
+    assert (inside.counted, inside.killed, inside.killed_at("core")) == (
+        2,
+        1,
+        1,
+    )  # level core calls only the mutation point of a
     killed = tallies["last-element"]
     assert (killed.killed_at("bringup"), killed.killed_at("core"), killed.killed_at("full")) == (0, 1, 2)
 
@@ -172,7 +176,7 @@ for job in link.requests():
 
 
 def supervised(folder: Path, workers: int, text: str = WORKER) -> Supervisor[Job]:
-    """Return a supervisor whose workers need neither torch nor a device."""
+    """Return a supervisor whose workers run the script ``text``, which needs neither torch nor a device."""
     variables = {**os.environ, "PYTHONPATH": python_path()}
 
     def spawn() -> Child:
@@ -187,7 +191,7 @@ def test_a_worker_that_crashes_or_hangs_kills_its_mutant(tmp_path: Path) -> None
         replies = {job["name"]: reply for job, reply in workers.run_units(jobs, silence=2.0)}
     assert replies["one"]["name"] == "one" and replies["two"]["name"] == "two"
     for name, how in (("crash", "crash"), ("hang", "timeout")):
-        mutant_result = campaign.outcome({"fault": name, "results": ["a"]}, replies[name])
+        mutant_result = campaign.mutant_result({"fault": name, "results": ["a"]}, replies[name])
         assert (mutant_result.fate, mutant_result.killer, mutant_result.how) == (
             "killed",
             f"result of {name}",
@@ -209,6 +213,6 @@ for job in link.requests():
     for _ in range(2):
         journal = Journal(tmp_path / "outcomes.jsonl", "digest")
         with supervised(tmp_path, 2, text) as workers:
-            mutant_results = campaign.run(workers, mutants, results, journal)
+            mutant_results = campaign.run_mutants(workers, mutants, results, journal)
         assert [mutant_result.fate for mutant_result in mutant_results] == fates
     assert sorted((tmp_path / "workers.log").read_text().splitlines()) == sorted(map(str, mutants[:2]))

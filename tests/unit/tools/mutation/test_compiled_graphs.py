@@ -1,5 +1,5 @@
-"""Mutants of compiled and captured graphs: each changes the result of a program, and has no effect
-afterwards.
+"""Mutants of compiled and captured graphs change the result of a program while they are enabled, and have no
+effect after they are disabled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tools.mutation.mutant import Mutant
 
 
 class Graph:
-    """A graph that counts its replays."""
+    """A device graph that only counts its replays."""
 
     def __init__(self) -> None:
         self.replays = 0

@@ -1,5 +1,5 @@
-"""The coverage run resumes after a stop, skips results that end a worker, and rejects data of a different
-device.
+"""``tools.mutation.coverage_run`` resumes after a stop, omits results that terminate a worker, and rejects
+coverage data of a different device.
 """
 
 from __future__ import annotations

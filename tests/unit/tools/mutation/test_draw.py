@@ -1,5 +1,5 @@
-"""Mutants are drawn by rule: every mutation operator at every mutation point first. A larger catalogue
-contains a smaller one.
+"""``tools.mutation.draw`` draws mutants by a fixed rule. Every mutation operator is drawn once at every mutation
+point before any is drawn twice, and a larger catalogue begins with a smaller one.
 """
 
 from tools.mutation import draw

@@ -1,4 +1,4 @@
-"""Rules for equivalent mutants: each rule covers its cases and no neighbouring case."""
+"""Each rule for equivalent mutants excludes the mutants that it describes, and no similar mutants."""
 
 import pytest
 

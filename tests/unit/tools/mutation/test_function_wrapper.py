@@ -1,4 +1,6 @@
-"""Mutants of Python functions: each has its documented effect, and no effect afterwards."""
+"""Mutants of Python functions have their documented effect while they are enabled, and no effect after they are
+disabled.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from tools.mutation.mutant import Mutant
 
 
 class Device(types.ModuleType):
-    """A minimal device module."""
+    """A minimal device module with a seed and memory statistics."""
 
     def __init__(self) -> None:
         super().__init__("device")

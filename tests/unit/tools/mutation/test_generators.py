@@ -1,4 +1,6 @@
-"""Mutants of generator objects: each has its documented effect, and no effect afterwards."""
+"""Mutants of ``torch.Generator`` have their documented effect while they are enabled, and no effect after they are
+disabled.
+"""
 
 from __future__ import annotations
 
@@ -99,8 +101,8 @@ def test_generators_of_before_and_of_other_devices_are_as_they_were(
         torch.Generator("nosuch")
     injector.disable()
     elsewhere: Any = generators.generator_injector(target_file.load("cpu").target("eager"))
-    elsewhere._kinds = {
-        name: generators._of_device(kind, "meta") for name, kind in generators.BY_NAME.items()
+    elsewhere._operators_by_name = {
+        name: generators._limited_to_device(kind, "meta") for name, kind in generators.BY_NAME.items()
     }
     elsewhere.enable(Mutant("generator::manual_seed", "generator-seed-lost"))
     assert seeded(7).initial_seed() == 7

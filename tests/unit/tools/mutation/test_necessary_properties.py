@@ -1,4 +1,4 @@
-"""Necessary properties, without which the mutation score would be lower."""
+"""``tools.mutation.necessary_properties`` finds the properties that alone kill a mutant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.mutation.mutant import Mutant
 
 
 class _Workers:
-    """Worker pool of a device on which some results kill some mutants."""
+    """A replacement for the supervisor of workers. ``sees`` maps each result to the mutants that it kills."""
 
     def __init__(self, sees: dict[str, set[str]]) -> None:
         self.sees = sees

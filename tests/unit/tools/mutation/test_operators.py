@@ -1,4 +1,4 @@
-"""The schema of an overload determines its possible mutants."""
+"""``tools.mutation.operators`` derives the possible mutants of an overload from its schema."""
 
 import pytest
 

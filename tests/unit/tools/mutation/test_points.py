@@ -1,4 +1,4 @@
-"""Mutation points are the kernels of a dense device."""
+"""``tools.mutation.points``: the mutation points are the kernels of a device with dense tensors."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Reported faults of real backends are injected as reported, or have a reason why they cannot be."""
+"""Each reported fault of a real backend is expressed as mutants, or has a reason why it cannot be."""
 
 from tools.mutation import injectors, operators, points, reported_faults
 from tools.mutation.campaign import Fate, MutantResult

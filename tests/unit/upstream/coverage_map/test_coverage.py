@@ -1,4 +1,6 @@
-"""The coverage map of upstream tests: its names exist, it covers enough, and its pages are current."""
+"""The coverage map of upstream tests contains only existing names and enough covered tests, and its pages are
+current.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def test_names_that_do_not_exist_are_found() -> None:
 
 
 def test_enough_is_covered() -> None:
-    """At least 80 % of the tests over the wheel's databases, and 60 % of the rest, are covered."""
+    """At least 80 % of the upstream tests that iterate over torch's operator databases are covered, and at least
+    60 % of the other tests.
+    """
     wheel, rest = pages.split(ALL)
     assert wheel.share >= 0.8, wheel
     assert rest.share >= 0.6, rest
@@ -51,7 +55,7 @@ def test_the_pages_are_current() -> None:
 
 
 def mapped(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[Method]:
-    """Return the methods of a small coverage map."""
+    """Write a small coverage map with the text as its only map, and return its test methods."""
     for name in ("test_names", "maps"):
         (folder / name).mkdir()
     (folder / "test_names" / "f.json").write_text(

@@ -9,17 +9,18 @@ from habana_frameworks.torch import _C
 from habana_frameworks.torch.internal.settings.environment import read_variable
 
 import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore
 
 from . import flight_recorder, operators
 from .emulated import emulated_transport, is_emulated, write_peer_entries
 
 NAME = "hccl"
 
-#: Backends by ranks and timeout of their group, as long as the default process group exists.
+#: Backends by ranks and timeout of their group. Emptied if the default process group was destroyed.
 _communicators: dict[tuple[Any, ...], dist.Backend] = {}
 
 
-def create(options: Any, backend_options: Any = None) -> dist.Backend:
+def create_backend(options: Any, backend_options: Any = None) -> dist.Backend:
     """Return the backend of one process group.
 
     With ``PT_ENABLE_COMM_GROUP_CACHE=1``, groups with the same ranks and timeout share a backend, and
@@ -40,34 +41,38 @@ def create(options: Any, backend_options: Any = None) -> dist.Backend:
     operators.assign_number(options.group_id)
     flight_recorder.watch_if_requested()
     if not read_variable("PT_ENABLE_COMM_GROUP_CACHE", "bool", False):
-        return _connect(options)
+        return _connected_backend(options)
     if key not in _communicators:
-        _communicators[key] = _connect(options)
+        _communicators[key] = _connected_backend(options)
     return _communicators[key]
 
 
-def _connect(options: Any) -> dist.Backend:
-    _apply_flags()
+def _connected_backend(options: Any) -> dist.Backend:
+    _apply_environment_flags()
     if is_emulated():
-        group = dist.PrefixStore(NAME, options.store)
+        group = PrefixStore(NAME, options.store)
         write_peer_entries(group, options.group_rank, options.group_size)
         alone = emulated_transport(options.group_rank, options.group_size)
-        return _C.create_hccl(alone, group, options.group_rank, options.group_size, options.timeout)
+        emulated: dist.Backend = _C.create_hccl(
+            alone, group, options.group_rank, options.group_size, options.timeout
+        )
+        return emulated
     # Separates the store keys of gloo from the keys of the missing-rank report.
-    store = dist.PrefixStore("gloo", options.store)
+    store = PrefixStore("gloo", options.store)
     gloo = dist.ProcessGroupGloo(store, options.group_rank, options.group_size, timeout=options.timeout)
-    return _C.create_hccl(
+    hccl: dist.Backend = _C.create_hccl(
         gloo,
-        dist.PrefixStore(NAME, options.store),
+        PrefixStore(NAME, options.store),
         options.group_rank,
         options.group_size,
         options.timeout,
         meets=bool(read_variable("PT_HPU_USE_PT_STORE_SYNC", "bool", False)),
     )
+    return hccl
 
 
 @functools.cache
-def _apply_flags() -> None:
+def _apply_environment_flags() -> None:
     _C.set_blocking_collectives(
         bool(read_variable("PT_HPU_USE_NW_STREAM_SYNC", "bool", False))
         or bool(read_variable("PT_HPU_DISABLE_ASYNC_COLLECTIVE", "bool", False))
@@ -78,4 +83,4 @@ def _apply_flags() -> None:
 @functools.cache
 def register() -> None:
     """Register ``backend="hccl"`` with `torch.distributed`, as the backend for hpu."""
-    dist.Backend.register_backend(NAME, create, extended_api=True, devices=["hpu"])
+    dist.Backend.register_backend(NAME, create_backend, extended_api=True, devices=["hpu"])

@@ -1,7 +1,7 @@
 """Emulated peers: with ``PT_HPU_EMULATE_DISTRIBUTED=1``, one rank of a job of any size runs alone.
 
-``PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK=1`` has the same effect for a process without a rank from a launcher:
-the process is rank 0.
+``PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK=1`` has the same effect for a process to which no launcher assigned a
+rank. The process is then rank 0.
 
 The process does not wait for other processes, not even at the start. A backend other than hccl raises an
 error at the start; a later group with another backend (`torch.distributed.new_group`) waits for its peers.
@@ -30,11 +30,11 @@ _waits_for_none = False
 
 def is_emulated() -> bool:
     """Return whether ``PT_HPU_EMULATE_DISTRIBUTED`` or its ``_SINGLE_RANK`` variant is set."""
-    return bool(bridge_config.value_of("PT_HPU_EMULATE_DISTRIBUTED")) or _is_rank_zero()
+    return bool(bridge_config.value_of("PT_HPU_EMULATE_DISTRIBUTED")) or _is_single_rank_requested()
 
 
-def _is_rank_zero() -> bool:
-    """Return whether the process is rank 0, regardless of the launcher."""
+def _is_single_rank_requested() -> bool:
+    """Return whether the ``_SINGLE_RANK`` variant is set, which makes this process rank 0."""
     return bool(bridge_config.value_of("PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK"))
 
 
@@ -56,7 +56,7 @@ def emulated_transport(rank: int, size: int) -> Any:
 
 
 def write_peer_entries(store: Any, rank: int, size: int) -> None:
-    """Write the store entries of the peers that the first collective reads: no shared memory."""
+    """Write the store entry of each peer, which the first collective reads: the peer shares no memory."""
     for peer in range(size):
         if peer != rank:
             store.set(f"shared/surroundings/{peer}", "none")
@@ -67,10 +67,10 @@ def start_without_peers() -> None:
     global _waits_for_none
     if is_emulated() and not _waits_for_none:
         _waits_for_none = True
-        replace_function(dist, "init_process_group", _starting_alone)
+        replace_function(dist, "init_process_group", _wrap_init_process_group)
 
 
-def _starting_alone(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_init_process_group(original: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -85,10 +85,10 @@ def _starting_alone(original: Callable[..., Any]) -> Callable[..., Any]:
             )
         arguments.pop("init_method", None)
         sizes = {name: arguments[name] for name in ("world_size", "rank") if arguments.get(name, -1) >= 0}
-        if _is_rank_zero():
+        if _is_single_rank_requested():
             sizes["rank"] = 0
         size, rank, _ = initialize_distributed_hpu(**sizes)
-        arguments.update(store=dist.HashStore(), world_size=size, rank=max(rank, 0))
+        arguments.update(store=_distributed_c10d.HashStore(), world_size=size, rank=max(rank, 0))
         original(**arguments)
 
     return init_process_group

@@ -60,16 +60,16 @@ class _World:
 
 def record() -> dict[str, Any]:
     """Return the record of this process in the format of torch's tools: entries, groups and group states."""
-    return _record(_groups())
+    return _record_with_groups(_group_configs())
 
 
-def _record(groups: dict[str, dict[str, str]]) -> dict[str, Any]:
+def _record_with_groups(groups: dict[str, dict[str, str]]) -> dict[str, Any]:
     rows = _C.flight_record()
     return {
         "version": VERSION,
         "entries": [_entry(row) for row in rows],
         "pg_config": groups,
-        "pg_status": _states(rows),
+        "pg_status": _group_states(rows),
         "comm_lib_version": "hccl reference",
     }
 
@@ -89,31 +89,33 @@ def dump(prefix: str | None = None) -> Path:
     """
     if not dist.is_initialized():
         raise RuntimeError("no process group exists. Initialise a process group first.")
-    return _write(_world(), prefix)
+    return _write_record(_current_world(), prefix)
 
 
-def _world() -> _World:
-    return _World(dist.get_rank(), _groups())
+def _current_world() -> _World:
+    return _World(dist.get_rank(), _group_configs())
 
 
-def _write(world: _World, prefix: str | None = None) -> Path:
-    path = Path(f"{prefix or _prefix()}{world.rank}")
+def _write_record(world: _World, prefix: str | None = None) -> Path:
+    path = Path(f"{prefix or _path_prefix()}{world.rank}")
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    unfinished.write_bytes(pickle.dumps(_record(world.groups)))
+    unfinished.write_bytes(pickle.dumps(_record_with_groups(world.groups)))
     unfinished.replace(path)
     return path
 
 
 def watch_if_requested() -> None:
     """Start checking for failed collectives if the environment requests a dump on failure."""
-    if not any(_is_on(name) for name in ("TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_NCCL_DUMP_ON_TIMEOUT")):
+    if not any(
+        _is_variable_true(name) for name in ("TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_NCCL_DUMP_ON_TIMEOUT")
+    ):
         return
     global _watcher
     if _watcher is None or not _watcher.is_alive():
         _watcher = _Watcher()
         _watcher.start()
-        atexit.register(_watcher.look)
+        atexit.register(_watcher.dump_if_failed)
 
 
 class _Watcher(threading.Thread):
@@ -130,23 +132,24 @@ class _Watcher(threading.Thread):
         pause = threading.Event()
         while not self._done:
             pause.wait(PERIOD)
-            self.look()
+            self.dump_if_failed()
 
-    def look(self) -> None:
+    def dump_if_failed(self) -> None:
         """Write the record if a collective has failed. The groups may already be destroyed."""
         with self._lock:
             with contextlib.suppress(RuntimeError, ValueError, KeyError):
                 if dist.is_initialized():
-                    self._world = _world()
+                    self._world = _current_world()
             if self._done or self._world is None or _C.failed_collectives() == self._before:
                 return
             self._done = True
             try:
-                _write(self._world)
+                _write_record(self._world)
             except OSError as error:
                 warnings.warn(
-                    f"the flight record could not be written to {_prefix()}{self._world.rank} ({error}). Set "
-                    "TORCH_FR_DUMP_TEMP_FILE to a prefix in a writable folder with free space.",
+                    f"the flight record could not be written to {_path_prefix()}{self._world.rank} "
+                    f"({error}). Set TORCH_FR_DUMP_TEMP_FILE to a prefix in a writable folder with free "
+                    "space.",
                     RuntimeWarning,
                     stacklevel=1,
                 )
@@ -155,11 +158,11 @@ class _Watcher(threading.Thread):
 _watcher: _Watcher | None = None
 
 
-def _is_on(name: str) -> bool:
+def _is_variable_true(name: str) -> bool:
     return os.environ.get(name, "").lower() in ("1", "true", "yes", "y", "on", "t")
 
 
-def _prefix() -> str:
+def _path_prefix() -> str:
     for name in ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"):
         if os.environ.get(name):
             return os.environ[name]
@@ -176,7 +179,7 @@ def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
         "collective_seq_id": row["sequence"],
         "p2p_seq_id": row["message"],
         "op_id": row["id"] + 1,
-        "profiling_name": f"hccl:{_operation(row)}",
+        "profiling_name": f"hccl:{_operation_text(row)}",
         "time_created_ns": row["created"],
         "time_discovered_started_ns": begun or None,
         "time_discovered_completed_ns": done or None,
@@ -193,16 +196,17 @@ def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _operation(row: Mapping[str, Any]) -> str:
-    if row["operation"] == "SEND":
+def _operation_text(row: Mapping[str, Any]) -> str:
+    operation: str = row["operation"]
+    if operation == "SEND":
         return f"send {row['rank']}->{row['peer']}"
-    if row["operation"] == "RECV":
+    if operation == "RECV":
         return f"recv {row['rank']}<-{row['peer']}"
-    return _NAMES.get(row["operation"], row["operation"].lower())
+    return _NAMES.get(operation, operation.lower())
 
 
-def _groups() -> dict[str, dict[str, str]]:
-    groups = {}
+def _group_configs() -> dict[str, dict[str, str]]:
+    groups: dict[str, dict[str, str]] = {}
     for group in distributed_c10d._world.pg_map if dist.is_initialized() else ():
         name = group.group_name
         ranks = dist.get_process_group_ranks(group)
@@ -210,7 +214,7 @@ def _groups() -> dict[str, dict[str, str]]:
     return groups
 
 
-def _states(rows: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
+def _group_states(rows: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
     states: dict[str, dict[str, str]] = {}
     for row in rows:
         state = states.setdefault(

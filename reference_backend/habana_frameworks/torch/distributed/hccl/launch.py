@@ -43,12 +43,12 @@ def initialize_distributed_hpu(
     os.environ.setdefault("MASTER_ADDR", DEFAULT_ADDRESS)
     os.environ.setdefault("MASTER_PORT", DEFAULT_PORT)
     if local >= 0:
-        os.environ["HLS_MODULE_ID"] = str(_module(local))
+        os.environ["HLS_MODULE_ID"] = str(_module_of_rank(local))
     os.environ["ID"] = str(own_rank)
     return size, own_rank, local
 
 
-def _module(local_rank: int) -> int:
+def _module_of_rank(local_rank: int) -> int:
     modules = visible_modules()
     # Programs compare the first three lines of this message literally, including spaces.
     assert local_rank < len(modules), (

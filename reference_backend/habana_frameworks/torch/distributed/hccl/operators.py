@@ -42,7 +42,7 @@ def reset_numbers() -> None:
 
 
 def comm_id(group: dist.ProcessGroup | None = None) -> int:
-    """Return the number of a group, by default of the default group.
+    """Return the number of a process group; None means the default group.
 
     Raises:
         ValueError: the group has no hccl backend.
@@ -59,12 +59,12 @@ def _backend(comm_id: int) -> Any:
             f"hccl group {comm_id} does not exist. Use a number that distributed.hccl.operators.comm_id "
             "returned."
         )
-    group = dist.distributed_c10d._resolve_process_group(_groups[comm_id])
+    group = c10d._resolve_process_group(_groups[comm_id])  # type: ignore[arg-type]
     return group._get_backend(torch.device("hpu"))
 
 
-def _reduction(number: int) -> Any:
-    """Return the reduction with a number of torch's ``ReduceOp``."""
+def _reduce_op(number: int) -> Any:
+    """Return the ``ReduceOp`` whose number in ``ReduceOp.RedOpType`` is given."""
     return dist.ReduceOp(dist.ReduceOp.RedOpType(number))
 
 
@@ -77,7 +77,7 @@ def allgather_out(input_tensor: torch.Tensor, comm_id: int, output_tensor: torch
 def allreduce_(tensor: torch.Tensor, reduceOp: int, comm_id: int) -> torch.Tensor:
     """Reduce the tensors of all ranks, with the result on each rank."""
     options = c10d.AllreduceOptions()
-    options.reduceOp = _reduction(reduceOp)
+    options.reduceOp = _reduce_op(reduceOp)
     _backend(comm_id).allreduce([tensor], options).wait()
     return tensor
 
@@ -113,7 +113,7 @@ def recv_(tensor: torch.Tensor, src_rank: int, tag: int, comm_id: int) -> torch.
 def reduce_(tensor: torch.Tensor, dst_rank: int, reduceOp: int, comm_id: int) -> torch.Tensor:
     """Reduce the tensors of all ranks, with the result on one rank."""
     options = c10d.ReduceOptions()
-    options.rootRank, options.reduceOp = dst_rank, _reduction(reduceOp)
+    options.rootRank, options.reduceOp = dst_rank, _reduce_op(reduceOp)
     _backend(comm_id).reduce([tensor], options).wait()
     return tensor
 
@@ -123,7 +123,7 @@ def reduce_scatter_out(
 ) -> torch.Tensor:
     """Reduce the tensors of all ranks, with one part of the result on each rank."""
     options = c10d.ReduceScatterOptions()
-    options.reduceOp = _reduction(reduceOp)
+    options.reduceOp = _reduce_op(reduceOp)
     _backend(comm_id)._reduce_scatter_base(output_tensor, input_tensor, options).wait()
     return output_tensor
 
@@ -153,10 +153,10 @@ def register() -> None:
         name = schema.partition("(")[0]
         library.define(schema)
         library.impl(name, _KERNELS[name], "HPU")
-        library.impl(name, _written_by(name), "Meta")
+        library.impl(name, _meta_kernel(name), "Meta")
 
 
-def _written_by(name: str) -> Callable[..., torch.Tensor]:
+def _meta_kernel(name: str) -> Callable[..., torch.Tensor]:
     """Return the Meta kernel of an operator, which returns the tensor that the operator writes."""
     if name.endswith("_out"):
         return lambda *arguments: arguments[-1]

@@ -50,7 +50,7 @@ class Aliases:
         """Return the nodes that may share memory with a node, including the node."""
         return self._sets[node]
 
-    def share(self, first: Node, second: Node) -> bool:
+    def may_share_memory(self, first: Node, second: Node) -> bool:
         """Return whether two nodes may share memory."""
         return self._sets[first] is self._sets[second]
 
@@ -67,8 +67,8 @@ class Aliases:
         """Remove a node that is no longer in the graph."""
         self._sets.pop(node).discard(node)
 
-    def are_addressed(self, node: Node) -> bool:
-        """Return whether an operator addresses the storage of a node, which then cannot be replaced."""
+    def is_storage_addressed(self, node: Node) -> bool:
+        """Return whether an operator such as as_strided uses the node's storage. The node must then stay."""
         users = (user for alias in self.of(node) for user in alias.users)
         return any(getattr(user.target, "overloadpacket", None) in _ADDRESSING for user in users)
 
@@ -95,7 +95,7 @@ def possible_bases(node: Node) -> list[Node]:
         return node.all_input_nodes
     if not any(result.alias_info for result in target._schema.returns):
         return []
-    return _nodes_of(node, lambda argument: argument.alias_info is not None)
+    return _argument_nodes(node, lambda argument: argument.alias_info is not None)
 
 
 def is_view(node: Node) -> bool:
@@ -113,7 +113,9 @@ def written_by(node: Node) -> list[Node]:
     """Return the arguments that a node writes to."""
     if not is_mutating(node):
         return []
-    return _nodes_of(node, lambda argument: argument.alias_info is not None and argument.alias_info.is_write)
+    return _argument_nodes(
+        node, lambda argument: argument.alias_info is not None and argument.alias_info.is_write
+    )
 
 
 @functools.cache
@@ -129,7 +131,7 @@ def may_return_argument(target: OpOverload) -> bool:
     return bool(has_kernel(target.name(), "CompositeImplicitAutograd"))
 
 
-def _nodes_of(node: Node, accepts: Any) -> list[Node]:
+def _argument_nodes(node: Node, accepts: Any) -> list[Node]:
     """Return the nodes in the arguments for which `accepts` returns True."""
     nodes: list[Node] = []
     for position, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
@@ -146,7 +148,8 @@ def _storage_of_constant(node: Node) -> int | None:
     root = node.graph.owning_module
     value = None if root is None else attrgetter(str(node.target))(root)
     if isinstance(value, torch.Tensor) and value.layout == torch.strided:
-        return value.untyped_storage()._cdata
+        storage: int = value.untyped_storage()._cdata
+        return storage
     return None
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.utils import detect_fake_mode
 from torch._functorch import config as functorch_config
-from torch._guards import TracingContext, tracing
+from torch._guards import TracingContext, detect_fake_mode, tracing
 from torch._subclasses import FakeTensorMode
 
 from . import compilers, config, inductor, recipe_kind
@@ -52,7 +51,7 @@ def hpu_backend(
     fake_mode = detect_fake_mode(example_inputs) or FakeTensorMode(allow_non_fake_inputs=True)
     compiler = compilers.GraphCompiler(settings, executable, fake_mode, graph_module)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(config.patch(settings))
+        stack.enter_context(config.patch(settings))  # type: ignore[attr-defined]
         stack.enter_context(inductor.virtual_fake_mode(fake_mode))
         stack.enter_context(tracing(TracingContext.try_get() or TracingContext(fake_mode)))
         if "unlift_effect_tokens" in functorch_config.get_config_copy():

@@ -12,10 +12,10 @@ from habana_frameworks.torch.internal.settings import bridge_config
 import torch
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
-from torch.fx import GraphModule, Node
+from torch.fx import GraphModule
 
 from . import config, graph_text, inductor, overwritten_inputs, passes, summary
-from .context import OptimizerContext
+from .context import OptimizerContext, graph_outputs, output_node
 from .log import logger
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
@@ -43,7 +43,7 @@ class GraphCompiler:
         self._dynamo_graph = dynamo_graph
         self._number = next(_numbers)
         # Counted here, because freezing may remove the contents of Dynamo's graph.
-        self._num_outputs = len(torch.utils._pytree.tree_leaves(_output(dynamo_graph).args))
+        self._num_outputs = len(torch.utils._pytree.tree_leaves(output_node(dynamo_graph).args))
 
     def partition(self, joint: GraphModule, inputs: Sequence[Any], **arguments: Any) -> Any:
         """Partition a joint graph into a forward and a backward graph."""
@@ -57,7 +57,7 @@ class GraphCompiler:
         return parts
 
     def forward(self, graph: GraphModule, inputs: Sequence[Any]) -> Boxed:
-        """Compile a forward graph. Values saved for the backward graph may have different strides."""
+        """Compile a forward graph. Values saved for the backward graph may get other strides than traced."""
         first = 0
         context = TracingContext.try_get()
         if context is not None and context.fw_metadata is not None:
@@ -85,7 +85,7 @@ class GraphCompiler:
                 "torch._inductor.config.freezing = True before the first call."
             )
         run = self._compile("inference", graph, [inputs[i] for i in input_positions], None, frozen=True)
-        return _with_inputs(run, input_positions)
+        return _pass_only_inputs(run, input_positions)
 
     def _compile(
         self,
@@ -97,7 +97,7 @@ class GraphCompiler:
     ) -> Boxed:
         """Run the passes. `visible`: positions of outputs whose strides the caller uses; None means all."""
         start = time.perf_counter()
-        outputs = _output(graph).args[0]
+        outputs = graph_outputs(graph)
         name = f"graph_{self._number}_{kind}"
         graph_text.dump_undivided(graph, name)
         context = OptimizerContext(
@@ -113,13 +113,17 @@ class GraphCompiler:
             frozen=frozen,
             visible=frozenset(range(len(outputs)) if visible is None else visible),
         )
-        with config.patch(self._settings), inductor.virtual_fake_mode(self._fake_mode):
+        with (
+            config.patch(self._settings),  # type: ignore[attr-defined]
+            inductor.virtual_fake_mode(self._fake_mode),
+        ):
             passes.optimize_graph(context)
         _report_strides(context)
         seconds = time.perf_counter() - start
         logger.debug("%s compiled in %.3f s", context.graph_name, seconds)
         summary.write_if_requested(context, seconds)
-        return context.executable
+        executable: Boxed = context.executable
+        return executable
 
 
 def _takes_parameters(dynamo_graph: GraphModule) -> bool:
@@ -128,16 +132,12 @@ def _takes_parameters(dynamo_graph: GraphModule) -> bool:
 
 
 def _check_constants(constant_count: int) -> None:
-    wanted = bridge_config.value_of("PT_HPU_CHECK_NUM_CONSTS")
-    if wanted and constant_count != wanted:
+    required_count = bridge_config.value_of("PT_HPU_CHECK_NUM_CONSTS")
+    if required_count and constant_count != required_count:
         raise RuntimeError(
-            f"PT_HPU_CHECK_NUM_CONSTS is {wanted}, but the frozen graph has {constant_count} constants. "
-            f"Set it to {constant_count}."
+            f"PT_HPU_CHECK_NUM_CONSTS is {required_count}, but the frozen graph has {constant_count} "
+            f"constants. Set it to {constant_count}."
         )
-
-
-def _output(graph: GraphModule) -> Node:
-    return next(node for node in reversed(graph.graph.nodes) if node.op == "output")
 
 
 def _has_symbols(graph: GraphModule) -> bool:
@@ -158,8 +158,13 @@ def _report_strides(context: OptimizerContext) -> None:
         reported.extend(context.output_strides)
 
 
-def _with_inputs(run: Callable[..., Sequence[Any]], positions: Sequence[int]) -> Callable[..., Sequence[Any]]:
-    """Pass `run` only the inputs at these positions. The result takes inputs in the same form as `run`."""
+def _pass_only_inputs(
+    run: Callable[..., Sequence[Any]], positions: Sequence[int]
+) -> Callable[..., Sequence[Any]]:
+    """Return a function that passes `run` only the inputs at these positions.
+
+    The returned function takes its inputs as `run` does: in one list, or as separate arguments.
+    """
     if not getattr(run, "_boxed_call", False):
         return lambda *inputs: run(*(inputs[i] for i in positions))
 

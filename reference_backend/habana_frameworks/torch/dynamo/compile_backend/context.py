@@ -1,4 +1,4 @@
-"""The state that passes read and change, and shared helper functions."""
+"""`OptimizerContext`, the state that passes read and change, and helper functions for graphs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class OptimizationPassPlacement(enum.Enum):
 
 
 class Placement(enum.Enum):
-    """The place of execution of a node."""
+    """The way in which a node runs: in a recipe, or separately."""
 
     CLUSTER = "hpu_cluster"  # in a recipe
     CALL = "hpu_call"  # separately: random, not a torch operator, or on the CPU
@@ -66,13 +66,13 @@ class OptimizerContext:
         is_training: True for forward and backward graphs, False for inference graphs.
         is_backward: True for backward graphs.
         is_dynamic: at least one size is symbolic.
-        fused: recipes are to be fused.
+        fused: recipes are fused, not interpreted.
         use_recipes: clusters get recipes; if False, their operators run one by one.
         frozen: parameters are constants of the graph.
         visible: positions of the outputs whose strides must be as traced.
         stage: the current stage.
         partitions: the proposed partitions, in execution order.
-        output_strides: strides of the graph's outputs; None for an output that is as traced.
+        output_strides: strides of the graph's outputs; None for an output whose strides are as traced.
         executable: the resulting callable.
     """
 
@@ -95,7 +95,8 @@ class OptimizerContext:
 
 def output_node(graph_module: GraphModule) -> Node:
     """Return the node that returns the results of the graph."""
-    return next(node for node in reversed(graph_module.graph.nodes) if node.op == "output")
+    nodes: Iterator[Node] = reversed(graph_module.graph.nodes)
+    return next(node for node in nodes if node.op == "output")
 
 
 def graph_outputs(graph_module: GraphModule) -> list[Any]:
@@ -155,5 +156,6 @@ def storage_of(node: Node) -> int | None:
     """Return an identifier of the memory of a fake tensor, or None for other values."""
     value = value_of(node)
     if isinstance(value, torch.Tensor) and value.layout == torch.strided:
-        return value.untyped_storage()._cdata
+        storage: int = value.untyped_storage()._cdata
+        return storage
     return None

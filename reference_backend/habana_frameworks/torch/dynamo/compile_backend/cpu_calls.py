@@ -30,4 +30,5 @@ def call_on_host(
             "a fused recipe of torch.compile cannot be part of an HPU Graph. Capture the function without "
             "torch.compile, or compile it with options={'executable': 'interpreted'}."
         )
-    return _C.call_on_host(function, values, writes)
+    results: list[Any] = _C.call_on_host(function, values, writes)
+    return results

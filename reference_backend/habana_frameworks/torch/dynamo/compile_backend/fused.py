@@ -32,8 +32,7 @@ class FusedCompiler:
         name: name of the recipe.
         visible: positions of the outputs whose strides must be as traced.
         is_inference, is_backward, frozen: as for `inductor.compile_cpu`.
-        decompose: apply Inductor's table of decompositions, because the graph was not decomposed by it
-            before.
+        decompose: apply Inductor's table of decompositions. False if it was already applied.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class FusedCompiler:
 
     def _prepare(self, module: GraphModule, inputs: Sequence[Any], fake_mode: Any) -> GraphModule:
         if self._decompose:
-            # A different set of decompositions left operators for which Inductor cannot generate code.
+            # A different table of decompositions left operators for which Inductor cannot generate code.
             with inductor.virtual_fake_mode(fake_mode), torch.no_grad():
                 trace = make_fx(module, inductor.decompositions(), _allow_non_fake_inputs=True)
                 module = trace(*inputs)
@@ -123,7 +122,7 @@ class FusedRecipe:
         if self._program is not None:
             # Returns None if the inputs differ from the traced inputs, or while a dispatch mode observes
             # operators.
-            results = self._program(inputs)
+            results: list[Any] | None = self._program(inputs)
             if results is not None:
                 return results
         if self._plain:
@@ -148,7 +147,7 @@ class FusedRecipe:
         for position, value in zip(self._device_outputs, tensors, strict=True):
             results[position] = value
         for position, value in zip(
-            self._other_outputs, _copied_from_device(host_results, inputs), strict=True
+            self._other_outputs, _copy_new_cpu_tensors(host_results, inputs), strict=True
         ):
             results[position] = value
         inputs.clear()
@@ -182,10 +181,11 @@ def _is_cpu_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == "cpu"
 
 
-def _copied_from_device(values: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """Return the results, with copies of new CPU tensors. Tensors that shared memory still share it.
+def _copy_new_cpu_tensors(values: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """Return the results with a copy of each CPU tensor that the call created.
 
-    The device owns memory that is allocated during the call, so a CPU tensor must not keep it.
+    The device owns memory that is allocated during the call, so a CPU tensor must not keep it. Copies share
+    memory if the original tensors did.
     """
     storages = {v.untyped_storage().data_ptr(): v.untyped_storage() for v in inputs if _is_cpu_tensor(v)}
     results = []
@@ -234,20 +234,20 @@ def _on_cpu(module: GraphModule) -> GraphModule:
                         result, node.target
                     )  # a frozen parameter cannot be replaced by a tensor, so delete it first
                     result.register_buffer(node.target, constant.detach().cpu())
-        node.args = map_aggregate(node.args, _host_device)
-        node.kwargs = map_aggregate(node.kwargs, _host_device)
+        node.args = map_aggregate(node.args, _cpu_for_hpu_device)
+        node.kwargs = map_aggregate(node.kwargs, _cpu_for_hpu_device)
     _separate_alpha(result)
     return result
 
 
-def _host_device(leaf: Any) -> Any:
+def _cpu_for_hpu_device(leaf: Any) -> Any:
     if isinstance(leaf, torch.device) and leaf.type == "hpu":
         return _CPU
     return "cpu" if isinstance(leaf, str) and leaf.split(":")[0] == "hpu" else leaf
 
 
 def _like_on_cpu(value: Any, fake_mode: Any) -> Any:
-    """Return a fake CPU tensor with the same metadata. Numbers are returned unchanged."""
+    """Return a fake CPU tensor with the metadata of a tensor. Return a number unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
     sizes, strides, offset = value.size(), value.stride(), value.storage_offset()

@@ -17,12 +17,14 @@ from .log import logger
 
 def log_graph(partition: Partition) -> None:
     """Log the graph of a cluster at level DEBUG, and as a torch artifact if torch's settings request it."""
-    logs.log_recipe(partition.name, lambda: text_of(partition))
+    logs.log_recipe(partition.name, lambda: graph_as_text(partition))
     if logger.is_enabled_for(logging.DEBUG):
-        logger.debug("####PyTorch-generated JIT IR graph of %s:\n%s", partition.name, text_of(partition))
+        logger.debug(
+            "####PyTorch-generated JIT IR graph of %s:\n%s", partition.name, graph_as_text(partition)
+        )
 
 
-def text_of(partition: Partition) -> str:
+def graph_as_text(partition: Partition) -> str:
     """Return the graph of a cluster as text, with lines ``%result = namespace::name(arguments)``."""
     assert partition.module is not None
     lines = []
@@ -30,10 +32,12 @@ def text_of(partition: Partition) -> str:
         if node.op == "placeholder":
             continue
         if node.op == "output":
-            lines.append(f"  return ({', '.join(_word(value) for value in node.args[0])})")
+            lines.append(f"  return ({', '.join(_argument_text(value) for value in node.args[0])})")
         else:
-            arguments = [_word(a) for a in node.args] + [f"{k}={_word(v)}" for k, v in node.kwargs.items()]
-            lines.append(f"  %{node.name} = {_operator(node)}({', '.join(arguments)})")
+            arguments = [_argument_text(a) for a in node.args] + [
+                f"{k}={_argument_text(v)}" for k, v in node.kwargs.items()
+            ]
+            lines.append(f"  %{node.name} = {_operator_text(node)}({', '.join(arguments)})")
     inputs = ", ".join(f"%{node.name}" for node in partition.inputs)
     return "\n".join([f"graph({inputs}):", *lines])
 
@@ -41,16 +45,16 @@ def text_of(partition: Partition) -> str:
 def dump_cluster(partition: Partition) -> None:
     """Write the graph of a cluster if the environment requests graphs of torch.compile."""
     assert partition.module is not None
-    dumped = _Dump(text_of(partition), partition.module.graph)
+    dumped = _DumpableGraph(graph_as_text(partition), partition.module.graph)
     graph_dumps.dump_if_requested(dumped, partition.name, "compile")
 
 
 def dump_undivided(module: GraphModule, name: str) -> None:
     """Write the undivided graph that the compiler receives, if the environment requests it."""
-    graph_dumps.dump_if_requested(_Dump(str(module.graph), module.graph), name, "compile_fx")
+    graph_dumps.dump_if_requested(_DumpableGraph(str(module.graph), module.graph), name, "compile_fx")
 
 
-class _Dump:
+class _DumpableGraph:
     """A graph with the `dump` method that `graph_dumps` expects."""
 
     def __init__(self, text: str, graph: Graph) -> None:
@@ -63,13 +67,13 @@ class _Dump:
         lines = ["digraph compiled {", "  node [fontname=monospace];"]
         for node in self._graph.nodes:
             shape = "ellipse" if node.op in ("placeholder", "get_attr") else "box"
-            label = node.name if node.op != "call_function" else f"{node.name} = {_operator(node)}"
+            label = node.name if node.op != "call_function" else f"{node.name} = {_operator_text(node)}"
             lines.append(f'  {node.name} [shape={shape}, label="{label}"];')
             lines += [f"  {used.name} -> {node.name};" for used in node.all_input_nodes]
         return "\n".join([*lines, "}", ""])
 
 
-def _operator(node: Node) -> str:
+def _operator_text(node: Node) -> str:
     if node.op == "get_attr":
         return "prim::Constant"
     if isinstance(node.target, OpOverload):
@@ -77,5 +81,5 @@ def _operator(node: Node) -> str:
     return f"prim::{getattr(node.target, '__name__', node.target)}"
 
 
-def _word(value: Any) -> str:
+def _argument_text(value: Any) -> str:
     return str(map_aggregate(value, lambda leaf: f"%{leaf.name}" if isinstance(leaf, Node) else leaf))

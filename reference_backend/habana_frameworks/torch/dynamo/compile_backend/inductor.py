@@ -10,9 +10,8 @@ from typing import Any
 from habana_frameworks.torch.internal.settings import compile_threads
 
 import torch
-from torch._dynamo.utils import detect_fake_mode
 from torch._functorch.partitioners import min_cut_rematerialization_partition
-from torch._guards import TracingContext
+from torch._guards import TracingContext, detect_fake_mode
 from torch._inductor import compile_fx, inductor_prims
 from torch._inductor import config as inductor_config
 from torch._inductor.decomposition import select_decomp_table
@@ -22,7 +21,7 @@ from torch.fx import GraphModule
 _CPU = torch.device("cpu")
 
 SEEDS = inductor_prims.seeds
-#: Random numbers that are a pure function of a seed tensor.
+#: Inductor's random operators, whose results are a pure function of a seed tensor.
 SEEDED = frozenset({inductor_prims.lookup_seed, inductor_prims.random, inductor_prims.randint})
 
 
@@ -33,7 +32,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 def virtual_fake_mode(fake_mode: Any) -> contextlib.AbstractContextManager[Any]:
     """Return a context in which Inductor's passes use the fake mode."""
-    return V.set_fake_mode(fake_mode)
+    context: contextlib.AbstractContextManager[Any] = V.set_fake_mode(fake_mode)
+    return context
 
 
 def joint_passes(graph_module: GraphModule, constant_folding: bool) -> GraphModule:
@@ -50,7 +50,7 @@ def joint_passes(graph_module: GraphModule, constant_folding: bool) -> GraphModu
     """
     run = compile_fx._recursive_joint_graph_passes
     with inductor_config.patch(_joint_settings(constant_folding)):
-        return run(graph_module, **_input_device(run)) or graph_module
+        return run(graph_module, **_input_device_argument(run)) or graph_module
 
 
 def partition(
@@ -62,7 +62,7 @@ def partition(
 
 
 def view_to_reshape(graph_module: GraphModule) -> None:
-    """Replace views by reshapes, which may copy: strides of saved values may differ from the trace."""
+    """Replace views by reshapes, because a view fails if a saved value has other strides than traced."""
     from torch._inductor.fx_passes.post_grad import view_to_reshape as change
 
     change(graph_module)
@@ -120,7 +120,7 @@ def compile_cpu(
             stack.enter_context(V.set_fake_mode(fake_mode))
         if frozen:
             stack.enter_context(inductor_config.patch(freezing=True))
-        stack.enter_context(_keeping_inputs())
+        stack.enter_context(_inputs_not_overwritten())
         if (threads := compile_threads.compiler_threads()) is not None:
             stack.enter_context(inductor_config.patch(compile_threads=threads))
         strides = stack.enter_context(TracingContext.report_output_strides())
@@ -131,7 +131,7 @@ def compile_cpu(
 
 
 @contextlib.contextmanager
-def _keeping_inputs() -> Iterator[None]:
+def _inputs_not_overwritten() -> Iterator[None]:
     """Return a context in which Inductor's code does not overwrite its inputs to save memory.
 
     AOTAutograd lists, by position, saved tensors that a backward graph may overwrite. In a partition of the
@@ -143,8 +143,8 @@ def _keeping_inputs() -> Iterator[None]:
     metadata = None if context is None else context.fw_metadata
     before = getattr(metadata, "bw_donated_idxs", None)
     with contextlib.ExitStack() as stack:
-        # Older releases do not have this setting.
-        compiler_config = getattr(torch.compiler, "config", None)
+        # Older releases of torch do not have the setting cache_key_tag.
+        compiler_config: Any = getattr(torch.compiler, "config", None)
         if hasattr(compiler_config, "cache_key_tag"):
             tag = f"{compiler_config.cache_key_tag}hpu_backend"
             stack.enter_context(compiler_config.patch(cache_key_tag=tag))
@@ -163,6 +163,6 @@ def _joint_settings(constant_folding: bool) -> dict[str, Any]:
     return settings
 
 
-def _input_device(function: Callable[..., Any]) -> dict[str, Any]:
-    # Attention patterns are built for the named device. The compiled code runs on the CPU.
+def _input_device_argument(function: Callable[..., Any]) -> dict[str, Any]:
+    # Inductor builds attention patterns for this device. The compiled code runs on the CPU.
     return {"input_device": _CPU} if "input_device" in inspect.signature(function).parameters else {}

@@ -14,14 +14,15 @@ from .aliases import writes_to_inputs
 from .log import logger
 from .operator_by_operator import count_run, run_one_by_one
 
-#: Maximum number of captures for one set of sizes. They differ, for example, in which inputs share memory.
+#: Maximum number of captures for one set of sizes. Captures with the same sizes differ, for example, in the
+#: inputs that share memory.
 _MOST_CAPTURES = 8
 
 
 class InterpretedRecipe:
-    """Boxed callable that captures a graph for each kind of inputs and replays it afterwards.
+    """Boxed callable that captures a graph at the first call with new input metadata and replays it later.
 
-    A captured graph is valid for the metadata and numbers of its inputs, and for the inputs' sharing of
+    A captured graph is valid for inputs with the same metadata, the same numbers and the same sharing of
     memory. If the device cannot capture the cluster, its operators run one by one.
     """
 
@@ -47,7 +48,7 @@ class InterpretedRecipe:
         try:
             capture, results = self._capture(list(inputs))
         except RuntimeError as refusal:
-            # The error may be the program's own error. Then it occurs again here, outside the capture.
+            # If the error is the program's own error, it occurs again here, outside the capture.
             results = self._run(inputs)
             logger.info(
                 "the operators of %s run one by one, because it could not be captured: %s", self.name, refusal
@@ -61,7 +62,7 @@ class InterpretedRecipe:
         return results
 
     def _capture(self, inputs: list[Any]) -> tuple[_Capture, Sequence[Any] | None]:
-        """Capture a run. Return its results, or None if its writes to the inputs were undone."""
+        """Return the captured graph of a run and its results, or None as results if writes were undone."""
         graph = _C.Graph()
         state = hpu.get_rng_state()
         # Other threads may use this stream at the same time. All calls of the cluster come from this thread.
@@ -92,7 +93,7 @@ class _Capture:
         graph.set_interface(self._tensors(inputs), [results[i] for i in self._targets])
 
     def accepts(self, inputs: Sequence[Any]) -> bool:
-        return self._graph.accepts(self._tensors(inputs))
+        return bool(self._graph.accepts(self._tensors(inputs)))
 
     def call(self, inputs: list[Any]) -> list[Any]:
         results = list(self._numbers)

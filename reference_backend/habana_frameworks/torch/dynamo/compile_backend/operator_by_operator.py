@@ -31,7 +31,7 @@ def run_one_by_one(module: GraphModule) -> Recipe:
     def run(inputs: list[Any]) -> Sequence[Any]:
         count_run("calls")
         with torch.no_grad():
-            results = module(*inputs)
+            results: Sequence[Any] = module(*inputs)
         inputs.clear()
         return results
 

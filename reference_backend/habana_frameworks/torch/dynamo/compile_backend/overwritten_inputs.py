@@ -41,7 +41,7 @@ def save_copies_of_written(forward: GraphModule, backward: GraphModule, num_outp
             saved.append(node)
             continue
         input_node = inputs[node.name]
-        if read.are_addressed(input_node):
+        if read.is_storage_addressed(input_node):
             raise NotImplementedError(
                 f"as_strided in a backward pass reads {node.name}, which the forward pass overwrites: "
                 "clone the tensor first"

@@ -1,7 +1,7 @@
-"""Choose the kind of recipes: fused if a C++ compiler exists, otherwise interpreted, or no recipes.
+"""Choose the kind of the recipes of a graph: fused, interpreted, or no recipes.
 
-If hardware limits are active, recipes are interpreted, because the limits apply to the result of each
-operator.
+Recipes are fused if a C++ compiler exists, otherwise interpreted. If hardware limits are active, recipes are
+interpreted, because the limits apply to the result of each operator.
 """
 
 from __future__ import annotations

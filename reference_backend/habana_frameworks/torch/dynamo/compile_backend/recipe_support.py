@@ -30,8 +30,8 @@ _NAMESPACES = frozenset({"aten", "prims"})
 #: may depend on the values. For a single call, `_depends_on_data` decides by its arguments.
 _MAY_DEPEND_ON_DATA = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 
-#: Operators with these tags that a capture accepts if the call does not depend on data. All others are
-#: rejected.
+#: Operators with one of these tags that a capture accepts if the call does not depend on data. A capture
+#: rejects all other operators with these tags.
 _CAPTURED_BY_CALL = frozenset({torch.ops.aten.index.Tensor})
 
 
@@ -51,7 +51,7 @@ def fallback_reason(node: Node) -> str:
     target = node.target
     if node.op != "call_function" or not isinstance(target, OpOverload):
         return ""
-    if _names(target) & set(hpu_fallback_op_list):
+    if _names_in_fallback_list(target) & set(hpu_fallback_op_list):
         return "the operator is in hpu_fallback_op_list"
     values = [value_of(node), *(value_of(source) for source in node.all_input_nodes)]
     if any(tensor.layout != torch.strided for value in values for tensor in tensors_in(value)):
@@ -104,7 +104,7 @@ def placement_of(node: Node, fused: bool) -> Placement:
 
     Args:
         node: a node of the graph.
-        fused: recipes are to be fused.
+        fused: recipes are fused, not interpreted.
     """
     if requires_fallback(node):
         return Placement.EAGER
@@ -140,7 +140,7 @@ def draws_random_numbers(node: Node) -> bool:
             probability = (
                 node.args[position] if position < len(node.args) else node.kwargs.get("dropout_p", 0.0)
             )
-            return probability != 0.0
+            return bool(probability != 0.0)
     return True
 
 
@@ -177,6 +177,6 @@ def has_unbacked_symbols(value: Any) -> bool:
     return any(free_unbacked_symbols(leaf) for leaf in shaped_leaves(value))
 
 
-def _names(target: OpOverload) -> set[str]:
+def _names_in_fallback_list(target: OpOverload) -> set[str]:
     schema = target._schema.name
     return {str(target), target.name(), schema, schema.split("::")[-1]}

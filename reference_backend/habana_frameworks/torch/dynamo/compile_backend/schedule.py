@@ -54,7 +54,7 @@ class Schedule:
         self._steps = [self._step(p, i, last_reader) for i, p in enumerate(partitions)]
         self._num_results = len(self._slots) - self._num_inputs - len(self._constants)
         self._returned = [self._slots[n] if isinstance(n, Node) else None for n in returned]
-        self._fixed = [None if isinstance(n, Node) else n for n in returned]
+        self._fixed: list[Any] = [None if isinstance(n, Node) else n for n in returned]
         self._expected = [
             (index, expected_strides[node])
             for index, node in enumerate(returned)
@@ -83,14 +83,16 @@ class Schedule:
     def _single_recipe(
         self, partitions: Sequence[Partition], returned: list[Any]
     ) -> Callable[[Values], Sequence[Any]] | None:
-        """Return one function for the whole graph if it is a single recipe, as in most graphs, or None.
+        """Return one function for the whole graph if the graph is a single recipe, otherwise None.
 
-        Some outputs may be inputs or constants that bypass the recipe.
+        Most graphs are a single recipe. Some outputs may be inputs or constants that bypass the recipe.
         """
-        if len(partitions) != 1 or partitions[0].recipe is None or self._expected or self._constants:
+        if len(partitions) != 1 or self._expected or self._constants:
             return None
         (partition,) = partitions
         recipe = partition.recipe
+        if recipe is None:
+            return None
         sources = [self._slots[node] for node in partition.inputs]
         past = [node for node in dict.fromkeys(returned) if node not in set(partition.outputs)]
         bypassing_slots = [self._slots[node] for node in past if isinstance(node, Node)]
@@ -98,8 +100,8 @@ class Schedule:
         order = [node for node in past if isinstance(node, Node)] + constants + partition.outputs
         if sources == list(range(self._num_inputs)) and returned == partition.outputs:
             return recipe
-        take, keep = _picker(sources), _picker(bypassing_slots)
-        arrange = _picker([order.index(value) for value in returned])
+        take, keep = _value_selector(sources), _value_selector(bypassing_slots)
+        arrange = _value_selector([order.index(value) for value in returned])
 
         def run(inputs: Values) -> Sequence[Any]:
             arguments, bypassing = take(inputs), keep(inputs)
@@ -121,7 +123,7 @@ class Schedule:
         return _recipe_step(partition.recipe, sources, [self._slots[n] for n in partition.outputs], dead)
 
 
-def _picker(positions: list[int]) -> Callable[[Values], Values]:
+def _value_selector(positions: list[int]) -> Callable[[Values], Values]:
     """Return a function that lists the values at the given positions."""
     if len(positions) < 2:
         return lambda values: [values[i] for i in positions]
@@ -132,7 +134,7 @@ def _picker(positions: list[int]) -> Callable[[Values], Values]:
 def _recipe_step(
     recipe: Callable[[Values], Sequence[Any]], sources: list[int], targets: list[int], dead: list[int]
 ) -> Callable[[Values], None]:
-    take = _picker(sources)
+    take = _value_selector(sources)
 
     def step(values: Values) -> None:
         arguments = take(values)
@@ -145,7 +147,7 @@ def _recipe_step(
 
 
 def _call_step(node: Node, slots: dict[Node, int], dead: list[int]) -> Callable[[Values], None]:
-    function, target = _function_of(node), slots[node]
+    function, target = _callable_of(node), slots[node]
     here = {source: slots[source] for source in node.all_input_nodes}
 
     def step(values: Values) -> None:
@@ -159,13 +161,13 @@ def _call_step(node: Node, slots: dict[Node, int], dead: list[int]) -> Callable[
     return step
 
 
-def _function_of(node: Node) -> Callable[..., Any]:
+def _callable_of(node: Node) -> Callable[..., Any]:
     if node.target is inductor.SEEDS:
-        return _seeds
+        return _draw_seeds
     return node.target  # type: ignore[return-value]
 
 
-def _seeds(count: int, device: torch.device) -> torch.Tensor:
+def _draw_seeds(count: int, device: torch.device) -> torch.Tensor:
     # The only source of randomness of fused recipes. The seeds are drawn from the device's generator.
     bounds = torch.iinfo(torch.int64)
     return torch.randint(bounds.min, bounds.max, [count], device=device, dtype=torch.int64)

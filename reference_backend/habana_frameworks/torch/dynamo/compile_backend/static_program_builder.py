@@ -42,6 +42,9 @@ class _NotRecordable(Exception):
 class _Placeholder:
     """Placeholder for a tensor, or for all results of an operator with several results."""
 
+    _recorder: _Recorder
+    _number: int
+
     def __init__(self, recorder: _Recorder, number: int) -> None:
         object.__setattr__(self, "_recorder", recorder)
         object.__setattr__(self, "_number", number)
@@ -61,7 +64,7 @@ class _Placeholder:
     def _refuse(self, *values: Any) -> NoReturn:
         raise _NotRecordable("the value of a tensor")
 
-    __setattr__ = __bool__ = __index__ = __iter__ = __getitem__ = __len__ = _refuse  # type: ignore[assignment]
+    __setattr__ = __bool__ = __index__ = __iter__ = __getitem__ = __len__ = _refuse
 
 
 class _NoOperators(TorchDispatchMode):
@@ -82,10 +85,11 @@ class _Recorder:
         #: For each step: the arguments that add it to a program, and the numbers of the tensors that it uses.
         self.steps: list[tuple[tuple[Any, ...], list[int]]] = []
         self.inputs = [
-            self.new("input", value.dtype, list(value.shape), list(value.stride())) for value in inputs
+            self.new_placeholder("input", value.dtype, list(value.shape), list(value.stride()))
+            for value in inputs
         ]
 
-    def new(self, *kind: Any, owner: int | None = None) -> _Placeholder:
+    def new_placeholder(self, *kind: Any, owner: int | None = None) -> _Placeholder:
         number = len(self.kinds)
         self.kinds.append(kind)
         self.owners.append(number if owner is None else owner)
@@ -93,28 +97,30 @@ class _Recorder:
 
     def empty(self, sizes: Any, strides: Any, dtype: torch.dtype) -> _Placeholder:
         """Replace ``empty_strided_cpu``."""
-        return self.new("buffer", dtype, list(sizes), list(strides))
+        return self.new_placeholder("buffer", dtype, list(sizes), list(strides))
 
     def view(self, base: Any, sizes: Any, strides: Any, offset: int) -> _Placeholder:
         """Replace ``reinterpret_tensor``."""
-        number = _number(base)
-        return self.new("view", number, list(sizes), list(strides), offset, owner=self.owners[number])
+        number = _tensor_number(base)
+        return self.new_placeholder(
+            "view", number, list(sizes), list(strides), offset, owner=self.owners[number]
+        )
 
     def check_layout(self, value: Any, sizes: Any, strides: Any, name: str | None = None) -> None:
         """Replace ``assert_size_stride``."""
-        number = _number(value)
+        number = _tensor_number(value)
         if self.kinds[number][0] == "result":
             self.steps.append(
                 (("layout", number, list(sizes), list(strides), name or "an operator"), [number])
             )
         elif self.kinds[number][0] not in ("input", "constant", "buffer"):
             raise _NotRecordable("a check of a view")
-        elif self.kinds[number][0] == "input" and not _is_layout(self.kinds[number], sizes, strides):
+        elif self.kinds[number][0] == "input" and not _has_layout(self.kinds[number], sizes, strides):
             raise _NotRecordable("an input whose layout differs from the trace")
 
     def check_alignment(self, value: Any, alignment: int, name: str | None = None) -> None:
         """Replace ``assert_alignment``."""
-        number = _number(value)
+        number = _tensor_number(value)
         if self.kinds[number][0] != "result":
             raise _NotRecordable("an alignment check of a tensor that is not a result")
         self.steps.append((("alignment", number, alignment, name or "an operator"), [number]))
@@ -126,7 +132,7 @@ class _Recorder:
             if len(arguments) > _C.StaticProgram.most_arguments:
                 raise _NotRecordable("a kernel with too many arguments")
             kernel_arguments = [
-                (-1, value) if type(value) is int else (_number(value), 0) for value in arguments
+                (-1, value) if type(value) is int else (_tensor_number(value), 0) for value in arguments
             ]
             self.steps.append(
                 (
@@ -139,7 +145,7 @@ class _Recorder:
 
     def operator(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record an operator call on tensors and return placeholders for its results."""
-        op = _overload(function, "out" in kwargs)
+        op = _operator_of_function(function, "out" in kwargs)
         schema = op._schema
         _check_aliases(op)
         if len(args) > sum(not argument.kwarg_only for argument in schema.arguments):
@@ -152,7 +158,7 @@ class _Recorder:
                 raise _NotRecordable(f"{op} without {argument.name}")
             else:
                 value = kwargs.get(argument.name, argument.default_value)
-            operator_arguments.append(_argument(value, str(argument.type)))
+            operator_arguments.append(_recorded_argument(value, str(argument.type)))
         used = [
             n
             for form, value in operator_arguments
@@ -160,14 +166,14 @@ class _Recorder:
             for n in pytree.tree_leaves(value)
             if n >= 0
         ]
-        results = [] if schema.is_mutable else [self.new("result") for _ in schema.returns]
+        results = [] if schema.is_mutable else [self.new_placeholder("result") for _ in schema.returns]
         numbers = [value._number for value in results]
         self.steps.append(
             (("operator", schema.name, schema.overload_name, operator_arguments, numbers), used + numbers)
         )
         return results[0] if len(results) == 1 else tuple(results)
 
-    def program(self, outputs: Sequence[_Placeholder | None], writes: bool) -> Any:
+    def build_program(self, outputs: Sequence[_Placeholder | None], writes: bool) -> Any:
         """Return the program, with a memory plan for the buffers that are not returned."""
         returned = {self.owners[value._number] for value in outputs if value is not None}
         first: dict[int, int] = {}
@@ -178,7 +184,7 @@ class _Recorder:
                 last[owner] = time
         temporary = [n for n in first if self.kinds[n][0] == "buffer" and n not in returned]
         offsets, workspace = _assign_offsets(
-            [(_bytes(*self.kinds[n][1:]), first[n], last[n], n) for n in temporary]
+            [(_byte_size(*self.kinds[n][1:]), first[n], last[n], n) for n in temporary]
         )
         program = _C.StaticProgram()
         numbers = {-1: -1}
@@ -221,12 +227,10 @@ def program_of(code: Code, inputs: Sequence[Any], writes: bool) -> Any:
 
     Returns:
         None if the function cannot be converted. Otherwise a callable that takes the list of inputs, empties
-        it and
-        returns the list of results. If the program does not apply to the inputs, the callable returns None
-        and does
-        nothing.
+        the list and returns the list of results. If the program does not apply to the inputs, the callable
+        returns None and does nothing.
     """
-    function = getattr(code, "__func__", code)
+    function: Any = getattr(code, "__func__", code)
     owner = getattr(code, "__self__", None)
     if not _is_generated(function, bound=owner is not None) or getattr(owner, "partitions", None):
         return None
@@ -236,11 +240,11 @@ def program_of(code: Code, inputs: Sequence[Any], writes: bool) -> Any:
     try:
         straight = types.FunctionType(function.__code__, _recording_globals(function, recorder))
         values = list(recorder.inputs)
-        with _NoOperators():
+        with _NoOperators():  # type: ignore[no-untyped-call]
             results = straight(values) if owner is None else straight(owner, values)
         if not all(value is None or isinstance(value, _Placeholder) for value in results):
             raise _NotRecordable("a result that is not a tensor")
-        return recorder.program(results, writes)
+        return recorder.build_program(results, writes)
     except _NotRecordable as reason:
         logger.debug("a recipe runs in Python: %s", reason)
         return None
@@ -278,9 +282,9 @@ def _recording_globals(function: types.FunctionType, recorder: _Recorder) -> dic
                 or value.is_neg()
             ):
                 raise _NotRecordable(f"the constant {name}")
-            result[name] = recorder.new("constant", value)
-        elif _library(value):
-            result[name] = recorder.kernel(_library(value), name)
+            result[name] = recorder.new_placeholder("constant", value)
+        elif _kernel_library_path(value):
+            result[name] = recorder.kernel(_kernel_library_path(value), name)
         elif value is not None and name in _NAMESPACES:
             result[name] = value
         else:
@@ -288,7 +292,7 @@ def _recording_globals(function: types.FunctionType, recorder: _Recorder) -> dic
     return result
 
 
-def _library(value: Any) -> str:
+def _kernel_library_path(value: Any) -> str:
     """Return the path of the shared object of a kernel that Inductor bound to Python, or an empty string."""
     module = getattr(value, "__self__", None)
     if not isinstance(value, types.BuiltinFunctionType) or not isinstance(module, types.ModuleType):
@@ -297,7 +301,7 @@ def _library(value: Any) -> str:
     return path if value.__name__ == "kernel" and path.endswith(".so") else ""
 
 
-def _number(value: Any) -> int:
+def _tensor_number(value: Any) -> int:
     if not isinstance(value, _Placeholder):
         raise _NotRecordable(f"{type(value).__name__} in place of a tensor")
     return value._number
@@ -309,19 +313,19 @@ def _is_static(value: torch.Tensor) -> bool:
     return all(type(size) is int for size in (*value.shape, *value.stride()))
 
 
-def _is_layout(kind: Sequence[Any], sizes: Any, strides: Any) -> bool:
+def _has_layout(kind: Sequence[Any], sizes: Any, strides: Any) -> bool:
     _, _, own_sizes, own_strides = kind
     pairs = zip(own_sizes, own_strides, strides, strict=True)
     return own_sizes == list(sizes) and all(a == b for size, a, b in pairs if size > 1)
 
 
-def _overload(function: Any, has_out: bool) -> OpOverload:
+def _operator_of_function(function: Any, has_out: bool) -> OpOverload:
     if isinstance(function, OpOverload):
         return function
     # Inductor calls common operators as functions of torch with the names of the operators.
     name = getattr(function, "__name__", "")
     packet = getattr(torch.ops.aten, name, None)
-    overload = getattr(packet, "out" if has_out else "default", None)
+    overload: OpOverload | None = getattr(packet, "out" if has_out else "default", None)
     if overload is None or getattr(torch, name, None) is not function:
         raise _NotRecordable(f"the function {name}")
     return overload
@@ -343,14 +347,14 @@ def _check_aliases(op: OpOverload) -> None:
         raise _NotRecordable(f"{op}, which may return a view")
 
 
-def _argument(value: Any, kind: str) -> tuple[str, Any]:
+def _recorded_argument(value: Any, kind: str) -> tuple[str, Any]:
     """Return the kind and content of an operator's argument whose schema type is `kind`."""
     if isinstance(value, _Placeholder):
         return "tensor", value._number
     if kind == "List[Tensor]":
-        return "tensors", [_number(item) for item in value]
+        return "tensors", [_tensor_number(item) for item in value]
     if kind == "List[Optional[Tensor]]":
-        return "optional_tensors", [-1 if item is None else _number(item) for item in value]
+        return "optional_tensors", [-1 if item is None else _tensor_number(item) for item in value]
     if (kind == "Tensor" and value is not None) or any(
         isinstance(leaf, torch.Tensor | _Placeholder) for leaf in pytree.tree_leaves(value)
     ):
@@ -376,7 +380,7 @@ def _add_step(program: Any, step: tuple[Any, ...], numbers: dict[int, int]) -> N
         program.add_alignment_check(numbers[details[0]], *details[1:])
 
 
-def _bytes(dtype: torch.dtype, sizes: Sequence[int], strides: Sequence[int]) -> int:
+def _byte_size(dtype: torch.dtype, sizes: Sequence[int], strides: Sequence[int]) -> int:
     if 0 in sizes:
         return 0
     last = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))

@@ -61,19 +61,18 @@ def write_if_requested(ctx: OptimizerContext, seconds: float) -> Path | None:
 
     Returns:
         The file, ``{name of the graph}_{process id}.json``. None if no folder is set, or if the file could
-        not be
-        written (with a warning).
+        not be written (with a warning).
     """
     folder = str(bridge_config.value_of("PT_COMPILATION_STATS_PATH"))
     if not folder:
         return None
-    counts = _summary(ctx)
+    counts = _graph_summary(ctx)
     content = asdict(counts) | {
         "seconds": seconds,
         "training": ctx.is_training,
         "dynamic": ctx.is_dynamic,
-        "recipes": _clusters(ctx),
-        "calls": len(ctx.partitions) - _clusters(ctx),
+        "recipes": _cluster_count(ctx),
+        "calls": len(ctx.partitions) - _cluster_count(ctx),
     }
     path = Path(folder) / f"{ctx.graph_name}_{os.getpid()}.json"
     try:
@@ -93,20 +92,20 @@ def record_summary(ctx: OptimizerContext) -> None:
     logger.info(
         "%s has %d recipes and %d calls between them",
         ctx.graph_name,
-        _clusters(ctx),
-        len(ctx.partitions) - _clusters(ctx),
+        _cluster_count(ctx),
+        len(ctx.partitions) - _cluster_count(ctx),
     )
     if listeners:
-        summary = _summary(ctx)
+        summary = _graph_summary(ctx)
         for listener in listeners:
             listener.append(summary)
 
 
-def _clusters(ctx: OptimizerContext) -> int:
+def _cluster_count(ctx: OptimizerContext) -> int:
     return sum(partition.placement is Placement.CLUSTER for partition in ctx.partitions)
 
 
-def _summary(ctx: OptimizerContext) -> GraphSummary:
+def _graph_summary(ctx: OptimizerContext) -> GraphSummary:
     summary = GraphSummary(ctx.graph_name, {}, {})
     for partition in ctx.partitions:
         for node in partition.nodes:

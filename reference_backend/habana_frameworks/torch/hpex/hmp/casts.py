@@ -28,7 +28,7 @@ class _Casts(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        if self.is_off or name in _LEFT_ALONE or name.startswith("__get") or kwargs.get("out") is not None:
+        if self.is_off or name in _NEVER_CAST or name.startswith("__get") or kwargs.get("out") is not None:
             return func(*args, **kwargs)
         leaves, spec = pytree.tree_flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if _is_cast(leaf)]
@@ -37,7 +37,7 @@ class _Casts(TorchFunctionMode):
             return func(*args, **kwargs)
         if self.verbose:
             print("casting ", func, " to ", "to_bf16" if target == torch.bfloat16 else "to_fp32")
-        # Statistics of norms are written, so they are not cast.
+        # A norm writes its running statistics, so they are not cast.
         chosen = tensors[:1] if "norm" in name else tensors
         cast = [leaf.to(target) if any(leaf is tensor for tensor in chosen) else leaf for leaf in leaves]
         args, kwargs = pytree.tree_unflatten(cast, spec)
@@ -48,7 +48,7 @@ class _Casts(TorchFunctionMode):
         base = name.strip("_")
         if (name.endswith("_") and not name.endswith("__")) or name.startswith("__i"):
             # An in-place result has the dtype of the first argument.
-            return _unless_all(tensors, tensors[0].dtype)
+            return _dtype_unless_all_have_it(tensors, tensors[0].dtype)
         base = {"rmul": "mul", "radd": "add", "rsub": "sub", "truediv": "div", "rtruediv": "div"}.get(
             base, base
         )
@@ -61,12 +61,12 @@ class _Casts(TorchFunctionMode):
             return torch.float32
         if base in lists.WIDEST:
             widest = torch.float32 if any(t.dtype == torch.float32 for t in tensors) else torch.bfloat16
-            return _unless_all(tensors, widest)
-        return _unless_all(tensors, tensors[0].dtype)
+            return _dtype_unless_all_have_it(tensors, widest)
+        return _dtype_unless_all_have_it(tensors, tensors[0].dtype)
 
 
 #: Functions that move, convert or query tensors, and are not operators of a model.
-_LEFT_ALONE = frozenset({
+_NEVER_CAST = frozenset({
     "to", "float", "half", "bfloat16", "double", "type", "cpu", "hpu", "copy_", "set_", "backward", "detach",
     "requires_grad_", "clone", "item", "tolist", "numpy", "size", "dim", "stride", "__repr__", "__format__",
     "__set__", "__get__", "__delete__", "__setitem__", "grad",
@@ -99,11 +99,11 @@ def convert(
     global _active
     if opt_level not in _LEVELS:
         raise ValueError(f"hmp supports the levels O1 and O2, but opt_level is {opt_level!r}")
-    bf16, fp32 = lists.read(bf16_file_path, lists.BF16), lists.read(fp32_file_path, lists.FP32)
+    bf16, fp32 = lists.read_names(bf16_file_path, lists.BF16), lists.read_names(fp32_file_path, lists.FP32)
     mode = _Casts(opt_level, bf16, fp32, isVerbose)
     if _active is None:
         _active = mode
-        mode.__enter__()
+        mode.__enter__()  # type: ignore[no-untyped-call]
     else:
         vars(_active).update({name: value for name, value in vars(mode).items() if name != "inner"})
 
@@ -129,5 +129,5 @@ def _is_cast(leaf: Any) -> bool:
     )
 
 
-def _unless_all(tensors: list[torch.Tensor], dtype: torch.dtype) -> torch.dtype | None:
+def _dtype_unless_all_have_it(tensors: list[torch.Tensor], dtype: torch.dtype) -> torch.dtype | None:
     return None if all(t.dtype == dtype for t in tensors) else dtype

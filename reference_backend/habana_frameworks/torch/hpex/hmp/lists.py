@@ -16,7 +16,7 @@ WIDEST = frozenset({"add", "sub", "mul", "div", "true_divide", "cat", "stack", "
 ALIASES = {"linear": "addmm", "matmul": "mm"}
 
 
-def read(path: str, default: tuple[str, ...]) -> frozenset[str]:
+def read_names(path: str, default: tuple[str, ...]) -> frozenset[str]:
     """Return the names in a file, one per line, or the default if the path is empty.
 
     Raises:

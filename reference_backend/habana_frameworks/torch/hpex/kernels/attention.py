@@ -45,14 +45,15 @@ class FusedSDPA:
             is_causal: query i sees only keys 0 to i.
             scale: factor of the scores; None for 1 / sqrt(D).
             softmax_mode: "None", "fast" or "fp32".
-            recompute_mode: recompute the matrix in the backward pass; None for `hpu.recompute_sdp_enabled()`.
+            recompute_mode: recompute the attention matrix in the backward pass; None for
+                `hpu.recompute_sdp_enabled()`.
             valid_seq_len: number of valid keys, one for each batch; for inference with ``is_causal``.
             seq_padding_type: the side of the padding keys, "left" or "right".
             return_dropout_mask: also return the mask of the elements that dropout retained.
-            return_attn_probs: also return the matrix; for inference only.
+            return_attn_probs: also return the attention matrix; for inference only.
 
         Returns:
-            the result; a tuple if the matrix or the mask, in this order, is requested.
+            the result. If matrix or mask are requested, a tuple: the result, the matrix, then the mask.
 
         Raises:
             AssertionError: the options exclude each other.
@@ -79,14 +80,14 @@ class FusedSDPA:
             groups = k.size(1)
             q = q.unflatten(1, (groups, -1))
             k, v = k.unsqueeze(2), v.unsqueeze(2)
-            attn_mask = _grouped(attn_mask, groups, heads)
+            attn_mask = _group_mask(attn_mask, groups, heads)
         rest = (
             attn_mask, dropout_p, factor, is_causal, softmax_mode, valid_seq_len, seq_padding_type
         )  # fmt: skip
         if recompute:
-            results: tuple[torch.Tensor, ...] = (_Recomputed.apply(q, k, v, training, *rest),)
+            results: tuple[torch.Tensor, ...] = (_Recomputed.apply(q, k, v, training, *rest),)  # type: ignore[no-untyped-call]
         else:
-            results = _Kept.apply(q, k, v, *rest)
+            results = _Kept.apply(q, k, v, *rest)  # type: ignore[no-untyped-call]
         if grouped:
             results = tuple(result.flatten(1, 2) if result.dim() == 5 else result for result in results)
         if recompute:
@@ -161,7 +162,7 @@ class PySDPAHinted(PySDPA):
 
 
 class _Kept(torch.autograd.Function):
-    """Attention that saves its matrix for the backward pass."""
+    """Attention that saves the attention matrix for the backward pass."""
 
     @staticmethod
     def forward(
@@ -187,7 +188,7 @@ class _Kept(torch.autograd.Function):
 
 
 class _Recomputed(torch.autograd.Function):
-    """Attention that recomputes its matrix in the backward pass."""
+    """Attention that recomputes the attention matrix in the backward pass."""
 
     @staticmethod
     def forward(
@@ -210,10 +211,11 @@ class _Recomputed(torch.autograd.Function):
         return (*torch.ops.hpu.sdpa_recomp_bwd(grads[0], *saved, *ctx.numbers, out), *[None] * 8)
 
 
-def _grouped(mask: torch.Tensor | None, groups: int, heads: int) -> torch.Tensor | None:
+def _group_mask(mask: torch.Tensor | None, groups: int, heads: int) -> torch.Tensor | None:
     """Return the mask [batch, heads or 1, T, S] for scores [batch, groups, heads / groups, T, S]."""
     if mask is None or mask.dim() < 3:
         return mask
     if mask.size(-3) == heads:
-        return mask.unflatten(-3, (groups, -1))
+        split: torch.Tensor = mask.unflatten(-3, (groups, -1))
+        return split
     return mask.unsqueeze(-3)

@@ -21,9 +21,9 @@ class EmbeddingBagPreproc:
             rows: number of table rows.
 
         Returns:
-            indices, offsets and count for the forward pass, and for the backward pass: for each row, the bags
-            that
-            contain it. All are int32 on the CPU; offsets end with the number of indices.
+            indices, offsets and count for the forward pass, then the same three tensors for the backward
+            pass, which list for each row the bags that contain the row. All are int32 on the CPU; offsets end
+            with the number of indices.
 
         Raises:
             ValueError: a tensor is not on the CPU.

@@ -8,7 +8,7 @@ import torch
 def permute_1D_sparse_data(
     permute: torch.Tensor, lengths: torch.Tensor, indices: torch.Tensor, weights: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Permute lists: lengths [lists], elements, and weights if they are passed."""
+    """Permute lists. Return their lengths [lists], their elements, and their weights if passed."""
     if weights is None:
         moved, order = torch.ops.hpu.habana_permute_1D_sparse_data_without_weights(permute, lengths, indices)
         return moved, order, None
@@ -19,14 +19,14 @@ def permute_1D_sparse_data(
 def permute_2D_sparse_data(
     permute: torch.Tensor, lengths: torch.Tensor, indices: torch.Tensor, weights: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Permute features: lengths [features, batch], elements, and weights if they are passed."""
+    """Permute features. Return their lengths [features, batch], elements, and weights if passed."""
     return permute_1D_sparse_data(permute, lengths, indices, weights)
 
 
 def expand_into_jagged_permute(
     permute: torch.Tensor, input_offsets: torch.Tensor, output_offsets: torch.Tensor, output_size: int
 ) -> torch.Tensor:
-    """Return the source position of each element if lists are permuted."""
+    """Return, for each element of permuted lists, the position of the element before the permutation."""
     positions: torch.Tensor = torch.ops.hpu.habana_expand_into_jagged_permute(
         permute, input_offsets, output_offsets, output_size
     )

@@ -53,13 +53,13 @@ def apply_rotary_pos_emb(
         mode: features that form a pair.
 
     Returns:
-        a tensor like ``p``, in float32 if any of the three tensors is float32.
+        a tensor like ``p``, in float32 if ``p``, ``cos`` or ``sin`` is float32.
     """
     if torch.float32 in (p.dtype, cos.dtype, sin.dtype):
         p, cos, sin = p.float(), cos.float(), sin.float()
     else:
         cos, sin = cos.to(p.dtype), sin.to(p.dtype)
-    rotated: torch.Tensor = _Rotary.apply(p, cos, sin, position_ids, offset, mode.value)
+    rotated: torch.Tensor = _Rotary.apply(p, cos, sin, position_ids, offset, mode.value)  # type: ignore[no-untyped-call]
     return rotated
 
 

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 
 class RmsNormBwdMode(enum.Enum):
-    """Ways in which hardware divides the work of the backward pass; the values are the same."""
+    """Ways in which hardware divides the work of the backward pass. The gradients are the same."""
 
     DEFAULT = 0
     STATIC_CASE_WIDTH_PARTITIONING = 1
@@ -56,10 +56,10 @@ class FusedRMSNorm:
             data_in: [..., N].
             gamma: [N].
             eps: added to the mean of squares.
-            use_stages: selects a hardware variant, like ``bwd_mode``; the values are the same.
+            use_stages: selects a hardware variant, like ``bwd_mode``. The results are the same.
             bwd_mode: a member of `RmsNormBwdMode`, or its number.
             fast_math: use the variant that is less exact on hardware.
         """
         mode = bwd_mode.value if isinstance(bwd_mode, RmsNormBwdMode) else bwd_mode
-        result: torch.Tensor = _RmsNorm.apply(data_in, gamma, eps, use_stages, mode, fast_math)
+        result: torch.Tensor = _RmsNorm.apply(data_in, gamma, eps, use_stages, mode, fast_math)  # type: ignore[no-untyped-call]
         return result

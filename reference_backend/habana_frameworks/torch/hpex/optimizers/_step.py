@@ -11,14 +11,14 @@ import torch
 
 
 def loss_of(closure: Callable[[], Any] | None) -> Any:
-    """Call a closure with gradients enabled and return its result; None without a closure."""
+    """Call a closure with gradients enabled and return its result. Return None if no closure is passed."""
     if closure is None:
         return None
     with torch.enable_grad():
         return closure()
 
 
-def with_gradients(group: dict[str, Any]) -> list[torch.Tensor]:
+def parameters_with_gradients(group: dict[str, Any]) -> list[torch.Tensor]:
     """Return the parameters of a group that have gradients.
 
     Raises:
@@ -30,7 +30,7 @@ def with_gradients(group: dict[str, Any]) -> list[torch.Tensor]:
     return parameters
 
 
-def non_negative(**numbers: float) -> None:
+def reject_negative(**numbers: float) -> None:
     """Reject negative numbers.
 
     Raises:
@@ -41,7 +41,7 @@ def non_negative(**numbers: float) -> None:
             raise ValueError(f"Invalid {name}: {value} is negative")
 
 
-def betas_below_one(betas: tuple[float, float]) -> None:
+def reject_betas_out_of_range(betas: tuple[float, float]) -> None:
     """Reject decays outside of [0, 1).
 
     Raises:
@@ -52,12 +52,12 @@ def betas_below_one(betas: tuple[float, float]) -> None:
             raise ValueError(f"Invalid beta parameter at index {index}: {value} is not in [0, 1)")
 
 
-def rate(group: dict[str, Any]) -> float:
+def learning_rate(group: dict[str, Any]) -> float:
     """Return the learning rate of a group, which may be a tensor, as a float."""
     return float(group["lr"])
 
 
-def restore_moments(optimizer: torch.optim.Optimizer) -> None:
+def restore_moment_dtypes(optimizer: torch.optim.Optimizer) -> None:
     """Restore the dtypes of moments after `torch.optim.Optimizer.load_state_dict` changed them."""
     for group in optimizer.param_groups:
         dtypes = group.get("moments_dtype")
@@ -69,7 +69,7 @@ def restore_moments(optimizer: torch.optim.Optimizer) -> None:
                     state[name] = state[name].to(dtype)
 
 
-def number(value: float, device: torch.device) -> torch.Tensor:
+def float32_tensor(value: float, device: torch.device) -> torch.Tensor:
     """Return a number as a float32 tensor on a device."""
     return torch.tensor(value, dtype=torch.float32, device=device)
 

@@ -35,7 +35,7 @@ class FusedAdagrad(torch.optim.Optimizer):
         Raises:
             ValueError: a number is negative.
         """
-        _step.non_negative(
+        _step.reject_negative(
             **{"learning rate": lr, "lr_decay value": lr_decay, "weight_decay value": weight_decay,
                "initial_accumulator_value value": initial_accumulator_value, "epsilon value": eps}
         )  # fmt: skip
@@ -50,11 +50,11 @@ class FusedAdagrad(torch.optim.Optimizer):
                 self.state[parameter]["sum"] = torch.full_like(parameter, initial_accumulator_value)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take a step, and return the result of ``closure``."""
         loss = _step.loss_of(closure)
         for group in self.param_groups:
-            parameters = _step.with_gradients(group)
+            parameters = _step.parameters_with_gradients(group)
             if not parameters:
                 continue
             _step.mark_step()
@@ -65,7 +65,8 @@ class FusedAdagrad(torch.optim.Optimizer):
             for before, some in by_step.items():
                 torch.ops.hpu.habanaOptimizerFusedAdagrad(
                     [p.grad for p in some], some, [self.state[p]["sum"] for p in some],
-                    _step.number(float(before), device), _step.number(_step.rate(group), device),
+                    _step.float32_tensor(float(before), device),
+                    _step.float32_tensor(_step.learning_rate(group), device),
                     group["weight_decay"], group["lr_decay"], group["eps"],
                 )  # fmt: skip
                 for parameter in some:

@@ -44,8 +44,8 @@ class FusedAdamW(torch.optim.Optimizer):
         Raises:
             ValueError: a number is out of range.
         """
-        _step.non_negative(**{"learning rate": lr, "epsilon value": eps, "weight_decay": weight_decay})
-        _step.betas_below_one(betas)
+        _step.reject_negative(**{"learning rate": lr, "epsilon value": eps, "weight_decay": weight_decay})
+        _step.reject_betas_out_of_range(betas)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -57,11 +57,11 @@ class FusedAdamW(torch.optim.Optimizer):
         super().__init__(params, defaults)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take a step, and return the result of ``closure``."""
         loss = _step.loss_of(closure)
         for group in self.param_groups:
-            parameters = _step.with_gradients(group)
+            parameters = _step.parameters_with_gradients(group)
             if not parameters:
                 continue
             _step.mark_step()
@@ -69,10 +69,10 @@ class FusedAdamW(torch.optim.Optimizer):
             beta1, beta2 = group["betas"]
             for parameter in parameters:
                 self._begin(parameter, group.get("moments_dtype"))
-            size = _step.rate(group)
+            size = _step.learning_rate(group)
             if group.get("bias_correction", True):
                 size *= math.sqrt(1 - beta2 ** group["step"]) / (1 - beta1 ** group["step"])
-            update(
+            update_parameters(
                 parameters,
                 [self.state[p]["exp_avg"] for p in parameters],
                 [self.state[p]["exp_avg_sq"] for p in parameters],
@@ -80,7 +80,7 @@ class FusedAdamW(torch.optim.Optimizer):
                 beta1,
                 beta2,
                 group["eps"],
-                1 - group["weight_decay"] * _step.rate(group),
+                1 - group["weight_decay"] * _step.learning_rate(group),
                 [self.state[p]["exp_avg_scale"] for p in parameters],
                 [self.state[p]["exp_avg_sq_scale"] for p in parameters],
             )
@@ -90,7 +90,7 @@ class FusedAdamW(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state. Moments keep their dtype."""
         super().load_state_dict(state_dict)
-        _step.restore_moments(self)
+        _step.restore_moment_dtypes(self)
 
     def _begin(self, parameter: torch.Tensor, dtypes: Dtypes) -> None:
         state = self.state[parameter]
@@ -103,7 +103,7 @@ class FusedAdamW(torch.optim.Optimizer):
                 state[f"{name}_scale"] = unit_scale if dtype in _FP8 else None
 
 
-def update(
+def update_parameters(
     parameters: list[torch.Tensor],
     first: list[torch.Tensor],
     second: list[torch.Tensor],
@@ -116,9 +116,9 @@ def update(
     second_scales: list[torch.Tensor | None] | None = None,
     gradients: list[torch.Tensor] | None = None,
 ) -> None:
-    """Update parameters with the given gradients, by default their own.
+    """Update parameters with the given gradients, by default with ``parameter.grad``.
 
-    ``size`` includes the bias correction, and ``decay`` is a factor of the weights.
+    ``size`` is the step size with bias correction, and ``decay`` is a factor of the weights.
     """
     if gradients is None:
         gradients = [p.grad for p in parameters]  # type: ignore[misc]
@@ -133,7 +133,7 @@ def update(
             parameters,
             first,
             second,
-            _step.number(-size, device),
+            _step.float32_tensor(-size, device),
             beta1,
             beta2,
             eps,
@@ -142,6 +142,6 @@ def update(
         )
         return
     torch.ops.hpu.optimizer_adamw(
-        gradients, parameters, first, second, _step.number(-size, device), beta1, beta2, eps,
-        _step.number(decay, device), decay != 1.0, *scales,
+        gradients, parameters, first, second, _step.float32_tensor(-size, device), beta1, beta2, eps,
+        _step.float32_tensor(decay, device), decay != 1.0, *scales,
     )  # fmt: skip

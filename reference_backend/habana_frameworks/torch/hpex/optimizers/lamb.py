@@ -43,9 +43,9 @@ class FusedLamb(torch.optim.Optimizer):
             adam_w_mode: must be True: decay is a part of the step.
             grad_averaging: multiply gradients by 1 - beta1 in the first moment.
             set_grad_none: `zero_grad` removes gradients.
-            max_grad_norm: maximum total norm of gradients, to which they are scaled down.
+            max_grad_norm: maximum total norm of the gradients. Larger gradients are scaled down to this norm.
             use_lamb: also scale per layer if weight decay is 0.
-            fused: selects a hardware variant; the values are the same.
+            fused: selects a hardware variant. The results are the same.
             dtype: dtype of the moments; None for the dtype of the parameter.
 
         Raises:
@@ -56,8 +56,8 @@ class FusedLamb(torch.optim.Optimizer):
             raise RuntimeError("FusedLamb does not support the AMSGrad variant. Omit amsgrad.")
         if not adam_w_mode:
             raise RuntimeError("FusedLamb supports weight decay only as in AdamW. Omit adam_w_mode.")
-        _step.non_negative(**{"learning rate": lr, "epsilon value": eps, "weight_decay": weight_decay})
-        _step.betas_below_one(betas)
+        _step.reject_negative(**{"learning rate": lr, "epsilon value": eps, "weight_decay": weight_decay})
+        _step.reject_betas_out_of_range(betas)
         defaults = {
             "lr": lr,
             "bias_correction": bias_correction,
@@ -75,24 +75,24 @@ class FusedLamb(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state. Moments keep their dtype."""
         super().load_state_dict(state_dict)
-        _step.restore_moments(self)
+        _step.restore_moment_dtypes(self)
 
-    def zero_grad(self, set_to_none: bool | None = None) -> None:  # type: ignore[override]
+    def zero_grad(self, set_to_none: bool | None = None) -> None:
         """Remove gradients, or zero them if ``set_grad_none`` is False."""
         super().zero_grad(self.defaults["set_grad_none"] if set_to_none is None else set_to_none)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take a step, and return the result of ``closure``."""
         loss = _step.loss_of(closure)
-        every = [p for group in self.param_groups for p in _step.with_gradients(group)]
+        every = [p for group in self.param_groups for p in _step.parameters_with_gradients(group)]
         if not every:
             return loss
         _step.mark_step()
         bound = self.defaults["max_grad_norm"]
         clip = torch.ops.hpu.optimizer_lamb_fused_norm([p.grad for p in every], bound)
         for group in self.param_groups:
-            parameters = _step.with_gradients(group)
+            parameters = _step.parameters_with_gradients(group)
             if not parameters:
                 continue
             group["step"] = group.get("step", 0) + 1
@@ -116,10 +116,11 @@ class FusedLamb(torch.optim.Optimizer):
         torch.ops.hpu.optimizer_lamb_phase1(
             [p.grad for p in parameters], parameters, [self.state[p]["exp_avg"] for p in parameters],
             [self.state[p]["exp_avg_sq"] for p in parameters], weight_norms, adam_norms, steps, clip,
-            int(group["grad_averaging"]), beta1, beta2, group["eps"], _step.number(first, device),
-            _step.number(second, device), group["weight_decay"],
+            int(group["grad_averaging"]), beta1, beta2, group["eps"], _step.float32_tensor(first, device),
+            _step.float32_tensor(second, device), group["weight_decay"],
         )  # fmt: skip
         torch.ops.hpu.optimizer_lamb_phase2(
-            parameters, adam_norms, weight_norms, steps, _step.number(-_step.rate(group), device),
+            parameters, adam_norms, weight_norms, steps,
+            _step.float32_tensor(-_step.learning_rate(group), device),
             group["weight_decay"], group["use_lamb"],
         )  # fmt: skip

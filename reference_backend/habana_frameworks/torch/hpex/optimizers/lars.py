@@ -83,7 +83,7 @@ class FusedLars(torch.optim.Optimizer):
         vars(self).update(state)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take a step, and return the result of ``closure``."""
         loss = _step.loss_of(closure)
         mask_index = 0
@@ -96,7 +96,7 @@ class FusedLars(torch.optim.Optimizer):
                 chosen = [(p, m) for p, m in zip(group["params"], masks, strict=True) if p.grad is not None]
                 if chosen:
                     parameters = [p for p, _ in chosen]
-                    rate = _step.number(_step.rate(group), parameters[0].device)
+                    rate = _step.float32_tensor(_step.learning_rate(group), parameters[0].device)
                     torch.ops.hpu.optimizer_lars(
                         parameters, [p.grad for p in parameters], [mask for _, mask in chosen], self.eeta,
                         decay, self.eps, rate,

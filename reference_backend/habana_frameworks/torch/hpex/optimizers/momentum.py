@@ -33,7 +33,7 @@ class FusedResourceApplyMomentum(torch.optim.Optimizer):
         Raises:
             ValueError: a number is negative, or ``nesterov`` is used without momentum.
         """
-        _step.non_negative(
+        _step.reject_negative(
             **{"learning rate": lr, "momentum value": momentum, "weight_decay value": weight_decay}
         )
         if nesterov and momentum <= 0:
@@ -43,11 +43,11 @@ class FusedResourceApplyMomentum(torch.optim.Optimizer):
         )
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take a step, and return the result of ``closure``."""
         loss = _step.loss_of(closure)
         for group in self.param_groups:
-            parameters = _step.with_gradients(group)
+            parameters = _step.parameters_with_gradients(group)
             if not parameters:
                 continue
             _step.mark_step()
@@ -58,7 +58,7 @@ class FusedResourceApplyMomentum(torch.optim.Optimizer):
                     state["momentum_buffer"] = torch.zeros_like(parameter)
                 pairs += [parameter, state["momentum_buffer"]]
                 gradient = parameter.grad.add(parameter, alpha=group["weight_decay"])  # type: ignore[union-attr]
-                deltas.append(gradient * _step.rate(group))
+                deltas.append(gradient * _step.learning_rate(group))
             momentum = group["momentum"]
             if group["nesterov"]:
                 torch.ops.hpu.optimizer_resource_apply_momentum(pairs, deltas, momentum)

@@ -14,9 +14,9 @@ required: Any = object()
 
 
 class FusedSGD(torch.optim.Optimizer):
-    """SGD by `torch.ops.hpu.optimizer_sgd` and `optimizer_sgd_momentum`, equal to `torch.optim.SGD`.
+    """SGD by `torch.ops.hpu.optimizer_sgd` and `optimizer_sgd_momentum`, with the steps of `torch.optim.SGD`.
 
-    The order of ``weight_decay`` and ``dampening`` differs from `torch.optim.SGD`.
+    The arguments ``weight_decay`` and ``dampening`` are in a different order than in `torch.optim.SGD`.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class FusedSGD(torch.optim.Optimizer):
         """
         if lr is required:
             raise ValueError("FusedSGD has no default learning rate. Pass lr.")
-        _step.non_negative(
+        _step.reject_negative(
             **{"learning rate": lr, "momentum value": momentum, "weight_decay value": weight_decay}
         )
         if nesterov and (momentum <= 0 or dampening != 0):
@@ -59,16 +59,16 @@ class FusedSGD(torch.optim.Optimizer):
         super().__init__(params, defaults)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take a step, and return the result of ``closure``."""
         loss = _step.loss_of(closure)
         for group in self.param_groups:
-            parameters = _step.with_gradients(group)
+            parameters = _step.parameters_with_gradients(group)
             if not parameters:
                 continue
             _step.mark_step()
             gradients, device = [p.grad for p in parameters], parameters[0].device
-            rate = _step.number(_step.rate(group), device)
+            rate = _step.float32_tensor(_step.learning_rate(group), device)
             decay, momentum, damp = (group[option] for option in ("weight_decay", "momentum", "dampening"))
             if momentum == 0:
                 torch.ops.hpu.optimizer_sgd(gradients, parameters, rate, decay, 0.0, damp, group["nesterov"])
@@ -84,7 +84,8 @@ class FusedSGD(torch.optim.Optimizer):
                     if some:
                         torch.ops.hpu.optimizer_sgd_momentum(
                             [p.grad for p in some], some, [self.state[p]["momentum_buffer"] for p in some],
-                            _step.number(epoch, device), rate, _step.number(momentum, device), decay, damp,
+                            _step.float32_tensor(epoch, device), rate,
+                            _step.float32_tensor(momentum, device), decay, damp,
                             group["nesterov"],
                         )  # fmt: skip
             _step.mark_step()

@@ -1,4 +1,4 @@
-"""Optimizer steps for some rows of a table."""
+"""Optimizer steps for the rows of a table that a batch used."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _logger = logging.getLogger(__name__)
 
 
 class TrainingCache:
-    """A module's `forward` that runs through graphs, one for each kind of inputs.
+    """A module's `forward` that runs through graphs, one for each `pytree_keys.input_key` of the arguments.
 
     Graphs are used while the module is in training mode and gradients are enabled; other calls run the
     original forward. Copies and pickles of the module start without graphs.
@@ -49,9 +49,9 @@ class TrainingCache:
         self._verbose = options.pop("verbose")
         self._log_frequency = max(1, options.pop("log_frequency"))
         self._options = options
-        self._forget()
+        self._reset_graphs()
 
-    def _forget(self) -> None:
+    def _reset_graphs(self) -> None:
         self._graphs: OrderedDict[Hashable, GraphedPasses] = OrderedDict()
         self._uses: dict[Hashable, int] = {}
         self._iteration = 0
@@ -73,7 +73,7 @@ class TrainingCache:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._forget()
+        self._reset_graphs()
 
     def original(self, *arguments: Any, **keywords: Any) -> Any:
         """Run the original forward of the module."""
@@ -86,13 +86,13 @@ class TrainingCache:
         calls = self.hits + self.captures + self.bypasses
         if self._verbose and calls and calls % self._log_frequency == 0:
             self.log_stats()
-        passes = self._find(arguments, keywords)
+        passes = self._graph_for_inputs(arguments, keywords)
         if passes is None:
             self.bypasses += 1
             return self.original(*arguments, **keywords)
         return passes(*arguments, **keywords)
 
-    def _find(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> GraphedPasses | None:
+    def _graph_for_inputs(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> GraphedPasses | None:
         if not (self._module.training and torch.is_grad_enabled()):
             return None
         if self._lazy_only and not is_lazy():
@@ -148,11 +148,11 @@ class TrainingCache:
         self._iteration = count
 
     def capture_start(self) -> None:
-        """Capture new kinds of inputs from now on, as initially."""
+        """Capture a graph for each new input key from now on. This is the initial state."""
         self._capturing = True
 
     def capture_end(self) -> None:
-        """Run new kinds of inputs without a graph from now on."""
+        """Run calls with a new input key without a graph from now on."""
         self._capturing = False
 
     def log_stats(self) -> None:
@@ -174,8 +174,8 @@ class ModuleCacher:
 
     A call with a module returns the module with a cached `forward` and the methods `set_iteration_count`,
     `capture_start`, `capture_end` and `log_stats`. The cacher also has these methods, for its latest module.
-    As in the
-    public bridge, graphs are used in lazy mode only; in other modes the module works without graphs.
+    As in the public bridge, graphs are used in lazy mode only; in other modes the module works without
+    graphs.
     """
 
     def __init__(self, max_graphs: int = 10) -> None:
@@ -226,7 +226,7 @@ class ModuleCacher:
             verbose=verbose,
             dry_run=dry_run or bool(environment.read_variable("PT_HPUGRAPH_ENABLE_DRY_RUN", "bool", False)),
         )
-        model.forward = self._cache  # type: ignore[assignment,method-assign]
+        model.forward = self._cache
         for name in _CONTROLS:
             setattr(model, name, getattr(self._cache, name))
         return model
@@ -241,11 +241,11 @@ class ModuleCacher:
         self._latest().set_iteration_count(count)
 
     def capture_start(self) -> None:
-        """Capture new kinds of inputs from now on."""
+        """Capture a graph for each new input key from now on."""
         self._latest().capture_start()
 
     def capture_end(self) -> None:
-        """Run new kinds of inputs without a graph from now on."""
+        """Run calls with a new input key without a graph from now on."""
         self._latest().capture_end()
 
     def log_stats(self) -> None:

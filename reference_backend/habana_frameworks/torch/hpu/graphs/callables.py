@@ -17,7 +17,7 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from .capture import HPUGraph, graph, is_current_stream_capturing
-from .pytree_keys import TensorPacker, check_plain, tensors_of, with_tensors
+from .pytree_keys import TensorPacker, check_leaf_types, tensors_of, with_tensors
 
 _Tensors = list[torch.Tensor]
 
@@ -37,8 +37,7 @@ def make_graphed_callables(
         callables: one callable, or a tuple of callables. A module keeps its identity and gets a new
             `forward`, which runs the original forward while `training` differs from its value at capture.
         sample_args: a tuple of tensors for the callable, or a tuple of such tuples. Later calls must pass
-            tensors
-            with the same shapes, dtypes and `requires_grad`.
+            tensors with the same shapes, dtypes and `requires_grad`.
         warmups: number of passes before the capture.
         allow_unused_input: accept arguments and parameters that get no gradient.
         asynchronous: replays return before their work is finished.
@@ -46,7 +45,7 @@ def make_graphed_callables(
         dry_run: capture without executing.
 
     Returns:
-        Replacements of `callables`: the modules themselves, new functions for functions.
+        Replacements of `callables`: a module itself, or a new function in place of a function.
 
     Raises:
         AssertionError: a module has hooks, or a buffer that requires grad; an argument is not an hpu tensor.
@@ -55,7 +54,7 @@ def make_graphed_callables(
             `HPUGraph.capture_begin`.
     """
     single = not isinstance(callables, tuple)
-    functions = (callables,) if single else callables
+    functions = callables if isinstance(callables, tuple) else (callables,)
     samples = (sample_args,) if single else sample_args
     assert len(functions) == len(samples), (
         f"{len(functions)} callables and {len(samples)} tuples of sample arguments: pass one tuple for each "
@@ -82,7 +81,7 @@ def make_graphed_callables(
             asynchronous=asynchronous,
             dry_run=dry_run,
         )
-        graphed.append(_replacement(function, passes))
+        graphed.append(_graphed_callable(function, passes))
     return graphed[0] if single else tuple(graphed)
 
 
@@ -150,7 +149,7 @@ class GraphedPasses:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Run the forward graph. The backward graph runs when gradients are requested."""
         tensors = tensors_of((arguments, keywords))
-        results = _Replay.apply(self, len(tensors), *tensors, *self._parameters)
+        results = _Replay.apply(self, len(tensors), *tensors, *self._parameters)  # type: ignore[no-untyped-call]
         return self._results.unpack(results)
 
     def _targets(self) -> tuple[torch.Tensor, ...]:
@@ -178,7 +177,7 @@ class GraphedPasses:
         with graph(forward, dry_run=dry_run), saved_tensors_hooks(pack, lambda tensor: tensor):
             value = function()
             results = list(self._results.pack(value)[0])
-        check_plain(value)
+        check_leaf_types(value)
         del value
         targets = self._targets()
         differentiable = [result.requires_grad and bool(targets) for result in results]
@@ -213,8 +212,8 @@ class GraphedPasses:
         values = self._forward.run(inputs, self._asynchronous)
         return values[: self._number_of_results], values[self._number_of_results :]
 
-    def mark(self, results: Sequence[torch.Tensor]) -> _Tensors:
-        """Return the results that have no gradient."""
+    def non_differentiable_results(self, results: Sequence[torch.Tensor]) -> _Tensors:
+        """Return the results of forward that are not differentiable."""
         pairs = zip(results, self._differentiable, strict=True)
         return [result for result, has_gradient in pairs if not has_gradient]
 
@@ -237,7 +236,7 @@ class _Replay(torch.autograd.Function):
         results, saved = passes.forward(tensors[:count])
         ctx.passes = passes
         ctx.save_for_backward(*saved)
-        ctx.mark_non_differentiable(*passes.mark(results))
+        ctx.mark_non_differentiable(*passes.non_differentiable_results(results))
         return tuple(results)
 
     @staticmethod
@@ -267,7 +266,7 @@ def _as_leaves(value: Any) -> Any:
     return with_tensors(value, [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors])
 
 
-def _replacement(function: Any, passes: GraphedPasses) -> Any:
+def _graphed_callable(function: Any, passes: GraphedPasses) -> Any:
     if not isinstance(function, torch.nn.Module):
         return passes
     original, training = function.forward, function.training

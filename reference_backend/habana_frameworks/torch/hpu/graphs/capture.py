@@ -28,7 +28,7 @@ from .pytree_keys import copy_to, tensors_of
 _names = itertools.count()
 
 #: Graphs that are being captured and may contain collectives. Several threads may capture at the same time.
-_open: list[HPUGraph] = []
+_capturing_graphs: list[HPUGraph] = []
 _open_lock = threading.Lock()
 
 
@@ -51,7 +51,7 @@ class HPUGraph:
     def __init__(self) -> None:
         self._graph = _C.Graph()
         #: For each collective: the function that issues it, and the part of the graph that follows it.
-        self._behind: list[tuple[Callable[[], None], Any, RunCounter]] = []
+        self._parts_after_collectives: list[tuple[Callable[[], None], Any, RunCounter]] = []
         self._user_inputs: list[torch.Tensor] | None = None
         self._user_outputs: list[torch.Tensor] | None = None
         self._bound_graph: BoundGraph | CopyingGraph | None = None
@@ -81,9 +81,9 @@ class HPUGraph:
         if read_variable("PT_HPU_ENABLE_LAZY_COLLECTIVES", "bool", False):
             self._is_dry_run = dry_run
             with _open_lock:
-                _open.append(self)
-                if len(_open) == 1:
-                    _C.set_between_graphs(_at_collective)
+                _capturing_graphs.append(self)
+                if len(_capturing_graphs) == 1:
+                    _C.set_between_graphs(_pass_collective_to_graph)
 
     def capture_end(self) -> None:
         """Stop recording. The graph can then be replayed.
@@ -92,25 +92,27 @@ class HPUGraph:
             RuntimeError: no capture of this graph is in progress, or the current stream is not the stream on
                 which the capture began ("Capture must end on the same stream it began on.").
         """
-        self._close()
+        self._stop_accepting_collectives()
         self._parts()[-1].end()
         name = f"hpu_graph_{next(_names)}"
         for number, part in enumerate(self._parts()):
-            graph_dumps.dump_if_requested(part, f"{name}_part_{number}" if self._behind else name)
+            graph_dumps.dump_if_requested(
+                part, f"{name}_part_{number}" if self._parts_after_collectives else name
+            )
 
     def _parts(self) -> list[Any]:
         """Return the core's graphs: the first part, and the part after each collective."""
-        return [self._graph, *(part for _, part, _ in self._behind)]
+        return [self._graph, *(part for _, part, _ in self._parts_after_collectives)]
 
-    def _close(self) -> None:
+    def _stop_accepting_collectives(self) -> None:
         """Stop accepting collectives."""
         with _open_lock:
-            if self in _open:
-                _open.remove(self)
-                if not _open:
+            if self in _capturing_graphs:
+                _capturing_graphs.remove(self)
+                if not _capturing_graphs:
                     _C.set_between_graphs(None)
 
-    def _between(self, issue: Callable[[], None]) -> None:
+    def _record_collective(self, issue: Callable[[], None]) -> None:
         """End the current part before a collective, issue the collective, and begin the next part."""
         if self._is_dry_run:
             raise RuntimeError(
@@ -120,7 +122,7 @@ class HPUGraph:
         issue()
         part = _C.Graph()
         part.begin(False)
-        self._behind.append((issue, part, RunCounter(part)))
+        self._parts_after_collectives.append((issue, part, RunCounter(part)))
 
     def as_function(
         self,
@@ -129,7 +131,7 @@ class HPUGraph:
         into_captured: bool = False,
     ) -> BoundGraph | CopyingGraph:
         """Return the captured work as a function of tensors; see `BoundGraph`."""
-        if self._behind:
+        if self._parts_after_collectives:
             return CopyingGraph(self._run, inputs, outputs, into_captured)
         return BoundGraph(self._graph, inputs, outputs, into_captured)
 
@@ -140,7 +142,7 @@ class HPUGraph:
         per process.
 
         Args:
-            asynchronous: return before the work is finished; waiting for the stream includes the work.
+            asynchronous: return before the work is finished. To wait for the work, wait for the stream.
 
         Raises:
             RuntimeError: a capture is in progress ("Capture in progress") or has failed, or `clear_inputs`
@@ -163,7 +165,7 @@ class HPUGraph:
     def _run(self, asynchronous: bool) -> None:
         self._graph.replay(asynchronous)
         self._run_counter.run()
-        for issue, part, heat in self._behind:
+        for issue, part, heat in self._parts_after_collectives:
             issue()
             part.replay(asynchronous)
             heat.run()
@@ -245,7 +247,7 @@ class HPUGraph:
         return self._user_inputs
 
     def _function(self, into_captured: bool) -> BoundGraph | CopyingGraph:
-        """Return the graph as a function. The first call decides where results are written."""
+        """Return the graph as a function of tensors. Later calls return the function of the first call."""
         if self._bound_graph is None:
             outputs = self._user_outputs or []
             self._bound_graph = self.as_function(self._marked_inputs(), outputs, into_captured)
@@ -297,7 +299,7 @@ class HPUGraph:
 
     def reset(self) -> None:
         """Remove the captured work and free its memory. The graph can be captured again."""
-        self._close()
+        self._stop_accepting_collectives()
         for part in self._parts():
             part.reset()
         self.__init__()  # type: ignore[misc]
@@ -312,11 +314,11 @@ def _warn_of_empty_graph() -> None:
     )
 
 
-def _at_collective(issue: Callable[[], None]) -> None:
+def _pass_collective_to_graph(issue: Callable[[], None]) -> None:
     """Pass a collective to the graph that captures the calling thread's current stream."""
-    for candidate in tuple(_open):
+    for candidate in tuple(_capturing_graphs):
         if candidate._parts()[-1].recording_here:
-            candidate._between(issue)
+            candidate._record_collective(issue)
             return
     raise RuntimeError(
         "collective nonSFG is not supported during hpu graph capturing: only an HPUGraph can contain "

@@ -1,4 +1,4 @@
-"""`wrap_in_hpu_graph`: modules and functions that run through graphs, one for each kind of inputs."""
+"""`wrap_in_hpu_graph`: modules and functions that run through graphs, one for each input key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 
 from .capture import HPUGraph, graph, is_current_stream_capturing
 from .io_binding import BoundGraph, CopyingGraph
-from .pytree_keys import TensorPacker, Uncacheable, check_plain, describe, input_key, tensors_of
+from .pytree_keys import TensorPacker, Uncacheable, check_leaf_types, describe, input_key, tensors_of
 
 _logger = logging.getLogger(__name__)
 
@@ -102,20 +102,20 @@ class GraphCache:
             )
         # Inside another capture, this work is part of the outer graph.
         if bypass_hpu_graphs or is_current_stream_capturing():
-            return self._without_graph(args, kwargs)
+            return self._run_without_graph(args, kwargs)
         try:
             key = (self._state(), input_key((args, kwargs)))
         except Uncacheable as reason:
             _logger.info("no graph for %s, because it contains %s", describe((args, kwargs)), reason)
-            return self._without_graph(args, kwargs)
+            return self._run_without_graph(args, kwargs)
         if key in self._entries:
             cached_entry = self._entries[key]
             if cached_entry is None:
-                return self._without_graph(args, kwargs)
+                return self._run_without_graph(args, kwargs)
             self.hits += 1
             return self._replay(cached_entry, (args, kwargs))
         if self._max_graphs is not None and len(self._entries) >= self._max_graphs:
-            return self._without_graph(args, kwargs)
+            return self._run_without_graph(args, kwargs)
         self.captures += 1
         entry, outputs = self._capture(args, kwargs)
         self._entries[key] = entry
@@ -135,12 +135,12 @@ class GraphCache:
             if entry is not None:
                 entry.params.graph_inputs = None
 
-    def _without_graph(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run_without_graph(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.bypasses += 1
         return self._function(*args, **kwargs)
 
     def _capture(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Entry | None, Any]:
-        """Capture and run the function. Return the results and the entry (None if a replay is impossible)."""
+        """Capture and run the function. Return its entry (None if a replay is impossible) and its results."""
         captured = HPUGraph()
         packer = TensorPacker(is_out_pack=True)
         with graph(captured, dry_run=self._dry_run):
@@ -148,7 +148,7 @@ class GraphCache:
             # A replay cannot be differentiated, so the results of the capture are detached too.
             results = tuple(tensor.detach() for tensor in packer.pack(outputs)[0])
         try:
-            check_plain(outputs)
+            check_leaf_types(outputs)
         except Uncacheable as reason:
             _logger.info("no graph, because the results contain %s", reason)
             return None, outputs

@@ -49,11 +49,11 @@ class BoundGraph:
         }
         first: dict[int, int] = {}
         self._layouts = [
-            _Layout(tensor, first.setdefault(_storage(tensor), position))
+            _Layout(tensor, first.setdefault(_storage_id(tensor), position))
             for position, tensor in enumerate(inputs)
         ]
-        storages = {_storage(tensor) for tensor in inputs}
-        self.is_input = [_storage(tensor) in storages for tensor in outputs]
+        storages = {_storage_id(tensor) for tensor in inputs}
+        self.is_input = [_storage_id(tensor) in storages for tensor in outputs]
         self._targets: dict[int, torch.Tensor] = {}
         if into_captured:
             self._targets = {
@@ -67,10 +67,12 @@ class BoundGraph:
         graph.set_interface([*inputs, *self._targets.values()], device_outputs)
         # The core's passes release the captured memory of each input that the graph uses, so its use count
         # decreases.
-        before = [_use_count(tensor) for tensor in inputs]
+        before = [_storage_use_count(tensor) for tensor in inputs]
         graph.prepare()
         self.used = [
-            position for position, tensor in enumerate(inputs) if _use_count(tensor) < before[position]
+            position
+            for position, tensor in enumerate(inputs)
+            if _storage_use_count(tensor) < before[position]
         ]
 
     def run(self, inputs: Sequence[torch.Tensor], asynchronous: bool = False) -> list[torch.Tensor]:
@@ -95,7 +97,7 @@ class BoundGraph:
         arguments = [*inputs, *self._targets.values()]
         self._run_counter.run()
         if self._graph.accepts(arguments):
-            results = self._graph.call(arguments, asynchronous)
+            results: list[torch.Tensor] = self._graph.call(arguments, asynchronous)
         else:
             results = self._run_with_copies(inputs, asynchronous)
         for position, tensor in self._fixed.items():
@@ -117,12 +119,15 @@ class BoundGraph:
             if layout.first == position:
                 storages[position] = torch.UntypedStorage(layout.bytes, device=layout.device)
             copies.append(layout.copy_of(tensor, storages[layout.first]))
-        results = self._graph.call([*copies, *self._targets.values()], asynchronous)
-        owners, groups = [_storage(tensor) for tensor in inputs], [layout.first for layout in self._layouts]
+        results: list[torch.Tensor] = self._graph.call([*copies, *self._targets.values()], asynchronous)
+        owners, groups = (
+            [_storage_id(tensor) for tensor in inputs],
+            [layout.first for layout in self._layouts],
+        )
         for copy, tensor, layout in zip(copies, inputs, self._layouts, strict=True):
             # The graph may have written to the copy. Overlapping elements cannot be written, so they are not
             # copied back.
-            shared = owners.count(_storage(tensor)) > 1 and groups.count(layout.first) == 1
+            shared = owners.count(_storage_id(tensor)) > 1 and groups.count(layout.first) == 1
             if not shared and not torch._debug_has_internal_overlap(tensor):
                 tensor.detach().copy_(copy)
         return results
@@ -151,8 +156,8 @@ class CopyingGraph:
         self._inputs = [tensor.detach() for tensor in inputs]
         self._outputs = [tensor.detach() for tensor in outputs]
         self.into_captured = into_captured
-        storages = {_storage(tensor) for tensor in inputs}
-        self.is_input = [_storage(tensor) in storages for tensor in outputs]
+        storages = {_storage_id(tensor) for tensor in inputs}
+        self.is_input = [_storage_id(tensor) in storages for tensor in outputs]
         self.used = list(range(len(self._inputs)))
         self._layouts = [_Layout(tensor, position) for position, tensor in enumerate(self._inputs)]
 
@@ -164,7 +169,7 @@ class CopyingGraph:
         for position, (captured, tensor) in enumerate(zip(self._inputs, inputs, strict=True)):
             if _is_on_device(captured):
                 self._layouts[position].check(position, tensor)
-                if _storage(captured) != _storage(tensor):
+                if _storage_id(captured) != _storage_id(tensor):
                     captured.copy_(tensor.detach())
                     copied.append((captured, tensor))
         self._replay(asynchronous)
@@ -228,16 +233,19 @@ def _has_captured_aliasing(
     first, captured = inputs[layout.first], layouts[layout.first]
     distance = tensor.storage_offset() * tensor.element_size() - first.storage_offset() * first.element_size()
     before = layout.offset * tensor.element_size() - captured.offset * first.element_size()
-    return _storage(tensor) == _storage(first) and distance == before and tensor.stride() == layout.stride
+    return (
+        _storage_id(tensor) == _storage_id(first) and distance == before and tensor.stride() == layout.stride
+    )
 
 
 def _is_on_device(tensor: torch.Tensor) -> bool:
     return tensor.device.type == "hpu"
 
 
-def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+def _storage_id(tensor: torch.Tensor) -> int:
+    storage: int = tensor.untyped_storage()._cdata
+    return storage
 
 
-def _use_count(tensor: torch.Tensor) -> int:
-    return torch._C._storage_Use_Count(_storage(tensor))
+def _storage_use_count(tensor: torch.Tensor) -> int:
+    return torch._C._storage_Use_Count(_storage_id(tensor))

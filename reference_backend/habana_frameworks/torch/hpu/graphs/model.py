@@ -13,7 +13,7 @@ from .cacher import TrainingCache
 
 
 class GraphModel(torch.nn.Module):
-    """Runs a model through graphs of its forward and backward pass, one for each kind of inputs.
+    """Runs a model through graphs of its forward and backward pass, one for each input key.
 
     Graphs are used in all modes while the model is in training mode and gradients are enabled. Other calls
     run the model directly. Positional and keyword forms of a call share a graph.

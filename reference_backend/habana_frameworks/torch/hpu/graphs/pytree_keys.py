@@ -43,21 +43,21 @@ class Uncacheable(Exception):
     """A value cannot be part of a cache key, because a graph captured for it could not be found again."""
 
 
-def rebuild(value: Any, leaf: Leaf) -> Any:
+def rebuild(value: Any, replace_leaf: Leaf) -> Any:
     """Return the same structure in new containers, with ``leaf(x)`` for each leaf x, in order."""
     if isinstance(value, dict):
-        return _rebuild_dict(value, leaf)
+        return _rebuild_dict(value, replace_leaf)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(rebuild(item, leaf) for item in value))
+        return type(value)(*(rebuild(item, replace_leaf) for item in value))
     if _is_sequence(value):
-        return type(value)([rebuild(item, leaf) for item in value])
+        return type(value)([rebuild(item, replace_leaf) for item in value])
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         result = copy.copy(value)
         for field in dataclasses.fields(value):
             # This also works for frozen classes; no other code has a reference to this copy.
-            object.__setattr__(result, field.name, rebuild(getattr(value, field.name), leaf))
+            object.__setattr__(result, field.name, rebuild(getattr(value, field.name), replace_leaf))
         return result
-    return leaf(value)
+    return replace_leaf(value)
 
 
 def _is_sequence(value: Any) -> bool:
@@ -68,8 +68,8 @@ def _is_sequence(value: Any) -> bool:
     )
 
 
-def _rebuild_dict(value: dict[Any, Any], leaf: Leaf) -> Any:
-    rebuilt = {key: rebuild(item, leaf) for key, item in value.items()}
+def _rebuild_dict(value: dict[Any, Any], replace_leaf: Leaf) -> Any:
+    rebuilt = {key: rebuild(item, replace_leaf) for key, item in value.items()}
     if type(value) is dict:
         return rebuilt
     # Subclasses have more state than their items: attributes, a default factory.
@@ -110,7 +110,7 @@ class TensorPacker:
 
     Args:
         is_out_pack: the values are results of a module. Accepted for compatibility; results and arguments are
-            treated alike.
+            treated in the same way.
         verbose: print the structure when a value is packed.
     """
 
@@ -159,9 +159,10 @@ def describe(value: Any) -> str:
 def input_key(value: Any) -> tuple[Hashable, ...]:
     """Return a key of all facts that a captured graph depends on: structure, tensors, values, autocast.
 
-    For a device tensor, the key contains shape, strides, dtype, conjugate and negative bits, and which
-    earlier tensor it shares memory with (and the distance). For a CPU tensor with one element, the key
-    contains its value, because a capture treats it as a constant.
+    For a device tensor, the key contains shape, strides, dtype, and conjugate and negative bits. If the
+    tensor shares memory with an earlier tensor, the key contains the position of the earlier tensor and the
+    distance. For a CPU tensor with one element, the key contains the value, because a capture treats it as a
+    constant.
 
     Raises:
         Uncacheable: a leaf may contain tensors, or is a CPU tensor with more than one element.
@@ -171,7 +172,7 @@ def input_key(value: Any) -> tuple[Hashable, ...]:
         torch.get_autocast_dtype("hpu"),
         torch.is_inference_mode_enabled(),
     ]
-    storages: dict[int, tuple[int, int]] = {}
+    storages: dict[int, tuple[int, int | torch.SymInt]] = {}
     _add_structure(value, parts)
     for leaf in leaves(value):
         parts.append(_tensor_key(leaf, storages) if isinstance(leaf, torch.Tensor) else _value_key(leaf))
@@ -215,14 +216,14 @@ def _add_structure(value: Any, parts: list[Hashable]) -> None:
         parts.append(type(value))
         children = [getattr(value, field.name) for field in dataclasses.fields(value)]
     else:
-        # Without this mark, [a, [b]] and [[a], b] would have the same key.
+        # Without the text "leaf", [a, [b]] and [[a], b] would have the same key.
         parts.append("leaf")
         return
     for child in children:
         _add_structure(child, parts)
 
 
-def _tensor_key(tensor: torch.Tensor, storages: dict[int, tuple[int, int]]) -> Hashable:
+def _tensor_key(tensor: torch.Tensor, storages: dict[int, tuple[int, int | torch.SymInt]]) -> Hashable:
     if tensor.device.type != "hpu":
         if tensor.numel() != 1:
             raise Uncacheable(
@@ -252,7 +253,7 @@ def _tensor_key(tensor: torch.Tensor, storages: dict[int, tuple[int, int]]) -> H
     )
 
 
-def check_plain(value: Any) -> None:
+def check_leaf_types(value: Any) -> None:
     """Check that each leaf of a result is a tensor or contains no tensors.
 
     Raises:
@@ -267,6 +268,6 @@ def _value_key(value: Any) -> Hashable:
     if isinstance(value, float):
         # hex() distinguishes 0.0 from -0.0, and is equal for equal NaNs.
         return "float", value.hex()
-    check_plain(value)
+    check_leaf_types(value)
     # True == 1 == 1.0, but a graph captured for one is wrong for the others.
     return type(value), value

@@ -107,7 +107,7 @@ class Builder:
         """Add a tensor whose elements all have one value."""
         return self.add(aten.full.default, list(sizes), value, dtype=dtype, device=CPU, pin_memory=False)
 
-    def coerced(self, value: torch.fx.Node, layout: Layout) -> torch.fx.Node:
+    def convert_to_layout(self, value: torch.fx.Node, layout: Layout) -> torch.fx.Node:
         """Convert a value to the dtype and sizes of the memory to which it is written."""
         if value.meta["val"].dtype != layout.dtype:
             value = self.add(aten._to_copy.default, value, dtype=layout.dtype)
@@ -124,17 +124,18 @@ class Builder:
         layout = ref.layout
         if layout.numel == 0:
             return self.full(layout.sizes, 0, layout.dtype)
-        match = self._find(ref)
+        match = self._find_piece(ref)
         if match is None and any(piece.layout.overlaps(layout) for piece in self.pieces[ref.buffer]):
             self._flatten(ref.buffer, layout)
-            match = self._find(ref)
+            match = self._find_piece(ref)
         if match is None:
             # Unwritten memory has undefined values. Zeros make the results the same in every run.
             return self.full(layout.sizes, 0, layout.dtype)
         piece, steps = match
-        return view_recovery.apply_view(self.add, piece.value, steps)
+        value: torch.fx.Node = view_recovery.apply_view(self.add, piece.value, steps)
+        return value
 
-    def _find(self, ref: TensorRef) -> tuple[Piece, list[view_recovery.Step]] | None:
+    def _find_piece(self, ref: TensorRef) -> tuple[Piece, list[view_recovery.Step]] | None:
         best = None
         for piece in self.pieces[ref.buffer]:
             steps = view_recovery.recover_view(piece.layout, ref.layout)
@@ -153,9 +154,9 @@ class Builder:
         layout = ref.layout
         if layout.numel == 0:
             return
-        value = self.coerced(value, layout)
+        value = self.convert_to_layout(value, layout)
         pieces = self.pieces[ref.buffer]
-        match = self._find(ref)
+        match = self._find_piece(ref)
         if match is None:
             touched = [piece for piece in pieces if piece.layout.overlaps(layout)]
             if all(self._covers(layout, piece) for piece in touched):
@@ -163,7 +164,7 @@ class Builder:
                 self.pieces[ref.buffer].append(Piece(layout, value))
                 return
             self._flatten(ref.buffer, layout)
-            match = self._find(ref)
+            match = self._find_piece(ref)
             if match is None:
                 raise NotFusable("a write overlaps memory that cannot be viewed as one tensor")
         piece, steps = match
@@ -210,19 +211,19 @@ class Builder:
         node = self._compute(call, functional, values)
         if functional.clones:
             for position in call.writes:
-                self._store(call.args[position], values[position])
+                self._write_results(call.args[position], values[position])
         for position, index in zip(call.writes, functional.mutated, strict=False):
-            self._store(call.args[position], self._result(functional, node, index))
+            self._write_results(call.args[position], self._result(functional, node, index))
         written = {ref for position in call.writes for ref in tensor_refs(call.args[position])}
         for ref, index in zip(call.results, functional.results, strict=False):
             new_results = [result for result in tensor_refs(ref) if result not in written]
             if len(new_results) != len(list(tensor_refs(ref))) and new_results:
                 raise NotFusable(f"{call.op}: results are partly new")
             if new_results:
-                self._store(ref, self._result(functional, node, index))
+                self._write_results(ref, self._result(functional, node, index))
 
     def _compute(self, call: Call, functional: operators.Functional, values: dict[int, Any]) -> torch.fx.Node:
-        """Add the operator, with host scalars as numbers or as tensors, to get the recorded dtypes."""
+        """Add the operator. Pass host scalars as numbers or as tensors, so that dtypes are as recorded."""
         scalars = [value for value in values.values() if isinstance(value, HostScalar)]
         forms = (True, False) if scalars and torch.Tag.pointwise in functional.op.tags else (False,)
         self._check_scalars(call, scalars)
@@ -231,7 +232,7 @@ class Builder:
             args, kwargs = self._arguments(functional, values, as_numbers)
             self._multiply_alpha(functional, args, kwargs)
             try:
-                node = self._rounded(call, self.add(functional.op, *args, **kwargs))
+                node = self._round_to_recorded_dtype(call, self.add(functional.op, *args, **kwargs))
                 mismatch = self._mismatch(call, functional, node)
             except NotFusable as error:
                 mismatch = str(error)
@@ -239,7 +240,7 @@ class Builder:
                 return node
         raise NotFusable(f"{call.op}: {mismatch}")
 
-    def _rounded(self, call: Call, node: torch.fx.Node) -> torch.fx.Node:
+    def _round_to_recorded_dtype(self, call: Call, node: torch.fx.Node) -> torch.fx.Node:
         """Convert the float32 sum of `_multiply_alpha` to the recorded dtype (bfloat16 or float16)."""
         recorded = next((ref.layout.dtype for ref in tensor_refs(list(call.results))), None)
         value = node.meta["val"]
@@ -258,7 +259,7 @@ class Builder:
             kwargs |= {} if alpha == 1 else {"alpha": alpha}
             return
         if args[1].meta["val"].dtype in (torch.bfloat16, torch.float16):
-            # The product is not rounded before the addition; `_rounded` rounds the sum.
+            # The product is not rounded before the addition; `_round_to_recorded_dtype` rounds the sum.
             args[1] = self.add(aten._to_copy.default, args[1], dtype=torch.float32)
         args[1] = self.add(aten.mul.Tensor, args[1], alpha)
 
@@ -334,12 +335,14 @@ class Builder:
         chosen.meta["val"] = node.meta["val"][index]
         return chosen
 
-    def _store(self, target: Any, value: Any) -> None:
+    def _write_results(self, target: Any, value: Any) -> None:
         if isinstance(target, TensorRef):
             self.write(target, value)
         elif isinstance(target, list):
             for index, item in enumerate(target):
-                self._store(item, value[index] if isinstance(value, list) else self.item(value, index))
+                self._write_results(
+                    item, value[index] if isinstance(value, list) else self.item(value, index)
+                )
 
     def _mismatch(self, call: Call, functional: operators.Functional, node: torch.fx.Node) -> str:
         """Describe the difference between the new and the recorded results; empty if they agree."""
@@ -386,14 +389,14 @@ class Builder:
                 self.add(aten.copy_.default, target, piece.value)
         self.graph.output(())
         self.graph.eliminate_dead_code()
-        self._drop_unused()
+        self._drop_unused_placeholders()
         module = torch.fx.GraphModule({}, self.graph)
         arguments = [
             Argument(buffer, layout, access.get(node, "read")) for node, buffer, layout in self.placeholders
         ]
         return Built(module, arguments, [node.meta["val"] for node, _, _ in self.placeholders])
 
-    def _drop_unused(self) -> None:
+    def _drop_unused_placeholders(self) -> None:
         unused = [entry for entry in self.placeholders if not entry[0].users]
         for entry in unused:
             self.graph.erase_node(entry[0])

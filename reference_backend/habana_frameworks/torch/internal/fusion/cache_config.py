@@ -3,8 +3,8 @@
 If this variable is not set, the older variables are used: PT_RECIPE_CACHE_PATH, PT_CACHE_FOLDER_DELETE and
 PT_CACHE_FOLDER_SIZE_MB.
 
-The cache contains only compiled code: to build an interpreted recipe is faster than to read it. If the path
-is empty (the default), the cache is next to Inductor's cache.
+The cache contains only compiled code, because building an interpreted recipe is faster than reading it. If
+the path is empty (the default), the cache is next to Inductor's cache.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def from_environment() -> CacheConfig:
 
 def empty_cache(folder: Path) -> None:
     """Remove all artifacts of a cache. Processes keep the code that they have already loaded."""
-    for entry in _artifacts(folder):
+    for entry in _finished_artifacts(folder):
         shutil.rmtree(entry, ignore_errors=True)
 
 
@@ -101,7 +101,7 @@ def trim_cache(folder: Path, megabytes: int) -> None:
     if megabytes <= 0:
         return
     sizes = []
-    for entry in _artifacts(folder):
+    for entry in _finished_artifacts(folder):
         with contextlib.suppress(OSError):  # another process may also be trimming
             bytes_ = sum(file.stat().st_size for file in entry.iterdir())
             sizes.append((entry.stat().st_mtime, bytes_, entry))
@@ -113,7 +113,7 @@ def trim_cache(folder: Path, megabytes: int) -> None:
         total -= size
 
 
-def _artifacts(folder: Path) -> list[Path]:
+def _finished_artifacts(folder: Path) -> list[Path]:
     # Names of unfinished artifacts begin with a dot. They belong to the processes that write them.
     try:
         return [

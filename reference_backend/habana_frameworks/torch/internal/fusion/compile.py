@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -30,7 +31,7 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def _options() -> dict[str, Any]:
+def _inductor_options() -> dict[str, Any]:
     """Return the options that this release of torch supports."""
     from torch._inductor import config
 
@@ -38,7 +39,7 @@ def _options() -> dict[str, Any]:
     return {name: value for name, value in _OPTIONS.items() if name in supported}
 
 
-def _convention(built: builder.Built, digest: str) -> dict[str, Any]:
+def _calling_convention(built: builder.Built, digest: str) -> dict[str, Any]:
     arguments = [
         {
             "buffer": argument.buffer,
@@ -53,7 +54,7 @@ def _convention(built: builder.Built, digest: str) -> dict[str, Any]:
     return {"version": VERSION, "torch": torch.__version__, "digest": digest, "arguments": arguments}
 
 
-def _example(fake: torch.Tensor) -> torch.Tensor:
+def _random_tensor_like(fake: torch.Tensor) -> torch.Tensor:
     """Return a random CPU tensor with the metadata of a fake tensor. Integers are 0 or 1 (valid indices)."""
     size = sum((size - 1) * stride for size, stride in zip(fake.shape, fake.stride(), strict=True)) + 1
     if fake.dtype.is_floating_point or fake.dtype.is_complex:
@@ -76,7 +77,7 @@ def verify(built: builder.Built, code: Path) -> None:
     from torch._C import _aoti
 
     torch.manual_seed(0)
-    expected = [_example(fake) for fake in built.fakes]
+    expected = [_random_tensor_like(fake) for fake in built.fakes]
     actual = [
         torch.empty(0, dtype=old.dtype).set_(old.untyped_storage().clone(), 0, old.shape, old.stride())
         for old in expected
@@ -85,9 +86,8 @@ def verify(built: builder.Built, code: Path) -> None:
     runner = _aoti.AOTIModelContainerRunnerCpu(str(code), 1)
     runner.run(actual)
     for argument, result, reference in zip(built.arguments, actual, expected, strict=True):
-        torch.testing.assert_close(
-            result, reference, equal_nan=True, msg=lambda text, argument=argument: f"{argument}: {text}"
-        )
+        message_with_name = functools.partial("{}: {}".format, argument)
+        torch.testing.assert_close(result, reference, equal_nan=True, msg=message_with_name)
 
 
 def fuse(description: dict[str, Any], folder: str | os.PathLike[str], check: bool = False) -> Artifact:
@@ -120,7 +120,7 @@ def fuse(description: dict[str, Any], folder: str | os.PathLike[str], check: boo
             os.replace(work / CODE, target / CODE)
         finally:
             shutil.rmtree(work, ignore_errors=True)
-        convention = _convention(built, digest)
+        convention = _calling_convention(built, digest)
         (target / CONVENTION).write_text(json.dumps(convention, indent=1))
         if check:
             verify(built, target / CODE)
@@ -134,7 +134,7 @@ def _compile(built: builder.Built, path: Path) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(os.cpu_count() or 1)
     try:
-        options = {**_options(), "aot_inductor.output_path": str(path)}
+        options = {**_inductor_options(), "aot_inductor.output_path": str(path)}
         written = torch._inductor.aot_compile(built.module, tuple(built.fakes), options=options)
     finally:
         torch.set_num_threads(threads)

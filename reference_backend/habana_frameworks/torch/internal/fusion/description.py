@@ -192,12 +192,13 @@ def dumps(description: dict[str, Any]) -> str:
 
 def loads(text: str) -> dict[str, Any]:
     """Convert the text of `dumps` back to a description."""
-    return _decode(json.loads(text))
+    description: dict[str, Any] = _decode(json.loads(text))
+    return description
 
 
 @functools.cache
-def _machine() -> str:
-    """Return the text of the other facts that compiled code depends on: torch and processor features."""
+def _torch_and_processor_text() -> str:
+    """Return text that identifies this torch and the processor, on which compiled code also depends."""
     flags = ""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -209,4 +210,4 @@ def _machine() -> str:
 
 def digest_of(text: str) -> str:
     """Return the digest (32 hex digits) of a description (text of `dumps`), this torch and this processor."""
-    return hashlib.sha256(f"{_machine()}\n{text}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{_torch_and_processor_text()}\n{text}".encode()).hexdigest()[:32]

@@ -18,8 +18,8 @@ def without_expanded_dims(layout: Layout) -> Layout:
     return Layout(layout.dtype, sizes, layout.strides, layout.offset)
 
 
-def _clusters(layouts: Iterable[Layout]) -> list[list[Layout]]:
-    """Group layouts whose spans overlap, directly or through further layouts."""
+def _group_overlapping(layouts: Iterable[Layout]) -> list[list[Layout]]:
+    """Group layouts whose spans overlap, directly or through other layouts."""
     clusters: list[list[Layout]] = []
     end = 0
     for layout in sorted(layouts, key=lambda layout: layout.span):
@@ -31,7 +31,7 @@ def _clusters(layouts: Iterable[Layout]) -> list[list[Layout]]:
     return clusters
 
 
-def _written_base(cluster: list[Layout]) -> Layout:
+def _base_of_written_layouts(cluster: list[Layout]) -> Layout:
     """Return one layout that contains all layouts of a cluster as views.
 
     Written memory needs one tensor: two tensors over the same memory would race.
@@ -48,7 +48,7 @@ def _written_base(cluster: list[Layout]) -> Layout:
     return Layout(dtype, (end - first,), (1,), first)
 
 
-def _read_bases(layouts: list[Layout]) -> list[Layout]:
+def _bases_of_read_layouts(layouts: list[Layout]) -> list[Layout]:
     """Return the layouts of which all other layouts are views.
 
     Memory that is only read may be passed in several tensors.
@@ -85,17 +85,17 @@ def plan_inputs(description: Description) -> dict[int, list[Layout]]:
                     written.setdefault(ref.buffer, set()).add(layout)
     planned: dict[int, list[Layout]] = {}
     for buffer, counts in uses.items():
-        # Largest layouts first, then the most used: this is the natural layout of the buffer.
+        # Largest layouts first, then the most used. The first layout is the natural layout of the buffer.
         order = sorted(counts, key=lambda layout: (-layout.numel, -counts[layout], layout.span, layout.sizes))
         if not written.get(buffer):
-            planned[buffer] = _read_bases(order)
+            planned[buffer] = _bases_of_read_layouts(order)
             continue
         bases = []
-        for cluster in _clusters(order):
+        for cluster in _group_overlapping(order):
             cluster.sort(key=order.index)
             if written[buffer].isdisjoint(cluster):
-                bases += _read_bases(cluster)
+                bases += _bases_of_read_layouts(cluster)
             else:
-                bases.append(_written_base(cluster))
+                bases.append(_base_of_written_layouts(cluster))
         planned[buffer] = bases
     return planned

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 
 from .description import Call, NotFusable
 
@@ -63,7 +64,9 @@ def resolve_operator(name: str) -> torch._ops.OpOverload:
     namespace, _, rest = name.partition("::")
     base, _, overload = rest.partition(".")
     try:
-        return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
+        packet = getattr(getattr(torch.ops, namespace), base)
+        operator: OpOverload = getattr(packet, overload or "default")
+        return operator
     except AttributeError:
         raise NotFusable(f"{name}: the operator does not exist in this release of torch") from None
 
@@ -72,13 +75,13 @@ def _signature(arguments: list[Any]) -> list[tuple[str, str]]:
     return [(argument.name, str(argument.real_type)) for argument in arguments]
 
 
-def _overload(
+def _find_pure_overload(
     packet_name: str, namespace: str, signature: list[tuple[str, str]]
 ) -> torch._ops.OpOverload | None:
     """Return the overload of `packet_name` that has exactly this signature and writes nothing, or None."""
     packet = getattr(getattr(torch.ops, namespace), packet_name, None)
     for name in packet.overloads() if packet is not None else ():
-        candidate = getattr(packet, name)
+        candidate: OpOverload = getattr(packet, name)
         schema = candidate._schema
         if not schema.is_mutable and _signature(schema.arguments) == signature:
             return candidate
@@ -130,14 +133,16 @@ def functional_form(call: Call) -> Functional:
     namespace, _, base = name.partition("::")
     if all(arguments[position].is_out for position in call.writes):
         taken_positions = [position for position in everything if not arguments[position].is_out]
-        counterpart = _overload(
+        counterpart = _find_pure_overload(
             base, namespace, _signature([arguments[position] for position in taken_positions])
         )
     else:
         taken_positions = everything
         base = base[:-1] if base.endswith("_") and not base.endswith("__") else base
         base = "__" + base[3:] if base.startswith("__i") and base.endswith("__") else base
-        counterpart = _overload(base, namespace, _signature(arguments)) if call.writes == (0,) else None
+        counterpart = (
+            _find_pure_overload(base, namespace, _signature(arguments)) if call.writes == (0,) else None
+        )
     if counterpart is not None:
         order = list(range(len(call.writes)))
         return Functional(counterpart, taken_positions, order, order)

@@ -28,7 +28,7 @@ _NEVER = 1 << 62
 def hot_after() -> int:
     """Return the number of runs after which a graph is compiled, or 0 for never.
 
-    Never if hardware limits are active, because they apply to the result of each operator.
+    The result is 0 if hardware limits are active, because the limits apply to the result of each operator.
     """
     if hardware_limits.profile_name():
         return 0
@@ -89,18 +89,18 @@ class RunCounter:
         """Count one run."""
         self._left -= 1
         if self._left <= 0:
-            self._look()
+            self._poll_or_request_code()
 
-    def _look(self) -> None:
+    def _poll_or_request_code(self) -> None:
         from . import service
 
         self._left = _NEVER if self._graph.kind == "fused" else _RUNS_BETWEEN_CHECKS
         if self._requested:
             service.poll()
-        elif torch.are_deterministic_algorithms_enabled() or not self._request(service):
+        elif torch.are_deterministic_algorithms_enabled() or not self._request_code(service):
             self._left = _NEVER
 
-    def _request(self, service: Any) -> bool:
+    def _request_code(self, service: Any) -> bool:
         self._requested = True
         graph = self._graph
         return (
@@ -127,7 +127,5 @@ def fuse_hot_recipes(core: Any) -> None:
 
     for _, recipe in hot:
         if hot_after() and not torch.are_deterministic_algorithms_enabled():
-            service.request(
-                recipe.describe(), lambda artifact, recipe=recipe: install_fused_code(recipe, artifact)
-            )
+            service.request(recipe.describe(), functools.partial(install_fused_code, recipe))
     service.poll()

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 WORKER = Path(__file__).with_name("worker.py")
 NOT_FUSABLE = 3
 LIMIT_SECONDS = 900
-# Limits the queue of programs that create new graphs all the time.
+# Maximum number of waiting requests, for programs that create new graphs all the time.
 LIMIT_WAITING = 256
 OnReady = Callable[[Artifact], None]
 OnProgram = Callable[[bool], object]
@@ -149,7 +149,7 @@ class Service:
                 return digest
             artifact = self._load(digest)
             if artifact is not None:
-                self._count(loaded=True)
+                self._report_program(loaded=True)
                 self._finished.append((artifact, listeners))
                 return digest
             if len(self._waiting) >= LIMIT_WAITING:
@@ -160,7 +160,7 @@ class Service:
         return digest
 
     def poll(self) -> list[Artifact]:
-        """Call `on_ready` for artifacts finished since the last call, and return them. Does not wait."""
+        """Call `on_ready` for each artifact finished since the last call. Return these artifacts at once."""
         if not self._running and not self._finished:
             return []
         if os.getpid() != self._owner:
@@ -212,7 +212,7 @@ class Service:
                 del self._jobs[job.digest]
                 if job.folder is not None:
                     shutil.rmtree(job.folder, ignore_errors=True)
-                self._fail(job, f"the compile process did not start: {error}")
+                self._record_failure(job, f"the compile process did not start: {error}")
 
     def _spawn(self, job: _Job) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -258,19 +258,19 @@ class Service:
             if code != 0:
                 lines = (job.folder / "log").read_text(errors="replace").strip().splitlines()
                 reason = lines[-1] if lines else f"the compile process exited with code {code}"
-                return self._fail(job, reason, expected=code == NOT_FUSABLE)
+                return self._record_failure(job, reason, expected=code == NOT_FUSABLE)
             artifact = self._publish(job.folder, job.digest)
             if artifact is None:
-                return self._fail(job, f"{self.folder} is not writable")
-            self._count(loaded=False)
+                return self._record_failure(job, f"{self.folder} is not writable")
+            self._report_program(loaded=False)
             self._finished.append((artifact, job.on_ready))
             cache_config.trim_cache(self.folder, self._config.megabytes)
         except OSError as error:
-            self._fail(job, str(error))
+            self._record_failure(job, str(error))
         finally:
             shutil.rmtree(job.folder, ignore_errors=True)
 
-    def _count(self, loaded: bool) -> None:
+    def _report_program(self, loaded: bool) -> None:
         if self.on_program is not None:
             self.on_program(loaded)
 
@@ -286,7 +286,7 @@ class Service:
             artifact = self._load(digest)
         return artifact
 
-    def _fail(self, job: _Job, reason: str, expected: bool = False) -> None:
+    def _record_failure(self, job: _Job, reason: str, expected: bool = False) -> None:
         self.failures[job.digest] = reason
         log.log(logging.DEBUG if expected else logging.WARNING, "a graph stays interpreted: %s", reason)
 

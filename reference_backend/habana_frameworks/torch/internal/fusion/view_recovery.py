@@ -116,12 +116,12 @@ def recover_view(base: Layout, target: Layout) -> list[Step] | None:
         return None
     recovered = [dim for dims in per_line for dim in dims]
     steps.append(("permute", [recovered.index(dim) for dim in sorted(recovered)]))
-    steps.append(("reshape", [1 if stride == 0 else size for size, stride in _pairs(target)]))
+    steps.append(("reshape", [1 if stride == 0 else size for size, stride in _sizes_and_strides(target)]))
     steps.append(("expand", list(target.sizes)))
     return _simplified(steps, base.sizes)
 
 
-def _pairs(layout: Layout) -> list[tuple[int, int]]:
+def _sizes_and_strides(layout: Layout) -> list[tuple[int, int]]:
     return list(zip(layout.sizes, layout.strides, strict=True))
 
 
@@ -168,7 +168,7 @@ def is_view_only(steps: list[Step]) -> bool:
     return all(step[0] != "gather" for step in steps)
 
 
-def _indices(add: Adder, step: Step) -> Any:
+def _gather_indices(add: Adder, step: Step) -> Any:
     """Return the positions along the dimension as an int64 tensor with the shape of the gather."""
     _, _, start, parts = step
     index = None
@@ -192,7 +192,7 @@ def _apply_step(add: Adder, value: Any, step: Step) -> Any:
         return add(aten.slice.Tensor, value, *step[1:])
     if step[0] == "select":
         return add(aten.select.int, value, step[1], step[2])
-    return add(aten.index.Tensor, value, [None] * step[1] + [_indices(add, step)])
+    return add(aten.index.Tensor, value, [None] * step[1] + [_gather_indices(add, step)])
 
 
 def apply_view(add: Adder, value: Any, steps: list[Step]) -> Any:
@@ -239,7 +239,7 @@ def write_view(add: Adder, value: Any, steps: list[Step], new: Any) -> Any:
         elif step[0] == "select":
             new = add(aten.select_scatter.default, old, new, step[1], step[2])
         elif step[0] == "gather" and _is_injective(step):
-            indices = [None] * step[1] + [_indices(add, step)]
+            indices = [None] * step[1] + [_gather_indices(add, step)]
             new = add(aten.index_put.default, old, indices, new)
         else:
             raise NotFusable("elements of a written tensor share memory")

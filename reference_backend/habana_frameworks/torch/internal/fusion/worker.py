@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 NAME = "hpu_reference_fusion"
 
 
-def _leave_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """Kill this process and its compilers when the process that requested the code has exited."""
     while os.getppid() == parent:
         time.sleep(1)
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
     os.nice(10)
     _load_package()
     compiler = importlib.import_module(f"{NAME}.compile")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 from . import seeded_random
-from .low_precision_rounding import wide
+from .low_precision_rounding import to_compute_dtype
 
 _SOFTMAX_MODES = ("None", "fast", "fp32")
 _PADDING = ("left", "right")
@@ -63,7 +63,7 @@ def sdpa_fwd(
         )  # fmt: skip
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     matrix = torch.softmax(masked_scores(q, k, scale, masks, softmax_mode), -1)
-    out = torch.matmul(matrix, wide(v)).to(q.dtype)
+    out = torch.matmul(matrix, to_compute_dtype(v)).to(q.dtype)
     return out, matrix.to(q.dtype), torch.empty(0, dtype=torch.bool, device=q.device)
 
 
@@ -88,7 +88,7 @@ def sdpa_fwd_dropout_seed(
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     matrix = torch.softmax(masked_scores(q, k, scale, masks, softmax_mode), -1)
     dropout_mask = seeded_random.uniform(seed, matrix.shape) >= p
-    out = torch.matmul(apply_dropout(matrix, dropout_mask, p), wide(v)).to(q.dtype)
+    out = torch.matmul(apply_dropout(matrix, dropout_mask, p), to_compute_dtype(v)).to(q.dtype)
     return out, matrix.to(q.dtype), dropout_mask
 
 
@@ -106,7 +106,7 @@ def sdpa_bwd(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the gradients of `sdpa_fwd` with respect to q, k and v."""
     return attention_gradients(
-        grad, q, k, v, wide(P), dm if dm is not None and dm.numel() else None, p, scale
+        grad, q, k, v, to_compute_dtype(P), dm if dm is not None and dm.numel() else None, p, scale
     )
 
 
@@ -157,7 +157,7 @@ def sdpa_recomp_fwd_dropout_seed(
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     matrix, most, reciprocal = _softmax(masked_scores(q, k, scale, masks, softmax_mode))
     dropout_mask = seeded_random.uniform(seed, matrix.shape) >= p if p > 0 else None
-    out = torch.matmul(apply_dropout(matrix, dropout_mask, p), wide(v)).to(q.dtype)
+    out = torch.matmul(apply_dropout(matrix, dropout_mask, p), to_compute_dtype(v)).to(q.dtype)
     if not requires_backward:
         most, reciprocal = (torch.empty(0, device=q.device) for _ in range(2))
     return out, most, reciprocal, seed.clone()
@@ -180,7 +180,9 @@ def sdpa_recomp_bwd(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the gradients of `sdpa_recomp_fwd` with respect to q, k and v. The matrix is recomputed."""
     masks = Masks(attention_mask, is_causal)
-    matrix = torch.exp(masked_scores(q, k, scale, masks, softmax_mode) - wide(m)) * wide(linv)
+    matrix = torch.exp(
+        masked_scores(q, k, scale, masks, softmax_mode) - to_compute_dtype(m)
+    ) * to_compute_dtype(linv)
     dropout_mask = None
     if p > 0:
         if seed is None:
@@ -198,14 +200,14 @@ def masked_scores(
             f"attention supports the softmax modes {', '.join(_SOFTMAX_MODES)} and padding left or right, "
             f"but got {softmax_mode!r} and {masks.seq_padding_type!r}"
         )
-    values = torch.matmul(wide(q), wide(k).transpose(-2, -1)) * scale
+    values = torch.matmul(to_compute_dtype(q), to_compute_dtype(k).transpose(-2, -1)) * scale
     closed = torch.finfo(values.dtype).min
     if masks.attention_mask is not None:
         if masks.attention_mask.dtype == torch.bool:
             values = values.masked_fill(~masks.attention_mask, closed)
         else:
             # A mask of minus infinity over a whole row must not make the row NaN.
-            values = (values + wide(masks.attention_mask)).clamp(min=closed)
+            values = (values + to_compute_dtype(masks.attention_mask)).clamp(min=closed)
     columns = torch.arange(k.size(-2), device=q.device)
     if masks.is_causal:
         rows = torch.arange(q.size(-2), device=q.device).unsqueeze(-1)
@@ -235,12 +237,12 @@ def attention_gradients(
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the gradients with respect to q, k and v of attention with a given matrix."""
-    gradient = wide(grad)
+    gradient = to_compute_dtype(grad)
     of_v = torch.matmul(apply_dropout(matrix, dropout_mask, p).transpose(-2, -1), gradient)
-    of_matrix = apply_dropout(torch.matmul(gradient, wide(v).transpose(-2, -1)), dropout_mask, p)
+    of_matrix = apply_dropout(torch.matmul(gradient, to_compute_dtype(v).transpose(-2, -1)), dropout_mask, p)
     of_scores = matrix * (of_matrix - (of_matrix * matrix).sum(-1, keepdim=True)) * scale
-    of_q = torch.matmul(of_scores, wide(k))
-    of_k = torch.matmul(of_scores.transpose(-2, -1), wide(q))
+    of_q = torch.matmul(of_scores, to_compute_dtype(k))
+    of_k = torch.matmul(of_scores.transpose(-2, -1), to_compute_dtype(q))
     return _sum_to_shape(of_q, q), _sum_to_shape(of_k, k), _sum_to_shape(of_v, v)
 
 

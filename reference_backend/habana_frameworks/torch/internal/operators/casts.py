@@ -23,11 +23,11 @@ def cast_to_fp8_v2(
     dtype: torch.dtype | None = None,
     scale_shape: Sequence[int] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Multiply by a scale and round to an fp8 dtype; values that are too large become the largest one.
+    """Multiply by a scale and round to an fp8 dtype. Larger values become the largest number of the dtype.
 
     Returns:
-        the values, and the largest magnitude of ``input`` as a float32 number; it is empty if ``is_amax`` is
-        False.
+        the values, and the largest magnitude of ``input`` as a float32 number. If ``is_amax`` is False, an
+        empty tensor replaces the number.
 
     Raises:
         RuntimeError: ``dtype`` is not an fp8 dtype; the input is not float32, bfloat16 or fp8; or the input
@@ -49,7 +49,7 @@ def cast_to_fp8_v2(
             "first."
         )
     scaled = scales.multiply_by_scale(input.float(), scale, scale_shape)
-    return low_precision_rounding.to_fp8(scaled, dtype, stochastic_rounding), _amax(input, is_amax)
+    return low_precision_rounding.to_fp8(scaled, dtype, stochastic_rounding), _amax_or_empty(input, is_amax)
 
 
 def cast_to_fp8(
@@ -148,7 +148,7 @@ def dequantize_nf4(
 
 
 def fake_quant_fp4(input: torch.Tensor, stochastic_rounding: bool, axis: int, dtype: str) -> torch.Tensor:
-    """Round to 4-bit floats and back: e2m1 values with a power of two for each 32 elements (OCP MX).
+    """Round to 4-bit floats and back: e2m1 values, and a power of two as the scale of 32 values (OCP MX).
 
     Raises:
         RuntimeError: the format is not "mxfp4" (or "fp4"), or the size of the axis is not a multiple of 32.
@@ -171,8 +171,8 @@ def fake_quant_fp4(input: torch.Tensor, stochastic_rounding: bool, axis: int, dt
 _CHOICES = "torch.float8_e4m3fn or torch.float8_e5m2"
 
 
-def _amax(input: torch.Tensor, wanted: bool) -> torch.Tensor:
-    if not wanted:
+def _amax_or_empty(input: torch.Tensor, is_requested: bool) -> torch.Tensor:
+    if not is_requested:
         return torch.empty(0, dtype=torch.float32, device=input.device)
     if input.numel() == 0:
         return torch.zeros((), dtype=torch.float32, device=input.device)
@@ -187,14 +187,14 @@ def _from_nibbles(
     *,
     signed: bool,
 ) -> torch.Tensor:
-    values = _unpacked(input, signed).float()
+    values = _unpack_nibbles(input, signed).float()
     if zero_point is not None:
-        zero = _unpacked(zero_point, signed) if zero_point.dtype == torch.int32 else zero_point
-        values = values - _by_rows(zero.float(), values)
-    return (values * _by_rows(scale.float(), values)).to(out_dtype)
+        zero = _unpack_nibbles(zero_point, signed) if zero_point.dtype == torch.int32 else zero_point
+        values = values - _repeat_group_rows(zero.float(), values)
+    return (values * _repeat_group_rows(scale.float(), values)).to(out_dtype)
 
 
-def _unpacked(packed: torch.Tensor, signed: bool) -> torch.Tensor:
+def _unpack_nibbles(packed: torch.Tensor, signed: bool) -> torch.Tensor:
     if packed.dtype != torch.int32:
         raise RuntimeError(f"4-bit values must be packed in int32, but the input is {packed.dtype}")
     shifts = torch.arange(0, 4 * NIBBLES, 4, dtype=torch.int32, device=packed.device)
@@ -204,7 +204,7 @@ def _unpacked(packed: torch.Tensor, signed: bool) -> torch.Tensor:
     return nibbles.flatten(-2)
 
 
-def _by_rows(group: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+def _repeat_group_rows(group: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Return one row for each row of values, by repeating the rows of ``group``."""
     if group.dim() == values.dim() > 1 and group.size(-2) not in (1, values.size(-2)):
         rows, groups = values.size(-2), group.size(-2)

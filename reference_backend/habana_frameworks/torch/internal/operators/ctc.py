@@ -33,7 +33,7 @@ def ctc_loss_custom(
     losses, alpha = torch._ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
     if zero_infinity:
         losses = torch.where(losses.isinf(), torch.zeros_like(losses), losses)
-    alpha = torch.nn.functional.pad(alpha, (0, _states(targets) - alpha.size(-1)), value=float("-inf"))
+    alpha = torch.nn.functional.pad(alpha, (0, _state_count(targets) - alpha.size(-1)), value=float("-inf"))
     if reduction == MEAN:
         return (losses / target_lengths.clamp(min=1).to(losses.device)).mean(), alpha
     return (losses.sum() if reduction == SUM else losses), alpha
@@ -46,7 +46,7 @@ def ctc_loss_custom_meta(
     """Return the shapes of `ctc_loss_custom`."""
     time, batch = log_probs.shape[:2]
     loss = log_probs.new_empty((batch,) if reduction == NONE else ())
-    return loss, log_probs.new_empty((batch, time, _states(targets)))
+    return loss, log_probs.new_empty((batch, time, _state_count(targets)))
 
 
 def ctc_loss_custom_backward(
@@ -71,9 +71,10 @@ def ctc_loss_custom_backward(
     each = grad.expand(losses.shape)
     if reduction == MEAN:
         each = each / (target_lengths.clamp(min=1).to(losses.device) * losses.numel())
-    return torch.ops.aten._ctc_loss_backward.Tensor(
+    gradient: torch.Tensor = torch.ops.aten._ctc_loss_backward.Tensor(
         each, log_probs, targets, input_lengths, target_lengths, losses, log_alpha, blank, zero_infinity
     )
+    return gradient
 
 
 def ctc_loss_custom_backward_meta(
@@ -83,6 +84,6 @@ def ctc_loss_custom_backward_meta(
     return torch.empty_like(log_probs)
 
 
-def _states(targets: torch.Tensor) -> int:
+def _state_count(targets: torch.Tensor) -> int:
     """Return the number of blanks and labels of the longest possible target."""
     return 2 * (targets.size(-1) if targets.dim() else 0) + 1

@@ -19,9 +19,9 @@ def plain_index(self: torch.Tensor, indices: Sequence[torch.Tensor]) -> torch.Te
         raise RuntimeError(
             "plain_index takes integer indices. For a mask use masked_select, or nonzero first."
         )
-    return torch.ops.aten.index.Tensor(
-        self, list(indices)
-    )  # also returns a copy if a single number is the index
+    # Also returns a copy if a single number is the index.
+    selected: torch.Tensor = torch.ops.aten.index.Tensor(self, list(indices))
+    return selected
 
 
 def index_put_normal_and_neg_indices(
@@ -63,7 +63,7 @@ def habana_cast_sr_mode(
         )
     start = torch.full((1,), seed, dtype=torch.int64, device=input.device)
     drawn = seeded_random.uniform(start, input.shape)
-    return low_precision_rounding.rounded_at_random(input.float(), dtype, drawn)
+    return low_precision_rounding.round_stochastically(input.float(), dtype, drawn)
 
 
 def cast(self: torch.Tensor, type: int) -> torch.Tensor:

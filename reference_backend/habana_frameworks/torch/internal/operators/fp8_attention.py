@@ -143,17 +143,14 @@ def fp8_sdpa_bwd(
     matrix = scales.multiply_by_scale(P.float(), d_scale_s if P.dtype in low_precision_rounding.FP8 else None)
     dropout_mask = dm if dm is not None and dm.numel() else None
     used = attention.apply_dropout(matrix, dropout_mask, p)
-    of_v = torch.matmul(_rounded(used, q_scale_s, d_scale_s).transpose(-2, -1), gradient)
+    of_v = torch.matmul(_round_to_fp8_and_back(used, q_scale_s, d_scale_s).transpose(-2, -1), gradient)
     of_matrix = attention.apply_dropout(torch.matmul(gradient, values[2].transpose(-2, -1)), dropout_mask, p)
     of_scores = matrix * (of_matrix - (of_matrix * matrix).sum(-1, keepdim=True))
     amax = _or_empty(is_amax_ds, _amax(of_scores))
-    of_scores = _rounded(of_scores, q_scale_ds, d_scale_ds, low_precision_rounding.E5M2) * scale
+    of_scores = _round_to_fp8_and_back(of_scores, q_scale_ds, d_scale_ds, low_precision_rounding.E5M2) * scale
     of_q = torch.matmul(of_scores, values[1])
     of_k = torch.matmul(of_scores.transpose(-2, -1), values[0])
-    return (
-        *(_to_dtype_of(gradient, like) for gradient, like in zip((of_q, of_k, of_v), (q, k, v), strict=True)),
-        amax,
-    )
+    return _to_dtype_of(of_q, q), _to_dtype_of(of_k, k), _to_dtype_of(of_v, v), amax
 
 
 def fp8_sdpa_recomp_fwd(
@@ -254,7 +251,7 @@ def _attend(
     reciprocal = exponentials.sum(-1, keepdim=True).reciprocal()
     matrix = exponentials * reciprocal
     dropout_mask = seeded_random.uniform(seed, matrix.shape) >= p if seed is not None and p > 0 else None
-    used = _rounded(attention.apply_dropout(matrix, dropout_mask, p), q_scale_s, d_scale_s)
+    used = _round_to_fp8_and_back(attention.apply_dropout(matrix, dropout_mask, p), q_scale_s, d_scale_s)
     out = torch.matmul(used, v)
     if q_scale_o is not None:
         result = low_precision_rounding.to_fp8(
@@ -267,7 +264,7 @@ def _attend(
     return _Attention(result, matrix.to(kind), dropout_mask, most, reciprocal, amax_s, amax_o)
 
 
-def _rounded(
+def _round_to_fp8_and_back(
     values: torch.Tensor, factor: Scale, back: Scale, dtype: torch.dtype = low_precision_rounding.E4M3
 ) -> torch.Tensor:
     """Return the values rounded to fp8, as float32."""
@@ -279,11 +276,15 @@ def _rounded(
 
 
 def _to_dtype_of(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    summed = values.sum_to_size(like.shape) if values.dim() == like.dim() and _wider(values, like) else values
+    summed = (
+        values.sum_to_size(like.shape)
+        if values.dim() == like.dim() and _differs_in_batch_only(values, like)
+        else values
+    )
     return summed.to(torch.bfloat16 if like.dtype in low_precision_rounding.FP8 else like.dtype)
 
 
-def _wider(values: torch.Tensor, like: torch.Tensor) -> bool:
+def _differs_in_batch_only(values: torch.Tensor, like: torch.Tensor) -> bool:
     return values.shape[:-2] != like.shape[:-2] and values.shape[-2:] == like.shape[-2:]
 
 
@@ -293,5 +294,5 @@ def _amax(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().abs().amax()
 
 
-def _or_empty(wanted: bool, tensor: torch.Tensor) -> torch.Tensor:
-    return tensor if wanted else torch.empty(0, dtype=torch.float32, device=tensor.device)
+def _or_empty(is_requested: bool, tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if is_requested else torch.empty(0, dtype=torch.float32, device=tensor.device)

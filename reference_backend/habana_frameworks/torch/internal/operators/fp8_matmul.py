@@ -24,16 +24,17 @@ def fp8_gemm_v2(
     accumulate: bool = False,
     B_scale_shape: Sequence[int] | None = None,
 ) -> torch.Tensor:
-    """Return (A' B') * scale of A * scale of B + bias, plus D if ``accumulate``; ' may transpose.
+    """Return (A' B') * scale of A * scale of B + bias, plus D if ``accumulate``.
 
-    Shapes are as for `torch.matmul`, including vectors and batches.
+    A' is A, or A transposed if ``trans_A`` is True; B' is B, or B transposed if ``trans_B`` is True. Shapes
+    are as for `torch.matmul`, including vectors and batches.
 
     Raises:
         RuntimeError: ``accumulate`` without D.
     """
     if accumulate and D is None:
         raise RuntimeError("fp8_gemm_v2 with accumulate needs D. Pass D, or omit accumulate.")
-    product = torch.matmul(_transposed(A.float(), trans_A), _transposed(B.float(), trans_B))
+    product = torch.matmul(_transpose_if(A.float(), trans_A), _transpose_if(B.float(), trans_B))
     product = scales.multiply_by_scale(
         scales.multiply_by_scale(product, A_scale_inv), B_scale_inv, B_scale_shape
     )
@@ -109,10 +110,10 @@ def masked_batch_gemm(
     trans_a: bool,
     trans_b: bool,
 ) -> torch.Tensor:
-    """Return a' b' + mask_a' mask_b' of batches of matrices; ' transposes if requested."""
-    first = torch.matmul(_transposed(a, trans_a), _transposed(b, trans_b))
-    return first + torch.matmul(_transposed(mask_a, trans_a), _transposed(mask_b, trans_b))
+    """Return a' b' + mask_a' mask_b' of batches; ' means transposed if ``trans_a`` or ``trans_b`` is True."""
+    first = torch.matmul(_transpose_if(a, trans_a), _transpose_if(b, trans_b))
+    return first + torch.matmul(_transpose_if(mask_a, trans_a), _transpose_if(mask_b, trans_b))
 
 
-def _transposed(matrix: torch.Tensor, turn: bool) -> torch.Tensor:
-    return matrix.transpose(-2, -1) if turn and matrix.dim() > 1 else matrix
+def _transpose_if(matrix: torch.Tensor, condition: bool) -> torch.Tensor:
+    return matrix.transpose(-2, -1) if condition and matrix.dim() > 1 else matrix

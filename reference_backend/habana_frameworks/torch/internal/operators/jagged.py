@@ -22,7 +22,7 @@ def embedding_bag_sum(
         indices: row indices of all bags, concatenated; only the first ``valid_count`` are valid.
         offsets: first index of each bag, and the end of the last bag.
         valid_count: integer[1 or more]; only the first element is read.
-        kernel_mode: selects a hardware kernel; the values are the same.
+        kernel_mode: selects a hardware kernel. The result is the same.
     """
     position = torch.arange(indices.numel(), device=input.device)
     bag = torch.searchsorted(offsets.long().contiguous(), position, right=True) - 1
@@ -97,7 +97,7 @@ def habana_bounds_check_indices(
 def habana_expand_into_jagged_permute(
     permute: torch.Tensor, input_offsets: torch.Tensor, output_offsets: torch.Tensor, output_size: int
 ) -> torch.Tensor:
-    """Return the source position of each element if lists are permuted: [output_size]."""
+    """Return, for each element of permuted lists, its position before the permutation: [output_size]."""
     position = torch.arange(output_size, device=permute.device)
     segment = torch.searchsorted(output_offsets.long().contiguous(), position, right=True) - 1
     segment = segment.clamp(0, permute.numel() - 1)

@@ -33,7 +33,7 @@ NORMAL_FLOAT = (
 _E2M1_LARGEST, _E2M1_EXPONENT = 6.0, 2
 
 
-def wide(tensor: torch.Tensor) -> torch.Tensor:
+def to_compute_dtype(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor in the dtype that operators compute in: float32, or float64 for float64."""
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
@@ -51,12 +51,12 @@ def to_fp8(values: torch.Tensor, dtype: torch.dtype, stochastic: bool = False) -
     number into zero.
     """
     if stochastic:
-        return rounded_at_random(values, dtype, torch.rand_like(values))
+        return round_stochastically(values, dtype, torch.rand_like(values))
     limit = largest_number(dtype)
     return values.clamp(-limit, limit).to(dtype)
 
 
-def rounded_at_random(values: torch.Tensor, dtype: torch.dtype, drawn: torch.Tensor) -> torch.Tensor:
+def round_stochastically(values: torch.Tensor, dtype: torch.dtype, drawn: torch.Tensor) -> torch.Tensor:
     """Round float32 up or down by ``drawn``, uniform in [0, 1), so that the mean is the value.
 
     Raises:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch.nn import functional
 
-from .low_precision_rounding import wide
+from .low_precision_rounding import to_compute_dtype
 
-_ACTIVATIONS = {"gelu": functional.gelu, "relu": functional.relu, "silu": functional.silu}
+_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "gelu": functional.gelu,
+    "relu": functional.relu,
+    "silu": functional.silu,
+}
 
 
 def mixture_of_experts(
@@ -62,7 +66,7 @@ def mixture_of_experts_fused_weights(
 ) -> torch.Tensor:
     """`mixture_of_experts` with w1 and w2 of an expert concatenated in one matrix."""
     return _mixture(
-        hidden_states, expert_routing_table, router_weights, _parted(w12, w3, permuted_weights),
+        hidden_states, expert_routing_table, router_weights, _split_fused_weights(w12, w3, permuted_weights),
         permuted_weights, activation, experts_min, experts_max,
     )[0]  # fmt: skip
 
@@ -101,7 +105,7 @@ def mixture_of_experts_fp8_measurement_fused_weights(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`mixture_of_experts_fp8_measurement` with w1 and w2 of an expert concatenated in one matrix."""
     return _mixture(
-        hidden_states, expert_routing_table, router_weights, _parted(w12, w3, permuted_weights),
+        hidden_states, expert_routing_table, router_weights, _split_fused_weights(w12, w3, permuted_weights),
         permuted_weights, activation, experts_min, experts_max,
     )  # fmt: skip
 
@@ -109,8 +113,11 @@ def mixture_of_experts_fp8_measurement_fused_weights(
 _Expert = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-def _parted(w12: Sequence[torch.Tensor], w3: Sequence[torch.Tensor], permuted: bool) -> list[_Expert]:
-    return [(*both.chunk(2, 0 if permuted else 1), last) for both, last in zip(w12, w3, strict=True)]
+def _split_fused_weights(
+    w12: Sequence[torch.Tensor], w3: Sequence[torch.Tensor], permuted: bool
+) -> list[_Expert]:
+    halves = (both.chunk(2, 0 if permuted else 1) for both in w12)
+    return [(first, second, last) for (first, second), last in zip(halves, w3, strict=True)]
 
 
 def _mixture(
@@ -134,7 +141,7 @@ def _mixture(
             "experts were passed"
         )
     function = _ACTIVATIONS[activation]
-    total = torch.zeros_like(hidden, dtype=wide(hidden).dtype)
+    total = torch.zeros_like(hidden, dtype=to_compute_dtype(hidden).dtype)
     largest = []
     for number, matrices in enumerate(experts, first):
         first_matrix, two, three = (matrix.t() if permuted else matrix for matrix in matrices)
@@ -142,7 +149,7 @@ def _mixture(
         chosen = (table == number).any(-1, keepdim=True)
         # Tokens of other experts may overflow here, and must not affect the result.
         inner = torch.where(chosen, inner, torch.zeros_like(inner))
-        share = torch.where(table == number, wide(weights), 0.0).sum(-1, keepdim=True)
-        total = total + wide(inner @ three) * share
+        share = torch.where(table == number, to_compute_dtype(weights), 0.0).sum(-1, keepdim=True)
+        total = total + to_compute_dtype(inner @ three) * share
         largest.append(inner.detach().float().abs().amax())
     return total.to(hidden.dtype), torch.stack(largest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .low_precision_rounding import wide
+from .low_precision_rounding import to_compute_dtype
 
 
 def rms_norm(data_in: torch.Tensor, gamma: torch.Tensor, epsilon: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -13,9 +13,9 @@ def rms_norm(data_in: torch.Tensor, gamma: torch.Tensor, epsilon: float) -> tupl
     Returns:
         the result in the dtype of ``data_in``, and 1 / root mean square, [..., 1] in float32.
     """
-    values = wide(data_in)
+    values = to_compute_dtype(data_in)
     inverse = torch.rsqrt(values.square().mean(-1, keepdim=True) + epsilon)
-    return (values * inverse * wide(gamma)).to(data_in.dtype), inverse
+    return (values * inverse * to_compute_dtype(gamma)).to(data_in.dtype), inverse
 
 
 def rms_norm_backward(
@@ -28,15 +28,19 @@ def rms_norm_backward(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the gradients of `rms_norm` with respect to data and gamma.
 
-    ``use_stages`` and ``bwd_mode`` select how hardware divides the work; the values are the same.
+    ``use_stages`` and ``bwd_mode`` select how hardware divides the work. The gradients are the same.
 
     Raises:
         RuntimeError: the mode is not 0 or 1.
     """
     if bwd_mode not in (0, 1):
         raise RuntimeError(f"rms_norm_backward supports the modes 0 and 1, but bwd_mode is {bwd_mode}")
-    gradient, values, inverse = wide(grad_in), wide(data_in), wide(inverse_rms)
-    scaled = gradient * wide(gamma)
+    gradient, values, inverse = (
+        to_compute_dtype(grad_in),
+        to_compute_dtype(data_in),
+        to_compute_dtype(inverse_rms),
+    )
+    scaled = gradient * to_compute_dtype(gamma)
     along = (scaled * values).mean(-1, keepdim=True)
     of_data = inverse * scaled - values * inverse.pow(3) * along
     of_gamma = (gradient * values * inverse).reshape(-1, values.size(-1)).sum(0)

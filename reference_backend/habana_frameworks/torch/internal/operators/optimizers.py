@@ -48,12 +48,12 @@ def optimizer_adamw(
         scale1 = exp_avg_scales[index] if exp_avg_scales else None
         scale2 = exp_avg_sq_scales[index] if exp_avg_sq_scales else None
         g = gradient.float()
-        m = beta1 * _moment(first, scale1) + (1 - beta1) * g
-        v = beta2 * _moment(second, scale2) + (1 - beta2) * g.square()
+        m = beta1 * _moment_as_float32(first, scale1) + (1 - beta1) * g
+        v = beta2 * _moment_as_float32(second, scale2) + (1 - beta2) * g.square()
         w = weight.float() * weight_decay if has_weight_decay else weight.float()
         weight.copy_(w + neg_step_t * m / (v.sqrt() + epsilon))
-        _keep(first, m, scale1)
-        _keep(second, v, scale2)
+        _store_moment(first, m, scale1)
+        _store_moment(second, v, scale2)
 
 
 def optimizer_adamw_lazy(
@@ -85,7 +85,7 @@ def optimizer_sgd(
     damp: float,
     nesterov: bool,
 ) -> None:
-    """Step of SGD without momentum: w - learning_rate * (g + wd * w), written."""
+    """Step of SGD without momentum: the weights w become w - learning_rate * (g + wd * w)."""
     for gradient, weight in zip(gradients, weights_in, strict=True):
         weight.sub_(learning_rate * (gradient + wd * weight))
 
@@ -146,7 +146,7 @@ def optimizer_ema(model_inputs: Tensors, updated_ema: Tensors, decay: torch.Tens
 
 def optimizer_lamb_fused_norm(grad: Tensors, max_norm: float) -> torch.Tensor:
     """Return max(1, norm of all gradients / max_norm) as float32."""
-    return (_norm(grad) / max_norm).clamp(min=1.0)
+    return (_total_norm(grad) / max_norm).clamp(min=1.0)
 
 
 def optimizer_lamb_phase1(
@@ -179,8 +179,8 @@ def optimizer_lamb_phase1(
         v.copy_(beta2 * v + (1 - beta2) * g.square())
         step = (m / bias_correction1) / ((v / bias_correction2).sqrt() + epsilon) + weight_decay * weight
         out_adam_steps[index].copy_(step)
-        out_weight_norms[index].copy_(_shaped(_norm([weight]), out_weight_norms[index]))
-        out_adam_norms[index].copy_(_shaped(_norm([step]), out_adam_norms[index]))
+        out_weight_norms[index].copy_(_reshape_single_element(_total_norm([weight]), out_weight_norms[index]))
+        out_adam_norms[index].copy_(_reshape_single_element(_total_norm([step]), out_adam_norms[index]))
 
 
 def optimizer_lamb_phase2(
@@ -223,7 +223,7 @@ def optimizer_lars(
         if not mask:
             gradient.mul_(lr)
             continue
-        of_weight, of_gradient = _norm([weight]), _norm([gradient])
+        of_weight, of_gradient = _total_norm([weight]), _total_norm([gradient])
         ratio = eeta * of_weight / (of_gradient + weight_decay * of_weight + eps)
         trust = torch.where((of_weight > 0) & (of_gradient > 0), ratio, torch.ones_like(ratio))
         gradient.copy_(lr * trust * (gradient + weight_decay * weight))
@@ -232,7 +232,7 @@ def optimizer_lars(
 def optimizer_resource_apply_momentum(
     params_momentum_buf_list: Tensors, dp_list: Tensors, momentum: float
 ) -> None:
-    """Momentum that includes the learning rate: buffer = momentum * buffer + d, w = w - buffer, written.
+    """Momentum that includes the learning rate: buffer = momentum * buffer + d, w = w - buffer, in place.
 
     Args:
         params_momentum_buf_list: alternating weights and buffers.
@@ -257,9 +257,9 @@ def sparse_sgd(
     nesterov: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Step of SGD with momentum for the first ``valid_count`` rows in ``indices``."""
-    rows, index = _rows(gradients, indices, valid_count_tensor)
+    rows, index = _valid_rows(gradients, indices, valid_count_tensor)
     d = torch.zeros_like(weights_in).index_add_(0, index, rows.to(weights_in.dtype))
-    touched = _touched(weights_in, index, gradients, valid_count_tensor)
+    touched = _updated_row_mask(weights_in, index, gradients, valid_count_tensor)
     moment = torch.where(touched, mom * moments_in + d, moments_in)
     step = d + mom * moment if nesterov else moment
     weights_in.copy_(torch.where(touched, weights_in - learning_rate * step, weights_in))
@@ -276,9 +276,9 @@ def sparse_adagrad(
     valid_count_tensor: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Step of Adagrad for the first ``valid_count`` rows in ``indices``."""
-    rows, index = _rows(gradients, indices, valid_count_tensor)
+    rows, index = _valid_rows(gradients, indices, valid_count_tensor)
     d = torch.zeros_like(weights_in).index_add_(0, index, rows.to(weights_in.dtype))
-    touched = _touched(weights_in, index, gradients, valid_count_tensor)
+    touched = _updated_row_mask(weights_in, index, gradients, valid_count_tensor)
     moments_in.add_(d.square())
     step = learning_rate * d / (moments_in.sqrt() + 1e-10)
     weights_in.copy_(torch.where(touched, weights_in - step, weights_in))
@@ -292,7 +292,7 @@ def fused_clip_norm(grad: Tensors, max_norm: torch.Tensor, norm_type: float) -> 
     """
     if not grad:
         return torch.zeros_like(max_norm)
-    total = _norm(grad, norm_type)
+    total = _total_norm(grad, norm_type)
     factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
     for gradient in grad:
         gradient.mul_(factor.to(gradient.dtype))
@@ -319,8 +319,7 @@ def accumulate_grads_(variables: Tensors, new_grads: Tensors) -> None:
     ):
         raise RuntimeError(
             "accumulate_grads_ sets .grad of variables, which a compiled graph cannot do. Call it outside of "
-            "the"
-            " compiled function."
+            "the compiled function."
         )
     for variable, gradient in zip(variables, new_grads, strict=True):
         if variable.grad is None:
@@ -344,7 +343,7 @@ habanaOptimizerSparseSgd = sparse_sgd
 habanaOptimizerSparseAdagrad = sparse_adagrad
 
 
-def _moment(moment: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
+def _moment_as_float32(moment: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
     return (
         moment.float() * scale
         if scale is not None and moment.dtype in low_precision_rounding.FP8
@@ -352,7 +351,7 @@ def _moment(moment: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
     )
 
 
-def _keep(moment: torch.Tensor, value: torch.Tensor, scale: torch.Tensor | None) -> None:
+def _store_moment(moment: torch.Tensor, value: torch.Tensor, scale: torch.Tensor | None) -> None:
     """Write a moment. For fp8, also write the scale by its largest magnitude."""
     if scale is not None and moment.dtype in low_precision_rounding.FP8:
         wanted = value.abs().amax() / low_precision_rounding.largest_number(moment.dtype)
@@ -365,33 +364,34 @@ def _keep(moment: torch.Tensor, value: torch.Tensor, scale: torch.Tensor | None)
     )
 
 
-def _norm(tensors: Tensors, kind: float = 2.0) -> torch.Tensor:
+def _total_norm(tensors: Tensors, kind: float = 2.0) -> torch.Tensor:
     norms = [torch.linalg.vector_norm(tensor.float(), kind) for tensor in tensors]
-    return torch.linalg.vector_norm(torch.stack(norms), kind) if len(norms) != 1 else norms[0]
+    total: torch.Tensor = torch.linalg.vector_norm(torch.stack(norms), kind) if len(norms) != 1 else norms[0]
+    return total
 
 
-def _shaped(number: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def _reshape_single_element(number: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return number.reshape(like.shape) if like.numel() == 1 else number
 
 
-def _rows(
+def _valid_rows(
     gradients: torch.Tensor, indices: torch.Tensor, count: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return rows and their indices; rows beyond the count are zeros for row 0."""
-    counted = _counted(gradients, count)
+    """Return gradient rows and their indices. Rows beyond the count become zeros with the index 0."""
+    counted = _valid_row_mask(gradients, count)
     flat = counted.reshape(-1)
     index = torch.where(flat, indices.long(), torch.zeros_like(indices, dtype=torch.int64))
     return torch.where(counted, gradients.float(), 0.0), index
 
 
-def _counted(gradients: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+def _valid_row_mask(gradients: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
     position = torch.arange(gradients.size(0), device=gradients.device)
     return (position < count.reshape(())).reshape([-1] + [1] * (gradients.dim() - 1))
 
 
-def _touched(
+def _updated_row_mask(
     weights: torch.Tensor, index: torch.Tensor, gradients: torch.Tensor, count: torch.Tensor
 ) -> torch.Tensor:
-    counted = _counted(gradients, count).reshape(-1).to(torch.int32)
+    counted = _valid_row_mask(gradients, count).reshape(-1).to(torch.int32)
     rows = torch.zeros(weights.size(0), dtype=torch.int32, device=weights.device)
     return (rows.index_add_(0, index, counted) > 0).reshape([-1] + [1] * (weights.dim() - 1))

@@ -1,8 +1,8 @@
 """Register the operators of `schemas.txt` with torch.
 
 Most are composite operators, written with torch's operators: autograd, lazy mode, graphs and `torch.compile`
-see only those. A few are opaque: graphs call them as a unit, and most of them have no derivative. A module
-with implementations is imported at the first call of one of its operators.
+see only torch's operators. A few are opaque: graphs call them as a unit, and most of them have no derivative.
+A module with implementations is imported at the first call of one of its operators.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Operator:
         return self.schema.partition("(")[0]
 
     def function(self, suffix: str = "") -> Callable[..., Any]:
-        """Import and return the function that implements the operator, or with ``meta`` its shapes."""
+        """Import and return the implementation, or with the suffix ``meta`` the function of its shapes."""
         base, _, overload = self.name.partition(".")
         base = base.removesuffix("_checkpoint") if self.returns_seed else base
         module = importlib.import_module(f".{self.module}", __package__)
         suffix = suffix or ("lazy" if self.is_lazy else overload)
         function = getattr(module, f"{base}_{suffix}", None) if suffix else None
         function = function or getattr(module, base)
-        return _and_seed(function) if self.returns_seed else function
+        return _function_returning_seed(function) if self.returns_seed else function
 
 
 def operators() -> Iterator[Operator]:
@@ -66,7 +66,7 @@ def operators() -> Iterator[Operator]:
             is_opaque = "opaque" in marks
             yield Operator(line, module, "lazy" in marks, is_opaque=is_opaque)
             if "seeded" in marks:
-                yield Operator(_with_seed(line), module, returns_seed=True, is_opaque=is_opaque)
+                yield Operator(_schema_returning_seed(line), module, returns_seed=True, is_opaque=is_opaque)
 
 
 def register() -> None:
@@ -101,7 +101,7 @@ def _kernel(operator: Operator, suffix: str = "") -> Callable[..., Any]:
         nonlocal function
         if function is None:
             function = operator.function(suffix)
-        _refuse_host(operator, args)  # tensors are never keyword arguments here
+        _reject_cpu_tensors(operator, args)  # tensors are never keyword arguments here
         # Autocast selects dtypes by operator name, but these operators have their own dtype rules.
         with torch._C._DisableAutocast():
             if not writes:
@@ -112,8 +112,8 @@ def _kernel(operator: Operator, suffix: str = "") -> Callable[..., Any]:
     return call
 
 
-def _refuse_host(operator: Operator, args: Iterable[Any]) -> None:
-    """Reject CPU tensors, like the device. Lazy mode accepts them."""
+def _reject_cpu_tensors(operator: Operator, args: Iterable[Any]) -> None:
+    """Reject CPU tensors, as the device's kernels do. Lazy mode accepts CPU tensors."""
     for value in args:
         if isinstance(value, torch.Tensor):
             if value.is_cpu and value.dim() and not mode.is_lazy():
@@ -122,10 +122,10 @@ def _refuse_host(operator: Operator, args: Iterable[Any]) -> None:
                     "is on the CPU. Move it with .to('hpu')."
                 )
         elif isinstance(value, (list, tuple)):
-            _refuse_host(operator, value)
+            _reject_cpu_tensors(operator, value)
 
 
-def _with_seed(schema: str) -> str:
+def _schema_returning_seed(schema: str) -> str:
     name, _, rest = schema.partition("(")
     base, dot, overload = name.partition(".")
     arguments, _, results = rest.rpartition(" -> ")
@@ -133,7 +133,7 @@ def _with_seed(schema: str) -> str:
     return f"{base}_checkpoint{dot}{overload}({arguments} -> ({inner}, Tensor)"
 
 
-def _and_seed(function: Callable[..., Any]) -> Callable[..., Any]:
+def _function_returning_seed(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(seed: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         result = function(seed, *args, **kwargs)
         return (*(result if isinstance(result, tuple) else (result,)), seed.clone())

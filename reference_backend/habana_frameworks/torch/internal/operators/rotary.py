@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from .low_precision_rounding import wide
+from .low_precision_rounding import to_compute_dtype
 
 BLOCKWISE = 0
 PAIRWISE = 1
@@ -40,9 +40,9 @@ def rotary_pos_embedding(
         _table_rows(sin, input, position_ids, offset),
         _table_rows(cos, input, position_ids, offset),
     )
-    part, rest = _split(input, sine.size(-1))
-    turned = part * wide(cosine) + _rotate_pairs(part, mode) * wide(sine)
-    return _joined(turned, rest).to(input.dtype)
+    part, rest = _split_features(input, sine.size(-1))
+    turned = part * to_compute_dtype(cosine) + _rotate_pairs(part, mode) * to_compute_dtype(sine)
+    return _join_features(turned, rest).to(input.dtype)
 
 
 def rotary_pos_embedding_backward(
@@ -58,9 +58,9 @@ def rotary_pos_embedding_backward(
         _table_rows(sin, grad_in, position_ids, offset),
         _table_rows(cos, grad_in, position_ids, offset),
     )
-    part, rest = _split(grad_in, sine.size(-1))
-    turned = part * wide(cosine) - _rotate_pairs(part * wide(sine), mode)
-    return _joined(turned, rest).to(grad_in.dtype)
+    part, rest = _split_features(grad_in, sine.size(-1))
+    turned = part * to_compute_dtype(cosine) - _rotate_pairs(part * to_compute_dtype(sine), mode)
+    return _join_features(turned, rest).to(grad_in.dtype)
 
 
 def _rotate_pairs(part: torch.Tensor, mode: int) -> torch.Tensor:
@@ -74,8 +74,8 @@ def _rotate_pairs(part: torch.Tensor, mode: int) -> torch.Tensor:
     return torch.stack((-pairs[..., 1], pairs[..., 0]), -1).flatten(-2)
 
 
-def _split(input: torch.Tensor, columns: int) -> tuple[torch.Tensor, torch.Tensor | None]:
-    values = wide(input)
+def _split_features(input: torch.Tensor, columns: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+    values = to_compute_dtype(input)
     if columns > input.size(-1) or columns % 2:
         raise RuntimeError(
             "rotary_pos_embedding rotates an even number of features, at most the number of the input, but "
@@ -86,7 +86,7 @@ def _split(input: torch.Tensor, columns: int) -> tuple[torch.Tensor, torch.Tenso
     return values[..., :columns], values[..., columns:]
 
 
-def _joined(turned: torch.Tensor, rest: torch.Tensor | None) -> torch.Tensor:
+def _join_features(turned: torch.Tensor, rest: torch.Tensor | None) -> torch.Tensor:
     return turned if rest is None else torch.cat((turned, rest), -1)
 
 

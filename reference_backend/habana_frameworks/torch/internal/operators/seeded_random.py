@@ -99,8 +99,8 @@ def habana_randint(
     if span < 1 << 63:
         wide = (random_words(seed, size) << 31) | (random_words(seed, size, 1) >> 1)
         return (low + torch.remainder(wide, span)).to(dtype or torch.int64)
-    # Use all 64 bits, and subtract the span if they are not below it as unsigned numbers. Sums wrap around to
-    # the correct result.
+    # Use all 64 bits. If the unsigned number that they represent is not below the span, subtract the span.
+    # Sums wrap around to the correct result.
     wide = (random_words(seed, size) << 32) | random_words(seed, size, 1)
     beyond = (wide ^ _LEAST) >= span + _LEAST
     return (torch.where(beyond, wide - (span - (1 << 64)), wide) + low).to(dtype or torch.int64)

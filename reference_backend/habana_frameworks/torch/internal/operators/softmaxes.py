@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import low_precision_rounding, scales
-from .low_precision_rounding import wide
+from .low_precision_rounding import to_compute_dtype
 from .scales import Scale
 
 
@@ -42,7 +42,7 @@ def softmax_fp8(
 
 def scaled_masked_softmax(input: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
     """Return the softmax of input * scale + mask over the last dimension."""
-    return torch.softmax(wide(input) * scale + wide(mask), -1).to(input.dtype)
+    return torch.softmax(to_compute_dtype(input) * scale + to_compute_dtype(mask), -1).to(input.dtype)
 
 
 def scaled_triangular_softmax(
@@ -55,17 +55,17 @@ def scaled_triangular_softmax(
 
     ``exp_sum_recpr`` and ``max`` are results of `scaled_triangular_softmax_retain` for the same input.
     """
-    values = _causal(wide(self) * inv_scale_attn)
+    values = _causal(to_compute_dtype(self) * inv_scale_attn)
     if exp_sum_recpr is None or max is None:
         return torch.softmax(values, -1).to(self.dtype)
-    return (torch.exp(values - wide(max)) * wide(exp_sum_recpr)).to(self.dtype)
+    return (torch.exp(values - to_compute_dtype(max)) * to_compute_dtype(exp_sum_recpr)).to(self.dtype)
 
 
 def scaled_triangular_softmax_retain(
     self: torch.Tensor, inv_scale_attn: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return `scaled_triangular_softmax`, 1 / sum and maximum of each row (float32, one column)."""
-    values = _causal(wide(self) * inv_scale_attn)
+    values = _causal(to_compute_dtype(self) * inv_scale_attn)
     most = values.amax(-1, keepdim=True)
     exponentials = torch.exp(values - most)
     reciprocal = exponentials.sum(-1, keepdim=True).reciprocal()
@@ -88,7 +88,7 @@ def scaled_masked_triangular_softmax(
         start_end: integers [batch / grouped_batch_size, 2].
         inv_scale_attn: factor before the softmax.
         grouped_batch_size: number of consecutive batch elements with the same start and end.
-        use_max: hardware subtracts the maximum first; the values are the same.
+        use_max: hardware subtracts the maximum first. The result is the same.
         mode: 0, 1 or 15, selects lookup tables of the hardware; the values are the same within their
             precision.
         out_dtype: dtype of the result, which may be fp8; None for the dtype of ``self``.
@@ -111,7 +111,7 @@ def scaled_masked_triangular_softmax(
     shape = [-1] + [1] * (self.dim() - 1)
     start, end = bounds[:, 0].reshape(shape), bounds[:, 1].reshape(shape)
     open_ = (column <= row) & (column >= start) & (column < end)
-    values = _softmax_where(wide(self) * inv_scale_attn, open_)
+    values = _softmax_where(to_compute_dtype(self) * inv_scale_attn, open_)
     result = self.dtype if out_dtype is None else out_dtype
     return (
         low_precision_rounding.to_fp8(values, result)
@@ -121,7 +121,7 @@ def scaled_masked_triangular_softmax(
 
 
 def custom_softmax(input: torch.Tensor, flavor: int) -> torch.Tensor:
-    """Return the softmax over the last dimension of bfloat16. Hardware approximates it; this is exact.
+    """Return the softmax of bfloat16 over the last dimension. Hardware approximates it; here it is exact.
 
     Raises:
         RuntimeError: the flavor is not 0 or 1, or the dtype is not bfloat16.
@@ -146,7 +146,7 @@ def ragged_softmax(
     position = torch.arange(self.size(dimension), device=self.device)
     position = position.reshape([-1 if d == dimension else 1 for d in range(self.dim())])
     count = valid_count.reshape([-1] + [1] * (self.dim() - 1)) if valid_count.dim() == 1 else valid_count
-    result = _softmax_where(wide(self), position < count, dimension)
+    result = _softmax_where(to_compute_dtype(self), position < count, dimension)
     return result if half_to_float else result.to(self.dtype)
 
 

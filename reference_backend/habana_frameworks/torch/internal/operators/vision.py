@@ -8,13 +8,14 @@ from typing import Any
 import torch
 
 
-def suppress(
+def nms_indices(
     boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float, classes: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Non-maximum suppression: return the indices of the remaining boxes (x1, y1, x2, y2), best first.
+    """Return the indices of the boxes (x1, y1, x2, y2) that non-maximum suppression keeps, best first.
 
-    A box is removed if a better box overlaps it by more than a threshold. Computed on the host, because each
-    step depends on the boxes that remain. With ``classes``, only boxes of the same class suppress each other.
+    A box is removed if a better box overlaps it by more than a threshold. The function runs on the host,
+    because each step depends on the boxes that remain. With ``classes``, only boxes of the same class
+    suppress each other.
     """
     order = torch.argsort(scores, descending=True, stable=True).cpu()
     host = boxes.detach().cpu().float()
@@ -32,28 +33,30 @@ def suppress(
 def habana_nms(
     boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float, score_threshold: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return indices as `suppress`, padded with zeros; their number; and their scores, padded with zeros.
+    """Return the indices of `nms_indices`, padded with zeros, their number, and their padded scores.
 
-    Boxes with a score that is not above the threshold are omitted. Opaque operator, like the next two.
+    Boxes with a score that is not above the threshold are omitted. This operator is opaque.
     """
-    return _padded(boxes, scores, _above(boxes, scores, iou_threshold, score_threshold))
+    return _padded_nms_results(
+        boxes, scores, _nms_indices_above_score(boxes, scores, iou_threshold, score_threshold)
+    )
 
 
 def habana_nms_meta(
     boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float, score_threshold: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the shapes of `habana_nms`."""
-    indices, count = _padded_meta(boxes)
+    indices, count = _padded_nms_shapes(boxes)
     return indices, count, scores.new_empty(boxes.size(0))
 
 
 def batched_nms_eager(
     boxes: torch.Tensor, scores: torch.Tensor, indexes: torch.Tensor, iou_threshold: float, max_classes: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`suppress` within each class: return indices, padded with zeros, and their number."""
+    """Return the indices of `nms_indices` within each class, padded with zeros, and their number."""
     if boxes.numel() == 0:
         return indexes.new_zeros(0, dtype=torch.int64), indexes.new_zeros(1, dtype=torch.int64)
-    indices, count, _ = _padded(boxes, scores, suppress(boxes, scores, iou_threshold, indexes))
+    indices, count, _ = _padded_nms_results(boxes, scores, nms_indices(boxes, scores, iou_threshold, indexes))
     return indices, count
 
 
@@ -61,7 +64,7 @@ def batched_nms_eager_meta(
     boxes: torch.Tensor, scores: torch.Tensor, indexes: torch.Tensor, iou_threshold: float, max_classes: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the shapes of `batched_nms_eager`."""
-    return _padded_meta(boxes)
+    return _padded_nms_shapes(boxes)
 
 
 def batched_nms(
@@ -82,7 +85,7 @@ def batched_nms_meta(
     shape_tensor1: torch.Tensor, shape_tensor2: torch.Tensor, max_classes: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """Return the shapes of `batched_nms`."""
-    return _padded_meta(boxes)
+    return _padded_nms_shapes(boxes)
 
 
 def roi_align(
@@ -111,7 +114,7 @@ def roi_align(
         )
         return result
     size = pooled_height, pooled_width
-    return _align(input, rois, spatial_scale, size, sampling_ratio, aligned)
+    return _align_regions(input, rois, spatial_scale, size, sampling_ratio, aligned)
 
 
 def roi_align_by_size(
@@ -124,9 +127,9 @@ def roi_align_by_size(
 ) -> torch.Tensor:
     """`roi_align` with one sample per pixel, by region size.
 
-    Opaque operator, because the number of samples depends on values. It has a derivative.
+    This operator is opaque, because the number of samples depends on values. It has a derivative.
     """
-    return _align(input, rois, spatial_scale, (pooled_height, pooled_width), 0, aligned).contiguous()
+    return _align_regions(input, rois, spatial_scale, (pooled_height, pooled_width), 0, aligned).contiguous()
 
 
 def roi_align_by_size_meta(
@@ -164,11 +167,11 @@ def roi_align_by_size_backward(
     width: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """Return the gradient of `roi_align_by_size` for its input; overlapping regions are summed."""
+    """Return the gradient of the input of `roi_align_by_size`, summed over overlapping regions."""
     total = grad.new_zeros((batch_size, height, width, channels))
     cells = grad.movedim(1, -1)[:, :, None, :, None]
     shape, size = (height, width), (grad.size(-2), grad.size(-1))
-    for pixels, share in _pixels(rois, spatial_scale, shape, size, 0, aligned, grad.dtype):
+    for pixels, share in _sampled_pixels(rois, spatial_scale, shape, size, 0, aligned, grad.dtype):
         total.index_put_(pixels, cells * share, accumulate=True)
     return total.movedim(-1, 1).contiguous()
 
@@ -213,7 +216,7 @@ def roi_align_backward(
     sampling_ratio: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """Return the gradient of `roi_align` with respect to its input, in which it is linear."""
+    """Return the gradient of `roi_align` with respect to its input, whose values are not needed."""
     if sampling_ratio <= 0 and not grad.is_cpu:
         shape = batch_size, channels, height, width
         gradient: torch.Tensor = torch.ops.hpu.roi_align_by_size_backward(
@@ -245,7 +248,7 @@ def roi_align_fwd(
     """
     if mode != 0:
         raise RuntimeError(f"roi_align_fwd supports only mode 0 (means), but mode is {mode}")
-    return roi_align(inputs, _with_image(rois, n_rois), ss, out_h, out_w, sr, aligned)
+    return roi_align(inputs, _prepend_image_index(rois, n_rois), ss, out_h, out_w, sr, aligned)
 
 
 def roi_align_bwd(
@@ -257,11 +260,12 @@ def roi_align_bwd(
     ss: float,
     aligned: bool,
 ) -> torch.Tensor:
-    """Return the gradient of `roi_align_fwd` for a gradient ``inputs`` of its result."""
-    size = input_shape.shape
+    """Return the gradient of the input of `roi_align_fwd`; ``inputs`` is the gradient of its result."""
+    batch, channels, height, width = input_shape.shape
     return roi_align_backward(
-        inputs, _with_image(rois, n_rois), ss, inputs.size(-2), inputs.size(-1), *size, sr, aligned
-    )
+        inputs, _prepend_image_index(rois, n_rois), ss, inputs.size(-2), inputs.size(-1),
+        batch, channels, height, width, sr, aligned,
+    )  # fmt: skip
 
 
 def deform_conv2d(
@@ -337,12 +341,12 @@ def deform_conv2d_backward(
     offset: torch.Tensor,
     mask: torch.Tensor,
     bias: torch.Tensor,
-    *numbers: int,
+    *numbers: Any,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the gradients of `deform_conv2d` with respect to its five tensors; zero for an unused mask."""
     with torch.enable_grad():
         leaves = [t.detach().requires_grad_() for t in (input, weight, offset, mask, bias)]
-        out = deform_conv2d(*leaves, *numbers)
+        out = deform_conv2d(leaves[0], leaves[1], leaves[2], leaves[3], leaves[4], *numbers)
         gradients = torch.autograd.grad(out, leaves, grad, allow_unused=True)
     first, second, third, fourth, fifth = (
         torch.zeros_like(t) if g is None else g for t, g in zip(leaves, gradients, strict=True)
@@ -358,14 +362,14 @@ def _overlaps(box: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
     return common / ((box[2] - box[0]) * (box[3] - box[1]) + areas - common)
 
 
-def _above(
+def _nms_indices_above_score(
     boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float, score_threshold: float
 ) -> torch.Tensor:
-    indices = suppress(boxes, scores, iou_threshold)
+    indices = nms_indices(boxes, scores, iou_threshold)
     return indices[scores[indices] > score_threshold]
 
 
-def _padded(
+def _padded_nms_results(
     boxes: torch.Tensor, scores: torch.Tensor, indices: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     missing = boxes.size(0) - indices.numel()
@@ -374,22 +378,22 @@ def _padded(
     return padded, count, torch.cat((scores[indices], scores.new_zeros(missing)))
 
 
-def _padded_meta(boxes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _padded_nms_shapes(boxes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return boxes.new_empty(boxes.size(0), dtype=torch.int64), boxes.new_empty(1, dtype=torch.int64)
 
 
-def _align(
+def _align_regions(
     input: torch.Tensor, rois: torch.Tensor, scale: float, size: tuple[int, int], ratio: int, aligned: bool
 ) -> torch.Tensor:
     total = torch.zeros((), dtype=input.dtype, device=input.device)
     last = input.movedim(1, -1)
     shape = input.size(-2), input.size(-1)
-    for pixels, share in _pixels(rois, scale, shape, size, ratio, aligned, input.dtype):
+    for pixels, share in _sampled_pixels(rois, scale, shape, size, ratio, aligned, input.dtype):
         total = total + (last[pixels] * share).sum((2, 4))
     return total.movedim(-1, 1)
 
 
-def _pixels(
+def _sampled_pixels(
     rois: torch.Tensor,
     scale: float,
     shape: tuple[int, int],
@@ -417,7 +421,7 @@ def _pixels(
             yield (image, y.reshape(*y.shape, 1, 1), x.reshape(x.size(0), 1, 1, *x.shape[1:])), share
 
 
-def _with_image(rois: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
+def _prepend_image_index(rois: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
     return torch.cat((image.reshape(-1, 1).to(rois.dtype), rois), 1)
 
 

@@ -13,25 +13,27 @@ from .wrap_function import replace_function
 def count_devices() -> None:
     """Make `torch.accelerator.device_count` of torch 2.6 agree with `torch.hpu.device_count`."""
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 7):
-        replace_function(torch.accelerator, "device_count", _counting_hpu)
+        replace_function(torch.accelerator, "device_count", _wrap_device_count)
 
 
 def take_snapshots_of_hpu() -> None:
     """Make `torch.accelerator.memory._snapshot` (for CUDA and XPU only) return the hpu snapshot."""
     memory = getattr(torch.accelerator, "memory", None)
-    if hasattr(memory, "_snapshot"):
-        replace_function(memory, "_snapshot", _returning_hpu_snapshot)
+    if memory is not None and hasattr(memory, "_snapshot"):
+        replace_function(memory, "_snapshot", _wrap_snapshot)
 
 
-def _returning_hpu_snapshot(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_snapshot(original: Callable[..., Any]) -> Callable[..., Any]:
     def _snapshot(device: Any = None, augment_with_fx_traces: bool = False) -> Any:
-        return torch.hpu.memory._snapshot(device, augment_with_fx_traces=augment_with_fx_traces)
+        snapshot = torch.hpu.memory._snapshot  # type: ignore[attr-defined]
+        return snapshot(device, augment_with_fx_traces=augment_with_fx_traces)
 
     return _snapshot
 
 
-def _counting_hpu(original: Callable[[], int]) -> Callable[[], int]:
+def _wrap_device_count(original: Callable[[], int]) -> Callable[[], int]:
     def device_count() -> int:
-        return torch.hpu.device_count()
+        count: int = torch.hpu.device_count()  # type: ignore[attr-defined]
+        return count
 
     return device_count

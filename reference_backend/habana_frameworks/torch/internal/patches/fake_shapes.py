@@ -33,10 +33,10 @@ def use_cpu_metadata(fake_impls: ModuleType) -> None:
     for name in _CONVOLUTIONS:
         operator = _aten_operator(name)
         if operator in implementations:
-            implementations[operator] = _with_cpu_metadata(implementations[operator])
+            implementations[operator] = _wrap_fake_implementation(implementations[operator])
     for name in _BY_DEVICE:
         operator = _aten_operator(name)
-        implementations.setdefault(operator, _with_cpu_metadata(_run_operator))
+        implementations.setdefault(operator, _wrap_fake_implementation(_run_operator))
 
 
 def _aten_operator(name: str) -> Any:
@@ -50,7 +50,7 @@ def _run_operator(fake_mode: Any, operator: Any, *args: Any, **kwargs: Any) -> A
         return operator(*args, **kwargs)
 
 
-def _with_cpu_metadata(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_fake_implementation(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def implementation(fake_mode: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
@@ -59,15 +59,15 @@ def _with_cpu_metadata(original: Callable[..., Any]) -> Callable[..., Any]:
                 return NotImplemented
             return original(fake_mode, operator, *args, **kwargs)
         with fake_mode:
-            args, kwargs = pytree.tree_map_only(torch.Tensor, _empty_on("cpu"), (args, kwargs))
+            args, kwargs = pytree.tree_map_only(torch.Tensor, _make_empty_copier("cpu"), (args, kwargs))
         result = original(fake_mode, operator, *args, **kwargs)
         with fake_mode:
-            return pytree.tree_map_only(torch.Tensor, _empty_on("hpu:0"), result)
+            return pytree.tree_map_only(torch.Tensor, _make_empty_copier("hpu:0"), result)
 
     return implementation
 
 
-def _empty_on(device: str) -> Callable[[torch.Tensor], torch.Tensor]:
+def _make_empty_copier(device: str) -> Callable[[torch.Tensor], torch.Tensor]:
     def make(tensor: torch.Tensor) -> torch.Tensor:
         return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=device)
 

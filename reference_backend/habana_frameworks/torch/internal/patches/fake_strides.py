@@ -20,19 +20,19 @@ from .import_hooks import when_imported
 from .wrap_function import replace_function
 
 
-def lift_rule() -> None:
+def keep_eager_strides() -> None:
     """Make fake results on hpu have the strides of eager results."""
     for name in ("torch._subclasses.fake_impls", "torch._refs"):
-        when_imported(name, _lift_contiguity)
+        when_imported(name, _patch_contiguity_rule)
     when_imported("torch._subclasses.fake_impls", use_cpu_metadata)
 
 
-def _lift_contiguity(module: ModuleType) -> None:
+def _patch_contiguity_rule(module: ModuleType) -> None:
     if hasattr(module, "is_noncontiguous_supported"):
-        replace_function(module, "is_noncontiguous_supported", _supporting_hpu)
+        replace_function(module, "is_noncontiguous_supported", _wrap_is_noncontiguous_supported)
 
 
-def _supporting_hpu(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _wrap_is_noncontiguous_supported(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
     def is_noncontiguous_supported(device: Any) -> bool:
         return (device is not None and device.type == "hpu") or original(device)
 

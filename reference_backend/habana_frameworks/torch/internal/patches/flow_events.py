@@ -25,10 +25,10 @@ _CATEGORY = "ac2g"  # torch's category of arrows from the CPU to a device
 def add_flow_events() -> None:
     """Add arrows to exported traces if the flag requests them."""
     if bridge_config.value_of("PT_TB_ENABLE_FLOW_EVENTS"):
-        replace_function(profiler.profile, "export_chrome_trace", _with_arrows)
+        replace_function(profiler.profile, "export_chrome_trace", _wrap_export_chrome_trace)
 
 
-def _with_arrows(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_export_chrome_trace(original: Callable[..., Any]) -> Callable[..., Any]:
     def export_chrome_trace(self: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
         result = original(self, path, *args, **kwargs)
         unfinished = Path(f"{os.fspath(path)}.part")

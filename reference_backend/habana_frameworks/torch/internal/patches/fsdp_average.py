@@ -16,16 +16,16 @@ _BY_SUM = "force_sum_reduction_for_comms"
 
 def average_by_sum() -> None:
     """Make FSDP2 sum gradients on hpu and divide afterwards, instead of using NCCL's averaging operator."""
-    when_imported("torch.distributed.fsdp._fully_shard._fsdp_collectives", _sum_and_divide)
+    when_imported("torch.distributed.fsdp._fully_shard._fsdp_collectives", _patch_fsdp_collectives)
 
 
-def _sum_and_divide(module: ModuleType) -> None:
+def _patch_fsdp_collectives(module: ModuleType) -> None:
     # The private function does not exist in older supported releases of torch.
     if hasattr(module, "_get_gradient_divide_factors"):
-        replace_function(module, "_get_gradient_divide_factors", _summing_on_hpu)
+        replace_function(module, "_get_gradient_divide_factors", _wrap_gradient_divide_factors)
 
 
-def _summing_on_hpu(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_gradient_divide_factors(original: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def get_gradient_divide_factors(*args: Any, **kwargs: Any) -> Any:

@@ -14,11 +14,11 @@ from .wrap_function import replace_function
 def refuse_hpu() -> None:
     """Make Inductor reject hpu tensors before it compiles."""
     when_imported(
-        "torch._inductor.compile_fx", lambda module: replace_function(module, "compile_fx", _refusing_hpu)
+        "torch._inductor.compile_fx", lambda module: replace_function(module, "compile_fx", _wrap_compile_fx)
     )
 
 
-def _refusing_hpu(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_compile_fx(original: Callable[..., Any]) -> Callable[..., Any]:
     def compile_fx(model_: Any, example_inputs_: Any, *args: Any, **kwargs: Any) -> Any:
         if any(isinstance(value, torch.Tensor) and value.device.type == "hpu" for value in example_inputs_):
             raise RuntimeError(

@@ -15,10 +15,10 @@ def allow_foreach() -> None:
         module = importlib.import_module(holder)
         for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
             if hasattr(module, name):
-                replace_function(module, name, _including_hpu)
+                replace_function(module, name, _wrap_supported_devices)
 
 
-def _including_hpu(original: Callable[[], list[str]]) -> Callable[[], list[str]]:
+def _wrap_supported_devices(original: Callable[[], list[str]]) -> Callable[[], list[str]]:
     def supported_devices() -> list[str]:
         devices = original()
         return devices if "hpu" in devices else [*devices, "hpu"]

@@ -54,10 +54,10 @@ def choose_activity_class() -> None:
         raise ValueError(f"{_VARIABLE}={choice!r} is not supported. Use native or replaced.")
     if choice == "native":
         return
-    torch.profiler.ProfilerActivity = ProfilerActivity  # type: ignore[misc]
+    torch.profiler.ProfilerActivity = ProfilerActivity  # type: ignore[misc,assignment]
     for profiler in (torch.profiler.profile, torch.profiler.profiler._KinetoProfile):
-        replace_function(profiler, "__init__", _accepting_both)
-    replace_function(torch.profiler, "supported_activities", _returning_bridge_activities)
+        replace_function(profiler, "__init__", _wrap_profiler_init)
+    replace_function(torch.profiler, "supported_activities", _wrap_supported_activities)
 
 
 def _native_activities(activities: Iterable[Any] | None) -> list[Any] | None:
@@ -79,14 +79,14 @@ def _native_activities(activities: Iterable[Any] | None) -> list[Any] | None:
     return native or [Native.CPU]
 
 
-def _accepting_both(original: Callable[..., None]) -> Callable[..., None]:
+def _wrap_profiler_init(original: Callable[..., None]) -> Callable[..., None]:
     def init(self: Any, *, activities: Iterable[Any] | None = None, **kwargs: Any) -> None:
         original(self, activities=_native_activities(activities), **kwargs)
 
     return init
 
 
-def _returning_bridge_activities(original: Callable[[], Iterable[Any]]) -> Callable[[], Iterable[Any]]:
+def _wrap_supported_activities(original: Callable[[], Iterable[Any]]) -> Callable[[], Iterable[Any]]:
     def supported_activities() -> set[Any]:
         names = {activity.name for activity in original()}
         return {activity for activity in ProfilerActivity if activity.name in names}

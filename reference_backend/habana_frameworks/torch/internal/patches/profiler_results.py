@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.autograd import DeviceType, profiler, profiler_util
+from torch._C._autograd import DeviceType
+from torch.autograd import profiler, profiler_util
 
 from .profiler_activity import DebugActivity
 from .wrap_function import replace_function
@@ -25,16 +26,16 @@ _log = logging.getLogger("habana_frameworks.torch.profiler")
 
 def attribute_device_rows() -> None:
     """Make `torch.profiler` attribute the device's rows and memory to operators."""
-    replace_function(profiler.profile, "_parse_kineto_results", _with_the_device)
-    replace_function(profiler_util, "_build_table", _summing_the_device)
-    replace_function(profiler.profile, "_start_trace", _counting_profiler)
-    replace_function(profiler.profile, "__exit__", _uncounting_profiler)
-    replace_function(profiler.profile, "__init__", _with_or_without_the_device)
+    replace_function(profiler.profile, "_parse_kineto_results", _wrap_parse_kineto_results)
+    replace_function(profiler_util, "_build_table", _wrap_build_table)
+    replace_function(profiler.profile, "_start_trace", _wrap_start_trace)
+    replace_function(profiler.profile, "__exit__", _wrap_exit)
+    replace_function(profiler.profile, "__init__", _wrap_autograd_profile_init)
     for kind in (torch.profiler.profile, torch.profiler.profiler._KinetoProfile):
-        replace_function(kind, "__init__", _taking_debug_activities)
+        replace_function(kind, "__init__", _wrap_profile_init)
 
 
-def _with_the_device(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_parse_kineto_results(original: Callable[..., Any]) -> Callable[..., Any]:
     def _parse_kineto_results(self: Any, result: Any, *args: Any, **kwargs: Any) -> Any:
         events = original(self, result, *args, **kwargs)
         if self.use_device == "hpu":
@@ -80,7 +81,7 @@ def _add_memory(events: Sequence[Any], result: Any) -> None:
             first += 1
 
 
-def _summing_the_device(original: Callable[..., str]) -> Callable[..., str]:
+def _wrap_build_table(original: Callable[..., str]) -> Callable[..., str]:
     def _build_table(events: Sequence[Any], *args: Any, **kwargs: Any) -> str:
         rows = [event for event in events if event.device_type == DeviceType.HPU]
         try:
@@ -95,29 +96,29 @@ def _summing_the_device(original: Callable[..., str]) -> Callable[..., str]:
 
 
 # The device reports memory only while a profiler requests it.
-def _counting_profiler(original: Callable[..., None]) -> Callable[..., None]:
+def _wrap_start_trace(original: Callable[..., None]) -> Callable[..., None]:
     def _start_trace(self: Any) -> None:
         if self.profile_memory and not getattr(self, "_counted_by_hpu", False):
-            torch.hpu.memory._count_profilers(1)
+            torch.hpu.memory._count_profilers(1)  # type: ignore[attr-defined]
             self._counted_by_hpu = True
         original(self)
 
     return _start_trace
 
 
-def _uncounting_profiler(original: Callable[..., bool]) -> Callable[..., bool]:
+def _wrap_exit(original: Callable[..., bool]) -> Callable[..., bool]:
     def __exit__(self: Any, *args: Any) -> bool:
         try:
             return original(self, *args)
         finally:
             if getattr(self, "_counted_by_hpu", False):
-                torch.hpu.memory._count_profilers(-1)
+                torch.hpu.memory._count_profilers(-1)  # type: ignore[attr-defined]
                 self._counted_by_hpu = False
 
     return __exit__
 
 
-def _with_or_without_the_device(original: Callable[..., None]) -> Callable[..., None]:
+def _wrap_autograd_profile_init(original: Callable[..., None]) -> Callable[..., None]:
     def init(
         self: Any, *args: Any, use_device: str | None = None, use_cpu: bool = True, **kwargs: Any
     ) -> None:
@@ -138,7 +139,7 @@ def _with_or_without_the_device(original: Callable[..., None]) -> Callable[..., 
     return init
 
 
-def _taking_debug_activities(original: Callable[..., None]) -> Callable[..., None]:
+def _wrap_profile_init(original: Callable[..., None]) -> Callable[..., None]:
     def init(self: Any, *args: Any, debug_activities: Sequence[Any] | None = None, **kwargs: Any) -> None:
         for activity in debug_activities or ():
             if not isinstance(activity, DebugActivity):

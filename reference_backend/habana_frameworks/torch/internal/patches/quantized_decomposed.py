@@ -41,22 +41,31 @@ def _register(module: ModuleType) -> None:
     _library = torch.library.Library("quantized_decomposed", "FRAGMENT")
     for name, function in _FUNCTIONS.items():
         original = getattr(module, function)
-        _library.impl(name, _per_channel(original) if "channel" in name else _per_tensor(original), "HPU")
-    _library.impl("dequantize_per_channel", _dequantizing_per_channel(module.dequantize_per_channel), "HPU")
+        _library.impl(
+            name,
+            _wrap_quantize_per_channel(original)
+            if "channel" in name
+            else _wrap_quantize_per_tensor(original),
+            "HPU",
+        )
+    _library.impl(
+        "dequantize_per_channel", _wrap_dequantize_per_channel(module.dequantize_per_channel), "HPU"
+    )
 
 
-def _per_tensor(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+def _wrap_quantize_per_tensor(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     def quantize(
         input: torch.Tensor, scale: Any, zero_point: Any, quant_min: Any, quant_max: Any, dtype: torch.dtype
     ) -> torch.Tensor:
         if dtype not in FP8:
             return original(input, scale, zero_point, quant_min, quant_max, dtype)
-        return (input.float() * (1.0 / scale) + zero_point).clamp(quant_min, quant_max).to(dtype)
+        scaled: torch.Tensor = input.float() * (1.0 / scale) + zero_point
+        return scaled.clamp(quant_min, quant_max).to(dtype)
 
     return quantize
 
 
-def _per_channel(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+def _wrap_quantize_per_channel(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     def quantize(
         input: torch.Tensor,
         scales: torch.Tensor,
@@ -75,7 +84,7 @@ def _per_channel(original: Callable[..., torch.Tensor]) -> Callable[..., torch.T
     return quantize
 
 
-def _dequantizing_per_channel(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+def _wrap_dequantize_per_channel(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     def dequantize(
         input: torch.Tensor,
         scales: torch.Tensor,

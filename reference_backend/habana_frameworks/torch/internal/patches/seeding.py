@@ -18,25 +18,25 @@ from .wrap_function import replace_function
 
 def seed_hpu() -> None:
     """Make `torch.manual_seed` and `torch.seed` seed hpu too."""
-    replace_function(torch.random, "_seed_custom_device", _seeding_hpu)
+    replace_function(torch.random, "_seed_custom_device", _wrap_seed_custom_device)
 
 
 def fork_hpu_rng() -> None:
     """Make `torch.random.fork_rng` save the state of the hpu generator by default."""
-    replace_function(torch.random, "fork_rng", _forking_hpu)
+    replace_function(torch.random, "fork_rng", _wrap_fork_rng)
 
 
-def _seeding_hpu(original: Callable[[int], None]) -> Callable[[int], None]:
+def _wrap_seed_custom_device(original: Callable[[int], None]) -> Callable[[int], None]:
     def seed_custom_device(seed: int) -> None:
         original(seed)
         # Workers of a data loader also seed torch, but they cannot use the device.
-        if not torch.hpu._is_in_bad_fork():
-            torch.hpu.manual_seed_all(seed)
+        if not torch.hpu._is_in_bad_fork():  # type: ignore[attr-defined]
+            torch.hpu.manual_seed_all(seed)  # type: ignore[attr-defined]
 
     return seed_custom_device
 
 
-def _forking_hpu(
+def _wrap_fork_rng(
     original: Callable[..., AbstractContextManager[None]],
 ) -> Callable[..., AbstractContextManager[None]]:
     def fork_rng(
@@ -48,7 +48,7 @@ def _forking_hpu(
     ) -> AbstractContextManager[None]:
         device_type = device_type or "hpu"
         if devices is None and device_type == "hpu":
-            devices = [] if torch.hpu._is_in_bad_fork() else [0]
+            devices = [] if torch.hpu._is_in_bad_fork() else [0]  # type: ignore[attr-defined]
         return original(devices, enabled, _caller, _devices_kw, device_type)
 
     return fork_rng

@@ -1,4 +1,4 @@
-"""Wait for pending work before process-wide settings change, because kernels read them when they run."""
+"""Wait for pending work before process-wide settings change, because a kernel reads them when it runs."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def finish_work_before_changes() -> None:
     """Make the setters wait for queued and recorded work, which must run with the old setting."""
     for name in SETTERS:
         if hasattr(torch._C, name):
-            replace_function(torch._C, name, _waiting)
+            replace_function(torch._C, name, _wrap_to_finish_work_first)
 
 
-def _waiting(original: Callable[..., None]) -> Callable[..., None]:
+def _wrap_to_finish_work_first(original: Callable[..., None]) -> Callable[..., None]:
     def change(*arguments: Any, **named: Any) -> None:
-        if not torch.hpu._is_in_bad_fork():
-            torch.hpu._finish_work()
+        if not torch.hpu._is_in_bad_fork():  # type: ignore[attr-defined]
+            torch.hpu._finish_work()  # type: ignore[attr-defined]
         original(*arguments, **named)
 
     return change

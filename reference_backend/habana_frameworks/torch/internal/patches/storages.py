@@ -1,4 +1,4 @@
-"""Legacy constructors and storage methods that torch supports for its own devices only."""
+"""Patches for a constructor and a storage method that torch implements for its own devices only."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from .wrap_function import replace_function
 
 def construct_sparse() -> None:
     """Make ``Tensor.new`` construct sparse hpu tensors."""
-    replace_function(torch.Tensor, "new", _making_sparse)
+    replace_function(torch.Tensor, "new", _wrap_tensor_new)
 
 
 def swap_bytes_on_the_host() -> None:
     """Make ``UntypedStorage.byteswap`` copy an hpu storage to the host and back."""
-    replace_function(torch.UntypedStorage, "byteswap", _swapping_on_the_host)
+    replace_function(torch.UntypedStorage, "byteswap", _wrap_byteswap)
 
 
-def _making_sparse(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_tensor_new(original: Callable[..., Any]) -> Callable[..., Any]:
     def new(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         if self.layout == torch.sparse_coo and self.device.type == "hpu" and args:
             return torch.sparse_coo_tensor(*args, dtype=self.dtype, device=self.device)
-        return original(self, *args, **kwargs)
+        created: torch.Tensor = original(self, *args, **kwargs)
+        return created
 
     return new
 
 
-def _swapping_on_the_host(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_byteswap(original: Callable[..., Any]) -> Callable[..., Any]:
     def byteswap(self: torch.UntypedStorage, dtype: torch.dtype) -> None:
         if self.device.type != "hpu":
-            return original(self, dtype)
+            original(self, dtype)
+            return
         host = self.cpu()
         original(host, dtype)
         self.copy_(host)

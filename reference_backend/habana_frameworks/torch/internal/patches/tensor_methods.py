@@ -18,7 +18,7 @@ def add_methods() -> None:
         (PackedSequence, "hpu", _packed_sequence_hpu),
         (PackedSequence, "is_hpu", property(_packed_sequence_is_hpu)),
     ):
-        # A fork-like build or a later release of torch may define them itself.
+        # A fork-like build or a later release of torch may define the attribute itself.
         if not hasattr(owner, name):
             setattr(owner, name, value)
 
@@ -43,7 +43,7 @@ def _tensor_hpu(
         return handle_torch_function(
             _tensor_hpu, (self,), self, device=device, non_blocking=non_blocking, memory_format=memory_format
         )
-    index = torch.hpu._utils._get_device_index(device, optional=True)
+    index = torch.hpu._utils._get_device_index(device, optional=True)  # type: ignore[attr-defined]
     return self.to(torch.device("hpu", index), non_blocking=non_blocking, memory_format=memory_format)
 
 
@@ -54,15 +54,16 @@ def _is_hpu(self: torch.Tensor) -> bool:
 
 def _module_hpu(self: torch.nn.Module, device: Any = None) -> torch.nn.Module:
     """Move all parameters and buffers to hpu, in place, and return the module."""
-    return self._apply(lambda tensor: tensor.hpu(device))
+    moved: torch.nn.Module = self._apply(lambda tensor: tensor.hpu(device))
+    return moved
 
 
 def _packed_sequence_hpu(
     self: PackedSequence, device: Any = None, non_blocking: bool = False
 ) -> PackedSequence:
     """Return a copy of the sequence on hpu, or the sequence itself if it is already on hpu."""
-    index = torch.hpu._utils._get_device_index(device, optional=True)
-    return self.to(torch.device("hpu", index), non_blocking=non_blocking)
+    index = torch.hpu._utils._get_device_index(device, optional=True)  # type: ignore[attr-defined]
+    return self.to(torch.device("hpu", index), non_blocking=non_blocking)  # type: ignore[arg-type]
 
 
 def _packed_sequence_is_hpu(self: PackedSequence) -> bool:

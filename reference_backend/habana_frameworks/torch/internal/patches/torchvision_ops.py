@@ -36,7 +36,7 @@ _SCHEMAS = {
     ),
 }
 _KERNELS = {
-    "nms": (vision.suppress, "HPU"),
+    "nms": (vision.nms_indices, "HPU"),
     "roi_align": (vision.roi_align, "CompositeImplicitAutograd"),
     "_roi_align_backward": (vision.roi_align_backward, "CompositeImplicitAutograd"),
     "deform_conv2d": (vision.deform_conv2d, "CompositeImplicitAutograd"),
@@ -55,7 +55,7 @@ def _define_missing(extension: ModuleType) -> None:
     global _library
     if getattr(extension, "_HAS_OPS", False) or _library is not None:
         return
-    missing = [name for name in _SCHEMAS if not _exists(name)]
+    missing = [name for name in _SCHEMAS if not _is_operator_defined(name)]
     if not missing:
         return
     _library = torch.library.Library("torchvision", "FRAGMENT")
@@ -68,5 +68,5 @@ def _define_missing(extension: ModuleType) -> None:
     extension._assert_has_ops = lambda: None  # type: ignore[attr-defined]
 
 
-def _exists(name: str) -> bool:
+def _is_operator_defined(name: str) -> bool:
     return f"torchvision::{name}" in torch._C._dispatch_get_all_op_names()

@@ -9,17 +9,19 @@ from typing import Any
 
 
 def replace_function(
-    owner: ModuleType | type, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]
+    owner: ModuleType | type, name: str, make_replacement: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> None:
-    """Replace ``owner.name`` by ``make(original)``, with the original's name, docstring and signature.
+    """Replace ``owner.name`` by ``make_replacement(original)``.
+
+    The replacement gets the name, docstring and signature of the original.
 
     Args:
         owner: module or class that has the function.
         name: name of the function in `owner`.
-        make: receives the original and returns the replacement.
+        make_replacement: receives the original and returns the replacement.
 
     Raises:
         AttributeError: `owner` does not have the function.
     """
     original = getattr(owner, name)
-    setattr(owner, name, functools.wraps(original)(make(original)))
+    setattr(owner, name, functools.wraps(original)(make_replacement(original)))

@@ -1,8 +1,8 @@
 """Access to the environment flags: ``get_<flag>()``, and ``set_<flag>(value)`` for settable flags.
 
 The functions are generated from `flag_table.FLAGS`. Their names contain the flag in lower case, for example
-``get_pt_hpu_lazy_mode()``. The first use of a flag reads the environment and stores the value: later changes
-of ``os.environ`` have no effect, and setters do.
+``get_pt_hpu_lazy_mode()``. The first use of a flag reads the environment and stores the value. Later changes
+of ``os.environ`` have no effect. A setter replaces the stored value.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ OBEYED: dict[str, Flag] = {
 }
 
 
-def _without_effect() -> Iterator[tuple[str, Flag]]:
+def _flags_without_effect() -> Iterator[tuple[str, Flag]]:
     text = Path(__file__).with_name("flags_without_effect.txt").read_text()
     for line in text.splitlines():
         if line and not line.startswith("#"):
@@ -217,4 +217,4 @@ def _without_effect() -> Iterator[tuple[str, Flag]]:
 
 
 #: All flags, by name.
-FLAGS: dict[str, Flag] = OBEYED | dict(_without_effect())
+FLAGS: dict[str, Flag] = OBEYED | dict(_flags_without_effect())

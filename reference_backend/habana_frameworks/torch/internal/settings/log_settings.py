@@ -9,7 +9,7 @@
                                    memory, 0x80 fallbacks to the CPU; hexadecimal, with or without 0x
     PT_HPU_LOG_TYPE_MASK=0xF       levels of those modules: 1 fatal, 2 warning, 4 trace, 8 debug; default all
     HABANA_LOGS                    folder of pytorch_log.txt, by default ~/.habana_logs; each rank has a
-    subfolder
+                                   subfolder
     ENABLE_CONSOLE=true            also print to standard output; lines of a module mask go to stderr
     PT_LOG_FILE_SIZE_MB            size at which a log file is closed and a new one started (default 10)
     PT_LOG_FILE_AMOUNT             number of retained files (default 5)
@@ -81,7 +81,7 @@ class LogSettings:
     to_output: bool = False
     to_errors: bool = False
 
-    def lets_through(self, module: str) -> bool:
+    def writes_below_critical(self, module: str) -> bool:
         """Return whether any level below critical is enabled for a log module."""
         return bool(self.levels.get(module, 0) & (_ALL_BITS >> 1))
 
@@ -106,7 +106,7 @@ def read_log_settings(modules: Sequence[str]) -> LogSettings:
     Raises:
         ValueError: a mask is not a number; the message names the variable.
     """
-    _warn_of_unknown(modules)
+    _warn_of_unknown_modules(modules)
     levels = {module: _bits_from(_read_level(module)) for module in modules}
     for flag, (module, level) in _FLAGS.items():
         if environment.read_variable(flag, "bool", False):
@@ -182,7 +182,7 @@ def _read_mask(variable: str, bits: int) -> int | None:
     return value
 
 
-def _warn_of_unknown(modules: Sequence[str]) -> None:
+def _warn_of_unknown_modules(modules: Sequence[str]) -> None:
     valid_modules = {*modules, *_MODULES_WITHOUT_LINES}
     for variable in os.environ:
         module = variable.removeprefix("LOG_LEVEL_")

@@ -51,8 +51,8 @@ def check_lazy_mode(torch_version: str) -> int:
     if mode and not is_fork_like(torch_version):
         raise AssertionError(
             f"PT_HPU_LAZY_MODE={mode} needs a fork-like build of torch, and {torch_version} is a public "
-            "build. "
-            "Set PT_HPU_LAZY_MODE=0, or install a torch whose local version label begins with git or hpu."
+            "build. Set PT_HPU_LAZY_MODE=0, or install a torch whose local version label begins with git or "
+            "hpu."
         )
     return mode
 

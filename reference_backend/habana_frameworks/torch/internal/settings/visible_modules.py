@@ -1,8 +1,7 @@
 """The modules (cards) of the simulated node, and the module that this process owns.
 
 A node has eight modules. ``HABANA_VISIBLE_MODULES`` limits the modules that the process may use.
-``HLS_MODULE_ID`` is the id of the process's own module. The device index of the process's tensors is always
-0.
+``HLS_MODULE_ID`` is the id of the process's own module. The device index of its tensors is always 0.
 """
 
 from __future__ import annotations

@@ -62,7 +62,8 @@ def _kernel_table() -> list[tuple[str, str, str]]:
 
 def _host_view(tensor: torch.Tensor) -> torch.Tensor:
     """Return a CPU tensor over a device tensor's bytes. Synchronise first; writes affect both tensors."""
-    return _C.host_view(tensor)
+    view: torch.Tensor = _C.host_view(tensor)
+    return view
 
 
 def _bridge_cleanup() -> None:

@@ -99,7 +99,7 @@ class _ShapeRecorder:
     def hook(self, name: str) -> _Hook:
         return _Hook(self, name)
 
-    def see(self, name: str, kind: str, input_shapes: Shape, result: Shape) -> None:
+    def record_call(self, name: str, kind: str, input_shapes: Shape, result: Shape) -> None:
         known_shapes = self.shapes.setdefault(name, {})
         self.kinds[name] = kind
         if input_shapes not in known_shapes:
@@ -135,7 +135,7 @@ class _Hook:
     name: str
 
     def __call__(self, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        self.watch.see(self.name, type(module).__name__, get_shape((args, kwargs)), get_shape(output))
+        self.watch.record_call(self.name, type(module).__name__, get_shape((args, kwargs)), get_shape(output))
 
 
 def _padded(tensor: torch.Tensor, length: int) -> torch.Tensor:

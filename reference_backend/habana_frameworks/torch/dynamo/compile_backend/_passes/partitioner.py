@@ -26,34 +26,34 @@ def pass_propose_partitions(ctx: OptimizerContext) -> bool:
     A single node that does not depend on the open cluster is moved before it, so that the cluster stays open.
     """
     partitions: list[Partition] = []
-    home: dict[Node, Partition] = {}
+    partition_of: dict[Node, Partition] = {}
     aliases = Aliases(ctx.graph_module.graph) if ctx.fused else None
-    reach = _ClusterInputs(aliases)
+    cluster_inputs = _ClusterInputs(aliases)
     for node in ctx.graph_module.graph.nodes:
         if node.op in ("placeholder", "get_attr", "output"):
             continue
         placement = node.meta.get("placement", Placement.CALL)
-        if node.target is operator.getitem and home.get(node.args[0]) is not None:
-            partition = home[node.args[0]]
+        if node.target is operator.getitem and partition_of.get(node.args[0]) is not None:
+            partition = partition_of[node.args[0]]
             if partition.placement is Placement.CLUSTER:
                 partition.nodes.append(node)
-                home[node] = partition
+                partition_of[node] = partition
                 if partition is partitions[-1]:
-                    reach.take(node)
+                    cluster_inputs.take(node)
                 continue
         last = partitions[-1] if partitions else None
-        is_open = last is not None and last.placement is Placement.CLUSTER
-        if placement is Placement.CLUSTER and is_open and reach.may_take(node):
-            reach.take(node)
-            last.nodes.append(node)
-            home[node] = last
+        open_cluster = last if last is not None and last.placement is Placement.CLUSTER else None
+        if placement is Placement.CLUSTER and open_cluster is not None and cluster_inputs.may_take(node):
+            cluster_inputs.take(node)
+            open_cluster.nodes.append(node)
+            partition_of[node] = open_cluster
             continue
         partition = Partition(f"{ctx.graph_name}_{len(partitions)}", [node], placement)
-        home[node] = partition
+        partition_of[node] = partition
         if placement is Placement.CLUSTER:
-            reach = _ClusterInputs(aliases)
-            reach.take(node)
-        elif is_open and _may_go_before(node, last, home):
+            cluster_inputs = _ClusterInputs(aliases)
+            cluster_inputs.take(node)
+        elif open_cluster is not None and _may_move_before_cluster(node, open_cluster, partition_of):
             partitions.insert(len(partitions) - 1, partition)
             continue
         partitions.append(partition)
@@ -86,7 +86,7 @@ class _ClusterInputs:
         written = set(written_by(node))
         outside = self._outside | sources if written else self._outside
         return not any(
-            self._aliases.share(first, second) and first is not second
+            self._aliases.may_share_memory(first, second) and first is not second
             for firsts, seconds in ((written, outside), (self._written, sources))
             for first in firsts
             for second in seconds
@@ -99,8 +99,8 @@ class _ClusterInputs:
         self._inside.add(node)
 
 
-def _may_go_before(node: Node, cluster: Partition, home: dict[Node, Partition]) -> bool:
-    if any(home.get(source) is cluster for source in node.all_input_nodes):
+def _may_move_before_cluster(node: Node, cluster: Partition, partition_of: dict[Node, Partition]) -> bool:
+    if any(partition_of.get(source) is cluster for source in node.all_input_nodes):
         return False
     # Operators that write declare it in their schema. Higher-order operators do not declare writes.
     if not isinstance(node.target, torch._ops.OpOverload):
@@ -154,7 +154,7 @@ def connect_partitions(ctx: OptimizerContext) -> None:
         inside = set(partition.nodes)
         needed = {source for node in partition.nodes for source in node.all_input_nodes} - inside
         if partition.placement is Placement.CLUSTER:
-            needed = {node for node in needed if not _is_copied(node)}
+            needed = {node for node in needed if not _is_copied_constant(node)}
         partition.inputs = sorted(needed, key=position.__getitem__)
         partition.outputs = [
             node
@@ -181,7 +181,7 @@ def _symbol(value: Any) -> Any:
     return None
 
 
-def _is_copied(node: Node) -> bool:
+def _is_copied_constant(node: Node) -> bool:
     """Return whether clusters contain a copy of the constant instead of taking it as an input."""
     return node.op == "get_attr" and node.meta.get("placement") is Placement.CLUSTER
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import torch
 from torch.fx import Node
@@ -63,7 +64,7 @@ def _devices_fit(ctx: OptimizerContext, node: Node, constants: set[Node]) -> boo
 
 
 def pass_eagerize_leaf_views(ctx: OptimizerContext) -> bool:
-    """Place views that are only returned outside recipes, because interpreted recipes do not return views."""
+    """Move views that the graph only returns out of recipes: interpreted recipes do not return views."""
     if ctx.fused:
         return False
     changed = False
@@ -71,20 +72,22 @@ def pass_eagerize_leaf_views(ctx: OptimizerContext) -> bool:
     for node in reversed(ctx.graph_module.graph.nodes):
         if node.meta.get("placement") is not Placement.CLUSTER or not is_view(node):
             continue
-        if all(user.op == "output" or (user in outputs and _is_leaf(user)) for user in node.users):
+        if all(
+            user.op == "output" or (user in outputs and _is_view_outside_recipe(user)) for user in node.users
+        ):
             node.meta["placement"] = Placement.CALL
             changed = True
     return changed
 
 
-def _is_leaf(node: Node) -> bool:
+def _is_view_outside_recipe(node: Node) -> bool:
     return node.meta.get("placement") is Placement.CALL and is_view(node)
 
 
 def pass_replace_sym_size(ctx: OptimizerContext) -> bool:
     """Use the symbolic sizes among the graph's inputs instead of reading sizes from tensors."""
     graph = ctx.graph_module.graph
-    size_inputs = {}
+    size_inputs: dict[Any, Node] = {}
     for node in graph.nodes:
         value = value_of(node)
         if node.op == "placeholder" and isinstance(value, torch.SymInt):

@@ -57,7 +57,7 @@ def pass_compile_clusters(ctx: OptimizerContext) -> bool:
         ]
         partition.recipe, partition.output_strides = recipes.make_recipe(ctx, partition, must_keep)
         strides.update(zip(partition.outputs, partition.output_strides or (), strict=False))
-        _record(partition.name, time.perf_counter() - start)
+        _record_compilation_time(partition.name, time.perf_counter() - start)
     if ctx.fused:
         ctx.output_strides = [strides.get(node) if isinstance(node, Node) else None for node in returned]
     return True
@@ -81,7 +81,7 @@ def make_executable(ctx: OptimizerContext, boxed: bool) -> Any:
         or not ctx.partitions
     ):
         dissolve_clusters(ctx)
-    schedule = Schedule(ctx.graph_module, ctx.partitions, _expected_strides(ctx))
+    schedule = Schedule(ctx.graph_module, ctx.partitions, _traced_strides_of_outputs(ctx))
 
     def run(inputs: list[Any]) -> Any:
         return schedule(inputs)
@@ -98,8 +98,8 @@ def make_executable(ctx: OptimizerContext, boxed: bool) -> Any:
     return unboxed
 
 
-def _expected_strides(ctx: OptimizerContext) -> dict[Node, tuple[int, ...]]:
-    """Return the strides that eager outputs must have. Outputs of fused recipes keep their own strides."""
+def _traced_strides_of_outputs(ctx: OptimizerContext) -> dict[Node, tuple[int, ...]]:
+    """Return the traced strides of the outputs, except outputs of fused recipes, whose strides may differ."""
     fused = {node for p in ctx.partitions if p.output_strides is not None for node in p.outputs}
     expected = {}
     for node in graph_outputs(ctx.graph_module):
@@ -112,7 +112,7 @@ def _expected_strides(ctx: OptimizerContext) -> dict[Node, tuple[int, ...]]:
     return expected
 
 
-def _record(name: str, seconds: float) -> None:
+def _record_compilation_time(name: str, seconds: float) -> None:
     record = getattr(_C, "record_compilation", None)
     if record is not None:
         record(name, int(seconds * 1e6))

@@ -35,7 +35,7 @@ def pass_fake_propagation(ctx: OptimizerContext) -> bool:
     graph = ctx.graph_module.graph
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     all_traced = all("val" in node.meta for node in graph.nodes if node.op == "call_function")
-    if all_traced and all(map(_agrees, placeholders, ctx.example_inputs)):
+    if all_traced and all(map(_has_traced_strides, placeholders, ctx.example_inputs)):
         return False
     inductor.view_to_reshape(ctx.graph_module)
     before = ctx.fake_mode.allow_non_fake_inputs
@@ -49,7 +49,7 @@ def pass_fake_propagation(ctx: OptimizerContext) -> bool:
     return True
 
 
-def _agrees(node: Node, value: Any) -> bool:
+def _has_traced_strides(node: Node, value: Any) -> bool:
     traced = value_of(node)
     if not isinstance(value, torch.Tensor) or not isinstance(traced, torch.Tensor):
         return type(traced) is type(value)
@@ -72,14 +72,15 @@ def pass_remove_unnecessary_full_copy(ctx: OptimizerContext) -> bool:
     if not config.reassign_full_copy:
         return False
 
-    def source(node: Node) -> Any:
+    def source_of_copy(node: Node) -> Any:
         if node.target is not aten.copy.default:
             return None
         destination = node.args[0]
-        is_fresh = isinstance(destination, Node) and destination.target in _NEW_TENSORS
-        return node.args[1] if is_fresh and len(destination.users) == 1 else None
+        if not isinstance(destination, Node) or destination.target not in _NEW_TENSORS:
+            return None
+        return node.args[1] if len(destination.users) == 1 else None
 
-    return _replace_by_source(ctx, source)
+    return _replace_by_source(ctx, source_of_copy)
 
 
 def pass_remove_unnecessary_expand(ctx: OptimizerContext) -> bool:
@@ -90,13 +91,13 @@ def pass_remove_unnecessary_expand(ctx: OptimizerContext) -> bool:
 def pass_remove_unnecessary_bmm_view(ctx: OptimizerContext) -> bool:
     """Remove the same-size views that matmul leaves around its bmm."""
 
-    def source(node: Node) -> Any:
+    def source_of_view(node: Node) -> Any:
         if node.target not in _VIEWS:
             return None
         around = {*node.users, *node.all_input_nodes}
         return node.args[0] if any(neighbour.target in _BATCHED for neighbour in around) else None
 
-    return _replace_by_source(ctx, source)
+    return _replace_by_source(ctx, source_of_view)
 
 
 def _replace_by_source(ctx: OptimizerContext, source_of: Any) -> bool:
@@ -125,7 +126,7 @@ def _replace_by_source(ctx: OptimizerContext, source_of: Any) -> bool:
             )
             if lasts and not outputs.isdisjoint(ours):
                 continue
-            if aliases.are_addressed(node):
+            if aliases.is_storage_addressed(node):
                 continue
         node.replace_all_uses_with(source)
         aliases.join(node, source)

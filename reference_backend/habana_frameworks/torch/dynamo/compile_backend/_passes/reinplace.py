@@ -1,11 +1,14 @@
 """Passes that let operators of interpreted recipes overwrite an input that is not used afterwards.
 
-For fused recipes Inductor does this.
+Inductor does the same for fused recipes.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 from torch.fx.node import map_arg
 
@@ -29,36 +32,36 @@ _INPLACEABLE = {
 
 def pass_reinplace_inplaceable_ops(ctx: OptimizerContext) -> bool:
     """Make indexed writes, such as updates of a key-value cache, write in place."""
-    return _reinplace(ctx, _INPLACEABLE)
+    return _make_operators_write_in_place(ctx, _INPLACEABLE)
 
 
 def pass_reinplace_index_copy_ops(ctx: OptimizerContext) -> bool:
     """Make index_copy write in place."""
-    return bool(config.use_inplace_index_copy) and _reinplace(ctx, _INDEX_COPY)
+    return bool(config.use_inplace_index_copy) and _make_operators_write_in_place(ctx, _INDEX_COPY)
 
 
 def pass_reinplace_add_ops(ctx: OptimizerContext) -> bool:
     """Make add write in place."""
-    return bool(config.reinplace_add) and _reinplace(ctx, _ADD)
+    return bool(config.reinplace_add) and _make_operators_write_in_place(ctx, _ADD)
 
 
-def _reinplace(ctx: OptimizerContext, table: dict) -> bool:
+def _make_operators_write_in_place(ctx: OptimizerContext, in_place_variants: dict[Any, OpOverload]) -> bool:
     if ctx.fused:
         return False
     graph = ctx.graph_module.graph
     aliases = Aliases(graph)
     changed = False
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in table:
+        if node.op != "call_function" or node.target not in in_place_variants:
             continue
         if node.meta.get("placement", Placement.CLUSTER) is not Placement.CLUSTER:
             continue
         base = node.args[0]
         if not isinstance(base, Node) or not same_metadata(base, node) or not _is_dense(base):
             continue
-        if _reads_elsewhere(node, base, aliases) or aliases.are_addressed(node):
+        if _reads_base_through_another_argument(node, base, aliases) or aliases.is_storage_addressed(node):
             continue
-        epilogue = _copy_back(node, base)
+        epilogue = _copy_back_node(node, base)
         if epilogue is None and not (base.op == "call_function" and same_offset(base, node)):
             continue
         if not _is_last_use(ctx, base, node, epilogue, aliases):
@@ -67,7 +70,7 @@ def _reinplace(ctx: OptimizerContext, table: dict) -> bool:
             epilogue.replace_all_uses_with(node)
             aliases.remove(epilogue)
             graph.erase_node(epilogue)
-        node.target = table[node.target]
+        node.target = in_place_variants[node.target]
         node.meta["val"] = value_of(base)
         aliases.join(node, base)
         changed = True
@@ -76,18 +79,18 @@ def _reinplace(ctx: OptimizerContext, table: dict) -> bool:
     return changed
 
 
-def _reads_elsewhere(node: Node, base: Node, aliases: Aliases) -> bool:
+def _reads_base_through_another_argument(node: Node, base: Node, aliases: Aliases) -> bool:
     """Return whether a node also reads the memory of `base` through another argument."""
     remaining_arguments: list[Node] = []
     map_arg((node.args[1:], node.kwargs), remaining_arguments.append)
     if node.target in _ADD:
-        # Element by element, the tensor itself is read before it is written. A view may read a different
-        # element.
+        # An elementwise operator reads an element of the tensor before it writes the element. Through a view,
+        # it may read a different element.
         remaining_arguments = [argument for argument in remaining_arguments if argument is not base]
-    return any(aliases.share(argument, base) for argument in remaining_arguments)
+    return any(aliases.may_share_memory(argument, base) for argument in remaining_arguments)
 
 
-def _copy_back(node: Node, base: Node) -> Node | None:
+def _copy_back_node(node: Node, base: Node) -> Node | None:
     """Return the node that copies the result back into its input at the end of the graph, or None.
 
     A graph that writes to its input ends with such a copy.

@@ -19,7 +19,7 @@ _Q, _K, _V = range(3)
 
 
 class _Fp8Attention(torch.autograd.Function):
-    """Attention of q, k and v, which are also passed in fp8; the gradient of the result is rounded to fp8."""
+    """Attention of q, k and v, which the caller also passes in fp8. Its output gradient is rounded to fp8."""
 
     @staticmethod
     def forward(
@@ -63,7 +63,7 @@ class _Fp8Attention(torch.autograd.Function):
 class FusedAttention(Fp8Module):
     """`hpex.kernels.FusedSDPA` as a module, which computes in fp8 within `fp8_autocast`."""
 
-    PLACES = (3, 1)
+    SCALED_TENSOR_COUNTS = (3, 1)
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class FusedAttention(Fp8Module):
         Args:
             scale: factor of the scores; None for 1 / sqrt of the number of features.
             attention_dropout: probability of dropout in training.
-            enable_recompute: recompute the matrix in the backward pass; in fp8 the matrix is always saved.
+            enable_recompute: recompute the attention matrix in the backward pass. In fp8 it is always saved.
         """
         super().__init__()
         self.scale, self.attention_dropout, self.enable_recompute = scale, attention_dropout, enable_recompute
@@ -105,7 +105,7 @@ class FusedAttention(Fp8Module):
         # Dynamo breaks the graph at an autograd function that receives the same tensor twice.
         key = key.view_as(key) if key is query else key
         value = value.view_as(value) if value is query or value is key else value
-        result: torch.Tensor = _Fp8Attention.apply(
+        result: torch.Tensor = _Fp8Attention.apply(  # type: ignore[no-untyped-call]
             query, key, value, *low, attn_mask, is_causal, softmax_mode, self, recipe, group
         )
         return result

@@ -12,14 +12,14 @@ import torch
 from .cpp_extensions import cast_to_fp8
 from .fp8 import begin_step, get_fp8_te_dtype, in_backward
 from .recipe import DelayedScaling
-from .utils import ROOM, FP8TensorMeta
+from .utils import INITIAL_HISTORY_LENGTH, FP8TensorMeta
 
 
 class Fp8Module(torch.nn.Module):
     """A module with scales for its tensors, which are part of its state."""
 
     #: Number of scaled tensors in the forward pass, and in the backward pass.
-    PLACES = (2, 1)
+    SCALED_TENSOR_COUNTS = (2, 1)
 
     def __init__(self, device: torch.device | str | None = None) -> None:
         super().__init__()
@@ -30,19 +30,21 @@ class Fp8Module(torch.nn.Module):
             False
         ):  # training must be able to write to scales that were created under inference mode
             self.fp8_meta = {
-                name: FP8TensorMeta.make(tensor_count, ROOM, target_device)
-                for name, tensor_count in zip(("scaling_fwd", "scaling_bwd"), self.PLACES, strict=True)
+                name: FP8TensorMeta.make(tensor_count, INITIAL_HISTORY_LENGTH, target_device)
+                for name, tensor_count in zip(
+                    ("scaling_fwd", "scaling_bwd"), self.SCALED_TENSOR_COUNTS, strict=True
+                )
             }
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Any:
         """Move the scales to the device of the parameters, without changing their dtype or values."""
-        module = super()._apply(fn, recurse)
+        module = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         device = fn(torch.empty(0, device=self.fp8_meta["scaling_fwd"].scale.device)).device
         if device.type != "meta":
-            self._bring(device)
+            self._move_scales_to(device)
         return module
 
-    def _bring(self, device: torch.device) -> None:
+    def _move_scales_to(self, device: torch.device) -> None:
         with torch.inference_mode(False):
             self.fp8_meta = {name: meta.to(device) for name, meta in self.fp8_meta.items()}
 
@@ -63,13 +65,15 @@ class Fp8Module(torch.nn.Module):
                 "torch.compile first."
             )
         if away:
-            self._bring(device)
+            self._move_scales_to(device)
         if short:
             with torch.inference_mode(False):
-                self.fp8_meta = {name: meta.with_room(steps) for name, meta in self.fp8_meta.items()}
+                self.fp8_meta = {
+                    name: meta.with_history_length(steps) for name, meta in self.fp8_meta.items()
+                }
         return self.fp8_meta
 
-    def learns(self) -> bool:
+    def should_update_scales(self) -> bool:
         """Return whether a forward pass updates the scales: in training, and not in a recomputation."""
         return self.training and not in_backward()
 
@@ -80,7 +84,7 @@ class Fp8Module(torch.nn.Module):
         A forward pass that updates the scales begins a step. The backward pass uses the scales of its forward
         pass: the inverse is a copy.
         """
-        measure = self.learns()
+        measure = self.should_update_scales()
         meta = self.metas(tensors[0].device, recipe.amax_history_len if measure else 0)["scaling_fwd"]
         if measure:
             begin_step(meta, recipe, True, group)

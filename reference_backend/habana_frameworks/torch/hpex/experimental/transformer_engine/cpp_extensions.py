@@ -30,6 +30,6 @@ def cast_to_fp8(
 def cast_from_fp8(
     inp: torch.Tensor, fp8_meta_tensor: FP8TensorMeta, fp8_tensor: int, otype: torch.dtype
 ) -> torch.Tensor:
-    """Convert the fp8 values of a tensor back."""
+    """Convert fp8 values to ``otype`` with the scale of a tensor."""
     values: torch.Tensor = torch.ops.hpu.cast_from_fp8(inp, fp8_meta_tensor.scale_inv[fp8_tensor], otype)
     return values

@@ -16,8 +16,8 @@ class activation_checkpointing(contextlib.ContextDecorator):
     """Restore the fp8 state of a checkpointed function when the backward pass reruns it.
 
     Decorates the function, or wraps a ``with`` block. Modules detect the second run themselves and do not
-    update their scales in it. A compiled module in a checkpoint that is not compiled does not detect it: its
-    steps are counted twice.
+    update their scales in it. A compiled module in a checkpoint that is not compiled cannot detect the second
+    run, so its steps are counted twice.
     """
 
     def __init__(self) -> None:

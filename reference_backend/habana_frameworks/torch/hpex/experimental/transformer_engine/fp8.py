@@ -57,8 +57,8 @@ class FP8GlobalStateManager:
 def in_backward() -> bool:
     """Return whether a backward pass runs in this thread; checkpoints rerun forward passes in it.
 
-    Graphs are traced outside of a backward pass. Recomputation in graphs is decided by the compiler, and
-    traced once.
+    While Dynamo traces a graph, the result is False: the forward pass is traced once, and the compiler
+    decides what the backward pass recomputes.
     """
     return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
 

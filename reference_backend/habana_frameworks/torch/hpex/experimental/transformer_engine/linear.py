@@ -117,7 +117,7 @@ class Linear(Fp8Module):
             inp = inp.to(torch.get_autocast_dtype("hpu"))
         recipe, group = FP8GlobalStateManager.get_fp8_recipe(), FP8GlobalStateManager.get_fp8_group()
         x, w, back = self.rounded(recipe, group, inp.reshape(-1, inp.size(-1)), self.weight)
-        result: torch.Tensor = _Fp8Linear.apply(inp, self.weight, self.bias, x, w, back, self, recipe, group)
+        result: torch.Tensor = _Fp8Linear.apply(inp, self.weight, self.bias, x, w, back, self, recipe, group)  # type: ignore[no-untyped-call]
         return result
 
     def extra_repr(self) -> str:

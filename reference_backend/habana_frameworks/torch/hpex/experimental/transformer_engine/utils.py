@@ -25,7 +25,7 @@ class FP8BwdTensors(enum.IntEnum):
 
 #: Initial length of a history in steps. The backward pass of a graph writes to the history, and can write
 #: only to tensors that exist before the forward pass. Therefore the first step cannot create it.
-ROOM = 1024
+INITIAL_HISTORY_LENGTH = 1024
 
 
 @dataclasses.dataclass
@@ -52,7 +52,7 @@ class FP8TensorMeta:
         """Return a copy on another device."""
         return FP8TensorMeta(*(getattr(self, field.name).to(device) for field in dataclasses.fields(self)))
 
-    def with_room(self, steps: int) -> FP8TensorMeta:
+    def with_history_length(self, steps: int) -> FP8TensorMeta:
         """Return the same scales with a history of at least the given number of steps."""
         missing = steps - self.amax_history.size(0)
         if missing <= 0:

@@ -60,7 +60,7 @@ class FusedAdamW:
             self._inner._begin(p, group["moments_dtype"])
         size = group["lr"] * math.sqrt(1 - beta2**self._steps) / (1 - beta1**self._steps)
         states = [self.state[p] for p, _ in chosen]
-        adamw.update(
+        adamw.update_parameters(
             [p for p, _ in chosen],
             [s["exp_avg"] for s in states],
             [s["exp_avg_sq"] for s in states],

@@ -1,0 +1,28 @@
+"""The terms of ``docs/glossary.md`` as data for reports and for the site, which the wheel contains."""
+
+from __future__ import annotations
+
+import json
+import re
+
+
+def terms_of_page(text: str) -> dict[str, str]:
+    """Return the meaning of each term in the tables of the page, in their order.
+
+    Raises ValueError if two rows have the same term.
+    """
+    terms: dict[str, str] = {}
+    for line in text.splitlines():
+        match = re.match(r"\| *([^|]+?) *\| *([^|]+?) *\|", line)
+        if match is None or match[1] == "term" or set(match[1]) <= {"-"}:
+            continue
+        term, meaning = (cell.replace("`", "") for cell in match.groups())
+        if term in terms:
+            raise ValueError(f"docs/glossary.md has two rows for {term!r}; keep one")
+        terms[term] = meaning
+    return terms
+
+
+def glossary_text(page: str) -> str:
+    """Return the text of the generated file for the text of the page."""
+    return json.dumps(terms_of_page(page), indent=1, ensure_ascii=False) + "\n"
