@@ -199,7 +199,7 @@ def _module_exists(name: str) -> bool:
     return False
 
 
-def _scoped_exists(scope: str, name: str) -> bool:
+def _cpp_symbol_exists(scope: str, name: str) -> bool:
     if scope in _FOREIGN_NAMESPACES or f"{scope}::{name}" in tracked_text():
         return True
     files = (ROOT / "reference_backend" / "csrc").rglob("*.*")
@@ -218,7 +218,7 @@ def span_error(span: str) -> str | None:
     if match := _VARIABLE.match(span):
         return None if match[1] in _words_in_code() | _ABSENT else f"no code reads the variable {match[1]}"
     if match := _SCOPED.match(span):
-        return None if _scoped_exists(match[1], match[2]) else f"there is no symbol {span}"
+        return None if _cpp_symbol_exists(match[1], match[2]) else f"there is no symbol {span}"
     if _MODULE.match(span):
         return None if _module_exists(span) else f"there is no module or name {span}"
     if _PATH.match(span) and ("." in span or span.split("/")[0] in _TOP_FOLDERS):

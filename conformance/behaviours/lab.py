@@ -338,8 +338,8 @@ class Lab:
             value = call()
         texts = [str(w.message) for w in self.warnings(caught) if issubclass(w.category, category)]
         if not any(re.search(match, text) for text in texts):
-            issued = "; ".join(texts)[:200] or "nothing"
-            text = f"{name} issued the warnings {issued}, expected {category.__name__} {match!r}"
+            issued = "; ".join(texts)[:200] or "no warning"
+            text = f"{name} issued: {issued}; expected {category.__name__} {match!r}"
             self._deviates(Kind.MESSAGE, text, moment)
         self.observations.append(Observation(f"{name} warns", True))
         return value

@@ -16,7 +16,7 @@ REPOSITORY = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 
 def gh(*arguments: str, body: Any = None) -> str:
     """Call ``gh`` and return its output. Raise UsageError if it is not installed, or the call fails."""
-    program = _program()
+    program = _path_of_gh()
     command = [*arguments, "--input", "-"] if body is not None else list(arguments)
     done = subprocess.run(
         [program, *command],
@@ -31,14 +31,14 @@ def gh(*arguments: str, body: Any = None) -> str:
 
 def download(path: str, file: Path) -> None:
     """Write the response of GitHub's API to a file."""
-    program = _program()
+    program = _path_of_gh()
     with file.open("wb") as target:
         done = subprocess.run([program, "api", path], stdout=target, stderr=subprocess.PIPE)
     if done.returncode:
         raise UsageError(f"gh api failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
 
 
-def _program() -> str:
+def _path_of_gh() -> str:
     program = shutil.which("gh")
     if program is None:
         raise UsageError("the program gh is not installed; install it (GitHub's own runners have it)")

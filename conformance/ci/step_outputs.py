@@ -20,16 +20,18 @@ def set_outputs(**values: str) -> None:
     for name, value in values.items():
         key = name.replace("_", "-")
         mark = secrets.token_hex(16)
-        _append("GITHUB_OUTPUT", f"{key}<<{mark}\n{value}\n{mark}\n", f"{key}={value}")
+        _append_to_github_file("GITHUB_OUTPUT", f"{key}<<{mark}\n{value}\n{mark}\n", f"{key}={value}")
 
 
 def add_summary(markdown: str) -> None:
     """Add Markdown to the summary of the job. The caller must escape untrusted parts."""
     cut = markdown.encode(errors="replace")[:_SUMMARY].decode(errors="ignore")
-    _append("GITHUB_STEP_SUMMARY", cut + ("\n" if cut == markdown else "\n\nCut here: too long.\n"), None)
+    _append_to_github_file(
+        "GITHUB_STEP_SUMMARY", cut + ("\n" if cut == markdown else "\n\nCut here: too long.\n"), None
+    )
 
 
-def _append(variable: str, text: str, otherwise: str | None) -> None:
+def _append_to_github_file(variable: str, text: str, otherwise: str | None) -> None:
     file = os.environ.get(variable)
     if file:
         with open(file, "a", encoding="utf-8") as handle:

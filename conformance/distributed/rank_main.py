@@ -29,7 +29,7 @@ def main() -> None:
     from conformance.distributed.rank_replies import Ending, RankReply, from_bytes
 
     try:
-        rank = join(options)
+        rank = join_process_group(options)
     except BaseException as error:
         send_reply(link, error_reply(options.rank, error, 0.0))
         raise
@@ -37,7 +37,7 @@ def main() -> None:
     while (message := link.receive()) is not None:
         name, arguments = from_bytes(message)
         send_reply(link, run_program(rank, name, arguments))
-    leave()
+    leave_process_group_and_exit()
 
 
 def send_reply(link: ParentLink, reply: Any) -> None:
@@ -47,7 +47,7 @@ def send_reply(link: ParentLink, reply: Any) -> None:
     link.send(to_bytes(reply))
 
 
-def join(options: argparse.Namespace) -> Any:
+def join_process_group(options: argparse.Namespace) -> Any:
     """Bring the target up, join its process group, and return this process's rank."""
     import torch
 
@@ -78,12 +78,12 @@ def join(options: argparse.Namespace) -> Any:
 
 def run_program(rank: Any, name: str, arguments: dict[str, Any]) -> Any:
     """Run a rank program and return its reply. An exception of the program is returned as a reply too."""
-    from conformance.distributed.rank_programs import find
+    from conformance.distributed.rank_programs import find_program
     from conformance.distributed.rank_replies import Ending, RankReply
 
     start = time.monotonic()
     try:
-        value = find(name)(rank, **arguments)
+        value = find_program(name)(rank, **arguments)
         rank.synchronize()
     except Exception as error:
         return error_reply(rank.rank, error, time.monotonic() - start)
@@ -100,7 +100,7 @@ def error_reply(rank: int, error: BaseException, seconds: float) -> Any:
     return RankReply(rank, Ending.ERROR, error=names, text=str(error), seconds=seconds)
 
 
-def leave() -> None:
+def leave_process_group_and_exit() -> None:
     """Destroy the process group and exit this process."""
     import torch.distributed as dist
 

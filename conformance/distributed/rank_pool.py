@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.distributed import patient
-from conformance.distributed.rank_programs import name_of, sum_over_all_ranks
+from conformance.distributed.rank_programs import program_name, sum_over_all_ranks
 from conformance.distributed.rank_replies import Ending, RankReply, from_bytes, to_bytes
 from conformance.process_control.child import Child, ChildEnd, How, stop
 from conformance.process_control.supervisor import receive_all
@@ -66,17 +66,17 @@ class RankPool:
         if any(child.has_ended() for child in self._ranks):
             self.kill()  # a rank that ended after the last program must not make this program fail
         try:
-            return self._run(to_bytes((name_of(program), arguments)), limit, grace)
+            return self._run_message(to_bytes((program_name(program), arguments)), limit, grace)
         except BaseException:
             self.kill()  # unread replies would be read as the replies of the next program
             raise
 
-    def _run(self, message: bytes, limit: float | None, grace: float) -> list[RankReply]:
+    def _run_message(self, message: bytes, limit: float | None, grace: float) -> list[RankReply]:
         trouble = self._start()
         if trouble:
             self.kill()
             return trouble
-        self._send(message)
+        self._send_to_all_ranks(message)
         answers = self._receive_replies(2 * self.timeout if limit is None else patient(limit), patient(grace))
         if not all(answer.ok for answer in answers) and not self._still_sums_correctly(answers):
             self.kill()
@@ -86,11 +86,11 @@ class RankPool:
         """Return whether all ranks raised the same error and still compute the correct sum over all ranks."""
         if len({(answer.ending, answer.error) for answer in answers}) > 1 or answers[0].error == ():
             return False
-        self._send(to_bytes((name_of(sum_over_all_ranks), {})))
+        self._send_to_all_ranks(to_bytes((program_name(sum_over_all_ranks), {})))
         sums = self._receive_replies(patient(AGREE), 0.0)
         return all(answer.ok and answer.value == self.size * (self.size + 1) / 2 for answer in sums)
 
-    def _send(self, message: bytes) -> None:
+    def _send_to_all_ranks(self, message: bytes) -> None:
         for child in self._ranks:
             child.send(message)
 
@@ -131,13 +131,13 @@ class RankPool:
 
     def close(self) -> None:
         """Ask the ranks to exit, kill the ranks that do not exit in time, and delete the temporary folder."""
-        self._end(patient(LEAVE))
+        self._stop_all_ranks(patient(LEAVE))
 
     def kill(self) -> None:
         """Kill the ranks and delete the temporary folder."""
-        self._end(0.0)
+        self._stop_all_ranks(0.0)
 
-    def _end(self, patience: float) -> None:
+    def _stop_all_ranks(self, patience: float) -> None:
         stop(self._ranks, patience=patience)
         self._ranks = []
         if self._folder is not None:

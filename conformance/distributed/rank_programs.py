@@ -61,16 +61,16 @@ class Rank:
 
 def program(function: P) -> P:
     """Register a function as the rank program ``module:name``. Ranks call ``function(rank, **arguments)``."""
-    _PROGRAMS[name_of(function)] = function
+    _PROGRAMS[program_name(function)] = function
     return function
 
 
-def name_of(function: Program) -> str:
+def program_name(function: Program) -> str:
     """Return the name ``module:name`` of a rank program."""
     return f"{function.__module__}:{function.__qualname__}"
 
 
-def find(name: str) -> Program:
+def find_program(name: str) -> Program:
     """Import the module of a rank program if needed and return the program; raise LookupError if it does not
     exist.
     """

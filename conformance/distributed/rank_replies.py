@@ -33,10 +33,14 @@ class _Pickler(pickle.Pickler):
         if not isinstance(value, torch.Tensor):
             return NotImplemented
         content = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
-        return _tensor, (value.dtype, tuple(value.shape), content.view(torch.uint8).numpy().tobytes())
+        return _tensor_from_bytes, (
+            value.dtype,
+            tuple(value.shape),
+            content.view(torch.uint8).numpy().tobytes(),
+        )
 
 
-def _tensor(dtype: torch.dtype, shape: tuple[int, ...], data: bytes) -> torch.Tensor:
+def _tensor_from_bytes(dtype: torch.dtype, shape: tuple[int, ...], data: bytes) -> torch.Tensor:
     if not data:
         return torch.empty(shape, dtype=dtype)
     return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype).reshape(shape)

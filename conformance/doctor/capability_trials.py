@@ -216,10 +216,10 @@ def _streams(device: str) -> None:
 
 @_trial("events")
 def _events(device: str) -> None:
-    _record(torch.Event(_require_accelerator(device)))
+    _recorded_event(torch.Event(_require_accelerator(device)))
 
 
-def _record(event: Any) -> Any:
+def _recorded_event(event: Any) -> Any:
     event.record(torch.accelerator.current_stream())
     event.synchronize()
     return event
@@ -228,8 +228,8 @@ def _record(event: Any) -> Any:
 @_trial("event_timing")
 def _event_timing(device: str) -> None:
     first, second = (torch.Event(_require_accelerator(device), enable_timing=True) for _ in range(2))
-    _record(first)
-    _record(second)
+    _recorded_event(first)
+    _recorded_event(second)
     first.elapsed_time(second)
 
 

@@ -53,10 +53,10 @@ def watch_changes(watched: list[Path]) -> Iterator[list[Path]]:
     """Wait for changes. Yield the files that were changed, added or removed, as soon as nothing has changed
     for a second.
     """
-    return _changes(watched, file_states(watched))
+    return _changes_since(watched, file_states(watched))
 
 
-def _changes(watched: list[Path], before: Files) -> Iterator[list[Path]]:
+def _changes_since(watched: list[Path], before: Files) -> Iterator[list[Path]]:
     while True:
         time.sleep(LOOK)
         now = file_states(watched)

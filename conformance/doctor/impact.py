@@ -73,7 +73,7 @@ def impact_of(fact: Fact, target: Target, level: str) -> str:
     The text is empty if both are unknown.
     """
     parts = []
-    if (is_blocked := _blocked_results(fact)) is not None:
+    if (is_blocked := _predicate_of_blocked_results(fact)) is not None:
         counts = [
             (level_name, sum(map(is_blocked, _required_results(torch.__version__, target.mode, level_name))))
             for level_name in dict.fromkeys((level, "full"))
@@ -87,7 +87,7 @@ def impact_of(fact: Fact, target: Target, level: str) -> str:
     return "; ".join(parts)
 
 
-def _blocked_results(fact: Fact) -> Callable[[RequiredResult], bool] | None:
+def _predicate_of_blocked_results(fact: Fact) -> Callable[[RequiredResult], bool] | None:
     """Return a predicate that is true for the results that a missing feature blocks, or None if these results
     are unknown.
     """

@@ -321,8 +321,8 @@ def compare_leaf_counts(
 
 
 def same_bits(left: torch.Tensor, right: torch.Tensor, *, zeros: bool = False) -> bool:
-    """Return whether two host tensors with the same shape and dtype are equal. NaNs are equal. With ``zeros``
-    the signs of zeros must agree too.
+    """Return whether two host tensors with the same shape and dtype are equal. NaNs are equal if their bits
+    are equal. With ``zeros`` the signs of zeros must agree too.
     """
     left, right = left.resolve_conj().resolve_neg(), right.resolve_conj().resolve_neg()
     if left.dtype == torch.complex32:

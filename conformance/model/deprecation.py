@@ -50,13 +50,13 @@ def getattr_for_renamed_attributes(module: str, names: Mapping[str, str]) -> Cal
     Each access issues a DeprecationWarning. Any other name raises AttributeError.
     """
 
-    def find(name: str) -> Any:
+    def resolve(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         warnings.warn(f"{module}.{name} is now called {names[name]}", DeprecationWarning, stacklevel=2)
         return getattr(importlib.import_module(module), names[name])
 
-    return find
+    return resolve
 
 
 def accept_old_keywords(**keywords: str) -> Callable[[_F], _F]:

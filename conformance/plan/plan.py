@@ -56,7 +56,9 @@ class Shard:
             return Shard(int(first), int(second))
         raise UsageError(f"shard {text!r} is not of the form I/N with 1 <= I <= N, e.g. 1/4")
 
-    def takes(self, kind: str, subject: str, mode: str = "eager", property_name: str | None = None) -> bool:
+    def contains(
+        self, kind: str, subject: str, mode: str = "eager", property_name: str | None = None
+    ) -> bool:
         """Return True if a property of a subject belongs to this shard in a mode.
 
         The assignment depends only on the names and the committed table of recorded seconds
@@ -125,7 +127,7 @@ class Plan:
     def shard(self, shard: Shard, mode: str = "eager") -> Plan:
         """Return the part of the plan that belongs to a shard in a mode."""
         return Plan(
-            [case for case in self.cases if shard.takes(case.kind, case.subject, mode, case.property)]
+            [case for case in self.cases if shard.contains(case.kind, case.subject, mode, case.property)]
         )
 
 

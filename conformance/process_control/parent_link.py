@@ -71,8 +71,8 @@ class ParentLink:
     def requests(self) -> Iterator[Any]:
         """Report that this process is ready, then yield units of work until the parent closes the channel.
 
-        Before it yields a unit, this method reports to the parent that the unit has begun. The caller sends the
-        result of each unit by :meth:`reply`.
+        Before it yields a unit, this method reports to the parent that the unit has begun. The caller sends
+        the result of each unit by :meth:`reply`.
         """
         self._send_json("ready")
         while (message := self.receive()) is not None:

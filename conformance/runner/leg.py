@@ -71,7 +71,7 @@ def bring_up_target(options: Request, mode: str) -> Prepared:
     return cast("Prepared", _bring_up_output(options, mode))
 
 
-def result_names(options: Request, mode: str) -> dict[str, PlanTable]:
+def full_plans_by_mode(options: Request, mode: str) -> dict[str, PlanTable]:
     """Return the plan of the full level for each mode.
 
     The target is brought up only if the names of its results depend on that. Raise UsageError if the names

@@ -82,16 +82,16 @@ def rules(path: Path = RULES) -> list[Rule]:
 def passages(path: Path, text: str) -> Iterator[Passage]:
     """Yield the English of a file: prose of Markdown, comments, docstrings and messages."""
     if path.suffix == ".md":
-        yield from _markdown(text)
+        yield from _markdown_passages(text)
     elif path.suffix == ".py":
-        yield from _python(text)
+        yield from _python_passages(text)
     else:
         for number, line in enumerate(text.splitlines(), 1):
             if "//" in line:
                 yield Passage(number, line.partition("//")[2].strip(" /"))
 
 
-def _markdown(text: str) -> Iterator[Passage]:
+def _markdown_passages(text: str) -> Iterator[Passage]:
     fenced = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
@@ -100,7 +100,7 @@ def _markdown(text: str) -> Iterator[Passage]:
             yield Passage(number, re.sub(r"`[^`]*`", "`", line))
 
 
-def _python(text: str) -> Iterator[Passage]:
+def _python_passages(text: str) -> Iterator[Passage]:
     tree = ast.parse(text)
     docstrings: set[int] = set()
     for node in ast.walk(tree):

@@ -44,9 +44,9 @@ def buildkit_program() -> str:
         program = shutil.which("docker", path=folder)
         if program is None:
             continue
-        if _output(program, "buildx", "version") is not None:
+        if _output_or_none(program, "buildx", "version") is not None:
             return program
-        version = _output(program, "version", "--format", "{{.Client.Version}}")
+        version = _output_or_none(program, "version", "--format", "{{.Client.Version}}")
         if version is not None and int(re.split(r"\D", version)[0]) < 23:
             return program
     raise UsageError(
@@ -55,7 +55,7 @@ def buildkit_program() -> str:
     )
 
 
-def _output(program: str, *arguments: str) -> str | None:
+def _output_or_none(program: str, *arguments: str) -> str | None:
     done = subprocess.run([program, *arguments], capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else None
 

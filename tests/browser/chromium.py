@@ -15,7 +15,9 @@ SCREENSHOTS = os.environ.get("CONFORMANCE_SCREENSHOTS")
 
 
 def require_chromium() -> None:
-    """Skip the test if Chromium or selenium is missing. Under ``nox -s browser`` raise RuntimeError instead."""
+    """Skip the test if Chromium or selenium is missing. Under ``nox -s browser`` raise
+    RuntimeError instead.
+    """
     missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     missing += [name for name in ("selenium",) if importlib.util.find_spec(name) is None]
     if missing and os.environ.get("CONFORMANCE_BROWSER") == "1":

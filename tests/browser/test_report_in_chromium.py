@@ -39,7 +39,9 @@ def failing_row(kind: str, message: str, verdict: str = "fail") -> dict[str, Any
 
 
 def legs_of(target: str) -> tuple[list[Any], list[Any]]:
-    """Return the legs of a run of the artificial target (one of TARGETS), and the legs of its previous run."""
+    """Return the legs of a run of the artificial target (one of TARGETS), and the legs of its
+    previous run.
+    """
     with fixed_suite_digest():
         before = leg("bringup", "eager")
         base_leg = leg("bringup", "eager")

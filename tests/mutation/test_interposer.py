@@ -80,7 +80,9 @@ def mutant_of(overload: str, kind: str, position: int = 0, value: int = 0) -> Mu
 
 
 def differs_from_ramp_after(index: int, size: int) -> Callable[[torch.Tensor], bool]:
-    """Return a predicate that is true if exactly the elements from ``index`` on differ from ``ramp(size)``."""
+    """Return a predicate that is true if exactly the elements from ``index`` on differ from
+    ``ramp(size)``.
+    """
     return lambda result: (
         (result.flatten() != ramp(size)).nonzero().flatten().tolist() == list(range(index, size))
     )

@@ -36,7 +36,8 @@ class Recording(TorchDispatchMode):
 
     def call_needing_host(self, func: Any, args: Any, kwargs: Any) -> Any:
         raise RuntimeError(
-            f"{func} needs values on the host, for which a capture does not wait. Move the call out of the graph."
+            f"{func} needs values on the host, for which a capture does not wait. "
+            "Move the call out of the graph."
         )
 
 

@@ -36,7 +36,9 @@ GRANULE = 512
 
 
 class Api(fake_device.Api):
-    """The API of a correct fake device with a profiler and a memory history. Subclasses add one fault each."""
+    """The API of a correct fake device with a profiler and a memory history. Subclasses add one
+    fault each.
+    """
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
         with torch.profiler.profile(activities=[ProfilerActivity.CPU]) as profiler:

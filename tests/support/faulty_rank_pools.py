@@ -37,7 +37,8 @@ backend = "hpu_backend"
 [distributed]
 backend = "hccl"
 """
-#: Fault -> the kinds of failure that may reveal it. A fault without an entry must be revealed by wrong values.
+#: Fault -> the kinds of failure that may reveal it. A fault without an entry must be revealed by wrong
+#: values.
 KINDS: dict[str, set[str]] = {
     "other_dtype": {"dtype"},
     "handle_never_done": {"state"},
@@ -60,7 +61,8 @@ HIDDEN_BY_MEMORY_ORDER = ("side_streams_forgotten", "wait_holds_nothing")
 
 def target_with_faulty_ranks(name: str, folder: Path, patch: pytest.MonkeyPatch) -> Target:
     """Write a target file and set the environment variables so that the ranks have the fault ``name``. Return
-    the target. ``none`` means no fault, and the prefix ``hpu:`` selects the reference device instead of the CPU.
+    the target. ``none`` means no fault, and the prefix ``hpu:`` selects the reference device instead of the
+    CPU.
     """
     device, _, fault = name.rpartition(":")
     file = folder / "faulty.toml"
@@ -73,7 +75,9 @@ def target_with_faulty_ranks(name: str, folder: Path, patch: pytest.MonkeyPatch)
 
 
 def assert_fault_is_detected(name: str, expected: list[str], folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Assert that each case of ``expected`` fails with the fault ``name``, with an expected kind of failure."""
+    """Assert that each case of ``expected`` fails with the fault ``name``, with an expected kind
+    of failure.
+    """
     if name.startswith("hpu:"):
         pytest.importorskip("habana_frameworks.torch", reason="the reference device is not built")
     target = target_with_faulty_ranks(name, folder, patch)

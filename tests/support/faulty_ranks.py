@@ -27,7 +27,9 @@ def register_fault(inject: Callable[[], None]) -> Callable[[], None]:
 
 
 def change_last_elements(tensors: Any) -> None:
-    """Change the last element of each contiguous tensor, and all elements of other tensors, in nested lists."""
+    """Change the last element of each contiguous tensor, and all elements of other tensors, in
+    nested lists.
+    """
     if isinstance(tensors, (list, tuple)):
         for item in tensors:
             change_last_elements(item)

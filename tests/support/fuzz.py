@@ -1,5 +1,5 @@
-"""Hypothesis strategies that corrupt documents, and the assertion that a reader accepts a document or raises a
-short UsageError.
+"""Hypothesis strategies that corrupt documents, and the assertion that a reader accepts a document or raises
+a short UsageError.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ TREES = st.recursive(
 
 
 def node_paths(tree: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the path of every node of a document: a tuple of keys and indices. The root's path is ``here``."""
+    """Return the path of every node of a document: a tuple of keys and indices. The root's path
+    is ``here``.
+    """
     all_paths = [here]
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in items:
@@ -96,8 +98,8 @@ def toml_text(data: Any) -> str:
 
 
 def is_accepted(read: Callable[[], Any]) -> bool:
-    """Return whether ``read()`` accepts its input. Assert that it otherwise raises a UsageError whose message is
-    not empty, has fewer than 2000 characters and at most five lines.
+    """Return whether ``read()`` accepts its input. Assert that it otherwise raises a UsageError whose message
+    is not empty, has fewer than 2000 characters and at most five lines.
     """
     try:
         read()

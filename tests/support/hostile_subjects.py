@@ -32,7 +32,9 @@ class Strange(BaseException):
 
 
 def babbles(recorder: Recorder) -> None:
-    """Write garbage to stdout and stderr, also directly to the file descriptors, with incomplete characters."""
+    """Write garbage to stdout and stderr, also directly to the file descriptors, with incomplete
+    characters.
+    """
     recorder.compared(1)
     for number in (1, 2):
         os.write(number, b"\x00\xff\xfe\x1b[2J\x1b]0;title\x07\r" * 2000 + b"\n")

@@ -25,7 +25,9 @@ Fault = Callable[[], contextlib.AbstractContextManager[Any]]
 
 @dataclasses.dataclass(frozen=True)
 class InjectedFault:
-    """A fault, the property and the subject with which it must be detected, and the expected kind of failure."""
+    """A fault, the property and the subject with which it must be detected, and the expected kind
+    of failure.
+    """
 
     kind: str
     property: str

@@ -1,8 +1,8 @@
 """Skip slow tests that rarely fail, except in the nightly workflow, which sets ``CONFORMANCE_NIGHTLY=1``.
 
 Outside the nightly run, ``@pytest.mark.nightly("why")`` skips a test and shows the reason, and ``every_nth``
-selects a part of a parameter list. ``tests/conftest.py`` and the conftest file of the reference device's tests
-import the two pytest hooks.
+selects a part of a parameter list. ``tests/conftest.py`` and the conftest file of the reference device's
+tests import the two pytest hooks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ NIGHTLY = os.environ.get("CONFORMANCE_NIGHTLY") == "1"
 
 
 def every_nth(step: int, rows: Sequence[T]) -> Sequence[T]:
-    """Return all rows in the nightly run. In other runs return the first row and every ``step``-th after it."""
+    """Return all rows in the nightly run. In other runs return the first row and every
+    ``step``-th after it.
+    """
     return rows[:: 1 if NIGHTLY else step]
 
 

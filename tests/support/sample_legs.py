@@ -94,7 +94,9 @@ def leg_with_expectations(
 
 
 def results_with_three_verdicts() -> dict[str, Any]:
-    """Return a results document with a pass, a failure whose message contains HTML, and an unsupported result."""
+    """Return a results document with a pass, a failure whose message contains HTML, and an unsupported
+    result.
+    """
     results = document.results_document([run_leg("pass", "fail", "unsupported")])
     results["legs"][0]["results"][1]["failures"] = [
         {"kind": "value", "message": "</script><b>&\u2028 \x00 differs"}

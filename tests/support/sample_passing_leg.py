@@ -76,7 +76,9 @@ def _passing_rows_and_totals(level: str, mode: str) -> Leg:
 
 
 def leg(level: str = "bringup", mode: str = "eager", **changes: Any) -> Leg:
-    """Return a leg in which every result that the level requires passed. ``changes`` replace keys of the leg."""
+    """Return a leg in which every result that the level requires passed. ``changes`` replace keys
+    of the leg.
+    """
     passed = _passing_rows_and_totals(level, mode)
     digest = dict.fromkeys(("manifest", "target", "expectations", "backend"), "0" * 64)
     leg_record: Leg = {

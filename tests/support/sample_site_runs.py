@@ -36,8 +36,8 @@ def provenance_of_night(day: int) -> dict[str, str]:
 
 
 def matrix_table(*legs: dict[str, Any], missing: Sequence[str] = (), spec: str = "2.13.0") -> dict[str, Any]:
-    """Return the matrix table of one build, as the workflow writes it. It has a row for each leg, and a row for
-    each mode of ``missing``, which has no leg.
+    """Return the matrix table of one build, as the workflow writes it. It has a row for each leg, and a row
+    for each mode of ``missing``, which has no leg.
     """
     outcomes = []
     for mode in (*(leg_record["mode"] for leg_record in legs), *missing):

@@ -19,7 +19,9 @@ Json = dict[str, Any]
 
 @pytest.fixture(scope="module", autouse=True)
 def _settled() -> Iterator[None]:
-    """Replace the suite digest by a constant in this process. Child processes of the tests have the real digest."""
+    """Replace the suite digest by a constant in this process. Child processes of the tests have the real
+    digest.
+    """
     with sample_passing_leg.fixed_suite_digest():
         yield
 

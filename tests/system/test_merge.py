@@ -33,7 +33,8 @@ def test_a_merge_without_a_shard_fails_and_names_the_shard(cli: Cli, tmp_path: P
         False,
     )
     # OUT/legs/NAME is a leg of the run whose output folder is OUT. If the leg is a shard, the merged run is a
-    # shard too, and no shard is missing. In any other folder the leg is the shard of a run that lacks shard 2/2.
+    # shard too, and no shard is missing. In any other folder the leg is the shard of a run that lacks shard
+    # 2/2.
     part = tmp_path / "nox" / "legs" / run.results["legs"][0]["name"]
     shutil.copytree(run.folder, part)
     assert cli("merge", str(part), "-o", "nox").code == 0

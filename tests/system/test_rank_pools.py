@@ -79,7 +79,7 @@ def test_replies_are_in_rank_order_and_processes_are_reused(pool: RankPool, tmp_
 
 def test_an_error_on_one_rank_ends_the_pool(pool: RankPool) -> None:
     before = pids_of_ranks(pool)
-    first, second = pool.run(programs.raise_on_ranks, where=[1], grace=0.5)
+    first, second = pool.run(programs.raise_on_ranks, ranks=[1], grace=0.5)
     assert first.ending is Ending.LATE
     assert (second.ending, second.error[0], second.text) == (Ending.ERROR, "ValueError", "no 1")
     assert isinstance(second.exception(), ValueError)
@@ -88,7 +88,7 @@ def test_an_error_on_one_rank_ends_the_pool(pool: RankPool) -> None:
 
 def test_the_same_error_on_all_ranks_keeps_the_pool(pool: RankPool) -> None:
     before = pids_of_ranks(pool)
-    answers = pool.run(programs.raise_on_ranks, where=[0, 1])
+    answers = pool.run(programs.raise_on_ranks, ranks=[0, 1])
     assert [answer.text for answer in answers] == ["no 0", "no 1"]
     assert pids_of_ranks(pool) == before
 
@@ -205,7 +205,9 @@ def remaining_files(folder: Path) -> tuple[list[str], list[str], int]:
 
 @pytest.mark.parametrize("device", ["cpu", "hpu-reference"])
 def test_rank_pools_leave_nothing_behind(device: str, pool: RankPool, tmp_path: Path) -> None:
-    """CONFORMANCE_CYCLES is the number of rank pools that are started and ended. A few suffice to detect a leak."""
+    """CONFORMANCE_CYCLES is the number of rank pools that are started and ended. A few suffice to detect a
+    leak.
+    """
     if device != "cpu":
         pytest.importorskip("habana_frameworks.torch", reason="the reference device is not built")
     before = remaining_files(tmp_path)

@@ -1,4 +1,6 @@
-"""``conformance run --resume``: a killed run continues, failed results are retried, and all attempts are kept."""
+"""``conformance run --resume``: a killed run continues, failed results are retried, and all attempts are
+kept.
+"""
 
 from __future__ import annotations
 

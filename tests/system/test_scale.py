@@ -21,8 +21,8 @@ from tests.support import ROOT
 from tests.support.cli_process import Run, conformance, sham_environment, write_bare_target
 
 EXAMPLES = ROOT / "docs" / "several-machines"
-#: Subjects of the run. Shard 1 of 4 has one subject, shard 2 has two, and shards 3 and 4 have none. The subject
-#: ``kills`` kills the runner once.
+#: Subjects of the run. Shard 1 of 4 has one subject, shard 2 has two, and shards 3 and 4 have none. The
+#: subject ``kills`` kills the runner once.
 SHAMS = "good,fail,kills"
 #: The number of shards of the Job in the documentation.
 SHARDS = 4
@@ -30,7 +30,9 @@ SHARDS = 4
 
 @dataclasses.dataclass(frozen=True)
 class MachinesAndSharedFolder:
-    """A folder that plays the role of the machines and their shared file system, with ``conformance`` on PATH."""
+    """A folder that plays the role of the machines and their shared file system, with ``conformance`` on
+    PATH.
+    """
 
     folder: Path
     results: Path
@@ -71,7 +73,9 @@ class MachinesAndSharedFolder:
         return self.call(["bash", str(EXAMPLES / "slurm-merge.sh"), str(self.results)])
 
     def run_pod(self, job: dict[str, Any], *arguments: str, **variables: str) -> Run:
-        """Run the container of a Kubernetes Job with the Job's variables. Only the results folder is replaced."""
+        """Run the container of a Kubernetes Job with the Job's variables. Only the results folder is
+        replaced.
+        """
         container = containers_of_job(job)[0]
         limits = container["resources"]["limits"]
         of_job = {

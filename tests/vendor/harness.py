@@ -18,7 +18,7 @@ GUIDE = ROOT / "docs" / "vendor-guide.md"
 
 
 @functools.cache
-def variables() -> dict[str, str]:
+def environment_with_device() -> dict[str, str]:
     """Return the environment of a process that can import the tiny device. Build its kernels if necessary."""
     tinyaccel_build.build()
     return {
@@ -40,7 +40,7 @@ def conformance(
 
     The default is the last stage. ``more``: further environment variables.
     """
-    environment = {**variables(), **more}
+    environment = {**environment_with_device(), **more}
     if stage is not None:
         environment["TINY_STAGE"] = str(stage)
     return subprocess.run(
@@ -53,9 +53,9 @@ def conformance(
     )
 
 
-def target(folder: Path, *lines: str, **capabilities: bool) -> str:
-    """Write a target file for the tiny device, and return its name. It declares the features of the last stage,
-    changed by ``capabilities``, and contains the additional ``lines``.
+def write_target(folder: Path, *lines: str, **capabilities: bool) -> str:
+    """Write a target file for the tiny device, and return its name. It declares the features of the last
+    stage, changed by ``capabilities``, and contains the additional ``lines``.
     """
     from conformance.model.vocabulary import CAPABILITIES
 
@@ -82,7 +82,7 @@ def target(folder: Path, *lines: str, **capabilities: bool) -> str:
     return "tiny.toml"
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
+def result_rows(folder: Path) -> list[dict[str, Any]]:
     """Return the result rows of a run with a single leg."""
     (leg,) = json.loads((folder / "results.json").read_text())["legs"]
     result_rows: list[dict[str, Any]] = leg["results"]

@@ -48,14 +48,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Command:
     empty = tmp_path_factory.mktemp("empty")
     environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONSAFEPATH": "1"}
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def run_installed_python(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, *arguments], cwd=empty, env=environment, capture_output=True, text=True
         )
 
-    where = run("-c", "import conformance; print(conformance.__file__)")
+    where = run_installed_python("-c", "import conformance; print(conformance.__file__)")
     assert where.stdout.startswith(str(site)), where.stdout + where.stderr
-    return run
+    return run_installed_python
 
 
 def test_the_wheel_has_every_tracked_file_of_the_suite_and_no_tool(wheel: Path) -> None:

@@ -1,5 +1,5 @@
-"""``conformance doctor`` and ``conformance targets --new`` try capabilities on the tiny device. A crash costs one
-trial.
+"""``conformance doctor`` and ``conformance targets --new`` try capabilities on the tiny device. A crash costs
+one trial.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def missing_capabilities(text: str) -> list[str]:
     return re.findall(r"^MISSING (\S+)", text, re.M)
 
 
-def test_nothing_is_missing_of_what_is_promised(tmp_path: Path) -> None:
-    done = harness.conformance(tmp_path, "doctor", "--target", harness.target(tmp_path))
+def test_doctor_finds_nothing_missing_on_the_complete_device(tmp_path: Path) -> None:
+    done = harness.conformance(tmp_path, "doctor", "--target", harness.write_target(tmp_path))
     assert (done.returncode, missing_capabilities(done.stdout)) == (0, []), done.stdout + done.stderr
     assert re.search(r"^- +c10d kernels", done.stdout, re.M)
 
 
-def test_each_promise_that_is_not_kept_is_named_with_a_step(tmp_path: Path) -> None:
-    file = harness.target(
+def test_each_missing_declared_capability_is_reported_with_a_step(tmp_path: Path) -> None:
+    file = harness.write_target(
         tmp_path,
         'modes = ["eager", "distributed"]',
         streams=True,
@@ -50,9 +50,9 @@ def test_each_promise_that_is_not_kept_is_named_with_a_step(tmp_path: Path) -> N
     assert "works although it is not declared: remove inplace = false?" in done.stdout
 
 
-def test_a_trial_that_kills_its_process_is_written_down(tmp_path: Path) -> None:
-    """At its second stage the tiny device crashes on a negated view, by endless recursion. The drafted target file
-    records the crash.
+def test_a_trial_that_crashes_is_recorded_in_the_drafted_target(tmp_path: Path) -> None:
+    """At its second stage the tiny device crashes on a negated view, by endless recursion. The drafted target
+    file records the crash.
     """
     done = harness.conformance(tmp_path, "targets", "--new", "tiny", "--module", "tinyaccel", stage=2)
     assert done.returncode == 0, done.stderr
@@ -77,7 +77,7 @@ def test_a_trial_that_kills_its_process_is_written_down(tmp_path: Path) -> None:
     assert "views" not in file.capabilities
 
 
-def test_a_complete_device_is_probed_as_it_is(tmp_path: Path) -> None:
+def test_the_drafted_target_of_a_complete_device_declares_all_capabilities(tmp_path: Path) -> None:
     assert harness.conformance(tmp_path, "targets", "--new", "tiny", "--module", "tinyaccel").returncode == 0
     file = target_file.load(str(tmp_path / "tiny.toml"))
     assert file.dtypes == {"float32", "float64", "int32", "int64", "bool"}
@@ -108,25 +108,25 @@ def test_a_backend_that_cannot_be_imported_ends_the_trials(
         trial_process.run_trials(tmp_path / "broken.toml", "eager", ["capability:inplace"])
 
 
-def test_the_next_steps_say_what_is_at_stake(tmp_path: Path) -> None:
+def test_the_next_steps_state_how_many_results_they_unblock(tmp_path: Path) -> None:
     done = harness.conformance(
-        tmp_path, "doctor", "--target", harness.target(tmp_path, streams=True), stage=1
+        tmp_path, "doctor", "--target", harness.write_target(tmp_path, streams=True), stage=1
     )
     assert done.returncode == 1
     kernels = done.stdout.partition("register these kernels under")[2].splitlines()[1]
     assert re.search(
         r"blocks \d+ of bringup, [\d,]+ of full results; openreg: csrc/aten/OpenRegMinimal", kernels
     )
-    done = harness.conformance(tmp_path, "doctor", "--target", harness.target(tmp_path, streams=True))
+    done = harness.conformance(tmp_path, "doctor", "--target", harness.write_target(tmp_path, streams=True))
     assert re.search(r"blocks \d+ of full results; openreg: csrc/runtime/OpenRegStream", done.stdout)
 
 
-def test_it_looks_again_when_the_target_file_changes(tmp_path: Path) -> None:
-    file = tmp_path / harness.target(tmp_path, streams=True)
+def test_watch_reruns_doctor_if_the_target_file_changes(tmp_path: Path) -> None:
+    file = tmp_path / harness.write_target(tmp_path, streams=True)
     process = subprocess.Popen(
         [sys.executable, "-m", "conformance", "doctor", "--target", str(file), "--watch"],
         cwd=tmp_path,
-        env=harness.variables(),
+        env=harness.environment_with_device(),
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -136,10 +136,10 @@ def test_it_looks_again_when_the_target_file_changes(tmp_path: Path) -> None:
     limit = threading.Timer(300, process.kill)
     limit.start()
     try:
-        first = until_it_watches(process)
+        first = output_until_watching(process)
         assert re.search(r"^MISSING streams", first, re.M)
         file.write_text(file.read_text().replace("streams = true", "streams = false"))
-        second = until_it_watches(process)
+        second = output_until_watching(process)
         assert second == (
             f"{file.name} changed\nfixed    module tinyaccel\nfixed    streams\nnothing is missing\n\n"
         )
@@ -151,7 +151,7 @@ def test_it_looks_again_when_the_target_file_changes(tmp_path: Path) -> None:
         process.wait()
 
 
-def until_it_watches(process: subprocess.Popen[str]) -> str:
+def output_until_watching(process: subprocess.Popen[str]) -> str:
     """Return the output of ``doctor --watch`` up to the line that reports that it watches."""
     assert process.stdout is not None
     lines = []

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tests.vendor import harness
 
-#: Names of operators that view, allocate or copy memory, and of their ``_copy`` variants. The device implements
-#: them itself.
+#: Names of operators that view, allocate or copy memory, and of their ``_copy`` variants. The device
+#: implements them itself.
 OWN = re.compile(
     r"(alias|as_strided|atleast|bool|broadcast|chunk|clone|conj|contiguous|diagonal|double|empty|expand|flatten"
     r"|float|int|linalg.diagonal|long|meshgrid|movedim|narrow|new_empty|permute|positive|ravel|real|reshape"
@@ -18,19 +18,19 @@ OWN = re.compile(
     r"|unsafe_split|unsqueeze|view|[dhv]split|[HTt]|m[HT])"
     r"(_\dd|_(to|shapes|tensors|as|like|strided|permuted|physical|conj|neg|with_sizes)|_)*(_copy|_scatter)?(\..*)?$"
 )
-#: Operators that call only operators of OWN: a dropout outside training returns its input, and the others move
-#: elements.
+#: Operators that call only operators of OWN: a dropout outside training returns its input, and the others
+#: move elements.
 MOVING = re.compile(r"nn\.functional\.(pad\.circular|\w*dropout.*|pixel_\w+)$")
 
 
-def test_what_falls_back_reads_fallback(tmp_path: Path) -> None:
-    file = harness.target(tmp_path, asynchronous=False, cpu_fallback=True)
+def test_operators_without_device_kernels_have_placement_fallback(tmp_path: Path) -> None:
+    file = harness.write_target(tmp_path, asynchronous=False, cpu_fallback=True)
     options = ("--level", "full", "-k", "placement", "-n", "2", "-o", "out")
     ran = harness.conformance(tmp_path, "run", "--target", file, *options, stage=2, TINY_FALLBACK="1")
     assert ran.returncode in (0, 1), ran.stderr
     placements = {
         row["id"].partition("/")[2].rpartition("@")[0]: row.get("placement")
-        for row in harness.rows(tmp_path / "out")
+        for row in harness.result_rows(tmp_path / "out")
         if row["id"].startswith("placement/") and row["verdict"] == "pass"
     }
     not_fallback = {name: placement for name, placement in placements.items() if placement != "fallback"}

@@ -21,8 +21,10 @@ class Block:
     prints: list[str]
 
 
-def blocks(text: str) -> list[Block]:
-    """Return a block for each ``sh`` fence of a Markdown text, with the output from the ``text`` fence after it."""
+def blocks_of(text: str) -> list[Block]:
+    """Return a block for each ``sh`` fence of a Markdown text, with the output from the ``text`` fence after
+    it.
+    """
     found_blocks: list[Block] = []
     for info, body in re.findall(r"^```([^\n`]+)\n(.*?)^```$", text, re.M | re.S):
         language, *options_text = info.split()
@@ -37,13 +39,13 @@ def blocks(text: str) -> list[Block]:
     return found_blocks
 
 
-def test_the_guide_is_read() -> None:
-    (first, two) = blocks("```sh exit=3\na\n```\ntext\n```sh\nb\n```\n```text\nx\ny\n```\n")
+def test_blocks_of_a_markdown_text() -> None:
+    (first, two) = blocks_of("```sh exit=3\na\n```\ntext\n```sh\nb\n```\n```text\nx\ny\n```\n")
     assert first == Block("a\n", 3, [])
     assert two == Block("b\n", 0, ["x", "y"])
 
 
-def test_a_command_that_says_something_else_fails(tmp_path: Path) -> None:
+def test_a_command_with_different_output_fails(tmp_path: Path) -> None:
     """``run_blocks`` fails on a different exit code, and on a missing line of output."""
     run_blocks(tmp_path, [Block("echo one; echo two; exit 3\n", 3, ["one", "two"])])
     for wrong in (Block("echo one\n", 1, []), Block("echo one\n", 0, ["two"]), Block("false; echo\n", 0, [])):
@@ -54,22 +56,24 @@ def test_a_command_that_says_something_else_fails(tmp_path: Path) -> None:
         raise AssertionError(f"{wrong} was let through")
 
 
-def test_from_zero_to_a_certificate(tmp_path: Path) -> None:
+def test_the_commands_of_the_guide(tmp_path: Path) -> None:
     text = harness.GUIDE.read_text()
-    guide_blocks = blocks(text)
+    guide_blocks = blocks_of(text)
     assert [stage for stage in "1234" if f"TINY_STAGE={stage}" in text] == list("1234")
     run_blocks(tmp_path, guide_blocks)
     assert (tmp_path / "bringup.zip").is_file()
 
 
 def run_blocks(folder: Path, guide_blocks: list[Block]) -> None:
-    """Run the blocks in order, with the variables that earlier blocks export. Assert exit codes and output."""
+    """Run the blocks in order, with the variables that earlier blocks export. Assert exit codes
+    and output.
+    """
     tools = folder / "tools"
     tools.mkdir(exist_ok=True)
     for name, command in (("conformance", "-m conformance"), ("python", "")):
         (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n')
         (tools / name).chmod(0o755)
-    environment = dict(harness.variables())
+    environment = dict(harness.environment_with_device())
     environment["PATH"] = f"{tools}{os.pathsep}{environment['PATH']}"
     environment["CHECKOUT"] = str(harness.ROOT)
     exported: list[str] = []

@@ -1,5 +1,5 @@
-"""Results of the tiny device: the suite reports features that the device lacks as refusals, and never as faults of
-the suite.
+"""Results of the tiny device: the suite reports features that the device lacks as refusals, and never as
+faults of the suite.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ CHOICE = (
 WORSE = {"error", "crash", "timeout", "vacuous"}
 
 
-def test_what_is_absent_is_refused_and_nothing_is_an_error(tmp_path: Path) -> None:
-    file = harness.target(tmp_path)
+def test_missing_features_are_refusals_and_not_errors(tmp_path: Path) -> None:
+    file = harness.write_target(tmp_path)
     options = ("--samples", "1", "-n", "2", "--timeout", "60")
     done = harness.conformance(tmp_path, "run", "--target", file, "-k", CHOICE, *options, "-o", "out")
     assert done.returncode == 1, done.stdout + done.stderr
-    result_rows = harness.rows(tmp_path / "out")
+    result_rows = harness.result_rows(tmp_path / "out")
     by_verdict = collections.defaultdict(list)
     for row in result_rows:
         by_verdict[row["verdict"]].append(row)
@@ -39,12 +39,12 @@ def test_what_is_absent_is_refused_and_nothing_is_an_error(tmp_path: Path) -> No
     assert "event_timing/Event@any" in ids
 
 
-def test_at_its_first_stage_it_is_refused_as_a_whole(tmp_path: Path) -> None:
-    file = harness.target(tmp_path, asynchronous=False)
+def test_missing_kernels_of_the_first_stage_cause_no_error(tmp_path: Path) -> None:
+    file = harness.write_target(tmp_path, asynchronous=False)
     options = ("--level", "bringup", "-k", "/add@ or /view@ or /clone@", "-n", "1", "-o", "out")
     done = harness.conformance(tmp_path, "run", "--target", file, *options, stage=1)
     verdicts = {
-        row["id"]: row["verdict"] for row in harness.rows(tmp_path / "out") if row["verdict"] != "skip"
+        row["id"]: row["verdict"] for row in harness.result_rows(tmp_path / "out") if row["verdict"] != "skip"
     }
     assert verdicts.pop("value/add@float32") == "fail", done.stdout
     assert verdicts.pop("value/clone@float32") == "pass"

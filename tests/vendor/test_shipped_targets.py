@@ -15,7 +15,7 @@ from tests.vendor import harness
 UNTESTED = ("cuda", "mps", "torch_npu", "torch_openreg", "xpu")
 
 
-def test_they_are_read_and_marked() -> None:
+def test_untested_target_files_are_marked() -> None:
     files = {name: target_file.load(name) for name in target_file.known_targets()}
     assert [name for name, file in files.items() if file.untested] == list(UNTESTED)
     assert files["torch_openreg"].simulated
@@ -23,7 +23,7 @@ def test_they_are_read_and_marked() -> None:
     assert "float64" not in files["mps"].dtypes
 
 
-def test_the_mark_is_seen_in_lists_and_summaries(tmp_path: Path) -> None:
+def test_lists_and_summaries_show_the_mark(tmp_path: Path) -> None:
     listed = harness.conformance(tmp_path, "targets").stdout
     assert re.search(r"^cuda: .*, untested$", listed, re.M)
     assert re.search(r"^torch_openreg: .*, simulated, untested$", listed, re.M)
@@ -32,7 +32,7 @@ def test_the_mark_is_seen_in_lists_and_summaries(tmp_path: Path) -> None:
     assert summary.leg_title(leg) == "xpu (untested target file), eager, torch 2.13.0"
 
 
-def test_doctor_and_results_carry_it(tmp_path: Path) -> None:
+def test_doctor_and_results_show_the_mark(tmp_path: Path) -> None:
     text = 'schema = 1\nname = "fresh"\ndevice = "cpu"\nuntested = true\n'
     (tmp_path / "fresh.toml").write_text(text)
     options = ("--target", "fresh.toml")

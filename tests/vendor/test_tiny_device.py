@@ -11,21 +11,21 @@ import pytest
 from tests.vendor import harness
 
 
-def run(code: str, stage: int | None = None) -> subprocess.CompletedProcess[str]:
-    environment = dict(harness.variables())
+def run_on_device(code: str, stage: int | None = None) -> subprocess.CompletedProcess[str]:
+    environment = dict(harness.environment_with_device())
     if stage is not None:
         environment["TINY_STAGE"] = str(stage)
     code = f"import torch, tinyaccel\nx = torch.arange(6.0).view(2, 3).to('tiny')\n{code}"
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
 
 
-def test_the_host_cannot_use_its_addresses() -> None:
-    done = run("import ctypes; ctypes.c_float.from_address(x.data_ptr()).value")
+def test_the_host_cannot_read_device_memory() -> None:
+    done = run_on_device("import ctypes; ctypes.c_float.from_address(x.data_ptr()).value")
     assert done.returncode < 0, done
 
 
-def test_training_a_layer_is_what_it_is_on_the_cpu() -> None:
-    done = run(
+def test_training_gives_the_gradients_of_the_cpu() -> None:
+    done = run_on_device(
         "torch.manual_seed(1)\n"
         "host = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))\n"
         "import copy; device = copy.deepcopy(host).to('tiny')\n"
@@ -41,16 +41,16 @@ def test_training_a_layer_is_what_it_is_on_the_cpu() -> None:
 
 
 @pytest.mark.parametrize(("stage", "line"), [(1, "x + x"), (2, "x + x"), (3, "x.softmax(1)")])
-def test_a_stage_refuses_what_comes_later(stage: int, line: str) -> None:
-    assert "NotImplementedError: Could not run 'aten::" in run(line, stage).stderr
-    assert run(line).returncode == 0
+def test_a_stage_refuses_operators_of_later_stages(stage: int, line: str) -> None:
+    assert "NotImplementedError: Could not run 'aten::" in run_on_device(line, stage).stderr
+    assert run_on_device(line).returncode == 0
 
 
-def test_expectations_of_a_device_whose_name_only_its_module_tells(tmp_path: Path) -> None:
-    """``torch.device("tiny")`` raises an error until the backend is imported. ``conformance expect`` therefore
-    imports the backend.
+def test_expect_imports_the_module_that_registers_the_device_name(tmp_path: Path) -> None:
+    """``torch.device("tiny")`` raises an error until the backend is imported. ``conformance expect``
+    therefore imports the backend.
     """
-    file = harness.target(tmp_path, 'expectations = "known.toml"')
+    file = harness.write_target(tmp_path, 'expectations = "known.toml"')
     (tmp_path / "known.toml").write_text("schema = 1\n")
     chosen = ("--level", "bringup", "-k", "value and softmax and float32", "-n", "1", "-o", "out")
     ran = harness.conformance(tmp_path, "run", "--target", file, *chosen, stage=3)
@@ -71,7 +71,7 @@ def test_expectations_of_a_device_whose_name_only_its_module_tells(tmp_path: Pat
     ), checked.stderr
 
 
-def test_expectations_of_a_device_whose_module_is_not_there(tmp_path: Path) -> None:
+def test_expect_reports_a_missing_backend_module(tmp_path: Path) -> None:
     (tmp_path / "gone.toml").write_text(
         'schema = 1\nname = "gone"\nmodule = "not_installed"\ndevice = "gone"\n'
     )

@@ -13,8 +13,8 @@ from tests.support import ROOT
 from tests.vendor import harness
 
 
-def test_the_wheel_holds_a_device_that_passes_its_first_level(tmp_path: Path) -> None:
-    harness.variables()  # builds the kernels, so that the installed device does not build them again
+def test_a_device_from_the_wheel_passes_level_bringup(tmp_path: Path) -> None:
+    harness.environment_with_device()  # builds the kernels for the device in the wheel
     with zipfile.ZipFile(variant_wheel.build(tmp_path / "wheels")) as wheel:
         wheel.extractall(tmp_path / "installed")
     assert (tmp_path / "installed" / "otherwise_device.py").is_file()

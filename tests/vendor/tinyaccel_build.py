@@ -1,4 +1,6 @@
-"""``python -m tinyaccel_build``: build the kernels of the tiny device. The build needs a C++ compiler and ninja."""
+"""``python -m tinyaccel_build``: build the kernels of the tiny device. The build needs a C++ compiler and
+ninja.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ FOLDER = Path(os.environ.get("TINYACCEL_BUILD", Path(__file__).parent / "tinyacc
 
 
 def library() -> Path:
-    """Return the path of the library for the torch of this process and the current sources. The library may not
-    exist yet.
+    """Return the path of the library for the torch of this process and the current sources. The library may
+    not exist yet.
     """
     digest = hashlib.sha256(f"{torch.__version__} {sys.version}".encode())
     for source in SOURCES:
@@ -27,8 +29,8 @@ def library() -> Path:
 
 
 def build() -> Path:
-    """Build the library unless it exists, and return its path. If several processes need the same library, one
-    builds it and the others wait.
+    """Build the library unless it exists, and return its path. If several processes need the same library,
+    one builds it and the others wait.
     """
     module_path = library()
     module_path.parent.mkdir(parents=True, exist_ok=True)

@@ -25,8 +25,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(mark)
 
 
-def copied(folder: Path) -> None:
-    """Copy the files of the checkout that git tracks, and new files that git does not ignore, into the folder."""
+def copy_checkout(folder: Path) -> None:
+    """Copy the files of the checkout that git tracks, and new files that git does not ignore, into the
+    folder.
+    """
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -56,8 +58,8 @@ jobs:
 
 
 class Runner:
-    """Executes the workflows of an artificial repository. ``state`` is a folder with the products of the runs:
-    artifacts, pages, issues and branches.
+    """Executes the workflows of an artificial repository. ``state`` is a folder with the products of the
+    runs: artifacts, pages, issues and branches.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -69,7 +71,7 @@ class Runner:
 
     def copy(self) -> None:
         """Copy the files of this checkout into the repository."""
-        copied(self.root)
+        copy_checkout(self.root)
         self.publish(self.root)
 
     def publish(self, folder: Path) -> None:
@@ -94,9 +96,11 @@ class Runner:
         overrides: Mapping[str, Path] | None = None,
         repositories: Mapping[str, Path] | None = None,
     ) -> dict[str, Any]:
-        """Execute a workflow and return the report of its jobs. Assert that the exit code is 1 if a job failed.
+        """Execute a workflow and return the report of its jobs. Assert that the exit code is 1 if a job
+        failed.
 
-        ``overrides``: action -> program that replaces it. ``repositories``: repository -> folder of its actions.
+        ``overrides``: action -> program that replaces it. ``repositories``: repository -> folder of its
+        actions.
         """
         self.runs += 1
         file = self.state / "event.json"
@@ -134,8 +138,8 @@ def runner(tmp_path: Path) -> Runner:
 
 @pytest.fixture(scope="session")
 def device_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the wheel of the reference device. The action ``reference-wheel`` builds it from sources without a
-    ``.git`` folder, as on GitHub.
+    """Return the wheel of the reference device. The action ``reference-wheel`` builds it from sources without
+    a ``.git`` folder, as on GitHub.
     """
     runner = Runner(tmp_path_factory.mktemp("wheel"))
     runner.copy()

@@ -1,5 +1,5 @@
-"""The nightly workflow works from its plan to the site, with the reference device. In the first night the device
-passes, and in the second night an operator is broken.
+"""The nightly workflow works from its plan to the site, with the reference device. In the first night the
+device passes, and in the second night an operator is broken.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _broken.impl("neg", lambda x: x.clone(), "HPU")
 """
 
 
-#: Program that replaces the action that runs a nox session. It writes pages for `docs` and `coverage`, and checks
-#: the arguments of other sessions.
+#: Program that replaces the action that runs a nox session. It writes pages for `docs` and `coverage`, and
+#: checks the arguments of other sessions.
 SESSION = """
 import json, os, pathlib
 inputs = json.loads(os.environ["INPUTS"])
@@ -39,7 +39,7 @@ print("{}")
 """
 
 
-def executable(file: Path, text: str) -> Path:
+def write_executable(file: Path, text: str) -> Path:
     """Write a Python program as an executable file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("#!/usr/bin/env python3\n" + text)
@@ -47,11 +47,11 @@ def executable(file: Path, text: str) -> Path:
     return file
 
 
-def program(folder: Path, wheel: Path) -> Path:
+def write_wheel_action(folder: Path, wheel: Path) -> Path:
     """Write a program that replaces the action that builds the device. It uploads an existing wheel as the
     artifact. Return the program.
     """
-    return executable(
+    return write_executable(
         folder / "build",
         "import json, os, pathlib, shutil\n"
         "name = json.loads(os.environ['INPUTS'])['artifact']\n"
@@ -62,7 +62,7 @@ def program(folder: Path, wheel: Path) -> Path:
     )
 
 
-def broken_wheel(wheel: Path, folder: Path) -> Path:
+def write_broken_wheel(wheel: Path, folder: Path) -> Path:
     """Write a copy of the wheel that contains BROKEN, and return it."""
     folder.mkdir()
     broken_wheel = folder / wheel.name
@@ -75,43 +75,43 @@ def broken_wheel(wheel: Path, folder: Path) -> Path:
     return broken_wheel
 
 
-def published(runner) -> dict:
+def published_site_data(runner) -> dict:
     return json.loads((runner.state / "pages" / "data.json").read_text())
 
 
-def cells(runner) -> dict[tuple[str, str], dict]:
+def published_cells(runner) -> dict[tuple[str, str], dict]:
     (own,) = [
         reference_entry
-        for reference_entry in published(runner)["backends"]
+        for reference_entry in published_site_data(runner)["backends"]
         if reference_entry["id"] == "hpu-reference"
     ]
     return {(cell["kind"], cell["mode"]): cell for cell in own["cells"]}
 
 
-def issues(runner) -> list[dict]:
+def github_issues(runner) -> list[dict]:
     file = runner.state / "issues.json"
     return json.loads(file.read_text()) if file.exists() else []
 
 
-def branch(runner) -> list[str]:
+def files_in_results_branch(runner) -> list[str]:
     command = ["git", "ls-tree", "-r", "--name-only", "results"]
     return subprocess.run(
         command, cwd=runner.remote, capture_output=True, text=True, check=True
     ).stdout.split()
 
 
-def runs(runner):
+def run_files_in_results_branch(runner):
     """Return the paths of the files of runs in the results branch."""
-    return [name for name in branch(runner) if not name.startswith(".")]
+    return [name for name in files_in_results_branch(runner) if not name.startswith(".")]
 
 
-def test_two_nights(runner, tmp_path, device_wheel):
+def test_a_passing_and_a_broken_night(runner, tmp_path, device_wheel):
     runner.copy()
     event = {"event_name": "workflow_dispatch"}
     event["inputs"] = {"builds": BUILDS, "modes": "eager lazy", "index": "default"}
     action = "$/.github/actions/reference-wheel"
-    sessions = {"$/.github/actions/nox": executable(tmp_path / "session", SESSION)}
-    build = program(tmp_path / "good", device_wheel)
+    sessions = {"$/.github/actions/nox": write_executable(tmp_path / "session", SESSION)}
+    build = write_wheel_action(tmp_path / "good", device_wheel)
     first_night = runner("nightly.yml", event, {action: build, **sessions})
 
     # The target declares that mode lazy is refused on a public build, so the cell neither fails nor passes.
@@ -126,8 +126,8 @@ def test_two_nights(runner, tmp_path, device_wheel):
     }
     assert first_night["jobs"]["matrix"]["outputs"] == {"results": "true", "exit": "0"}
     assert first_night["jobs"]["publish"]["result"] == "success"
-    assert issues(runner) == []
-    site_cells = cells(runner)
+    assert github_issues(runner) == []
+    site_cells = published_cells(runner)
     assert {key: cell["state"] for key, cell in site_cells.items()} == {
         ("public", "eager"): "pass",
         ("public", "lazy"): "refused",
@@ -136,9 +136,9 @@ def test_two_nights(runner, tmp_path, device_wheel):
     }
     for cell in site_cells.values():
         assert cell["runs"][0]["provenance"] == "our-workflow"
-    assert len(runs(runner)) == 3
+    assert len(run_files_in_results_branch(runner)) == 3
     # The results branch also contains the site store, with a series for each cell that produced a leg.
-    store_files = [name for name in branch(runner) if name.startswith(".store/")]
+    store_files = [name for name in files_in_results_branch(runner) if name.startswith(".store/")]
     assert len(store_files) == 6 and {".store/store.json", ".store/schedules.jsonl"} <= set(store_files)
     assert len(list((runner.state / "attestations").iterdir())) == 1
     pages = runner.state / "pages"
@@ -148,13 +148,13 @@ def test_two_nights(runner, tmp_path, device_wheel):
         assert f'href="{name}/index.html"' in (pages / "index.html").read_text()
 
     event["inputs"] = {**event["inputs"], "builds": "2.13.0:public:bringup", "modes": "eager"}
-    build = program(tmp_path / "bad", broken_wheel(device_wheel, tmp_path / "wheel"))
+    build = write_wheel_action(tmp_path / "bad", write_broken_wheel(device_wheel, tmp_path / "wheel"))
     bad = runner("nightly.yml", event, {action: build, **sessions})
     assert bad["jobs"]["matrix"]["outputs"] == {"results": "true", "exit": "1"}
-    titles = sorted(issue["title"] for issue in issues(runner))
+    titles = sorted(issue["title"] for issue in github_issues(runner))
     assert titles == ["Regression: hpu-reference, eager, torch 2.13.0-public"]
-    assert all("neg" in issue["body"] for issue in issues(runner))
-    site_cells = cells(runner)
+    assert all("neg" in issue["body"] for issue in github_issues(runner))
+    site_cells = published_cells(runner)
     assert site_cells["public", "eager"]["state"] == "fail"
     assert any("neg" in name for name in site_cells["public", "eager"]["runs"][0]["regressed"])
-    assert len(runs(runner)) == 6
+    assert len(run_files_in_results_branch(runner)) == 6

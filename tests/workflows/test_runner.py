@@ -1,4 +1,6 @@
-"""The workflow runner behaves like GitHub, so that a workflow that passes on this machine can pass on GitHub."""
+"""The workflow runner behaves like GitHub, so that a workflow that passes on this machine can
+pass on GitHub.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +16,24 @@ def jobs_of_run(runner, jobs, **event):
     return runner("main.yml", event)["jobs"]
 
 
-def job(name, *steps, more=""):
+def job_yaml(name, *steps, more=""):
     lines = "".join(f"      - {step}\n" for step in steps)
     return f"  {name}:\n    {JOB}\n{more}    steps:\n{lines}"
 
 
-def run(script, more=""):
+def run_step_yaml(script, more=""):
     return f'{{name: x, shell: bash, run: "{script}"{more}}}'
 
 
 def test_outputs_go_from_steps_to_jobs_to_needs(runner):
-    first = job(
+    first = job_yaml(
         "first",
-        run("echo word=a >> $GITHUB_OUTPUT", ", id: one"),
+        run_step_yaml("echo word=a >> $GITHUB_OUTPUT", ", id: one"),
         more="    outputs: {word: '${{ steps.one.outputs.word }}'}\n",
     )
-    second = job(
+    second = job_yaml(
         "second",
-        run("test $WORD = a", ", env: {WORD: '${{ needs.first.outputs.word }}'}"),
+        run_step_yaml("test $WORD = a", ", env: {WORD: '${{ needs.first.outputs.word }}'}"),
         more="    needs: first\n",
     )
     assert [job_result["result"] for job_result in jobs_of_run(runner, second + first).values()] == [
@@ -40,11 +42,16 @@ def test_outputs_go_from_steps_to_jobs_to_needs(runner):
     ]
 
 
-def test_a_failing_step_stops_the_others_but_those_that_always_run(runner):
+def test_a_failing_step_skips_later_steps_except_always(runner):
     mark = runner.state / "mark"
     jobs = jobs_of_run(
         runner,
-        job("one", run("exit 3"), run(f"touch {mark}-no"), run(f"touch {mark}-yes", ", if: always()")),
+        job_yaml(
+            "one",
+            run_step_yaml("exit 3"),
+            run_step_yaml(f"touch {mark}-no"),
+            run_step_yaml(f"touch {mark}-yes", ", if: always()"),
+        ),
     )
     assert jobs["one"]["result"] == "failure" and "exit 3" in jobs["one"]["why"]
     assert not mark.with_name("mark-no").exists() and mark.with_name("mark-yes").exists()
@@ -60,16 +67,18 @@ def test_a_failing_step_stops_the_others_but_those_that_always_run(runner):
         ("    if: ${{ !cancelled() && needs.bad.result == 'success' }}\n", "skipped"),
     ],
 )
-def test_conditions_of_a_job_after_one_that_failed(condition, result, runner):
-    jobs = job("bad", run("false")) + job("after", run("true"), more=f"    needs: bad\n{condition}")
+def test_conditions_of_a_job_after_a_failed_job(condition, result, runner):
+    jobs = job_yaml("bad", run_step_yaml("false")) + job_yaml(
+        "after", run_step_yaml("true"), more=f"    needs: bad\n{condition}"
+    )
     assert jobs_of_run(runner, jobs)["after"]["result"] == result
 
 
-def test_a_matrix_of_outputs_and_one_leg_that_fails(runner):
-    plan = job("plan", run("true"), more='    outputs: {cells: \'["a", "b"]\'}\n')
-    legs = job(
+def test_a_matrix_from_outputs_with_one_failing_leg(runner):
+    plan = job_yaml("plan", run_step_yaml("true"), more='    outputs: {cells: \'["a", "b"]\'}\n')
+    legs = job_yaml(
         "leg",
-        run("test $CELL = a", ", env: {CELL: '${{ matrix.cell }}'}"),
+        run_step_yaml("test $CELL = a", ", env: {CELL: '${{ matrix.cell }}'}"),
         more="    needs: plan\n    strategy: {matrix: {cell: '${{ fromJSON(needs.plan.outputs.cells) }}'}}\n",
     )
     leg_job = jobs_of_run(runner, plan + legs)["leg"]
@@ -77,19 +86,19 @@ def test_a_matrix_of_outputs_and_one_leg_that_fails(runner):
     assert leg_job["result"] == "failure"
 
 
-def test_no_expression_in_a_script(runner):
-    jobs = jobs_of_run(runner, job("one", run("echo ${{ inputs.word }}")))
+def test_an_expression_inside_a_script_is_an_error(runner):
+    jobs = jobs_of_run(runner, job_yaml("one", run_step_yaml("echo ${{ inputs.word }}")))
     assert "expression is inside the script" in jobs["one"]["why"]
 
 
-def test_artifacts_are_written_once(runner):
+def test_an_artifact_cannot_be_uploaded_twice(runner):
     upload = f"{{uses: actions/upload-artifact{PIN}, with: {{name: x, path: a}}}}"
-    jobs = jobs_of_run(runner, job("one", run("echo > a"), upload, upload))
+    jobs = jobs_of_run(runner, job_yaml("one", run_step_yaml("echo > a"), upload, upload))
     assert "exists already" in jobs["one"]["why"]
 
 
-def test_actions_are_pinned(runner):
-    jobs = jobs_of_run(runner, job("one", "uses: actions/checkout@v7"))
+def test_an_unpinned_action_is_an_error(runner):
+    jobs = jobs_of_run(runner, job_yaml("one", "uses: actions/checkout@v7"))
     assert "not pinned" in jobs["one"]["why"]
 
 
@@ -109,14 +118,14 @@ jobs:
 """
 
 
-def calling(input_line="word: a", grant="issues: write"):
+def calling_job_yaml(input_line="word: a", grant="issues: write"):
     uses = "    uses: $/.github/workflows/callee.yml\n"
     return f"  call:\n{uses}    with: {{{input_line}}}\n    permissions: {{{grant}}}\n"
 
 
 def test_a_called_workflow(runner):
     runner.workflow("callee.yml", CALLEE)
-    jobs = jobs_of_run(runner, calling())
+    jobs = jobs_of_run(runner, calling_job_yaml())
     assert jobs["call"]["outputs"] == {"back": "a"}
 
 
@@ -129,25 +138,28 @@ def test_a_called_workflow(runner):
         ({"word": ""}, "needs input word"),
     ],
 )
-def test_a_call_that_github_would_refuse(changes, says, runner):
+def test_a_workflow_call_that_github_would_reject(changes, says, runner):
     runner.workflow("callee.yml", CALLEE)
-    call_job = jobs_of_run(runner, calling(**changes))["call"]
+    call_job = jobs_of_run(runner, calling_job_yaml(**changes))["call"]
     assert call_job["result"] == "failure" and says in str(call_job)
 
 
-def test_what_actions_may_do_is_what_the_job_may(runner):
+def test_actions_have_only_the_permissions_of_the_job(runner):
     attest = f"{{uses: actions/attest{PIN}, with: {{subject-path: a}}}}"
     jobs = jobs_of_run(
-        runner, job("one", run("echo > a"), attest, more="    permissions: {id-token: write}\n")
+        runner,
+        job_yaml("one", run_step_yaml("echo > a"), attest, more="    permissions: {id-token: write}\n"),
     )
     assert "needs attestations: write" in jobs["one"]["why"]
 
 
 def test_inputs_cannot_become_commands(runner):
-    """An input that contains shell syntax is not executed if the workflow passes it through a quoted variable."""
+    """An input that contains shell syntax is not executed if the workflow passes it through a quoted
+    variable.
+    """
     mark = runner.state / "mark"
     step = "{shell: bash, env: {WORD: '${{ inputs.word }}'}, run: 'echo \"$WORD\" > /dev/null'}"
     jobs = jobs_of_run(
-        runner, job("one", step), inputs={"word": f'"; touch {mark}; $(touch {mark}) `touch {mark}`'}
+        runner, job_yaml("one", step), inputs={"word": f'"; touch {mark}; $(touch {mark}) `touch {mark}`'}
     )
     assert jobs["one"]["result"] == "success" and not mark.exists()

@@ -20,7 +20,7 @@ from conformance.ci import vendor_results
 from conformance.ci.template import render_workflow
 from conformance.site import registry
 from tests.vendor import harness
-from tests.workflows.conftest import ROOT, copied
+from tests.workflows.conftest import ROOT, copy_checkout
 
 SUITE = "conformance/pytest_modules"
 VENDOR = ROOT / "tests" / "vendor"
@@ -47,16 +47,16 @@ def machine(tmp_path_factory) -> Iterator[Path]:
 
 @pytest.fixture
 def vendor(runner, machine, tmp_path):
-    """Return a function that runs the template's workflow in the vendor's repository, with the tiny device at a
-    given stage of its development.
+    """Return a function that runs the template's workflow in the vendor's repository, with the tiny device at
+    a given stage of its development.
     """
     suite = tmp_path / "suite"
-    copied(suite)
+    copy_checkout(suite)
     suite_folder = (
         runner.root / "conformance"
     )  # the name of the suite's own package: the installed package must run and not this folder
     suite_folder.mkdir(parents=True)
-    harness.target(suite_folder)
+    harness.write_target(suite_folder)
     text = render_workflow(
         suite=f"{SUITE}@{'a' * 40}",
         target="conformance/tiny.toml",
@@ -71,12 +71,12 @@ def vendor(runner, machine, tmp_path):
     return lambda: runner("conformance.yml", repositories={SUITE: suite})["jobs"]
 
 
-def artifact(runner) -> Path:
+def results_artifact(runner) -> Path:
     return runner.state / "artifacts" / vendor_results.ARTIFACT
 
 
-def signed(runner) -> bool:
-    digest = hashlib.sha256((artifact(runner) / "results.json").read_bytes()).hexdigest()
+def results_are_signed(runner) -> bool:
+    digest = hashlib.sha256((results_artifact(runner) / "results.json").read_bytes()).hexdigest()
     return (runner.state / "attestations" / digest).exists()
 
 
@@ -90,15 +90,17 @@ expires = {datetime.date.today() + datetime.timedelta(90)}
 """
 
 
-def gets_to_the_site(runner, tmp_path, monkeypatch):
-    """Assert that the results of the run are fetched and shown by the site. The registry identifies the vendor,
-    and the signature is verified.
+def assert_site_shows_results(runner, tmp_path, monkeypatch):
+    """Assert that the results of the run are fetched and shown by the site. The registry identifies the
+    vendor, and the signature is verified.
     """
     (tmp_path / "registry").mkdir()
     (tmp_path / "registry" / "tiny.toml").write_text(REGISTERED)
     backends = registry.load(tmp_path / "registry")
     vendor, commit, gh = backends["tiny"], "c" * 40, tmp_path / "gh"
-    shutil.copytree(artifact(runner), gh / vendor.repository / "artifacts" / "7" / vendor_results.ARTIFACT)
+    shutil.copytree(
+        results_artifact(runner), gh / vendor.repository / "artifacts" / "7" / vendor_results.ARTIFACT
+    )
     run = {"id": 7, "path": vendor.workflow, "head_sha": commit, "event": "schedule", "head_branch": "main"}
     run |= {"head_repository": {"full_name": vendor.repository}, "listed": "main"}
     (gh / vendor.repository / "runs.json").write_text(json.dumps([run]))
@@ -120,27 +122,27 @@ def gets_to_the_site(runner, tmp_path, monkeypatch):
     assert (cell["state"], cell["runs"][0]["provenance"]) == ("pass", "vendor-workflow")
 
 
-def test_results_of_a_device_that_conforms(vendor, runner, tmp_path, monkeypatch):
+def test_results_of_a_passing_device(vendor, runner, tmp_path, monkeypatch):
     jobs = vendor()
     assert {name: job["result"] for name, job in jobs.items()} == {"measure": "success", "attest": "success"}
-    written = {path.name for path in artifact(runner).iterdir()}
+    written = {path.name for path in results_artifact(runner).iterdir()}
     assert {"results.json", "report.html", "junit.xml"} <= written
     # In these tests a file: URL replaces GitHub's address, and the relay accepts only https addresses.
     assert "the relay would reject workflow.url: 'file:" in (runner.state / "log.txt").read_text()
-    (leg,) = json.loads((artifact(runner) / "results.json").read_text())["legs"]
+    (leg,) = json.loads((results_artifact(runner) / "results.json").read_text())["legs"]
     assert leg["target"]["name"] == "tiny" and leg["totals"]["pass"] > 50
-    assert signed(runner)
+    assert results_are_signed(runner)
     log = (runner.state / "log.txt").read_text()
     assert "tiny" in (runner.state / "summary.md").read_text()
     assert "torch 2." in log and "tinyaccel" in log
-    gets_to_the_site(runner, tmp_path, monkeypatch)
+    assert_site_shows_results(runner, tmp_path, monkeypatch)
 
 
-def test_results_of_a_device_that_does_not(vendor, runner, monkeypatch):
+def test_results_of_a_failing_device(vendor, runner, monkeypatch):
     """If the device fails, the job fails, and the results are still uploaded and signed."""
     monkeypatch.setenv("TINY_STAGE", "3")
     jobs = vendor()
     assert jobs["measure"]["result"] == "failure" and jobs["attest"]["result"] == "success"
     assert jobs["measure"]["why"].startswith("Run: Run: exit 1")
-    (leg,) = json.loads((artifact(runner) / "results.json").read_text())["legs"]
-    assert leg["totals"]["fail"] > 10 and signed(runner)
+    (leg,) = json.loads((results_artifact(runner) / "results.json").read_text())["legs"]
+    assert leg["totals"]["fail"] > 10 and results_are_signed(runner)

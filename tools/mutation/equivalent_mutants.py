@@ -201,7 +201,7 @@ def equivalence_reason(mutant: Mutant, fate: str, calls: Mapping[tuple[str, str]
         return None
     if mutant.operator == "empty-input" and subject.info.pointwise:
         return "the result for empty input has no elements"
-    if not _references(subject, mutant.dtype):
+    if not _examined_references(subject, mutant.dtype):
         return None  # the suite has no call in that dtype, so the rules below do not apply
     if mutant.operator == "negative-dimension" and requires_nonnegative_dims(subject.name):
         return "only operators may call the overload, and they pass no negative dimension"
@@ -211,19 +211,19 @@ def equivalence_reason(mutant: Mutant, fate: str, calls: Mapping[tuple[str, str]
         return (
             "no two calls that the suite can make differ only in this argument and have different CPU results"
         )
-    if mutant.operator == "rank" and not _any_reference(
+    if mutant.operator == "rank" and not _is_true_for_any_reference(
         subject, mutant.dtype, functools.partial(_cpu_accepts_rank, mutant.value)
     ):
         return f"the CPU accepts no tensor of {mutant.value} dimensions in any call that the suite can make"
-    if mutant.operator == "scalar-only" and not _any_reference(
+    if mutant.operator == "scalar-only" and not _is_true_for_any_reference(
         subject, mutant.dtype, _cpu_accepts_scalars_only
     ):
         return "the CPU accepts no call with scalar tensors only that the suite can make"
-    if mutant.operator == "empty-input" and not _any_reference(
+    if mutant.operator == "empty-input" and not _is_true_for_any_reference(
         subject, mutant.dtype, functools.partial(_cpu_returns_elements_for_empty_input, mutant)
     ):
         return "the CPU accepts no empty tensor in any call that the suite can make, or returns no elements"
-    if mutant.operator == "int-53-bits" and not _any_reference(
+    if mutant.operator == "int-53-bits" and not _is_true_for_any_reference(
         subject, mutant.dtype, functools.partial(_has_int64_argument_and_integer_result, mutant)
     ):
         return "no call that the suite can make has an int64 mutated argument and an integer result"
@@ -235,13 +235,13 @@ def equivalence_reason(mutant: Mutant, fate: str, calls: Mapping[tuple[str, str]
         mutant, subject, _cpu_accepts_several_elements
     ):
         return "every tensor that the CPU accepts as the mutated argument has one element"
-    if mutant.operator == "int-53-bits" and not _any_reference(
+    if mutant.operator == "int-53-bits" and not _is_true_for_any_reference(
         subject, mutant.dtype, functools.partial(_rounding_changes_result, mutant)
     ):
         return "the CPU returns the same for rounded integers in every call that the suite can make"
     if mutant.operator in ARGUMENT_OPERATORS and not _argument_affects_result(mutant, subject):
         return "the CPU's results do not depend on the values of the mutated argument in any call"
-    if mutant.operator == "swapped-arguments" and not _any_reference(
+    if mutant.operator == "swapped-arguments" and not _is_true_for_any_reference(
         subject, mutant.dtype, functools.partial(_cpu_accepts_swapped_arguments, mutant)
     ):
         return (
@@ -252,11 +252,11 @@ def equivalence_reason(mutant: Mutant, fate: str, calls: Mapping[tuple[str, str]
         map(_is_inexact_in_smaller_dtype, _mutated_results(mutant, subject))
     ):
         return "the CPU's results are exact in the next smaller dtype in every call that the suite can make"
-    if mutant.operator in WRITE_OPERATORS and not _any_reference(
+    if mutant.operator in WRITE_OPERATORS and not _is_true_for_any_reference(
         subject, mutant.dtype, functools.partial(_changes_written_argument, mutant)
     ):
         return "the CPU changes no element of the mutated argument in any call that the suite can make"
-    if mutant.operator in SEVERAL_ELEMENT_OPERATORS and not _any_reference(
+    if mutant.operator in SEVERAL_ELEMENT_OPERATORS and not _is_true_for_any_reference(
         subject, mutant.dtype, functools.partial(_mutated_result_has_several_elements, mutant)
     ):
         return "the mutated result has one element in every call that the suite can make"
@@ -269,7 +269,7 @@ def equivalence_reason(mutant: Mutant, fate: str, calls: Mapping[tuple[str, str]
         for modified in _references_with_special_values(subject, mutant.dtype)
     ):
         return "the CPU returns no argument's values for any special value in any argument"
-    if mutant.operator in _SPECIAL_VALUE_TESTS and not _returns_special_value(mutant, subject):
+    if mutant.operator in _SPECIAL_VALUE_TESTS and not _cpu_returns_special_value(mutant, subject):
         return "no result of the CPU contains a value that the operator changes, for any special value"
     return None
 
@@ -299,7 +299,7 @@ def subject_of(point: str) -> Subject | None:
 
 
 @functools.cache
-def _references(subject: Subject, dtype: str | None) -> tuple[OverloadReference, ...]:
+def _examined_references(subject: Subject, dtype: str | None) -> tuple[OverloadReference, ...]:
     """Return the references of the first calls of an overload, in one dtype or in the default dtypes."""
     usual_dtypes = [name for name in _DEFAULT_DTYPES if name in subject.info.dtypes] or subject.info.dtypes[
         : len(_DEFAULT_DTYPES)
@@ -315,10 +315,10 @@ def _references(subject: Subject, dtype: str | None) -> tuple[OverloadReference,
     return tuple(references)
 
 
-def _any_reference(
+def _is_true_for_any_reference(
     subject: Subject, dtype: str | None, predicate: Callable[[OverloadReference], bool]
 ) -> bool:
-    return any(predicate(reference) for reference in _references(subject, dtype))
+    return any(predicate(reference) for reference in _examined_references(subject, dtype))
 
 
 def _cpu_accepts_rank(rank: int, reference: OverloadReference) -> bool:
@@ -335,10 +335,10 @@ def _is_unsupported_dtype_on_cpu(subject: Subject, dtype: str) -> bool:
     """Return whether the CPU refuses every call of the subject after a conversion of its tensors to
     ``dtype``.
     """
-    if _references(subject, dtype):
+    if _examined_references(subject, dtype):
         return False
     was_tried = False
-    for reference in _references(subject, None):
+    for reference in _examined_references(subject, None):
         indices = [
             value
             for argument, value in arguments_with_values(reference)
@@ -346,7 +346,7 @@ def _is_unsupported_dtype_on_cpu(subject: Subject, dtype: str) -> bool:
         ]
         index_ids = {id(tensor) for tensor in trees.tensors(indices)}
 
-        def of_dtype(
+        def convert_values(
             tensor: torch.Tensor, old: torch.dtype = reference.dtype, index_ids: Set[int] = index_ids
         ) -> Any:
             return (
@@ -355,7 +355,10 @@ def _is_unsupported_dtype_on_cpu(subject: Subject, dtype: str) -> bool:
 
         if not all(t.numel() for t in reference.sample.tensors()):
             continue  # the CPU accepts any dtype for empty tensors
-        if overload_reference(subject, dtype, with_mapped_tensors(reference.sample, of_dtype)) is not None:
+        if (
+            overload_reference(subject, dtype, with_mapped_tensors(reference.sample, convert_values))
+            is not None
+        ):
             return False
         was_tried = True
     return was_tried
@@ -383,7 +386,7 @@ def _operators_of_the_same_name(subject: Subject) -> Iterator[str]:
 def _mutated_result_has_required_strides(mutant: Mutant, subject: Subject) -> bool:
     """Return whether the strides of the mutated result are documented for any call of the subject."""
     unchecked = is_unchecked(subject)
-    references = _references(subject, mutant.dtype)
+    references = _examined_references(subject, mutant.dtype)
     for reference in references:
         deeper = None if unchecked else reference_of_rank(reference, 4)
         for candidate in (reference, deeper):
@@ -409,7 +412,7 @@ def _any_call_with_argument(
     """Return True if the predicate is true for the mutated argument of any call, or if no call has the
     argument.
     """
-    references = _references(subject, mutant.dtype)
+    references = _examined_references(subject, mutant.dtype)
     with_argument = [
         (reference, argument)
         for reference in references
@@ -470,7 +473,7 @@ def _argument_affects_result(mutant: Mutant, subject: Subject) -> bool:
     """Return True if the values of the mutated argument affect the result of any call, or if no call has the
     argument.
     """
-    references = _references(subject, mutant.dtype)
+    references = _examined_references(subject, mutant.dtype)
     with_argument = [
         (reference, argument)
         for reference in references
@@ -516,7 +519,7 @@ def _cpu_returns_elements_for_empty_input(mutant: Mutant, reference: OverloadRef
         reference.subject, dtype_name(reference.dtype)
     ):
         return any(count != 0 for count in _result_sizes_on_meta(mutant, reference))
-    form = _form_of(reference.subject, mutant.point)
+    form = _call_form_of_point(reference.subject, mutant.point)
     return any(
         _result_has_elements(mutant, changed) and cpu_accepts_form(changed, form)
         for changed in _references_with_empty_input(reference)
@@ -538,7 +541,7 @@ def _is_unwritten_for_empty_input(mutant: Mutant, subject: Subject) -> bool:
     """Return whether the CPU returns unwritten memory for empty input in every call."""
     empty_references = [
         empty_reference
-        for reference in _references(subject, mutant.dtype)
+        for reference in _examined_references(subject, mutant.dtype)
         for empty_reference in _references_with_empty_input(reference)
     ]
     with_elements = [
@@ -628,7 +631,7 @@ def _written_result(mutant: Mutant, reference: OverloadReference) -> torch.Tenso
     other forms.
     """
     overload: overloads.Overload = reference.subject.info
-    if _form_of(reference.subject, mutant.point) != OUT:
+    if _call_form_of_point(reference.subject, mutant.point) != OUT:
         return None
     written = overload.out._schema.arguments[mutant.position].name
     results = trees.tensors(reference.returned)
@@ -645,7 +648,7 @@ def _changes_written_argument(mutant: Mutant, reference: OverloadReference) -> b
     if (
         mutant.position
         or mutant.operator == "write-astray"
-        or _form_of(reference.subject, mutant.point) != IN_PLACE
+        or _call_form_of_point(reference.subject, mutant.point) != IN_PLACE
     ):
         return True
     in_place_reference, input_argument = reference.in_place, reference.sample.input
@@ -687,7 +690,7 @@ def _returns_argument(mutant: Mutant, reference: OverloadReference) -> bool:
     )
 
 
-def _form_of(subject: Subject, point: str) -> str:
+def _call_form_of_point(subject: Subject, point: str) -> str:
     overload: overloads.Overload = subject.info
     forms = {str(overload.in_place): IN_PLACE, str(overload.out): OUT}
     name = point.replace("::", ".")
@@ -696,8 +699,11 @@ def _form_of(subject: Subject, point: str) -> str:
 
 @functools.cache
 def _cpu_refuses_some_call(subject: Subject, point: str) -> bool:
-    form = _form_of(subject, point)
-    return any(errors.cpu_refuses_any_wrong_call(reference, form) for reference in _references(subject, None))
+    form = _call_form_of_point(subject, point)
+    return any(
+        errors.cpu_refuses_any_wrong_call(reference, form)
+        for reference in _examined_references(subject, None)
+    )
 
 
 def _option_changes_no_value(mutant: Mutant, subject: Subject) -> bool:
@@ -715,7 +721,7 @@ def _other_values_not_implemented(mutant: Mutant, subject: Subject) -> bool:
     name = subject.info.op._schema.arguments[mutant.position].name
     outcomes = [
         attempt(functools.partial(sample.call, reference.overload.op))
-        for reference in _references(subject, mutant.dtype)
+        for reference in _examined_references(subject, mutant.dtype)
         for sample in calls_with_other_values(reference, name)
     ]
     return bool(outcomes) and all("not implemented" in str(outcome.error) for outcome in outcomes)
@@ -728,7 +734,7 @@ def _argument_alone_changes_result(mutant: Mutant, subject: Subject) -> bool:
     name = subject.info.op._schema.arguments[mutant.position].name
     if name in DETERMINED_BY_TENSORS or subject.info.random:
         return bool(subject.info.random)  # random results cannot be compared
-    for reference in _references(subject, mutant.dtype):
+    for reference in _examined_references(subject, mutant.dtype):
         changed = (
             reference_of_modified_call(reference, sample)
             for sample in calls_with_other_values(reference, name)
@@ -749,7 +755,7 @@ def _argument_alone_changes_result(mutant: Mutant, subject: Subject) -> bool:
 
 def _is_unsupported_argument(mutant: Mutant, subject: Subject) -> bool:
     """Return True if no call has the mutated argument and the CPU reports the argument as not supported."""
-    references = _references(subject, mutant.dtype)
+    references = _examined_references(subject, mutant.dtype)
     if is_unchecked(subject) or any(
         _mutated_argument(mutant, reference) is not None for reference in references
     ):
@@ -773,9 +779,9 @@ def _cpu_passes_layout_check(mutant: Mutant, subject: Subject) -> bool:
     if subject.info.random:
         return True  # the order of random draws may depend on the layout
     target = target_file.load("cpu").target("eager")
-    form = _form_of(subject, mutant.point)
+    form = _call_form_of_point(subject, mutant.point)
     was_tried = False
-    for reference in _references(subject, mutant.dtype):
+    for reference in _examined_references(subject, mutant.dtype):
         argument = _mutated_argument(mutant, reference)
         safe = layouts.cpu_kernel_is_safe(subject, dtype_name(reference.dtype))
         if argument is None or not safe or form not in forms_of(target, reference):
@@ -818,7 +824,7 @@ def _cpu_accepts_scalars_only(reference: OverloadReference) -> bool:
     )
 
 
-def _returns_special_value(mutant: Mutant, subject: Subject) -> bool:
+def _cpu_returns_special_value(mutant: Mutant, subject: Subject) -> bool:
     return any(
         _SPECIAL_VALUE_TESTS[mutant.operator](tensor)
         for tensor in _mutated_results(mutant, subject)
@@ -836,13 +842,13 @@ def _mutated_results(mutant: Mutant, subject: Subject) -> Iterator[torch.Tensor]
 def _references_with_special_values(subject: Subject, dtype: str | None) -> Iterator[OverloadReference]:
     """Yield the references of the calls of a point, and of these calls with special values."""
     target = target_file.load("cpu").target("eager")
-    for reference in _references(subject, dtype):
+    for reference in _examined_references(subject, dtype):
         yield reference
         if special_values.applies(target, subject):
             yield from special_values.with_special_values(target, reference)
 
 
-def _any_element(predicate: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], bool]:
+def _any_element_test(predicate: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], bool]:
     def has_matching_element(tensor: torch.Tensor) -> bool:
         if tensor.dtype == torch.complex32:
             return True
@@ -854,9 +860,11 @@ def _any_element(predicate: Callable[[torch.Tensor], torch.Tensor]) -> Callable[
 
 
 _SPECIAL_VALUE_TESTS: Mapping[str, Callable[[torch.Tensor], bool]] = {
-    "nan-lost": _any_element(torch.isnan),
-    "infinity-lost": _any_element(torch.isinf),
-    "signed-zero-lost": _any_element(lambda real: (real == 0) & torch.signbit(real)),
-    "subnormal-flushed": _any_element(lambda real: (real != 0) & (real.abs() < torch.finfo(real.dtype).tiny)),
+    "nan-lost": _any_element_test(torch.isnan),
+    "infinity-lost": _any_element_test(torch.isinf),
+    "signed-zero-lost": _any_element_test(lambda real: (real == 0) & torch.signbit(real)),
+    "subnormal-flushed": _any_element_test(
+        lambda real: (real != 0) & (real.abs() < torch.finfo(real.dtype).tiny)
+    ),
     "bool-byte": lambda tensor: tensor.dtype == torch.bool and bool(tensor.any()),
 }

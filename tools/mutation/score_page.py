@@ -44,15 +44,16 @@ def markdown(
         f"| equivalent, excluded by a rule | {everything.excused} | |",
         f"| counted | {everything.counted} | 100 % |",
         *(
-            f"| killed at level {level} | {everything.killed_at(level)} | {_share(everything, level)} |"
+            f"| killed at level {level} | {everything.killed_at(level)} | "
+            f"{_killed_share(everything, level)} |"
             for level in LEVELS
         ),
         f"| killed at level core, of the {core.counted} counted at points that its results call | "
-        f"{core.killed_at('core')} | {_share(core, 'core')} |",
+        f"{core.killed_at('core')} | {_killed_share(core, 'core')} |",
         f"| killed at level core, of the {checked_overloads.counted} counted at points of the overloads that "
-        f"it checks | {checked_overloads.killed_at('core')} | {_share(checked_overloads, 'core')} |",
-        f"| survived | {everything.survived} | {_percent(everything.survived, everything.counted)} |",
-        f"| not covered | {everything.asleep} | {_percent(everything.asleep, everything.counted)} |",
+        f"it checks | {checked_overloads.killed_at('core')} | {_killed_share(checked_overloads, 'core')} |",
+        f"| survived | {everything.survived} | {_percentage(everything.survived, everything.counted)} |",
+        f"| not covered | {everything.asleep} | {_percentage(everything.asleep, everything.counted)} |",
         "",
         "## By mutation operator",
         "",
@@ -63,8 +64,9 @@ def markdown(
         tally = tallies.get(operator)
         if tally is not None:
             lines.append(
-                f"| {operator} | {tally.counted} | {_share(tally, 'full')} | {_share(tally, 'core')} | "
-                f"{tally.survived} | {tally.asleep} | {tally.excused} | {DESIGNATED[operator]} |"
+                f"| {operator} | {tally.counted} | {_killed_share(tally, 'full')} | "
+                f"{_killed_share(tally, 'core')} | {tally.survived} | {tally.asleep} | {tally.excused} | "
+                f"{DESIGNATED[operator]} |"
             )
     lines += ["", "## By mutation point", "", *_point_family_lines(tallies_by_family)]
     outcomes = list(outcomes)
@@ -83,16 +85,16 @@ def _point_family_lines(tallies_by_family: Mapping[str, Tally]) -> Iterator[str]
     for family, tally in sorted(tallies_by_family.items()):
         if family != "all":
             yield (
-                f"| {family} | {tally.counted} | {_share(tally, 'full')} | {_share(tally, 'core')} | "
-                f"{tally.survived} | {tally.asleep} | {tally.excused} |"
+                f"| {family} | {tally.counted} | {_killed_share(tally, 'full')} | "
+                f"{_killed_share(tally, 'core')} | {tally.survived} | {tally.asleep} | {tally.excused} |"
             )
 
 
-def _share(tally: Tally, level: str) -> str:
-    return _percent(tally.killed_at(level), tally.counted)
+def _killed_share(tally: Tally, level: str) -> str:
+    return _percentage(tally.killed_at(level), tally.counted)
 
 
-def _percent(part: int, whole: int) -> str:
+def _percentage(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
@@ -114,11 +116,11 @@ def _reported_fault_lines(outcomes: Iterable[MutantResult]) -> Iterator[str]:
             scale = f"; scaled: {row.scale}" if row.scale else ""
             yield f"| [{row.id}]({row.report}) | {names} | {state}{scale} |"
     for row in tally.not_expressible:
-        reason = row.not_expressible or _why_absent(row.mutants[0])
+        reason = row.not_expressible or _reason_of_absence(row.mutants[0])
         yield f"| [{row.id}]({row.report}) | | {reason} |"
 
 
-def _why_absent(mutant: Mutant) -> str:
+def _reason_of_absence(mutant: Mutant) -> str:
     if mutant.is_of_kernel:
         return "the device has no such kernel"
     return f"injected in another mode: `{mutant}`"

@@ -140,7 +140,7 @@ class Worker:
         for result_id in result_ids:
             if time.monotonic() - started > limit:
                 break
-            case = self._case_of(result_id)
+            case = self._case_of_result(result_id)
             self.link.step(result_id)
             with self._enabled(mutant) as counts:
                 result = self._run_case(case)
@@ -185,7 +185,7 @@ class Worker:
             count = injector.disable()
             counts[:] = count.triggered, count.altered
 
-    def _case_of(self, result_id: str) -> Case:
+    def _case_of_result(self, result_id: str) -> Case:
         if self._cases is None:
             self._cases = {case.id: case for case in build_plan(self.target, LEVELS[-1]).cases}
         name, _, dtype = result_id.rpartition("@")

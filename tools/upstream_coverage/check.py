@@ -40,10 +40,10 @@ def unknown_properties(mapped: Sequence[Method]) -> list[str]:
             name, _, subject = reference.partition("/")
             if name not in names or (subject and subject not in names[name]):
                 unknown.append(f"{method.file} {method.owner}.{method.name}: {reference}")
-    return unknown + _wrong_areas(mapped)
+    return unknown + _references_with_wrong_area(mapped)
 
 
-def _wrong_areas(mapped: Sequence[Method]) -> list[str]:
+def _references_with_wrong_area(mapped: Sequence[Method]) -> list[str]:
     from conformance.behaviours.behaviour import BEHAVIOURS
 
     wrong = []

@@ -21,7 +21,7 @@ is not required and does not count in a share.
 """
 
 
-def split(methods: list[Method]) -> tuple[Figures, Figures]:
+def count_wheel_and_rest(methods: list[Method]) -> tuple[Figures, Figures]:
     """Return the counts of methods whose data is in the wheel, and of the others."""
     wheel = [method for method in methods if method.wheel]
     rest = [method for method in methods if not method.wheel]
@@ -36,17 +36,18 @@ def figures_table(mapped: Map, link: bool = False) -> str:
     ]
     for stem, listed in mapped.items():
         name = listed[0].file if listed else stem
-        lines.append(_row(f"[{name}]({stem}.md)" if link else name, listed))
-    lines.append(_row("**all**", [method for listed in mapped.values() for method in listed]))
+        lines.append(_table_row(f"[{name}]({stem}.md)" if link else name, listed))
+    lines.append(_table_row("**all**", [method for listed in mapped.values() for method in listed]))
     return "\n".join(lines)
 
 
-def _row(name: str, listed: list[Method]) -> str:
-    wheel, rest = split(listed)
-    return f"| {name} | {_share(wheel)} | {_share(rest)} | {wheel.exempt + rest.exempt} | {len(listed)} |"
+def _table_row(name: str, listed: list[Method]) -> str:
+    wheel, rest = count_wheel_and_rest(listed)
+    exempt = wheel.exempt + rest.exempt
+    return f"| {name} | {_covered_share(wheel)} | {_covered_share(rest)} | {exempt} | {len(listed)} |"
 
 
-def _share(counts: Figures) -> str:
+def _covered_share(counts: Figures) -> str:
     required = counts.total - counts.exempt
     return f"{counts.covered} of {required} ({counts.share:.0%})" if required else "-"
 
@@ -55,10 +56,10 @@ def pages(mapped: Map) -> dict[str, str]:
     """Return the texts of all pages by file name."""
     reasons = "\n".join(f"* `{reason}`: {text}" for reason, text in coverage_map.REASONS.items())
     index = f"{_HEAD}\n{figures_table(mapped, link=True)}\n\n## Reasons\n\n{reasons}\n"
-    return {"README.md": index, **{f"{stem}.md": _page(stem, listed) for stem, listed in mapped.items()}}
+    return {"README.md": index, **{f"{stem}.md": _page_text(stem, listed) for stem, listed in mapped.items()}}
 
 
-def _page(stem: str, listed: list[Method]) -> str:
+def _page_text(stem: str, listed: list[Method]) -> str:
     pinned = coverage_map.pinned_names(stem)
     commit = pinned["commit"]
     source = f"names at commit `{commit}`" if commit else "names as in public ports of the file"
@@ -68,11 +69,11 @@ def _page(stem: str, listed: list[Method]) -> str:
         if method.owner != owner:
             owner = method.owner
             lines += ["", f"## {owner}", "", "| method | covered by |", "|---|---|"]
-        lines.append(f"| {method.name} | {_covered(method)} |")
+        lines.append(f"| {method.name} | {_coverage_text(method)} |")
     return "\n".join(lines) + "\n"
 
 
-def _covered(method: Method) -> str:
+def _coverage_text(method: Method) -> str:
     if method.covered_by:
         return ", ".join(f"`{reference}`" for reference in method.covered_by)
     return method.reason if method.reason is not None else "**uncovered**"

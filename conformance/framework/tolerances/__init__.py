@@ -89,7 +89,7 @@ class Rule:
         elements: int = 1,
         precision: str = "ieee",
     ) -> Tolerance:
-        """Return the tolerance for a result with dtype ``result`` that is computed in dtype ``computed``.
+        """Return the tolerance for a result with dtype ``result`` that is computed from dtype ``computed``.
 
         ``elements`` is the number of input elements. ``precision`` is the target's precision class (``ieee``,
         ``tf32`` or ``flush-denormals``).

@@ -46,13 +46,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for label, work in calls.items():
         # Run each call once before the measurement, because the device may compile the first call of an
         # operator.
-        def pending(work: Callable[[], Any] = work) -> bool | None:
+        def returns_while_pending(work: Callable[[], Any] = work) -> bool | None:
             with api.on(stream):
                 work()
             api.synchronize()
             return device_api.is_delay_pending_after(api, stream, work)
 
-        outcome = run_recorded(target, recorder, label, pending)
+        outcome = run_recorded(target, recorder, label, returns_while_pending)
         if not outcome.ok:
             continue
         if outcome.value is None:

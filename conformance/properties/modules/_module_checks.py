@@ -76,7 +76,7 @@ def dtypes_of(target: Target, subject: Subject) -> list[str]:
     return [name for name in PREFERRED_DTYPES if name in claimed and name in listed]
 
 
-def first_dtype(target: Target, subject: Subject) -> list[str]:
+def only_first_dtype(target: Target, subject: Subject) -> list[str]:
     """Return a list with only the first of :func:`dtypes_of`, for properties that do not depend on the
     dtype.
     """

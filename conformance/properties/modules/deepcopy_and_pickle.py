@@ -23,7 +23,7 @@ from conformance.target.target import Target
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return common.first_dtype(target, subject)
+    return common.only_first_dtype(target, subject)
 
 
 def _copy_by_pickle(module: torch.nn.Module) -> torch.nn.Module:
@@ -59,12 +59,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample, module_reference in common.samples_with_references(subject, recorder, FORWARD, 1):
         for method_name, make in copy_methods:
 
-            def copied(sample: ModuleSample = sample, make: Callable[[Any], Any] = make) -> Any:
+            def copy_device_module(sample: ModuleSample = sample, make: Callable[[Any], Any] = make) -> Any:
                 module = sample.module().to(device)
                 duplicate = make(module)
                 return module, duplicate, FORWARD.run(make(module), sample.arguments(device), None)
 
-            outcome = common.on_target(target, copied)
+            outcome = common.on_target(target, copy_device_module)
             text = f"{method_name} of {sample.describe()}"
             if not common.require_success(target, recorder, outcome, text, sample.index):
                 continue

@@ -25,7 +25,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if getattr(subject.info, "module_error_inputs_func", None) is None:
         return []
-    return common.first_dtype(target, subject)
+    return common.only_first_dtype(target, subject)
 
 
 @register(

@@ -52,12 +52,12 @@ def _to_channels_last(module: torch.nn.Module, arguments: Arguments) -> Argument
     return common.with_changed_tensors(arguments, clone_in_layout)
 
 
-def _channels_last(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
+def _run_channels_last(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
     return observe_call(module, _to_channels_last(module, arguments), cotangents)
 
 
-FORWARD = Procedure("channels last", _channels_last)
-BACKWARD = Procedure("channels last backward", _channels_last, backward=True)
+FORWARD = Procedure("channels last", _run_channels_last)
+BACKWARD = Procedure("channels last backward", _run_channels_last, backward=True)
 
 
 def _has_images(sample: ModuleSample) -> bool:

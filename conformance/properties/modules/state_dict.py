@@ -85,13 +85,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         _check_loading_into_modules(target, recorder, sample)
         device = target.torch_device
 
-        def restored(sample: ModuleSample = sample, device: torch.device = device) -> Any:
+        def load_into_device_module(sample: ModuleSample = sample, device: torch.device = device) -> Any:
             data = to_saved_bytes(sample.module().to(device).state_dict())
             module = _with_changed_values(sample.module().to(device))
             module.load_state_dict(from_saved_bytes(data), strict=True)
             return FORWARD.run(module, sample.arguments(device), None)
 
-        outcome = common.on_target(target, restored)
+        outcome = common.on_target(target, load_into_device_module)
         if common.require_success(
             target, recorder, outcome, f"loading into {sample.describe()}", sample.index
         ):

@@ -88,14 +88,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _check_flags(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
     """Check that train() and eval() return the module and set the flag of every submodule."""
 
-    def toggled() -> Any:
+    def toggle_modes() -> Any:
         module = sample.module().to(target.torch_device)
         returned = [module.train() is module]
         train = [part.training for part in module.modules()]
         returned.append(module.eval() is module)
         return returned, train, [part.training for part in module.modules()]
 
-    outcome = common.on_target(target, toggled)
+    outcome = common.on_target(target, toggle_modes)
     if common.require_success(
         target, recorder, outcome, f"train() and eval() of {sample.describe()}", sample.index
     ):

@@ -29,7 +29,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if not common.has_parameters(subject):
         return []
-    return common.first_dtype(target, subject)
+    return common.only_first_dtype(target, subject)
 
 
 def _accumulate(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:

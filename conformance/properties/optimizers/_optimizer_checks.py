@@ -47,7 +47,7 @@ def dtypes_of(target: Target, subject: Subject) -> list[str]:
     return [name for name in names if target.declares(name)]
 
 
-def first_dtype(target: Target, subject: Subject) -> list[str]:
+def only_first_dtype(target: Target, subject: Subject) -> list[str]:
     """Return a list with only the first of :func:`dtypes_of`, for properties that do not depend on the
     dtype.
     """

@@ -30,7 +30,7 @@ def applies_tensor(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if subject.info.only_supports_sparse_grads or subject.info.step_requires_closure:
         return []
-    return [] if subject.name == "Adafactor" else common.first_dtype(target, subject)
+    return [] if subject.name == "Adafactor" else common.only_first_dtype(target, subject)
 
 
 def _steps_with_rate(problem: Problem, build: Build) -> Observation:

@@ -1,4 +1,4 @@
-"""Test the device with random programs: for twelve seconds, or for an hour with CONFORMANCE_NIGHTLY=1.
+"""Test the device with random programs: for six seconds, or for an hour with CONFORMANCE_NIGHTLY=1.
 
 `python -m fuzz` searches by hand.
 """
@@ -16,7 +16,7 @@ from .program import Program, Step, make_program
 from .search import MODES, Failure, Runner, failing_programs, shrink
 
 #: Seconds for each mode.
-SECONDS = (3600 if NIGHTLY else 12) / len(MODES)
+SECONDS = (3600 if NIGHTLY else 6) / len(MODES)
 
 
 def _failure_message(mode: str, failure: Failure) -> str:

@@ -35,8 +35,8 @@ def test_every_operator_has_samples() -> None:
 
 
 #: Operators that `opcheck` also traces with dynamic shapes, in a second each. Outside the nightly run this is
-#: only every fourth one, because `test_a_graph_gives_the_same_results` traces all operators.
-TRACED = every_nth(4, sorted(OPERATORS))
+#: only every eighth one, and `test_a_graph_gives_the_same_results` traces every third one.
+TRACED = every_nth(8, sorted(OPERATORS))
 
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
@@ -100,8 +100,11 @@ FUSED = {
 
 @pytest.mark.parametrize(
     ("executable", "name"),
-    [("interpreted", name) for name in sorted(set(OPERATORS) - samples.BY_VALUE - samples.DRAWN)]
-    + [("auto", name) for name in every_nth(4, sorted(FUSED))],
+    [
+        ("interpreted", name)
+        for name in every_nth(3, sorted(set(OPERATORS) - samples.BY_VALUE - samples.DRAWN))
+    ]
+    + [("auto", name) for name in every_nth(8, sorted(FUSED))],
 )
 def test_a_graph_gives_the_same_results(executable: str, name: str) -> None:
     def program(arguments: list[Any]) -> Any:

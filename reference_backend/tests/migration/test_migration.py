@@ -15,7 +15,15 @@ def parse_losses(text: str) -> list[float]:
     return [float(line) for line in text.splitlines()]
 
 
-@pytest.mark.parametrize("compiled", ["", "1"])
+@pytest.mark.parametrize(
+    "compiled",
+    [
+        "",
+        pytest.param(
+            "1", marks=pytest.mark.nightly("it compiles; the compiler does not depend on the migration")
+        ),
+    ],
+)
 def test_a_program_for_cuda_runs_unedited(output_of, compiled: str) -> None:
     loss_values = parse_losses(output_of(LOADED + DIGITS, PT_HPU_GPU_MIGRATION="1", DIGITS_COMPILE=compiled))
     assert len(loss_values) == 10

@@ -42,7 +42,9 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class CopiesViews(Sound):
-    """A device that writes an in-place change of a view to a copy of the view, so that the base is unchanged."""
+    """A device that writes an in-place change of a view to a copy of the view, so that the base
+    is unchanged.
+    """
 
     @classmethod
     def target(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.faulty_rank_pools import assert_fault_is_detected
+from tests.support.nightly import every_nth
 
 #: Fault -> cases of the suite that must fail with it. Faults that start with ``hpu:`` run on the reference
 #: device, and the others on the CPU.
@@ -45,6 +46,8 @@ FAULTS: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+#: Outside the nightly run every second fault is injected: each takes seconds, and pools of ranks rarely
+#: change.
+@pytest.mark.parametrize("name", every_nth(2, list(FAULTS)))
 def test_a_fault_is_detected(name: str, faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
     assert_fault_is_detected(name, FAULTS[name], *faulty)

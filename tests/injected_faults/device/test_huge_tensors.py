@@ -1,4 +1,6 @@
-"""The property ``huge_tensors`` passes without a fault and fails with a fault. The tests use small tensors."""
+"""The property ``huge_tensors`` passes without a fault and fails with a fault. The tests use
+small tensors.
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from conformance.properties.registry import properties
 from conformance.worker.executor import Executor
 from tests.injected_faults.collective import test_detection as collectives
 from tests.support.faulty_rank_pools import assert_fault_is_detected, target_with_faulty_ranks
+from tests.support.nightly import every_nth
 
 #: Fault -> cases of the suite that must fail with it. Faults that start with ``hpu:`` run on the reference
 #: device, and the others on the CPU.
@@ -57,7 +58,9 @@ FAULTS: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+#: Outside the nightly run every third fault is injected: each takes seconds, and pools of ranks rarely
+#: change.
+@pytest.mark.parametrize("name", every_nth(3, list(FAULTS)))
 def test_a_fault_is_detected(name: str, faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
     assert_fault_is_detected(name, FAULTS[name], *faulty)
 

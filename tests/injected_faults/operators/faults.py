@@ -395,7 +395,9 @@ def writes_a_subclass_into_a_plain_tensor(info: Any) -> None:
 
 
 class _Copied(torch.autograd.Function):
-    """An identity that copies its gradient and its tangent into plain tensors, so that subclasses are lost."""
+    """An identity that copies its gradient and its tangent into plain tensors, so that
+    subclasses are lost.
+    """
 
     @staticmethod
     def forward(x: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,6 @@
-"""Faults of real kernels only: fake tensors predict the correct result, so that prediction and result differ."""
+"""Faults of real kernels only: fake tensors predict the correct result, so that prediction and
+result differ.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,9 @@ from tests.support.module_and_optimizer_faults import Fault, InjectedFault
 
 @contextlib.contextmanager
 def replaced_step(name: str, around: Callable[[Any, Callable[..., Any]], Any]) -> Iterator[None]:
-    """Make ``step`` of the optimizer class ``name`` call ``around(optimizer, step)`` with the original step."""
+    """Make ``step`` of the optimizer class ``name`` call ``around(optimizer, step)`` with the
+    original step.
+    """
     cls = getattr(torch.optim, name)
     step = cls.step
 

@@ -1,4 +1,5 @@
-"""``conformance certify --verify`` detects every change of a bundle, and rejects zip files that are not bundles.
+"""``conformance certify --verify`` detects every change of a bundle, and rejects zip files that are not
+bundles.
 
 The functions ``(certificate, results)`` before FOUND are the changes. Each changes the parsed documents of a
 valid bundle in place.
@@ -114,8 +115,8 @@ def add_a_path_to_a_note(certificate: Json, results: Json) -> None:
     rows_of(results)[0]["notes"] = ["read from /home/jane/x.py"]
 
 
-#: Changes, and a part of the message with which verification must report them. They must be detected both with
-#: and without recomputed totals and digests.
+#: Changes, and a part of the message with which verification must report them. They must be detected both
+#: with and without recomputed totals and digests.
 FOUND: list[tuple[Change, str]] = [
     (change_a_verdict, "fail (value)"),
     (add_a_failure_to_a_pass, "has failures"),
@@ -135,7 +136,9 @@ FOUND: list[tuple[Change, str]] = [
 
 
 def output_for_changed_bundle(issued: Path, tmp_path: Path, capsys: Capture, *changes: Change) -> str:
-    """Apply the changes to a copy of the bundle, assert that its verification fails, and return the output."""
+    """Apply the changes to a copy of the bundle, assert that its verification fails, and return
+    the output.
+    """
 
     def apply_changes(certificate: Json, results: Json) -> None:
         for change in changes:

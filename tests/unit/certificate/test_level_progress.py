@@ -1,5 +1,5 @@
-"""The first section of a report page: the level that a leg holds, the causes that block the next level, and the
-changes since the previous run.
+"""The first section of a report page: the level that a leg holds, the causes that block the next level, and
+the changes since the previous run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def test_the_broadest_held_level_and_the_next_level() -> None:
     assert level_and_holds(
         sample_passing_leg.with_rows(sample_passing_leg.leg("core"), dict.fromkeys(early, OFF))
     ) == [(0, "bringup", False)]
-    assert level_and_holds(sample_passing_leg.leg("bringup"), with_failures(sample_passing_leg.leg("bringup"), 1)) == [
+    failing = with_failures(sample_passing_leg.leg("bringup"), 1)
+    assert level_and_holds(sample_passing_leg.leg("bringup"), failing) == [
         (0, "bringup", True), (1, "bringup", False)
     ]  # fmt: skip
 

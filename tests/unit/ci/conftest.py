@@ -13,8 +13,8 @@ from tests.support import fake_gh
 
 @pytest.fixture
 def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Install the fake ``gh`` program, and act as workflow run 7 of repository owner/name. Return the folder with
-    the program's state.
+    """Install the fake ``gh`` program, and act as workflow run 7 of repository owner/name. Return the folder
+    with the program's state.
     """
     programs = fake_gh.install_fake_gh(tmp_path / "programs")
     state = tmp_path / "github"

@@ -1,5 +1,5 @@
-"""``conformance ci push`` pushes a saved image under the name of the release, and writes the image's digest to
-the outputs of the workflow step.
+"""``conformance ci push`` pushes a saved image under the name of the release, and writes the image's digest
+to the outputs of the workflow step.
 """
 
 from __future__ import annotations

@@ -72,7 +72,9 @@ def test_a_leg_without_an_artifact_is_missing(artifacts, tmp_path, outputs, caps
 
 
 def test_a_single_artifact_has_no_folder(artifacts, tmp_path, outputs):
-    """If there is only one artifact, GitHub's download action writes its files without the artifact's folder."""
+    """If there is only one artifact, GitHub's download action writes its files without the
+    artifact's folder.
+    """
     artifacts("compile", 3, leg("bringup", "compile"))
     (own,) = (tmp_path / "artifacts").iterdir()
     (own / merge_artifacts.NAMED).write_text(f"{own.name}\n")

@@ -1,5 +1,5 @@
-"""``ci.relay_client`` sends reports to the relay. A rejected report is an error, a relay that does not respond is
-not an error, and no message contains the token.
+"""``ci.relay_client`` sends reports to the relay. A rejected report is an error, a relay that does not
+respond is not an error, and no message contains the token.
 """
 
 from __future__ import annotations

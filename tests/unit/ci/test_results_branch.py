@@ -1,4 +1,6 @@
-"""``ci.results_branch`` only adds runs to the results branch, also if several writers push at the same time."""
+"""``ci.results_branch`` only adds runs to the results branch, also if several writers push at
+the same time.
+"""
 
 from __future__ import annotations
 

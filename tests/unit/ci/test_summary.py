@@ -65,8 +65,8 @@ def test_markup_in_third_party_text_is_escaped():
 
 @pytest.mark.parametrize("commit", ["abc", "a" * 40])
 def test_the_step_writes_the_summary_and_the_relay_report(commit, tmp_path, outputs, capsys):
-    """``conformance ci report`` writes the summary. It writes no relay report if the commit of torch is unknown,
-    as for a local build.
+    """``conformance ci report`` writes the summary. It writes no relay report if the commit of torch is
+    unknown, as for a local build.
     """
     bringup_leg = leg("bringup")
     bringup_leg["facts"]["torch"]["revision"] = commit
@@ -83,8 +83,8 @@ def test_the_step_writes_the_summary_and_the_relay_report(commit, tmp_path, outp
 
 
 def test_the_relay_report_answers_the_event_that_started_the_workflow(tmp_path, outputs, monkeypatch, capsys):
-    """If the relay started the workflow, the relay report answers the relay's event. Nothing is reported for an
-    event with a different commit or type.
+    """If the relay started the workflow, the relay report answers the relay's event. Nothing is reported for
+    an event with a different commit or type.
     """
     bringup_leg = leg("bringup")
     bringup_leg["facts"]["torch"]["revision"] = "a" * 40

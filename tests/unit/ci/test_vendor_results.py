@@ -1,5 +1,5 @@
-"""``ci.vendor_results`` accepts results only from the vendor's workflow in the registry, and only with a valid
-signature.
+"""``ci.vendor_results`` accepts results only from the vendor's workflow in the registry, and only with a
+valid signature.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def registry_backend(**changes):
 
 @pytest.fixture
 def vendor(github):
-    """Return a function that adds a run of the vendor's workflow with a signed artifact to the fake GitHub."""
+    """Return a function that adds a run of the vendor's workflow with a signed artifact to the
+    fake GitHub.
+    """
     runs = []
 
     def add_vendor_run(number=11, signed=True, artifact=vendor_results.ARTIFACT, content=None, **changes):

@@ -1,5 +1,5 @@
-"""``conformance expect import`` proposes expectations. A run rejects them until a person replaces their reason
-``unread``.
+"""``conformance expect import`` proposes expectations. A run rejects them until a person replaces their
+reason ``unread``.
 """
 
 from __future__ import annotations

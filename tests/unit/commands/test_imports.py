@@ -1,4 +1,6 @@
-"""``conformance.cli`` does not import torch, so that ``--help`` is fast and ``conformance repro`` can fork."""
+"""``conformance.cli`` does not import torch, so that ``--help`` is fast and ``conformance
+repro`` can fork.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""``expectations.entries`` reads and validates expectation files, and selects entries by mode, torch and date."""
+"""``expectations.entries`` reads and validates expectation files, and selects entries by mode, torch and
+date.
+"""
 
 from __future__ import annotations
 

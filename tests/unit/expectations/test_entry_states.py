@@ -16,7 +16,8 @@ from tests.support.sample_legs import DAY, expectation, leg, leg_with_expectatio
 
 def test_an_unrestricted_run_reports_stale_over_broad_and_expired_entries() -> None:
     entries = [
-        expectation("p/good@d", "value"), expectation("p/*@d", "value"), expectation("p/bad@d", "value", "2029-01-01"),
+        expectation("p/good@d", "value"), expectation("p/*@d", "value"),
+        expectation("p/bad@d", "value", "2029-01-01"),
         expectation("p/other@d", "message"), expectation("p/bad*@d", "value"),
         dataclasses.replace(expectation("q/*@d", "value"), modes=("eager",)), expectation("q/*@d", "value"),
     ]  # fmt: skip

@@ -56,8 +56,10 @@ def test_operators_and_modules_may_have_dtypes_of_their_own(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (unsupported_patterns("value/ad@float32"), "unsupported 'value/ad@float32' matches no result (did you mean "),
-        (unsupported_patterns("*/fft.*@float17"), "'*/fft.*@float17' matches no result (did you mean */fft.*@float16"),
+        (unsupported_patterns("value/ad@float32"),
+         "unsupported 'value/ad@float32' matches no result (did you mean "),
+        (unsupported_patterns("*/fft.*@float17"),
+         "'*/fft.*@float17' matches no result (did you mean */fft.*@float16"),
         (unsupported_patterns("valu/add@*"), "(did you mean value/add@*"),
         (unsupported_patterns("value/add@any"), "unsupported 'value/add@any' matches no result"),
         (unsupported_patterns("stream_order/Stream@float32"), "(did you mean stream_order/Stream@any"),

@@ -1,4 +1,6 @@
-"""``framework.recorder`` collects the failures, notes and comparisons of a result and determines its verdict."""
+"""``framework.recorder`` collects the failures, notes and comparisons of a result and determines
+its verdict.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,9 @@ from conformance.model.id_patterns import matches
 
 
 def matches_by_definition(pattern: str, text: str) -> bool:
-    """Return whether the pattern matches the whole text, computed recursively from the definition of patterns."""
+    """Return whether the pattern matches the whole text, computed recursively from the definition of
+    patterns.
+    """
     if not pattern:
         return not text
     if pattern[0] == "*":

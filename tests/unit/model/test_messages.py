@@ -1,5 +1,5 @@
-"""``model.messages`` replaces numbers, shapes, dtypes and names in messages, so that messages of one cause are
-equal.
+"""``model.messages`` replaces numbers, shapes, dtypes and names in messages, so that messages of one cause
+are equal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""``model.torch_range`` parses ranges of torch versions, and finds a range that separates two sets of versions."""
+"""``model.torch_range`` parses ranges of torch versions, and finds a range that separates two sets of
+versions.
+"""
 
 from __future__ import annotations
 

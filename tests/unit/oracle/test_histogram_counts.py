@@ -1,5 +1,5 @@
-"""A low-precision dtype can count exactly only up to a limit. For a larger histogram count, every value between
-this limit and the exact count is correct.
+"""A low-precision dtype can count exactly only up to a limit. For a larger histogram count, every value
+between this limit and the exact count is correct.
 """
 
 from __future__ import annotations

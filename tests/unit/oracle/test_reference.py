@@ -1,5 +1,5 @@
-"""``oracle.reference``: digests of reference values ignore the last bits, and the tolerance of a remainder covers
-the documented formula.
+"""``oracle.reference``: digests of reference values ignore the last bits, and the tolerance of a remainder
+covers the documented formula.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def test_a_digest_of_integers_is_exact() -> None:
 
 
 def allowed_remainder_errors(dividend: list[float], divisor: list[float], dtype: torch.dtype) -> torch.Tensor:
-    """Return the allowed error of each element of ``torch.remainder(dividend, divisor)``, divided by the dtype's
-    machine epsilon.
+    """Return the allowed error of each element of ``torch.remainder(dividend, divisor)``, divided by the
+    dtype's machine epsilon.
     """
     subject = find_subject("operator", "remainder")
     sample = Sample(0, torch.tensor(dividend, dtype=dtype), (torch.tensor(divisor, dtype=dtype),), {})

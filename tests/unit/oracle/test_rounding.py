@@ -1,5 +1,5 @@
-"""``torch.round`` with ``decimals``: for a value that lies almost halfway between two decimals, both decimals are
-correct and no other value is.
+"""``torch.round`` with ``decimals``: for a value that lies almost halfway between two decimals, both decimals
+are correct and no other value is.
 """
 
 from __future__ import annotations

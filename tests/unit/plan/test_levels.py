@@ -1,5 +1,5 @@
-"""``plan.levels`` loads the requirements of each level, and a broader level requires all results of a narrower
-one.
+"""``plan.levels`` loads the requirements of each level, and a broader level requires all results of a
+narrower one.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def test_shards_split_a_plan_reproducibly() -> None:
         }
     # Subjects without a recorded time are assigned by name.
     assert [
-        [Shard(i, 4).takes("operator", f"op{n}") for i in (1, 2, 3, 4)].index(True) for n in range(4)
+        [Shard(i, 4).contains("operator", f"op{n}") for i in (1, 2, 3, 4)].index(True) for n in range(4)
     ] == [0, 2, 0, 2]
 
 

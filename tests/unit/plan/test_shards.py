@@ -38,8 +38,8 @@ def test_shards_take_nearly_the_same_time(mode: str, count: int) -> None:
 
 
 def test_shards_by_name_alone_would_take_longer() -> None:
-    """The slowest of four shards is nearer to the mean if subjects are assigned by recorded seconds instead of by
-    name.
+    """The slowest of four shards is nearer to the mean if subjects are assigned by recorded seconds instead
+    of by name.
     """
     seconds = TABLE["graph"]
 

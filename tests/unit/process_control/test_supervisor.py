@@ -1,4 +1,6 @@
-"""``process_control.supervisor`` executes each unit of work exactly once, and a crash or hang costs one unit."""
+"""``process_control.supervisor`` executes each unit of work exactly once, and a crash or hang
+costs one unit.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,8 @@ for unit in link.requests():
 
 
 class Spawn:
-    """A callable that starts a worker process and adds it to ``children``. ``before`` and ``after`` are code that
-    the worker runs before its first unit and after each unit with "then".
+    """A callable that starts a worker process and adds it to ``children``. ``before`` and ``after`` are code
+    that the worker runs before its first unit and after each unit with "then".
     """
 
     def __init__(self, folder: Path, before: str = "", after: str = "os._exit(0)") -> None:
@@ -281,7 +283,9 @@ time.sleep(100)
 def test_a_reply_or_end_is_collected_from_all_processes(
     tmp_path: Path, first: str, second: str, due: list[Any]
 ) -> None:
-    """After a failure of one process, the other process has only the grace period to reply, not the full limit."""
+    """After a failure of one process, the other process has only the grace period to reply, not the full
+    limit.
+    """
     variables = {**os.environ, "PYTHONPATH": python_path()}
     children = [
         Child.exec(

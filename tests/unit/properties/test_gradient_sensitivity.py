@@ -1,5 +1,5 @@
-"""The sensitivity of second derivatives is measured by perturbing the inputs. Some second derivatives change by
-thousands of units if an input changes by one unit.
+"""The sensitivity of second derivatives is measured by perturbing the inputs. Some second derivatives change
+by thousands of units if an input changes by one unit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The relations of eigenvalues allow a rounding error relative to the eigenvalues, even if their sum cancels."""
+"""The relations of eigenvalues allow a rounding error relative to the eigenvalues, even if their
+sum cancels.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The property ``placement`` observes whether an operator runs natively, as a composite, or as a CPU fallback."""
+"""The property ``placement`` observes whether an operator runs natively, as a composite, or as a CPU
+fallback.
+"""
 
 from __future__ import annotations
 

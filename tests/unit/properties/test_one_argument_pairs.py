@@ -1,4 +1,6 @@
-"""``_one_argument_pairs`` makes pairs of overload calls that differ in one number, and compares their results."""
+"""``_one_argument_pairs`` makes pairs of overload calls that differ in one number, and compares their
+results.
+"""
 
 import torch
 

@@ -1,5 +1,5 @@
-"""On the target ``cpu`` the CPU is the device under test, and no CPU control excuses a failure. Wrong graphs and
-wrong predictions of torch are therefore reported as failures.
+"""On the target ``cpu`` the CPU is the device under test, and no CPU control excuses a failure. Wrong graphs
+and wrong predictions of torch are therefore reported as failures.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A property reports no deviation of a call that needs an undeclared dtype, and reports deviations in declared
-dtypes.
+"""A property reports no deviation of a call that needs an undeclared dtype, and reports deviations in
+declared dtypes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def rounds_float64(tree: Any) -> Any:
 def check_operator(
     name: str, operator: str, dtype: str, target: Target, device: Callable[[Any], Any]
 ) -> Result:
-    """Return the result of a property of an operator on a device that returns ``device(result)`` of each call."""
+    """Return the result of a property of an operator on a device that returns ``device(result)`` of each
+    call.
+    """
     subject = subject_of("operator", operator)
     info = copy.copy(subject.info)
     op = info.op
@@ -200,7 +202,9 @@ def test_a_behaviour_that_stops_at_an_undeclared_dtype_does_not_pass(monkeypatch
 
 
 class Refuses(TorchDispatchMode):
-    """Dispatch mode that refuses the operator ``name`` in float32. Calls by the lab itself are not refused."""
+    """Dispatch mode that refuses the operator ``name`` in float32. Calls by the lab itself are
+    not refused.
+    """
 
     def __init__(self, name: str, result: Any = None) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""The query language finds results and reports errors, and its implementations in Python and JavaScript agree."""
+"""The query language finds results and reports errors, and its implementations in Python and JavaScript
+agree.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""``report.issue`` writes the issue text of a cause: complete, valid Markdown, without paths and host names."""
+"""``report.issue`` writes the issue text of a cause: complete, valid Markdown, without paths and
+host names.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""``report.relay`` writes the report for PyTorch's cross-repository CI. Only the verdict ``pass`` is reported as
-passed.
+"""``report.relay`` writes the report for PyTorch's cross-repository CI. Only the verdict ``pass`` is reported
+as passed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def relay_leg(**changes):
     return {**revised_leg, **changes}
 
 
-def callback_body(*legs, occasion=None):
+def completed_callback_body(*legs, occasion=None):
     return relay.completed_callback(legs, JOB, occasion or Event(), NOW)
 
 
-def test_a_run_that_passed():
-    relay_body = callback_body(relay_leg())
+def test_the_callback_of_a_passing_run():
+    relay_body = completed_callback_body(relay_leg())
     workflow = relay_body["workflow"]
     assert (relay_body["delivery_id"], relay_body["event_type"]) == (COMMIT, "nightly")
     assert relay_body["payload"] == {"repository": {"full_name": "pytorch/pytorch"}, "head_sha": COMMIT}
@@ -52,17 +52,17 @@ def test_a_scheduled_run_reports_its_duration():
     """A scheduled run sends only one callback, which contains the duration. For a dispatched run the relay
     computes the duration from two callbacks.
     """
-    workflow = callback_body(relay_leg(), relay_leg(mode="lazy", started="2026-01-08T23:00:00+02:00"))[
-        "workflow"
-    ]
+    workflow = completed_callback_body(
+        relay_leg(), relay_leg(mode="lazy", started="2026-01-08T23:00:00+02:00")
+    )["workflow"]
     assert (workflow["started_at"], workflow["completed_at"]) == (
         "2026-01-02T03:04:05Z",
         "2026-01-09T00:00:00Z",
     )
     dispatched = Event("pull_request", "d", PULL["payload"])
-    assert callback_body(relay_leg(), occasion=dispatched)["workflow"]["started_at"] is None
-    assert callback_body(relay_leg(started="yesterday"))["workflow"]["started_at"] is None
-    assert callback_body(relay_leg(started="2026-01-01T00:00:00"))["workflow"]["started_at"] is None
+    assert completed_callback_body(relay_leg(), occasion=dispatched)["workflow"]["started_at"] is None
+    assert completed_callback_body(relay_leg(started="yesterday"))["workflow"]["started_at"] is None
+    assert completed_callback_body(relay_leg(started="2026-01-01T00:00:00"))["workflow"]["started_at"] is None
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ def test_a_scheduled_run_reports_its_duration():
         *((verdict, "skipped") for verdict in ("unsupported", "xfail")),
     ],
 )
-def test_every_verdict_but_pass_is_no_pass(verdict, count):
+def test_only_verdict_pass_is_reported_as_passed(verdict, count):
     base_leg = relay_leg()
     name = base_leg["results"][0]["id"]
-    workflow = callback_body(with_rows(base_leg, {name: {"verdict": verdict}}))["workflow"]
+    workflow = completed_callback_body(with_rows(base_leg, {name: {"verdict": verdict}}))["workflow"]
     assert workflow["test_results"][count] == 1
     assert workflow["test_results"]["passed"] == 81
     if count == "failed":
@@ -88,15 +88,15 @@ def test_every_verdict_but_pass_is_no_pass(verdict, count):
         assert detail["classname"] == name.partition("/")[0]
 
 
-def test_what_is_missing_or_did_not_start_is_a_failure():
+def test_incomplete_and_refused_legs_are_failures():
     cut = relay_leg(complete=False, exit=3, missing={"count": 5, "first": []})
-    assert callback_body(cut)["workflow"]["test_results"]["failed"] == 5
+    assert completed_callback_body(cut)["workflow"]["test_results"]["failed"] == 5
     refused = relay_leg(complete=False, exit=2, results=[])
-    assert callback_body(relay_leg(), refused)["workflow"]["conclusion"] == "failure"
+    assert completed_callback_body(relay_leg(), refused)["workflow"]["conclusion"] == "failure"
     assert relay.conclusion([]) == "failure"
 
 
-def test_sizes_and_paths():
+def test_details_are_limited_and_contain_no_paths():
     large_leg = relay_leg()
     failure = {
         "kind": "value",
@@ -104,14 +104,14 @@ def test_sizes_and_paths():
         "traceback": "/home/jane/y.py:1 " * 900,
     }
     rows = {row["id"]: {"verdict": "fail", "failures": [failure]} for row in large_leg["results"]}
-    details = callback_body(with_rows(large_leg, rows))["workflow"]["failed_tests_detail"]
+    details = completed_callback_body(with_rows(large_leg, rows))["workflow"]["failed_tests_detail"]
     assert len(details) == 82
     for detail in details:
         assert len(detail["message"].encode()) <= 1024 and len(detail["stacktrace"].encode()) <= 4096
         assert "jane" not in json.dumps(detail)
 
 
-def test_more_failures_than_the_relay_takes():
+def test_more_failures_than_the_relay_accepts():
     """If the run has more failures than the relay accepts, all are counted, and as many as fit are listed."""
     large_leg = relay_leg()
     for size, most in ((10, 1000), (5000, 300)):
@@ -120,34 +120,34 @@ def test_more_failures_than_the_relay_takes():
             {"id": f"value/op{i}@float32", "verdict": "fail", "seconds": 0.0, "failures": [failure]}
             for i in range(1500)
         ]
-        workflow = callback_body(large_leg)["workflow"]
+        workflow = completed_callback_body(large_leg)["workflow"]
         assert workflow["test_results"]["failed"] == 1500
         assert len(workflow["failed_tests_detail"]) <= most
         assert len(workflow["failed_tests_detail"]) > 100
 
 
-def test_a_run_of_another_commit_is_not_reported_as_the_event_s():
+def test_a_run_of_a_different_commit_is_not_reported_for_the_event():
     payload = {"pull_request": {"head": {"sha": OTHER}}}
     with pytest.raises(UsageError, match=f"tested commit {COMMIT}.*requests {OTHER}"):
-        callback_body(relay_leg(), occasion=Event("pull_request", "d", payload))
+        completed_callback_body(relay_leg(), occasion=Event("pull_request", "d", payload))
 
 
-def test_an_event_is_handed_back_as_it_came():
-    relay_body = callback_body(
+def test_the_callback_contains_the_event_unchanged():
+    relay_body = completed_callback_body(
         relay_leg(), occasion=Event("push", "d", {"after": COMMIT, "ref": "refs/heads/main"})
     )
     assert (relay_body["event_type"], relay_body["delivery_id"]) == ("push", "d")
     assert relay_body["payload"] == {"after": COMMIT, "ref": "refs/heads/main"}
 
 
-def test_the_name_of_a_job_has_level_modes_and_build():
+def test_the_name_of_a_job_contains_level_modes_and_build():
     assert (
         relay.job_name([relay_leg(), relay_leg(mode="lazy")])
         == "conformance bringup / eager+lazy / torch 2.13.0+cpu"
     )
 
 
-def command(tmp_path, *more, run=True):
+def relay_command(tmp_path, *more, run=True):
     run_arguments = [str(tmp_path / "run")] if run else []
     rest = ["--name", "nightly", "--url", "https://x/1", "--run-id", "12", *more]
     return ["relay", *run_arguments, "-o", str(tmp_path / "new" / "relay.json"), *rest]
@@ -162,27 +162,29 @@ def run_folder(tmp_path):
     return tmp_path
 
 
-def written(tmp_path):
+def written_callback(tmp_path):
     return json.loads((tmp_path / "new" / "relay.json").read_text())
 
 
-def test_the_command(run_folder, capsys):
-    assert cli.main(command(run_folder)) == 0
-    assert written(run_folder)["workflow"]["run_id"] == "12"
+def test_the_relay_command_writes_a_callback(run_folder, capsys):
+    assert cli.main(relay_command(run_folder)) == 0
+    assert written_callback(run_folder)["workflow"]["run_id"] == "12"
     assert "success, conformance bringup / eager / torch" in capsys.readouterr().out
-    assert cli.main(command(run_folder, "--event", "periodic")) == 0
-    assert written(run_folder)["event_type"] == "periodic"
+    assert cli.main(relay_command(run_folder, "--event", "periodic")) == 0
+    assert written_callback(run_folder)["event_type"] == "periodic"
 
 
 @pytest.mark.parametrize("file", ["event.json", "payload.json"])
 def test_both_callbacks_about_a_pull_request(file, run_folder):
     event = ["--event", str(run_folder / file)]
-    assert cli.main(command(run_folder, *event, "--status", "in_progress", "--job", "e", run=False)) == 0
-    first = written(run_folder)
+    assert (
+        cli.main(relay_command(run_folder, *event, "--status", "in_progress", "--job", "e", run=False)) == 0
+    )
+    first = written_callback(run_folder)
     assert first["workflow"]["conclusion"] is first["workflow"]["completed_at"] is None
     assert first["workflow"]["started_at"].endswith("Z") and "test_results" not in first["workflow"]
-    assert cli.main(command(run_folder, *event, "--check-run-id", "77")) == 0
-    second = written(run_folder)
+    assert cli.main(relay_command(run_folder, *event, "--check-run-id", "77")) == 0
+    second = written_callback(run_folder)
     assert second["workflow"]["check_run_id"] == "77"
     for key in ("event_type", "delivery_id", "payload"):
         assert first[key] == second[key] == PULL[key]
@@ -203,16 +205,16 @@ def test_both_callbacks_about_a_pull_request(file, run_folder):
         (["--status", "in_progress", "--event", "EVENT"], "--job is missing"),
     ],
 )
-def test_arguments_that_the_relay_would_refuse(more, message, run_folder, capsys):
+def test_arguments_that_the_relay_would_reject(more, message, run_folder, capsys):
     more = [str(run_folder / "event.json") if argument == "EVENT" else argument for argument in more]
-    assert cli.main(command(run_folder, *more)) == 2
+    assert cli.main(relay_command(run_folder, *more)) == 2
     err = capsys.readouterr().err
     assert message in err and "Traceback" not in err
     assert not (run_folder / "new").exists()
 
 
 def test_a_run_without_its_folder(tmp_path, capsys):
-    assert cli.main(command(tmp_path, run=False)) == 2
+    assert cli.main(relay_command(tmp_path, run=False)) == 2
     assert "the folder of the run is missing" in capsys.readouterr().err
 
 
@@ -232,29 +234,29 @@ def test_a_run_without_its_folder(tmp_path, capsys):
         '{"event_type": "pull_request", "delivery_id": "d", "payload": {"pull_request": {"head": []}}}',
     ],
 )
-def test_events_of_something_else(text, tmp_path):
+def test_invalid_events_are_usage_errors(text, tmp_path):
     (tmp_path / "event.json").write_text(text)
     with pytest.raises(UsageError, match="event "):
         relay.read_event(tmp_path / "event.json")
 
 
-def test_builds_without_a_commit_and_several_at_once(tmp_path, capsys):
+def test_unknown_commits_and_several_builds_are_usage_errors(tmp_path, capsys):
     local_leg = relay_leg()
     local_leg["facts"]["torch"]["revision"] = None
     with fixed_suite_digest():
         write_output_folder(tmp_path / "run", local_leg)
-    assert cli.main(command(tmp_path)) == 2
+    assert cli.main(relay_command(tmp_path)) == 2
     assert "the commit of torch is unknown" in capsys.readouterr().err
     local_leg["facts"]["torch"]["revision"] = OTHER
     with pytest.raises(UsageError, match="2 builds"):
-        callback_body(relay_leg(), local_leg)
+        completed_callback_body(relay_leg(), local_leg)
     with pytest.raises(UsageError, match="no leg"):
-        callback_body()
+        completed_callback_body()
 
 
 @pytest.mark.parametrize(
     "changes", [{"selection": "value/add", "left_out": 3}, {"shard": "1/4"}, {"results": [], "totals": {}}]
 )
-def test_a_part_of_a_run_is_no_success(changes):
+def test_a_restricted_run_is_not_a_success(changes):
     assert relay.conclusion([relay_leg()]) == "success"
     assert relay.conclusion([relay_leg(**changes)]) == "failure"

@@ -35,7 +35,7 @@ PULL = {
 NIGHTLY = {**PULL, "event_type": "nightly", "delivery_id": COMMIT, "payload": {"head_sha": COMMIT}}
 
 
-def with_value(body, path, value):
+def with_value_at(body, path, value):
     modified = copy.deepcopy(body)
     *parents, last = path.split(".")
     inner = modified
@@ -49,15 +49,15 @@ def with_value(body, path, value):
 
 
 @pytest.mark.parametrize("body", [PULL, NIGHTLY])
-def test_what_the_relay_takes(body):
+def test_valid_bodies_are_accepted(body):
     relay_callback.check_callback(body)
 
 
-def test_a_job_that_runs():
-    body = with_value(PULL, "workflow.status", "in_progress")
-    body = with_value(body, "workflow.conclusion", None)
-    body = with_value(body, "workflow.started_at", "2026-05-04T20:48:28Z")
-    relay_callback.check_callback(with_value(body, "workflow.completed_at", None))
+def test_a_callback_of_a_running_job():
+    body = with_value_at(PULL, "workflow.status", "in_progress")
+    body = with_value_at(body, "workflow.conclusion", None)
+    body = with_value_at(body, "workflow.started_at", "2026-05-04T20:48:28Z")
+    relay_callback.check_callback(with_value_at(body, "workflow.completed_at", None))
     with pytest.raises(UsageError, match="omit both"):
         relay_callback.check_callback(body)
     nightly = {**body, "event_type": "nightly", "payload": {"head_sha": COMMIT}}
@@ -98,16 +98,16 @@ def test_a_job_that_runs():
         ("workflow.artifact_url", "http://x", "artifact_url"),
     ],
 )
-def test_what_it_refuses(path, value, message):
+def test_invalid_bodies_are_rejected(path, value, message):
     with pytest.raises(UsageError, match=message):
-        relay_callback.check_callback(with_value(PULL, path, value))
+        relay_callback.check_callback(with_value_at(PULL, path, value))
 
 
-def test_a_report_of_one_s_own_is_named_by_its_commit():
+def test_the_delivery_id_of_a_scheduled_run_is_its_commit():
     with pytest.raises(UsageError, match="requires the commit"):
-        relay_callback.check_callback(with_value(NIGHTLY, "delivery_id", "0" * 40))
+        relay_callback.check_callback(with_value_at(NIGHTLY, "delivery_id", "0" * 40))
 
 
-def test_a_body_larger_than_the_hud_takes():
+def test_a_body_that_is_too_large_for_the_hud_is_rejected():
     with pytest.raises(UsageError, match="report fewer legs"):
-        relay_callback.check_callback(with_value(PULL, "payload.x", "y" * (2 << 20)))
+        relay_callback.check_callback(with_value_at(PULL, "payload.x", "y" * (2 << 20)))

@@ -1,5 +1,5 @@
-"""``report.relay_readiness`` determines whether the runs of a backend fulfil each criterion of the levels L2 and
-L3 of PyTorch's cross-repository CI.
+"""``report.relay_readiness`` determines whether the runs of a backend fulfil each criterion of the levels L2
+and L3 of PyTorch's cross-repository CI.
 """
 
 from __future__ import annotations
@@ -17,54 +17,60 @@ from tests.support.sample_passing_leg import fixed_suite_digest, leg, write_outp
 NOW = datetime.datetime(2026, 9, 30, 12, tzinfo=datetime.timezone.utc)
 
 
-def run(days, seconds=600.0, success=True, named=True):
+def run_of_age(days, seconds=600.0, success=True, named=True):
     return Run(NOW - datetime.timedelta(days=days), seconds, success, named)
 
 
-def backend(*runs):
+def backend_with_runs(*runs):
     return Backend("mine", runs, ())
 
 
-def nights(number=14, **changes):
-    return [run(day + 0.5, **changes) for day in range(number)]
+def nightly_runs(number=14, **changes):
+    return [run_of_age(day + 0.5, **changes) for day in range(number)]
 
 
-def test_two_good_weeks_are_ready():
-    ready = backend(*nights())
+def test_two_weeks_of_successful_runs_are_ready():
+    ready = backend_with_runs(*nightly_runs())
     assert (ready.l2(NOW), ready.l3(NOW)) == ("yes", "yes, as far as runs show")
 
 
 @pytest.mark.parametrize(
     ("runs", "lack"),
     [
-        ([*nights(13), run(1, success=False), run(2, success=False)], "success 86.7%, 90% needed"),
-        (nights(seconds=10_800), "median run 3 h 00 min, below 3 h 00 min needed"),
-        ([*nights(), run(1, seconds=20_000)], "1 of 15 runs take 3 h 00 min or more, below 1% needed"),
-        (nights(6), "runs of 14 days needed, the first is of 2026-09-25"),
-        ([run(10), run(12)], "7 days: no run"),
+        (
+            [*nightly_runs(13), run_of_age(1, success=False), run_of_age(2, success=False)],
+            "success 86.7%, 90% needed",
+        ),
+        (nightly_runs(seconds=10_800), "median run 3 h 00 min, below 3 h 00 min needed"),
+        (
+            [*nightly_runs(), run_of_age(1, seconds=20_000)],
+            "1 of 15 runs take 3 h 00 min or more, below 1% needed",
+        ),
+        (nightly_runs(6), "runs of 14 days needed, the first is of 2026-09-25"),
+        ([run_of_age(10), run_of_age(12)], "7 days: no run"),
         ([], "no run"),
     ],
 )
-def test_each_condition_by_itself(runs, lack):
-    assert lack in backend(*runs).l3(NOW)
+def test_each_unmet_condition_is_reported(runs, lack):
+    assert lack in backend_with_runs(*runs).l3(NOW)
 
 
-def test_the_shares_at_their_limits():
-    nine = [*nights(9), run(0.1, success=False)]
+def test_shares_at_their_limits():
+    nine = [*nightly_runs(9), run_of_age(0.1, success=False)]
     assert relay_readiness.Figures.of(nine).unmet_conditions() == []
-    assert relay_readiness.Figures.of([*nights(8), run(0.1, success=False)]).unmet_conditions() == [
-        "success 88.9%, 90% needed"
-    ]
-    assert relay_readiness.Figures.of(nights(seconds=10_799)).unmet_conditions() == []
+    assert relay_readiness.Figures.of(
+        [*nightly_runs(8), run_of_age(0.1, success=False)]
+    ).unmet_conditions() == ["success 88.9%, 90% needed"]
+    assert relay_readiness.Figures.of(nightly_runs(seconds=10_799)).unmet_conditions() == []
 
 
-def test_level_2_needs_a_run_that_names_its_commit():
-    assert backend(run(1, named=False)).l2(NOW) == "no: no run records its commit of PyTorch"
-    assert backend(run(8)).l2(NOW) == "no: no run in 7 days"
+def test_level_2_needs_a_recent_run_with_a_recorded_commit():
+    assert backend_with_runs(run_of_age(1, named=False)).l2(NOW) == "no: no run records its commit of PyTorch"
+    assert backend_with_runs(run_of_age(8)).l2(NOW) == "no: no run in 7 days"
 
 
-def test_a_run_of_the_future_is_of_no_week():
-    assert backend(run(-1)).within(7, NOW) == []
+def test_a_run_in_the_future_is_ignored():
+    assert backend_with_runs(run_of_age(-1)).within(7, NOW) == []
 
 
 def test_a_folder_of_runs(tmp_path, capsys):
@@ -102,7 +108,7 @@ def test_a_folder_without_runs(name, tmp_path):
         relay_readiness.read_backends(tmp_path / name)
 
 
-def test_hidden_folders_are_no_backends(tmp_path) -> None:
+def test_hidden_folders_are_not_backends(tmp_path) -> None:
     from conformance.results import document
     from tests.support.sample_passing_leg import fixed_suite_digest, leg
 

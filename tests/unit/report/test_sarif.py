@@ -1,5 +1,5 @@
-"""``report.sarif`` writes one alert of GitHub's code scanning per cause. The alert is at a file of the backend if
-the failure message names one.
+"""``report.sarif`` writes one alert of GitHub's code scanning per cause. The alert is at a file of the
+backend if the failure message names one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from conformance.results import document
 from tests.support.sample_legs import leg
 
 
-def results(*rows: tuple[str, str]) -> Any:
+def failing_results(*rows: tuple[str, str]) -> Any:
     leg_rows = [
         {
             "id": name,
@@ -32,14 +32,14 @@ def results(*rows: tuple[str, str]) -> Any:
     return document.results_document([failing_leg | {"planned": len(leg_rows)}])
 
 
-def alerts(results: Any, root: Path) -> list[Any]:
+def alerts_of(results: Any, root: Path) -> list[Any]:
     (run,) = sarif.sarif_log(results, root)["runs"]
     rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
     assert {result["ruleId"] for result in run["results"]} == rules
     return run["results"]  # type: ignore[no-any-return]
 
 
-def place(alert: Any) -> tuple[str, int]:
+def file_and_line(alert: Any) -> tuple[str, int]:
     where = alert["locations"][0]["physicalLocation"]
     return where["artifactLocation"]["uri"], where["region"]["startLine"]
 
@@ -63,26 +63,34 @@ def root(tmp_path: Path) -> Path:
         ("somewhere", ("cpu", 1)),
     ],
 )
-def test_the_file_is_the_backends(root: Path, text: str, expected: tuple[str, int]) -> None:
+def test_the_alert_is_at_a_file_of_the_backend_or_at_the_target(
+    root: Path, text: str, expected: tuple[str, int]
+) -> None:
     message = "the call raised RuntimeError: broken " + text.format(root=root)
-    (alert,) = alerts(results(("value/scan@float32", message)), root)
-    assert place(alert) == expected
+    (alert,) = alerts_of(failing_results(("value/scan@float32", message)), root)
+    assert file_and_line(alert) == expected
     assert str(root) not in alert["message"]["text"]
     assert "conformance repro value/scan@float32 --target cpu" in alert["message"]["text"]
 
 
-def test_a_cause_is_one_alert_and_the_same_one_in_the_next_run(root: Path) -> None:
+def test_a_cause_is_one_alert_with_the_same_id_in_the_next_run(root: Path) -> None:
     message = "the call raised RuntimeError: lost lane {}"
-    now = alerts(results(*[(f"value/scan{i}@float32", message.format(i)) for i in range(3)]), root)
-    later = alerts(results(*[(f"value/scan{i}@float32", message.format(9 * i)) for i in range(2)]), root)
+    now = alerts_of(failing_results(*[(f"value/scan{i}@float32", message.format(i)) for i in range(3)]), root)
+    later = alerts_of(
+        failing_results(*[(f"value/scan{i}@float32", message.format(9 * i)) for i in range(2)]), root
+    )
     assert len(now) == len(later) == 1
     assert now[0]["partialFingerprints"] == later[0]["partialFingerprints"]
-    different_alerts = alerts(results(("value/scan0@float32", "the call raised RuntimeError: another")), root)
+    different_alerts = alerts_of(
+        failing_results(("value/scan0@float32", "the call raised RuntimeError: another")), root
+    )
     assert different_alerts[0]["partialFingerprints"] != now[0]["partialFingerprints"]
 
 
-def test_the_command_writes_it(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (root / "results.json").write_text(json.dumps(results(("value/scan@float32", "it raised ValueError: x"))))
+def test_the_command_writes_a_sarif_file(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "results.json").write_text(
+        json.dumps(failing_results(("value/scan@float32", "it raised ValueError: x")))
+    )
     file = root / "causes.sarif"
     assert main(["report", str(root), "--sarif", str(file), "--root", str(root)]) == 1
     sarif = json.loads(file.read_text())

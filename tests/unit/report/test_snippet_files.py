@@ -28,7 +28,7 @@ def write_snippet(folder: Path, leg_record: Any, row: Any, text: str = "print(1)
     return file
 
 
-def test_a_script_is_shown_beside_its_own_failure_alone(tmp_path: Path) -> None:
+def test_a_snippet_belongs_to_one_failure_of_one_run(tmp_path: Path) -> None:
     failed_leg, row = leg_and_failing_row()
     write_snippet(tmp_path, failed_leg, row)
     assert snippet_files.read_snippet([tmp_path / "none", tmp_path], failed_leg, row) == "print(1)"
@@ -48,7 +48,7 @@ def test_a_script_is_shown_beside_its_own_failure_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd@d", "p/" + "s" * 5000 + "@d", "p/\ud800@d", "p/\0@d", "-p/s@d"]
 )
-def test_no_id_leads_out_of_the_folder_or_ends_the_report(tmp_path: Path, name: str) -> None:
+def test_a_hostile_id_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
     failed_leg, row = leg_and_failing_row()
     row = {**row, "id": name}
     assert snippet_files.snippet_path(tmp_path, failed_leg, row).parent == tmp_path / snippet_files.FOLDER
@@ -56,7 +56,7 @@ def test_no_id_leads_out_of_the_folder_or_ends_the_report(tmp_path: Path, name: 
     assert snippet_files.read_snippet([tmp_path], failed_leg, row) == "print(1)"
 
 
-def test_links_pipes_and_large_files_are_not_read(tmp_path: Path) -> None:
+def test_symbolic_links_pipes_and_large_files_are_not_read(tmp_path: Path) -> None:
     failed_leg, row = leg_and_failing_row()
     file = write_snippet(tmp_path, failed_leg, row, "x" * (snippet_files.MOST + 1))
     assert snippet_files.read_snippet([tmp_path], failed_leg, row) is None
@@ -69,14 +69,18 @@ def test_links_pipes_and_large_files_are_not_read(tmp_path: Path) -> None:
     assert snippet_files.read_snippet([tmp_path], failed_leg, row) is None
 
 
-def test_what_no_command_line_takes_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_id_that_is_not_valid_on_a_command_line_is_reported_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     failed_leg, row = leg_and_failing_row()
     assert run_snippets.make_snippet({**row, "id": "p/\0@d"}, "cpu", failed_leg) is None
     assert run_snippets.make_snippet({**row, "id": "p/" + "s" * 200_000 + "@d"}, "cpu", failed_leg) is None
     assert capsys.readouterr().err.count("no snippet: ") == 2
 
 
-def test_legs_of_another_torch_have_no_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_snippets_are_written_for_a_leg_of_a_different_torch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     failed_leg, _ = leg_and_failing_row()
     assert not run_snippets.write_snippets(tmp_path, [{**failed_leg, "torch": "1.0"}], 1, "cpu")
     assert "it ran on torch 1.0" in capsys.readouterr().err

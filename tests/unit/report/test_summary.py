@@ -12,15 +12,15 @@ from conformance.results.document import results_document
 from tests.support import sample_passing_leg
 
 
-def _leg(simulated: bool) -> sample_passing_leg.Leg:
+def _leg_of_device(simulated: bool) -> sample_passing_leg.Leg:
     leg = sample_passing_leg.leg()
     leg["target"]["simulated"] = simulated
     return leg
 
 
 @pytest.mark.parametrize("simulated", [True, False])
-def test_summary_report_and_certificate_say_it(simulated: bool, tmp_path: Path) -> None:
-    leg = _leg(simulated)
+def test_summary_report_and_certificate_state_a_simulated_device(simulated: bool, tmp_path: Path) -> None:
+    leg = _leg_of_device(simulated)
     lines = list(summary.summary_lines(results_document([leg]), folder=tmp_path))
     assert ("mine (simulated), eager" in lines[0]) is simulated
     assert page_data.page_data(results_document([leg]))["legs"][0]["target"]["simulated"] is simulated

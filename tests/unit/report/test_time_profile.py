@@ -1,4 +1,6 @@
-"""``report.time_profile`` computes where the time of a run went: by phase, property, subject, result and worker."""
+"""``report.time_profile`` computes where the time of a run went: by phase, property, subject, result and
+worker.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from conformance.results.journal import Journal
 from tests.support.sample_legs import HEADER
 
 
-def time_of(result_id: str, began: float, seconds: float, worker: str = "gw0", **phases: float) -> Any:
+def time_event(result_id: str, began: float, seconds: float, worker: str = "gw0", **phases: float) -> Any:
     """Return the journal's ``time`` event of a result that began at ``began`` and took ``seconds``.
 
     ``phases``: sampled seconds of each phase.
@@ -38,9 +40,9 @@ def profile_of_events(*events: Any) -> time_profile.TimeProfile:
 
 def test_seconds_add_up_by_phase_property_and_subject() -> None:
     profile = profile_of_events(
-        time_of("value/add@float32", 100.0, 2.0, device=1.0, compare=0.5),
-        time_of("value/mul@float32", 102.0, 1.0),
-        time_of("grad/add@float32", 103.0, 3.5, oracle=2.0),
+        time_event("value/add@float32", 100.0, 2.0, device=1.0, compare=0.5),
+        time_event("value/mul@float32", 102.0, 1.0),
+        time_event("grad/add@float32", 103.0, 3.5, oracle=2.0),
     )
     assert profile.seconds == 6.5
     assert profile.total.results == 3 and profile.total.seconds == 6.5
@@ -62,11 +64,11 @@ def test_seconds_add_up_by_phase_property_and_subject() -> None:
     ]  # fmt: skip
 
 
-def test_a_workers_bins_show_what_it_did_and_when_it_waited() -> None:
+def test_the_bins_of_a_worker_show_phases_and_idle_time() -> None:
     profile = profile_of_events(
-        time_of("value/add@float32", 0.0, 60.0, device=1.0, compare=1.0),
-        time_of("value/mul@float32", 180.0, 60.0, device=30.0),
-        time_of("value/sub@float32", 60.0, 180.0, worker="gw1"),
+        time_event("value/add@float32", 0.0, 60.0, device=1.0, compare=1.0),
+        time_event("value/mul@float32", 180.0, 60.0, device=30.0),
+        time_event("value/sub@float32", 60.0, 180.0, worker="gw1"),
     )
     first, second = profile.workers
     assert (first.name, second.name) == ("gw0", "gw1")
@@ -78,11 +80,11 @@ def test_a_workers_bins_show_what_it_did_and_when_it_waited() -> None:
     assert not second.bins[59]
 
 
-def test_a_pause_between_a_run_and_its_resumption_is_left_out() -> None:
+def test_the_pause_before_a_resumed_run_is_omitted() -> None:
     profile = profile_of_events(
-        time_of("value/add@float32", 0.0, 60.0, device=1.0),
-        time_of("value/mul@float32", 86_400.0, 60.0, device=1.0),
-        time_of("value/sub@float32", 86_460.0, 60.0, device=1.0),
+        time_event("value/add@float32", 0.0, 60.0, device=1.0),
+        time_event("value/mul@float32", 86_400.0, 60.0, device=1.0),
+        time_event("value/sub@float32", 86_460.0, 60.0, device=1.0),
     )
     assert profile.seconds == 180.0
     assert [sum(bin_seconds.values()) for bin_seconds in profile.workers[0].bins] == pytest.approx(
@@ -90,29 +92,29 @@ def test_a_pause_between_a_run_and_its_resumption_is_left_out() -> None:
     )
 
 
-def test_a_result_that_ran_twice_counts_once_with_both_times() -> None:
+def test_two_attempts_of_a_result_are_one_result_with_the_sum_of_times() -> None:
     profile = profile_of_events(
-        time_of("value/add@float32", 0.0, 2.0, device=1.0),
-        time_of("value/add@float32", 9.0, 3.0, worker="gw5", device=1.0),
+        time_event("value/add@float32", 0.0, 2.0, device=1.0),
+        time_event("value/add@float32", 9.0, 3.0, worker="gw5", device=1.0),
     )
     assert (profile.total.results, profile.total.seconds) == (1, 5.0)
     assert [worker.spent.results for worker in profile.workers] == [1, 1]
 
 
-def test_no_times_no_profile(tmp_path: Path) -> None:
+def test_a_run_without_time_events_has_no_profile(tmp_path: Path) -> None:
     assert time_profile.profile_of("t", []) is None
     Journal(tmp_path / "journal.jsonl").close()
     assert time_profile.write_profile(tmp_path, [tmp_path / "journal.jsonl"]) == []
     assert not (tmp_path / "conformance-profile.html").exists()
 
 
-def test_pages_hold_what_the_journal_has_and_escape_it(tmp_path: Path) -> None:
+def test_the_page_contains_the_times_of_the_journal_escaped(tmp_path: Path) -> None:
     (tmp_path / "journal.jsonl").write_text(
         "\n".join(
             json.dumps(event, separators=(",", ":"))
             for event in (
                 {"event": "run", **HEADER},
-                time_of("value/<b>add</b>@float32", 5.0, 1.25, device=1.0),
+                time_event("value/<b>add</b>@float32", 5.0, 1.25, device=1.0),
             )
         )
         + "\n"
@@ -128,8 +130,8 @@ def test_pages_hold_what_the_journal_has_and_escape_it(tmp_path: Path) -> None:
     assert leg["total"]["phases"]["device"] == 1.25
 
 
-def test_many_results_are_cut_to_what_a_page_can_show(tmp_path: Path) -> None:
+def test_the_number_of_results_on_a_page_is_limited(tmp_path: Path) -> None:
     profile = profile_of_events(
-        *(time_of(f"value/op{i}@float32", float(i), 0.5, device=0.1) for i in range(2000))
+        *(time_event(f"value/op{i}@float32", float(i), 0.5, device=0.1) for i in range(2000))
     )
     assert len(profile.slowest) == 100 and len(profile.subjects) == 300 and profile.total.results == 2000

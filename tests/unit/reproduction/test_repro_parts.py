@@ -1,5 +1,5 @@
-"""The parts of a snippet: values are written as source text, definitions are copied with their dependencies, and
-samples are shrunk.
+"""The parts of a snippet: values are written as source text, definitions are copied with their dependencies,
+and samples are shrunk.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from conformance.target.target import Target
 from conformance.worker.executor import Executor
 
 
-def evaluated(value: Any, *, share: Any = None) -> Any:
+def value_from_source_text(value: Any, *, share: Any = None) -> Any:
     """Write a value as source text, execute the text, and return the resulting value."""
     collector = Collector()
     writer = Writer(collector)
@@ -48,7 +48,7 @@ def evaluated(value: Any, *, share: Any = None) -> Any:
     return space["made"]
 
 
-def same(left: torch.Tensor, right: torch.Tensor) -> bool:
+def same_values_and_metadata(left: torch.Tensor, right: torch.Tensor) -> bool:
     metadata = [(t.dtype, t.shape, t.layout, t.requires_grad, t.is_conj(), t.is_neg()) for t in (left, right)]
     if metadata[0] != metadata[1]:
         return False
@@ -89,24 +89,28 @@ TENSORS = {
 
 
 @pytest.mark.parametrize("name", TENSORS)
-def test_a_tensor_comes_back_from_its_text(name: str) -> None:
-    assert same(evaluated(TENSORS[name]), TENSORS[name])
+def test_the_source_text_of_a_tensor_evaluates_to_the_tensor(name: str) -> None:
+    assert same_values_and_metadata(value_from_source_text(TENSORS[name]), TENSORS[name])
 
 
-def test_nans_come_back() -> None:
-    assert evaluated(torch.tensor([math.nan, 1.0])).isnan().tolist() == [True, False]
+def test_the_source_text_of_nan_evaluates_to_nan() -> None:
+    assert value_from_source_text(torch.tensor([math.nan, 1.0])).isnan().tolist() == [True, False]
 
 
-def test_tensors_over_one_storage_stay_over_one() -> None:
+def test_tensors_that_share_a_storage_share_it_in_the_source_text() -> None:
     base = torch.arange(6.0)
-    first, second, whole = evaluated((base[:4], base[2:], base))
-    assert same(first, base[:4]) and same(second, base[2:]) and same(whole, base)
+    first, second, whole = value_from_source_text((base[:4], base[2:], base))
+    assert (
+        same_values_and_metadata(first, base[:4])
+        and same_values_and_metadata(second, base[2:])
+        and same_values_and_metadata(whole, base)
+    )
     assert len({t.untyped_storage().data_ptr() for t in (first, second, whole)}) == 1
 
 
-def test_a_tensor_that_is_passed_twice_is_one() -> None:
+def test_a_tensor_that_is_passed_twice_is_written_once() -> None:
     x = torch.ones(2)
-    first, second = evaluated((x, x))
+    first, second = value_from_source_text((x, x))
     assert first is second
 
 
@@ -120,24 +124,24 @@ def test_a_tensor_that_is_passed_twice_is_one() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_a_value_comes_back_from_its_text(value: Any) -> None:
-    parsed = evaluated(value)
+def test_the_source_text_of_a_value_evaluates_to_the_value(value: Any) -> None:
+    parsed = value_from_source_text(value)
     assert parsed == value if not isinstance(value, Kind) else parsed.value == value.value
 
 
-def test_numbers_that_are_none_come_back() -> None:
-    assert math.isnan(evaluated(math.nan))
-    assert evaluated((math.inf, -math.inf)) == (math.inf, -math.inf)
+def test_the_source_text_of_nan_and_infinity() -> None:
+    assert math.isnan(value_from_source_text(math.nan))
+    assert value_from_source_text((math.inf, -math.inf)) == (math.inf, -math.inf)
 
 
-def test_every_operator_of_torchs_database_can_be_spelled() -> None:
+def test_every_operator_of_the_database_has_source_text() -> None:
     writer = Writer(Collector())
     for subject in torch_databases.subjects("operator"):
         for name in ("op", "method_variant", "inplace_variant", "operator_variant", "gradcheck_wrapper"):
             writer.write(getattr(subject.info, name))
 
 
-def test_a_spelled_wrapper_does_what_the_operator_does() -> None:
+def test_the_source_text_of_a_wrapper_computes_the_same() -> None:
     names = (
         "polygamma.polygamma_n_1",
         "std_mean",
@@ -155,7 +159,7 @@ def test_a_spelled_wrapper_does_what_the_operator_does() -> None:
         except LookupError:
             continue
         compared += 1
-        parsed = evaluated(subject.info.op)
+        parsed = value_from_source_text(subject.info.op)
         sample = samples.samples_of(subject, torch.float32)[0]
         expected, actual = sample.call(subject.info.op), sample.call(parsed)
         for a, b in zip(samples.trees.leaves(expected), samples.trees.leaves(actual), strict=True):
@@ -169,7 +173,7 @@ def test_a_value_without_source_text_is_reported() -> None:
 
 
 @pytest.mark.parametrize("name", ["limit", "_for"])
-def test_names_hide_nothing_and_are_no_keywords(name: str) -> None:
+def test_generated_names_hide_no_name_and_are_not_keywords(name: str) -> None:
     collector = Collector()
     own = collector.unique_name(name)
     text = collector.with_readable_names(
@@ -180,7 +184,7 @@ def test_names_hide_nothing_and_are_no_keywords(name: str) -> None:
     assert space["found"] == 3
 
 
-def test_names_that_are_bound_together_come_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_one_assignment_are_copied_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "two_names.py").write_text(
         "ONE, (TWO, _) = 1, (2, 3)\n\n\ndef both():\n    return ONE + TWO\n"
     )
@@ -192,9 +196,7 @@ def test_names_that_are_bound_together_come_together(tmp_path: Path, monkeypatch
     assert space["made"] == 3
 
 
-def test_a_block_of_which_nothing_is_left_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_block_that_becomes_empty_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "import contextlib\n\n\ndef f(x):\n    with contextlib.nullcontext():\n"
     text += "        from empty_block import g\n"
     text += "    if x:\n        from empty_block import g\n    return g()\n\n\ndef g():\n    return 5\n"
@@ -207,7 +209,7 @@ def test_a_block_of_which_nothing_is_left_is_no_error(
     assert space["made"] == 5
 
 
-def test_a_definition_brings_what_it_needs() -> None:
+def test_a_definition_is_copied_with_its_dependencies() -> None:
     collector = Collector()
     name = collector.require("conformance.model.verdicts", "ResultId")
     text = collector.with_readable_names(
@@ -220,7 +222,7 @@ def test_a_definition_brings_what_it_needs() -> None:
     assert str(space["made"].parse("value/add@float32")) == "value/add@float32"
 
 
-def test_lambdas_and_closures_come_back() -> None:
+def test_lambdas_and_closures_are_copied() -> None:
     def adder(amount: int) -> Any:
         return lambda x: x + amount
 
@@ -238,7 +240,7 @@ def test_lambdas_and_closures_come_back() -> None:
     assert (added(1), scaled(5), scaled(5, times=2), doubled(4)) == (3, 18, 13, 8)
 
 
-def test_names_of_inner_scopes_hide_those_of_the_module(
+def test_names_of_inner_scopes_hide_names_of_the_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = """
@@ -303,9 +305,9 @@ def test_unused_definitions_are_omitted() -> None:
     assert "_q5q_x" not in needed_text
 
 
-def places() -> set[Place]:
+def definitions_named_in_strings() -> set[Place]:
     """Return every (module, name) pair that the package ``reproduction`` mentions in strings."""
-    data = SnippetData(trial_of("add", "float32", None), None, rules=False)
+    data = SnippetData(trial_with_broken_operator("add", "float32", None), None, rules=False)
     named: set[Place] = {*script.REPLACED, *script.REPLACED.values(), *data.values, RELATIONS}
     for path in Path(script.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -317,7 +319,7 @@ def places() -> set[Place]:
 
 
 def test_every_definition_that_is_named_by_strings_exists() -> None:
-    named = places()
+    named = definitions_named_in_strings()
     assert ("conformance.model.verdicts", "ResultId") in named
     assert len(named) > 50
     for module, name in named:
@@ -325,7 +327,7 @@ def test_every_definition_that_is_named_by_strings_exists() -> None:
         assert not name.startswith("_"), f"{name} of {module} is private"
 
 
-def test_every_check_of_one_call_exists() -> None:
+def test_every_check_that_call_snippets_use_exists() -> None:
     names = set(re.findall(r"\bcheck_\w+", (Path(script.__file__).parent / "call_snippet.py").read_text()))
     assert names == {name for name in vars(snippet_call_checks) if name.startswith("check_")}
 
@@ -333,7 +335,7 @@ def test_every_check_of_one_call_exists() -> None:
 # Shrinking, with an injected fault on the CPU
 
 
-def trial_of(name: str, dtype: str, breaks: Any, *, property: str = "value") -> Trial:
+def trial_with_broken_operator(name: str, dtype: str, breaks: Any, *, property: str = "value") -> Trial:
     whole = torch_databases.find("operator", name)
     info = copy.copy(whole.info)
     right = info.op
@@ -346,14 +348,16 @@ def trial_of(name: str, dtype: str, breaks: Any, *, property: str = "value") -> 
     )
 
 
-def shrunk(trial: Trial, **options: Any) -> shrinking.Shrunk:
+def shrink_first_failure(trial: Trial, **options: Any) -> shrinking.Shrunk:
     result = trial.run()
     assert result.verdict is Verdict.FAIL
     return shrinking.shrink_samples(trial, result.failures[0], number=None, **options)
 
 
-def test_a_fault_of_everything_shrinks_to_one_number() -> None:
-    shrunk_sample = shrunk(trial_of("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1))
+def test_a_fault_in_all_results_shrinks_to_one_number() -> None:
+    shrunk_sample = shrink_first_failure(
+        trial_with_broken_operator("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1)
+    )
     assert (
         shrunk_sample.sample.describe() == "float32[], float32[]"
         or shrunk_sample.sample.describe() == "float32[], 0.0"
@@ -362,9 +366,11 @@ def test_a_fault_of_everything_shrinks_to_one_number() -> None:
     assert all(float(t) == 0 for t in shrunk_sample.sample.tensors())
 
 
-def test_a_fault_of_one_keyword_keeps_it_and_nothing_else() -> None:
-    trial = trial_of("add", "float32", lambda op, *a, alpha=1, **k: op(*a, alpha=alpha, **k) + (alpha != 1))
-    shrunk_sample = shrunk(trial)
+def test_a_fault_of_one_keyword_keeps_only_this_keyword() -> None:
+    trial = trial_with_broken_operator(
+        "add", "float32", lambda op, *a, alpha=1, **k: op(*a, alpha=alpha, **k) + (alpha != 1)
+    )
+    shrunk_sample = shrink_first_failure(trial)
     assert set(shrunk_sample.sample.kwargs) == {"alpha"}
     assert shrunk_sample.sample.input.dim() == 0
 
@@ -373,21 +379,21 @@ def test_a_fault_of_larger_shapes_keeps_the_smallest_that_fails() -> None:
     def breaks(op: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         return op(x, *args, **kwargs) + (x.dim() >= 1 and x.shape[-1] >= 3)
 
-    shrunk_sample = shrunk(trial_of("exp", "float32", breaks))
+    shrunk_sample = shrink_first_failure(trial_with_broken_operator("exp", "float32", breaks))
     assert list(shrunk_sample.sample.input.shape) == [3]
 
 
-def test_a_fault_of_strides_keeps_them() -> None:
+def test_a_fault_of_strides_keeps_a_strided_input() -> None:
     def breaks(op: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         return op(x, *args, **kwargs) + (not x.is_contiguous())
 
-    trial = trial_of("exp", "float32", breaks, property="layout")
-    shrunk_sample = shrunk(trial)
+    trial = trial_with_broken_operator("exp", "float32", breaks, property="layout")
+    shrunk_sample = shrink_first_failure(trial)
     assert shrunk_sample.failure.kind is Kind.VALUE
     assert shrunk_sample.sample.input.numel() <= 4
 
 
-def test_another_failure_is_not_taken_for_the_same() -> None:
+def test_shrinking_does_not_accept_a_different_failure() -> None:
     """If a smaller input is refused, it does not reproduce the wrong value of the larger input."""
 
     def breaks(op: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -395,7 +401,7 @@ def test_another_failure_is_not_taken_for_the_same() -> None:
             raise NotImplementedError("too small")
         return op(x, *args, **kwargs) + 1
 
-    trial = trial_of("exp", "float32", breaks)
+    trial = trial_with_broken_operator("exp", "float32", breaks)
     result = trial.run()
     wrong = next(failure for failure in result.failures if failure.kind is Kind.VALUE)
     shrunk_sample = shrinking.shrink_samples(trial, wrong, number=None)
@@ -403,30 +409,32 @@ def test_another_failure_is_not_taken_for_the_same() -> None:
     assert shrunk_sample.failure.kind is Kind.VALUE
 
 
-def test_without_simplifying_the_sample_is_only_set_apart() -> None:
-    trial = trial_of("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1)
+def test_without_simplify_the_failing_sample_runs_alone() -> None:
+    trial = trial_with_broken_operator("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1)
     before = trial.run().failures[0].sample
-    shrunk_sample = shrunk(trial, simplify=False)
+    shrunk_sample = shrink_first_failure(trial, simplify=False)
     assert shrunk_sample.tried == 0
     assert shrunk_sample.summary == f"sample {before} alone"
 
 
-def test_time_ends_shrinking() -> None:
-    shrunk_sample = shrunk(trial_of("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1), budget=0.0)
+def test_shrinking_ends_with_its_time_budget() -> None:
+    shrunk_sample = shrink_first_failure(
+        trial_with_broken_operator("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1), budget=0.0
+    )
     assert shrunk_sample.tried == 0
     assert shrunk_sample.failure.kind is Kind.VALUE
 
 
-def test_the_shared_samples_are_back_after_shrinking() -> None:
-    trial = trial_of("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1)
+def test_shrinking_restores_the_shared_samples() -> None:
+    trial = trial_with_broken_operator("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1)
     trial.run()
     before = {key: len(sample_set) for key, sample_set in trial.sets().items()}
-    shrunk(trial)
+    shrink_first_failure(trial)
     assert {key: len(sample_set) for key, sample_set in trial.sets().items()} == before
     assert not samples.modified_samples()
 
 
-def test_candidates_never_change_the_sample_they_come_from() -> None:
+def test_candidates_do_not_change_the_original_sample() -> None:
     sample = Sample(0, torch.randn(3, 4), (torch.randn(4), 3), {"alpha": 2, "beta": True})
     before = samples.sample_fingerprint(sample)
     smaller = list(shrinking.simpler_samples(sample))
@@ -448,22 +456,26 @@ def test_candidates_never_change_the_sample_they_come_from() -> None:
         ("the result is 1.5 at [0]", "the method's result is 1.5 at [0]", False),
     ],
 )
-def test_signatures(left: str, right: str, same_kind: bool) -> None:
+def test_the_signature_ignores_numbers_of_a_message(left: str, right: str, same_kind: bool) -> None:
     first, second = (failure_signature(Failure(Kind.VALUE, text)) for text in (left, right))
     assert (first == second) is same_kind
 
 
-def test_signatures_tell_errors_and_kinds_apart() -> None:
-    def of(kind: Kind, text: str) -> str:
+def test_signatures_of_different_errors_and_kinds_differ() -> None:
+    def signature_of(kind: Kind, text: str) -> str:
         return failure_signature(Failure(kind, text))
 
     raised = "the operator on (float32[2, 3]) raised RuntimeError: no block of 24 bytes"
-    assert of(Kind.EXCEPTION, raised) == of(Kind.EXCEPTION, raised.replace("24", "8").replace("[2, 3]", "[]"))
-    assert of(Kind.EXCEPTION, raised) != of(Kind.EXCEPTION, raised.replace("RuntimeError", "TypeError"))
-    assert of(Kind.EXCEPTION, raised) != of(Kind.REFUSED, raised)
+    assert signature_of(Kind.EXCEPTION, raised) == signature_of(
+        Kind.EXCEPTION, raised.replace("24", "8").replace("[2, 3]", "[]")
+    )
+    assert signature_of(Kind.EXCEPTION, raised) != signature_of(
+        Kind.EXCEPTION, raised.replace("RuntimeError", "TypeError")
+    )
+    assert signature_of(Kind.EXCEPTION, raised) != signature_of(Kind.REFUSED, raised)
 
 
-def test_the_recorder_of_snippets_has_all_that_checks_use() -> None:
+def test_the_recorder_of_snippets_has_the_methods_of_the_recorder() -> None:
     from conformance.framework.recorder import Recorder
 
     identity = ResultId(CaseId("value", "add"), "float32")

@@ -14,7 +14,7 @@ from conformance.results import diff as difference
 from tests.support.sample_legs import leg
 
 
-def run(mode: str = "eager", **verdicts: str) -> list[dict[str, Any]]:
+def legs_with_verdicts(mode: str = "eager", **verdicts: str) -> list[dict[str, Any]]:
     """Return a list with one leg of results ``p/NAME@d``: name -> verdict."""
     rows = [
         {
@@ -30,13 +30,13 @@ def run(mode: str = "eager", **verdicts: str) -> list[dict[str, Any]]:
     return [leg(mode, results=rows, cases=cases, complete=True, exit=0)]
 
 
-def changed_list(old: str | None, new: str | None) -> str:
+def name_of_change_list(old: str | None, new: str | None) -> str:
     """Return the name of the list that contains a result whose verdict changed from ``old`` to ``new``.
 
     None means that the run has no such result.
     """
-    before = run(**({"a": old} if old else {}), same="pass")
-    after = run(**({"a": new} if new else {}), same="pass")
+    before = legs_with_verdicts(**({"a": old} if old else {}), same="pass")
+    after = legs_with_verdicts(**({"a": new} if new else {}), same="pass")
     (pair,) = difference.compare_runs(before, after).pairs
     lists = ("regressed", "changed", "fixed", "excused", "still_failing", "added", "vanished")
     categories = [name for name in lists if getattr(pair, name)]
@@ -62,15 +62,15 @@ def changed_list(old: str | None, new: str | None) -> str:
         ("pass", None, "vanished"), ("fail", None, "vanished"),
     ],
 )  # fmt: skip
-def test_every_step_from_one_verdict_to_another(
-    old: str | None, new: str | None, expected_change: str
-) -> None:
-    assert changed_list(old, new) == expected_change
+def test_the_list_of_each_change_of_verdict(old: str | None, new: str | None, expected_change: str) -> None:
+    assert name_of_change_list(old, new) == expected_change
 
 
-def failing(verdict: str = "fail", samples: tuple[int, ...] = (), **messages: str) -> list[dict[str, Any]]:
+def legs_with_one_failure(
+    verdict: str = "fail", samples: tuple[int, ...] = (), **messages: str
+) -> list[dict[str, Any]]:
     """Return a list with one leg. Its only result fails with one message per failure kind, in the samples."""
-    (failing_leg,) = run(a=verdict, same="pass")
+    (failing_leg,) = legs_with_verdicts(a=verdict, same="pass")
     failing_leg["results"][0] |= {
         "failures": [{"kind": kind, "message": message} for kind, message in messages.items()],
         "failed_samples": list(samples),
@@ -81,24 +81,36 @@ def failing(verdict: str = "fail", samples: tuple[int, ...] = (), **messages: st
 @pytest.mark.parametrize(
     ("old", "new", "how"),
     [
-        (failing(value="1 of 5"), failing(value="3 of 7"), ""),
+        (legs_with_one_failure(value="1 of 5"), legs_with_one_failure(value="3 of 7"), ""),
         (
-            failing(value="1 of 5"),
-            failing(value="1 of 5", aliasing="no view"),
+            legs_with_one_failure(value="1 of 5"),
+            legs_with_one_failure(value="1 of 5", aliasing="no view"),
             "kinds value → aliasing, value",
         ),
-        (failing(value="1 of 5"), failing(value="it has shape []"), "new message: value: it has shape #"),
-        (failing(samples=(1, 2)), failing(samples=(1, 2, 9)), "samples that did not fail before: 9"),
-        (failing(samples=(1, 2)), failing(samples=(2,)), "samples that do not fail any more: 1"),
         (
-            failing("xfail", tuple(range(3)), value="a"),
-            failing("xfail", tuple(range(20)), value="a"),
+            legs_with_one_failure(value="1 of 5"),
+            legs_with_one_failure(value="it has shape []"),
+            "new message: value: it has shape #",
+        ),
+        (
+            legs_with_one_failure(samples=(1, 2)),
+            legs_with_one_failure(samples=(1, 2, 9)),
+            "samples that did not fail before: 9",
+        ),
+        (
+            legs_with_one_failure(samples=(1, 2)),
+            legs_with_one_failure(samples=(2,)),
+            "samples that do not fail any more: 1",
+        ),
+        (
+            legs_with_one_failure("xfail", tuple(range(3)), value="a"),
+            legs_with_one_failure("xfail", tuple(range(20)), value="a"),
             "samples that did not fail before: 3, 4, 5, 6, 7 and 12 more",
         ),
-        (failing("flaky", value="a"), failing("flaky", value="b"), ""),
+        (legs_with_one_failure("flaky", value="a"), legs_with_one_failure("flaky", value="b"), ""),
     ],
 )
-def test_a_failure_that_changed_is_shown(
+def test_a_changed_failure_is_reported_with_its_difference(
     old: list[dict[str, Any]], new: list[dict[str, Any]], how: str
 ) -> None:
     report = difference.compare_runs(old, new)
@@ -113,8 +125,8 @@ def test_a_failure_that_changed_is_shown(
 @pytest.mark.parametrize(
     ("key", "value"), [("digests", {"suite": "other"}), ("samples", "1"), ("torch", "2.14.0+cpu")]
 )
-def test_samples_compare_where_both_runs_have_the_same_ones(key: str, value: Any) -> None:
-    old, new = failing(samples=(1,), value="a"), failing(samples=(2,), value="a")
+def test_failing_samples_are_compared_only_if_both_runs_have_the_same_samples(key: str, value: Any) -> None:
+    old, new = legs_with_one_failure(samples=(1,), value="a"), legs_with_one_failure(samples=(2,), value="a")
     new[0][key] = {**new[0]["digests"], **value} if isinstance(value, dict) else value
     assert not difference.compare_runs(old, new).pairs[0].changed
     new[0]["results"][0]["failures"] = [{"kind": "aliasing", "message": "a"}]
@@ -134,10 +146,10 @@ def test_samples_compare_where_both_runs_have_the_same_ones(key: str, value: Any
         ({"complete": False, "digests": {"suite": "other"}}, ""),
     ],
 )
-def test_a_result_that_is_gone_counts_where_it_was_due(change: dict[str, Any], excuse: str) -> None:
-    (new,) = run(a="pass")
+def test_a_vanished_result_counts_only_if_the_run_should_have_it(change: dict[str, Any], excuse: str) -> None:
+    (new,) = legs_with_verdicts(a="pass")
     new = {**new, **change, "digests": {**new["digests"], **change.get("digests", {})}}
-    report = difference.compare_runs(run(a="pass", b="pass"), [new])
+    report = difference.compare_runs(legs_with_verdicts(a="pass", b="pass"), [new])
     assert (report.pairs[0].excuse, report.worse) == (excuse, not excuse)
     text = "\n".join(diff.comparison_lines(report))
     assert (
@@ -146,24 +158,32 @@ def test_a_result_that_is_gone_counts_where_it_was_due(change: dict[str, Any], e
     )
 
 
-def test_what_was_asked_for_is_told_in_words() -> None:
-    (new,) = run(a="pass")
+def test_changed_options_of_the_run_are_noted() -> None:
+    (new,) = legs_with_verdicts(a="pass")
     (pair,) = difference.compare_runs([{**new, "selection": "p/a"}], [{**new, "level": "core"}]).pairs
     assert pair.notes == [f"level {new['level']}, now core", "selection p/a, now the whole level"]
 
 
 def test_renamed_results_are_the_same_results() -> None:
     aliases = Aliases({"p": "q"}, {"a": "b"})
-    new = run(b="fail")
+    new = legs_with_verdicts(b="fail")
     new[0]["results"][0]["id"] = "q/b@d"
-    (pair,) = difference.compare_runs(run(a="pass"), new, aliases).pairs
+    (pair,) = difference.compare_runs(legs_with_verdicts(a="pass"), new, aliases).pairs
     assert [change.id for change in pair.regressed] == ["q/b@d"]
     assert not pair.added and not pair.vanished
 
 
-def test_legs_belong_together_by_mode_and_build() -> None:
-    old = [*run("eager", a="pass"), *run("lazy", a="pass"), *run("graph", a="pass")]
-    (eager,), (lazy,), (compiled,) = run("eager", a="pass"), run("lazy", a="fail"), run("compile", a="pass")
+def test_legs_are_paired_by_mode_and_build() -> None:
+    old = [
+        *legs_with_verdicts("eager", a="pass"),
+        *legs_with_verdicts("lazy", a="pass"),
+        *legs_with_verdicts("graph", a="pass"),
+    ]
+    (eager,), (lazy,), (compiled,) = (
+        legs_with_verdicts("eager", a="pass"),
+        legs_with_verdicts("lazy", a="fail"),
+        legs_with_verdicts("compile", a="pass"),
+    )
     eager |= {"torch": "2.14.0", "name": "2.14.0-eager"}
     report = difference.compare_runs(old, [lazy, eager, compiled])
     assert [(pair.old["name"], pair.new["name"]) for pair in report.pairs] == [
@@ -175,12 +195,14 @@ def test_legs_belong_together_by_mode_and_build() -> None:
     ]
     assert report.pairs[1].notes == ["torch 2.13.0+cpu, now 2.14.0"]
     with pytest.raises(UsageError, match=r"no leg in common \(the old one has eager, the new one lazy\)"):
-        difference.compare_runs(run("eager"), run("lazy"))
+        difference.compare_runs(legs_with_verdicts("eager"), legs_with_verdicts("lazy"))
 
 
-def test_a_comparison_as_a_person_sees_it() -> None:
-    old = run(**{f"fft.r{i}": "pass" for i in range(12)}, add="fail", sub="fail", mul="xfail", gone="pass")
-    new = run(
+def test_the_printed_text_of_a_comparison() -> None:
+    old = legs_with_verdicts(
+        **{f"fft.r{i}": "pass" for i in range(12)}, add="fail", sub="fail", mul="xfail", gone="pass"
+    )
+    new = legs_with_verdicts(
         **{f"fft.r{i}": "fail" for i in range(12)}, add="pass", sub="fail", mul="fail", div="fail", dot="pass"
     )
     new[0]["digests"]["backend"] = "b" * 64

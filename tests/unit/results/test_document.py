@@ -1,5 +1,5 @@
-"""``results.document`` validates results documents when they are written and read. A leg has the exit code that
-follows from its results.
+"""``results.document`` validates results documents when they are written and read. A leg has the exit code
+that follows from its results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from conformance.results import exit_codes
 from tests.support.sample_legs import results_with_three_verdicts, run_leg
 
 
-def test_results_are_checked_when_written_and_when_read(tmp_path: Path) -> None:
+def test_results_are_validated_on_write_and_on_read(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     valid = results_with_three_verdicts()
     valid["legs"][0]["seconds"] = 1.5
@@ -52,7 +52,7 @@ def test_results_are_checked_when_written_and_when_read(tmp_path: Path) -> None:
         ('"missing":{"count":0', '"missing":{"count":1', "planned differs from the counts of the results"),
     ],
 )
-def test_results_that_do_not_add_up_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_inconsistent_totals_are_rejected(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "results.json"
     results.write_results(path, results_with_three_verdicts())
     head, middle, rest = path.read_text().partition('"legs":')
@@ -63,7 +63,7 @@ def test_results_that_do_not_add_up_are_refused(tmp_path: Path, old: str, new: s
     assert "\n" not in str(error.value)
 
 
-def test_half_a_character_is_written_as_a_question_mark(tmp_path: Path) -> None:
+def test_a_lone_surrogate_is_written_as_a_question_mark(tmp_path: Path) -> None:
     """A message of a device may contain half a character (a lone surrogate), which UTF-8 cannot encode."""
     damaged = results_with_three_verdicts()
     damaged["legs"][0]["problems"] = ["a file 'x\udcff' of \u00e9\U0001f600"]
@@ -84,7 +84,7 @@ def test_exit_codes_of_complete_runs(verdicts: list[str], code: int) -> None:
     assert run_leg(*verdicts)["exit"] == code
 
 
-def test_incomplete_beats_unexpected() -> None:
+def test_the_exit_code_of_an_incomplete_run_is_3_despite_failures() -> None:
     incomplete = run_leg("pass", "fail", planned=3)
     assert (incomplete["exit"], incomplete["complete"]) == (3, False)
     assert incomplete["missing"] == {"count": 1, "first": ["p/s2@d"]}
@@ -99,12 +99,12 @@ def test_incomplete_beats_unexpected() -> None:
         {"events": ({"event": "oracle-check", "checked": 1, "differences": ["differs"]},)},
     ],
 )
-def test_what_makes_a_run_incomplete(broken: dict[str, Any]) -> None:
+def test_incomplete_runs_have_exit_code_3(broken: dict[str, Any]) -> None:
     verdicts = [] if broken.get("planned") == 0 else ["pass"]
     assert run_leg(*verdicts, **broken)["exit"] == 3
 
 
-def test_exit_codes_of_several_legs() -> None:
+def test_the_exit_code_of_several_legs_is_the_worst() -> None:
     assert [exit_codes.worst_exit_code(codes) for codes in ([0, 1], [1, 3, 0], [3, 2, 1], [0])] == [
         1,
         3,

@@ -20,21 +20,21 @@ def document() -> dict[str, Any]:
     return varied_results()
 
 
-def test_results(document: dict[str, Any]) -> None:
+def test_generated_documents_are_accepted_or_rejected(document: dict[str, Any]) -> None:
     @FUZZ
     @given(corrupted_documents(document))
-    def fuzz(data: Any) -> None:
+    def read_generated_document(data: Any) -> None:
         path = temporary_file("results.json", json.dumps(data).encode())
         is_accepted(lambda: results.read_results(path))
 
-    fuzz()
+    read_generated_document()
 
 
-def test_results_of_any_bytes() -> None:
+def test_random_bytes_are_rejected_cleanly() -> None:
     @FUZZ
     @given(st.binary(max_size=300) | st.integers(1, 5000).map(lambda depth: b"[" * depth))
-    def fuzz(data: bytes) -> None:
+    def read_random_bytes(data: bytes) -> None:
         path = temporary_file("results.json", data)
         assert not is_accepted(lambda: results.read_results(path))
 
-    fuzz()
+    read_random_bytes()

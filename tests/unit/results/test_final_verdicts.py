@@ -53,16 +53,14 @@ def test_an_expectation_is_obsolete_only_when_all_its_results_pass() -> None:
         ("error", ["harness"], "error"),
     ],
 )
-def test_what_is_waived_for_everyone_is_expected_of_everyone(
-    verdict: str, kinds: list[str], final: str
-) -> None:
+def test_a_waiver_excuses_its_failure_kinds(verdict: str, kinds: list[str], final: str) -> None:
     rows = {"p/s@d": row("p/s@d", verdict, *kinds)}
     apply_waivers(rows, {"p/s@d": {"value": "a-link"}, "p/other@d": {"value": "a-link"}})
     assert rows["p/s@d"]["verdict"] == final
     assert ("a-link" in str(rows["p/s@d"].get("notes"))) == (final == "xfail")
 
 
-def test_an_entry_covers_its_kind_in_every_attempt() -> None:
+def test_expectations_must_cover_the_failures_of_every_attempt() -> None:
     crash, wrong = row("p/s@d", "crash", "crash"), row("p/s@d", "fail", "value", attempt=2)
     rows = final_rows({"p/s@d": [crash, wrong]}, [expectation("p/s@d", "crash")]).rows
     assert rows["p/s@d"]["verdict"] == "crash", (
@@ -73,7 +71,7 @@ def test_an_entry_covers_its_kind_in_every_attempt() -> None:
 
 
 @pytest.mark.parametrize(("verdict", "final"), [("pass", "pass"), ("fail", "xfail")])
-def test_what_some_processors_show_may_pass_on_others(verdict: str, final: str) -> None:
+def test_an_expectation_for_some_processors_may_pass_on_others(verdict: str, final: str) -> None:
     entry = dataclasses.replace(expectation("p/s@d", "value"), processor="with AVX-512")
     kinds = ["value"] if verdict == "fail" else []
     outcome = final_rows({"p/s@d": [row("p/s@d", verdict, *kinds)]}, [entry])

@@ -22,14 +22,16 @@ from conformance.results import journal
         ("null\n[]\nnonsense\n", 0, 3),
     ],
 )
-def test_a_torn_line_costs_only_itself(tmp_path: Path, text: str, events: int, damaged: int) -> None:
+def test_a_damaged_line_does_not_affect_other_lines(
+    tmp_path: Path, text: str, events: int, damaged: int
+) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_text(text)
     read_events, count = journal.read_journal(path)
     assert (len(read_events), count) == (events, damaged)
 
 
-def test_a_journal_is_followed_while_it_grows(tmp_path: Path) -> None:
+def test_a_growing_journal_is_followed(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     tail = journal.Tail(path)
     assert list(tail.read()) == []

@@ -16,7 +16,7 @@ from tests.support.fuzz import FUZZ, TREES, is_accepted, temporary_file
 
 @FUZZ
 @given(st.lists(st.one_of(TREES, st.just({"event": "result"})), max_size=5), st.binary(max_size=60))
-def test_journals(events: list[Any], tail: bytes) -> None:
+def test_generated_journals_are_read_or_rejected(events: list[Any], tail: bytes) -> None:
     lines = b"\n".join(json.dumps(event, separators=(",", ":")).encode() for event in events)
     path = temporary_file("journal.jsonl", lines + b"\n" + tail)
     is_accepted(lambda: journal.read_journal(path))

@@ -1,4 +1,6 @@
-"""``results.merge`` merges legs of several modes, builds and shards, and rejects legs that do not belong together."""
+"""``results.merge`` merges legs of several modes, builds and shards, and rejects legs that do not belong
+together.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from conformance.results.merge import merge_legs, missing_shards
 from tests.support.sample_legs import leg
 
 
-def test_modes_and_builds_stand_side_by_side() -> None:
+def test_legs_of_different_modes_and_builds_stay_separate() -> None:
     legs = [leg("eager"), leg("lazy", "pass", "fail", build="2.13.0+git1", digests={"manifest": "other"})]
     merged = merge_legs([("a", legs[0]), ("b", legs[1])])
     assert merged == legs
@@ -54,19 +56,19 @@ def test_modes_and_builds_stand_side_by_side() -> None:
         (leg("eager", shard="1/2"), leg("eager", shard="1/3"), "are shards 1/2 and 1/3"),
     ],
 )
-def test_what_does_not_belong_together_is_refused(
+def test_legs_that_do_not_belong_together_are_rejected(
     first: dict[str, Any], second: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
         merge_legs([("a", first), ("b", second)])
 
 
-def test_a_backend_may_be_another_one_on_another_build() -> None:
+def test_legs_of_different_builds_may_have_different_backends() -> None:
     other_backend = leg("eager", build="2.13.0+git1", digests={"backend": "other", "torch": "other"})
     assert len(merge_legs([("a", leg("eager")), ("b", other_backend)])) == 2
 
 
-def test_shards_become_one_leg_and_missing_ones_make_it_incomplete() -> None:
+def test_shards_become_one_leg_which_is_incomplete_without_all_shards() -> None:
     parts = [leg("eager", "pass", "fail", shard="1/3"), leg("eager", "pass", shard="3/3")]
     (merged,) = merge_legs([(str(index), part) for index, part in enumerate(parts)])
     assert (merged["shard"], merged["exit"], merged["complete"], merged["planned"]) == ("1,3/3", 3, False, 3)
@@ -77,7 +79,7 @@ def test_shards_become_one_leg_and_missing_ones_make_it_incomplete() -> None:
     assert whole["problems"] == []
 
 
-def test_an_empty_shard_is_there_but_a_whole_run_is_not_empty() -> None:
+def test_an_empty_shard_is_not_missing_but_all_shards_must_not_be_empty() -> None:
     nothing = {"results": [], "cases": {}, "totals": {}, "case_totals": {}, "planned": 0}
     empty = [leg("eager", shard=f"{number}/2", **nothing) for number in (1, 2)]
     (merged,) = merge_legs([("a", leg("eager", shard="1/2")), ("b", empty[1])])
@@ -86,7 +88,7 @@ def test_an_empty_shard_is_there_but_a_whole_run_is_not_empty() -> None:
     assert (merged["exit"], merged["complete"], merged["problems"]) == (3, False, ["no shard has a result"])
 
 
-def test_one_shard_alone_is_no_whole_run() -> None:
+def test_a_single_shard_is_incomplete() -> None:
     (merged,) = merge_legs([("a", leg("eager", "pass", shard="2/4"))])
     assert (merged["shard"], merged["exit"], merged["complete"]) == ("2/4", 3, False)
     assert missing_shards(merged) == "shards 1/4, 3/4 and 4/4 are missing"
@@ -98,7 +100,7 @@ def test_one_shard_alone_is_no_whole_run() -> None:
     assert alone["complete"]
 
 
-def test_a_part_that_is_itself_incomplete_stays_so() -> None:
+def test_an_incomplete_shard_makes_the_merged_leg_incomplete() -> None:
     parts = [leg("eager", shard="1/3", complete=False, exit=3), leg("eager", shard="3/3")]
     (merged,) = merge_legs([(str(index), part) for index, part in enumerate(parts)])
     assert merged["problems"][0] == "shard 1/3 is incomplete"
@@ -107,7 +109,7 @@ def test_a_part_that_is_itself_incomplete_stays_so() -> None:
     assert whole["problems"] == ["shard 1/3 is incomplete"]
 
 
-def test_a_leg_that_did_not_run_counts_first(tmp_path: Path) -> None:
+def test_a_leg_that_did_not_run_determines_the_exit_code(tmp_path: Path) -> None:
     refused = leg("lazy", exit=2, planned=0, complete=False, results=[], cases={}, totals={}, case_totals={})
     refused["digests"] = dict.fromkeys(refused["digests"])
     document = output_files.write_reports(tmp_path, merge_legs([("a", leg("eager", "fail")), ("b", refused)]))

@@ -33,7 +33,7 @@ from tests.support.sample_legs import leg as make_leg
         ({"target": {**make_leg()["target"], "name": "other"}}, {"select": "add"}, False),
     ],
 )
-def test_a_whole_run_is_not_replaced_by_a_part_of_it(
+def test_a_broader_run_is_not_replaced_by_a_restricted_run(
     tmp_path: Path, before: dict[str, Any], now: dict[str, Any], refused: bool
 ) -> None:
     output_files.write_reports(tmp_path, [make_leg(**before)])

@@ -1,5 +1,5 @@
-"""``results.run_state`` rebuilds the state of a run from journal events, and chooses the final attempt of each
-result.
+"""``results.run_state`` rebuilds the state of a run from journal events, and chooses the final attempt of
+each result.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from conformance.results.run_state import RunState, final_attempt, unusable_devi
 from tests.support.sample_legs import expectation, row, run_leg
 
 
-def test_words_of_a_poisoned_device() -> None:
+def test_the_message_about_an_unusable_device() -> None:
     assert unusable_device_message("add gave 3") == "left the device unusable: add gave 3"
 
 
@@ -29,13 +29,13 @@ def test_words_of_a_poisoned_device() -> None:
         (["vacuous", "fail"], "fail"),
     ],
 )
-def test_attempts_settle(attempts: list[str], verdict: str) -> None:
+def test_the_final_verdict_of_several_attempts(attempts: list[str], verdict: str) -> None:
     final_verdict, final_row = final_attempt([row("p/s@d", attempt) for attempt in attempts])
     assert final_verdict == verdict
     assert (final_row["verdict"] == verdict) or verdict == "flaky"
 
 
-def test_an_attempt_in_a_new_process_replaces_a_suspected_one_which_is_kept() -> None:
+def test_an_attempt_in_a_new_process_replaces_an_attempt_on_an_unusable_device() -> None:
     attempts = [row("p/s@d", "fail", "value", "state"), row("p/s@d", "vacuous", "vacuous", attempt=2)]
     verdict, final_row = final_attempt(attempts)
     assert verdict == "vacuous"
@@ -45,7 +45,7 @@ def test_an_attempt_in_a_new_process_replaces_a_suspected_one_which_is_kept() ->
     assert rows["p/s@d"]["verdict"] == "fail", "the expectation of a wrong value excused the broken device"
 
 
-def test_a_process_that_died_in_the_probe_left_the_device_unusable() -> None:
+def test_a_process_that_died_during_the_probe_left_the_device_unusable() -> None:
     events = (
         {"event": "probe", "worker": "w", "id": "p/s0@d", "state": "start"},
         {"event": "lost", "worker": "w"},
@@ -55,7 +55,7 @@ def test_a_process_that_died_in_the_probe_left_the_device_unusable() -> None:
     assert judged_leg["results"][0]["failures"][-1]["kind"] == "state"
 
 
-def test_a_malformed_event_is_a_problem_and_not_the_end() -> None:
+def test_a_malformed_event_is_reported_and_skipped() -> None:
     judged_leg = run_leg("pass", events=({"event": "result", "worker": "w"}, {"event": "unheard-of"}))
     assert judged_leg["problems"] == ["event 'result' of the journal is malformed: KeyError('result')"]
     assert judged_leg["exit"] == 0
@@ -69,11 +69,11 @@ def test_a_malformed_event_is_a_problem_and_not_the_end() -> None:
         (["fail", "pass", "fail"], "fail"),
     ],
 )
-def test_flaky_stays_flaky(attempts: list[str], verdict: str) -> None:
+def test_later_attempts_of_a_flaky_result(attempts: list[str], verdict: str) -> None:
     assert final_attempt([row("p/s@d", attempt) for attempt in attempts])[0] == verdict
 
 
-def test_the_number_of_a_process_may_come_again_after_a_kill() -> None:
+def test_a_worker_name_may_be_reused_after_a_resume() -> None:
     run_state = RunState()
     for event_name in ("worker", "resume", "worker"):
         run_state.apply({"event": event_name, "worker": "gw0-7"})
@@ -82,7 +82,7 @@ def test_the_number_of_a_process_may_come_again_after_a_kill() -> None:
     )
 
 
-def test_a_result_whose_probe_was_cut_off_is_found_out_again() -> None:
+def test_a_result_whose_probe_was_interrupted_runs_again() -> None:
     run_state = RunState()
     result = {"event": "result", "worker": "w", "result": row("p/s@d", "unsupported")}
     run_state.apply({"event": "worker", "worker": "w"})

@@ -26,6 +26,6 @@ from conformance.results import scrub
         ("at 1/2 and 3 / 4 of aten::add", "at 1/2 and 3 / 4 of aten::add"),
     ],
 )
-def test_paths_and_hosts_are_left_out_of_texts(text: str, wanted: str) -> None:
+def test_paths_and_host_names_are_replaced_in_texts(text: str, wanted: str) -> None:
     assert scrub.scrub_text(text) == wanted
     assert scrub.scrub_text(wanted) == wanted

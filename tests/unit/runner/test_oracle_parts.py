@@ -1,5 +1,5 @@
-"""The runner splits the recheck of reference values into parts. Each value is in one part, and each difference is
-reported.
+"""The runner splits the recheck of reference values into parts. Each value is in one part, and each
+difference is reported.
 """
 
 from __future__ import annotations

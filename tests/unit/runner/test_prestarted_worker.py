@@ -24,7 +24,7 @@ def warm() -> Iterator[PrestartedWorker]:
     worker.close()
 
 
-def arguments(folder: Path) -> list[str]:
+def arguments_of_pytest_run(folder: Path) -> list[str]:
     file = folder / "test_it.py"
     file.write_text(
         "import os, sys\ndef test_it():\n    assert 'torch' in sys.modules and os.read(0, 1) == b''\n"
@@ -32,32 +32,32 @@ def arguments(folder: Path) -> list[str]:
     return ["-q", "-p", "no:cacheprovider", str(file)]
 
 
-def test_it_runs_pytest_with_what_it_is_given(warm: PrestartedWorker, tmp_path: Path) -> None:
-    child = warm.run(arguments(tmp_path), ENVIRONMENT)
+def test_the_worker_runs_pytest_with_the_arguments(warm: PrestartedWorker, tmp_path: Path) -> None:
+    child = warm.run(arguments_of_pytest_run(tmp_path), ENVIRONMENT)
     assert child is not None and wait_for_end(child, limit=120) == ChildEnd(How.EXITED, 0, child.log_tail())
     warm.copy_log(tmp_path / "log.txt")
     assert "1 passed" in (tmp_path / "log.txt").read_text()
 
 
-def test_it_takes_them_once(warm: PrestartedWorker, tmp_path: Path) -> None:
-    child = warm.run(arguments(tmp_path), ENVIRONMENT)
+def test_the_worker_accepts_arguments_once(warm: PrestartedWorker, tmp_path: Path) -> None:
+    child = warm.run(arguments_of_pytest_run(tmp_path), ENVIRONMENT)
     assert child is not None
-    assert warm.run(arguments(tmp_path), ENVIRONMENT) is None
+    assert warm.run(arguments_of_pytest_run(tmp_path), ENVIRONMENT) is None
     assert wait_for_end(child, limit=120).how is How.EXITED
 
 
-def test_another_environment_takes_another_process(warm: PrestartedWorker, tmp_path: Path) -> None:
-    assert warm.run(arguments(tmp_path), {**ENVIRONMENT, "OTHER": "1"}) is None
+def test_a_different_environment_needs_a_different_process(warm: PrestartedWorker, tmp_path: Path) -> None:
+    assert warm.run(arguments_of_pytest_run(tmp_path), {**ENVIRONMENT, "OTHER": "1"}) is None
 
 
-def test_one_that_has_died_is_not_used(warm: PrestartedWorker, tmp_path: Path) -> None:
+def test_a_dead_worker_is_not_used(warm: PrestartedWorker, tmp_path: Path) -> None:
     assert warm._child is not None
     os.kill(warm._child.pid, signal.SIGKILL)
     assert wait_for_end(warm._child, limit=60).how is How.CRASHED
-    assert warm.run(arguments(tmp_path), ENVIRONMENT) is None
+    assert warm.run(arguments_of_pytest_run(tmp_path), ENVIRONMENT) is None
 
 
-def test_it_ends_with_whoever_does_not_need_it(tmp_path: Path) -> None:
+def test_closing_an_unused_worker_ends_its_process(tmp_path: Path) -> None:
     warm = PrestartedWorker(ENVIRONMENT)
     assert warm._child is not None
     number = warm._child.pid

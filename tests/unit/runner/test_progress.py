@@ -18,7 +18,7 @@ from conformance.runner.progress import Progress
         ([], "0/4 results (0 %), none failing, 0/s, ? left"),
     ],
 )
-def test_the_line(verdicts, says):
+def test_the_progress_line(verdicts, says):
     run_state = RunState()
     run_state.attempts = {f"p/s@{index}": [{"verdict": verdict}] for index, verdict in enumerate(verdicts)}
     assert Progress(run_state, 4, label="leg", out=io.StringIO()).line(2.0) == f"leg: {says}"

@@ -1,5 +1,5 @@
-"""``samples.copies`` copies samples to a device with their memory layout, and reports a device that cannot store
-them.
+"""``samples.copies`` copies samples to a device with their memory layout, and reports a device that cannot
+store them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tests.support.sample_legs import leg
 HOST = torch.device("cpu")
 
 
-class Without(TorchDispatchMode):
-    """Dispatch mode of a device that refuses the named operators. ``set_`` on one-dimensional tensors is always
-    allowed.
+class RefusesOperators(TorchDispatchMode):
+    """Dispatch mode of a device that refuses the named operators. ``set_`` on one-dimensional tensors is
+    always allowed.
     """
 
     def __init__(self, *names: str) -> None:
@@ -44,7 +44,7 @@ def forget() -> Iterator[None]:
     copies._device_types_without_set.clear()
 
 
-def layouts() -> list[torch.Tensor]:
+def tensors_in_various_layouts() -> list[torch.Tensor]:
     base = torch.arange(60.0)
     wide = torch.arange(40).to(torch.complex128)
     return [
@@ -59,9 +59,9 @@ def layouts() -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("without", [(), ("aten::set_",)])
-def test_copies_have_the_layout_of_what_they_copy(without: tuple[str, ...]) -> None:
-    originals = layouts()
-    with Without(*without):
+def test_copies_have_the_layout_of_the_originals(without: tuple[str, ...]) -> None:
+    originals = tensors_in_various_layouts()
+    with RefusesOperators(*without):
         # The originals are views of shared storages in several dtypes. Their copies must share storages too.
         copied = Copier(HOST).copy_tree(originals)
     for copy, tensor in zip(copied, originals, strict=True):
@@ -74,8 +74,8 @@ def test_copies_have_the_layout_of_what_they_copy(without: tuple[str, ...]) -> N
     assert bool(copies._device_types_without_set) is bool(without)
 
 
-def test_what_is_placed_without_set_is_no_view_for_autograd() -> None:
-    with Without("aten::set_"):
+def test_a_copy_made_without_set_is_not_a_view_for_autograd() -> None:
+    with RefusesOperators("aten::set_"):
         leaf = Copier(HOST).copy_tree(torch.arange(6.0).view(2, 3).t().requires_grad_())
     assert leaf.is_leaf and leaf.requires_grad and not leaf._is_view()
     detached = leaf.detach()
@@ -84,23 +84,23 @@ def test_what_is_placed_without_set_is_no_view_for_autograd() -> None:
     assert leaf.grad is not None
 
 
-def message_of(error: Exception) -> Recorder:
+def recorder_after_failed_copy(error: Exception) -> Recorder:
     recorder = Recorder(ResultId.parse("value/cat@float32"), seed=0)
     report_failed_copy(load("cpu").target("eager"), recorder, error, sample=3)
     return recorder
 
 
-def test_a_device_without_strided_memory_is_not_blamed_on_the_operator() -> None:
-    originals = layouts()[0]
-    with Without("aten::set_", "aten::as_strided"), pytest.raises(WrongCopy) as caught:
+def test_a_device_without_strided_memory_fails_a_prerequisite_and_not_the_operator() -> None:
+    originals = tensors_in_various_layouts()[0]
+    with RefusesOperators("aten::set_", "aten::as_strided"), pytest.raises(WrongCopy) as caught:
         Copier(HOST).copy_tree(originals)
     assert "Could not run 'aten::as_strided'" in str(caught.value)
-    (failure,) = message_of(caught.value).result().failures
+    (failure,) = recorder_after_failed_copy(caught.value).result().failures
     assert failure.kind is Kind.REFUSED and failure.sample == 3
     assert failed_prerequisite(failure.message) == "prerequisite strided memory"
 
 
-def test_wrong_bits_are_described() -> None:
+def test_a_copy_with_wrong_bits_is_described() -> None:
     class Forgetful(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
             if func._schema.name == "aten::copy_":

@@ -10,7 +10,7 @@ from torch.testing._internal.opinfo.core import SampleInput
 from conformance.samples.defined_inputs import with_documented_results
 
 
-def test_nan_stays_where_its_result_is_documented() -> None:
+def test_nan_is_kept_if_its_result_is_documented() -> None:
     sample_inputs = [SampleInput(torch.tensor([math.nan, 2.0]), args=(torch.tensor([1.0, math.nan]),))]
     assert with_documented_results("maximum", sample_inputs) is sample_inputs
     (changed,) = with_documented_results("hypot", sample_inputs)
@@ -19,14 +19,14 @@ def test_nan_stays_where_its_result_is_documented() -> None:
     assert sample_inputs[0].input.isnan().any()
 
 
-def test_gradients_stay_asked_for() -> None:
+def test_requires_grad_is_kept() -> None:
     sample_inputs = [SampleInput(torch.tensor([math.nan], requires_grad=True))]
     (changed,) = with_documented_results("nn.functional.hardshrink", sample_inputs)
     assert changed.input.requires_grad
     assert changed.input.is_leaf
 
 
-def test_drivers_of_the_cpu_alone_are_left_out() -> None:
+def test_cpu_only_linalg_drivers_are_omitted() -> None:
     matrix = torch.eye(2)
     sample_inputs = [
         SampleInput(matrix, args=(matrix,), kwargs={"driver": driver}) for driver in ("gels", "gelsd", None)

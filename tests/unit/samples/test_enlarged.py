@@ -1,5 +1,5 @@
-"""``samples.enlarged`` enlarges samples so that the CPU still accepts them, and excludes enlargements whose result
-grows faster than the input.
+"""``samples.enlarged`` enlarges samples so that the CPU still accepts them, and excludes enlargements whose
+result grows faster than the input.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import find
 
 
-def first_way(operator: str, sample: Sample) -> Enlargement:
+def first_enlargement(operator: str, sample: Sample) -> Enlargement:
     return next(iter(enlargements(find("operator", operator), sample)))
 
 
-def grown(operator: str, sample: Sample, size: int) -> Sample:
-    grown_sample = first_way(operator, sample).enlarged_to(size)
+def enlarged_sample(operator: str, sample: Sample, size: int) -> Sample:
+    grown_sample = first_enlargement(operator, sample).enlarged_to(size)
     assert grown_sample is not None
     return grown_sample
 
@@ -28,23 +28,23 @@ def ramp(*sizes: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("size", [15, 257, 70_000])
 def test_an_elementwise_operator_gets_exactly_the_size(size: int) -> None:
-    sample = grown("add", Sample(0, ramp(2, 3), (ramp(2, 3),)), size)
+    sample = enlarged_sample("add", Sample(0, ramp(2, 3), (ramp(2, 3),)), size)
     assert sample.input.shape == sample.args[0].shape == (size,)
     assert torch.equal(sample.input, torch.arange(size) % 6)
 
 
 def test_a_matrix_product_grows_in_the_rows_of_one_matrix() -> None:
-    sample = grown("mm", Sample(0, ramp(4, 2), (ramp(2, 3),)), 1000)
+    sample = enlarged_sample("mm", Sample(0, ramp(4, 2), (ramp(2, 3),)), 1000)
     assert sample.input.shape == (500, 2) and sample.args[0].shape == (2, 3)
     assert sample.call(torch.mm).numel() >= 1000
 
 
 def test_a_batch_grows_in_all_tensors_together() -> None:
-    sample = grown("bmm", Sample(0, ramp(4, 2, 3), (ramp(4, 3, 5),)), 1000)
+    sample = enlarged_sample("bmm", Sample(0, ramp(4, 2, 3), (ramp(4, 3, 5),)), 1000)
     assert sample.input.shape[0] == sample.args[0].shape[0] > 4
 
 
-def test_a_dimension_never_loses_the_places_that_others_name() -> None:
+def test_an_enlarged_dimension_still_contains_the_indexed_elements() -> None:
     sample = Sample(0, ramp(10, 3), (0, torch.tensor([9, 8])))
     for way in enlargements(find("operator", "index_select"), sample):
         small = way.enlarged_to(2)
@@ -53,19 +53,19 @@ def test_a_dimension_never_loses_the_places_that_others_name() -> None:
             small.call(torch.index_select)
 
 
-def test_an_outer_product_grows_in_no_way_that_squares_its_result() -> None:
+def test_no_enlargement_squares_the_result_of_an_outer_product() -> None:
     sample = Sample(0, ramp(8), (ramp(8),))
     for way in enlargements(find("operator", "outer"), sample):
         at = way.enlarged_to(256)
         assert at is not None and at.call(torch.outer).numel() <= 8 * 256
 
 
-def test_the_sample_that_grows_stays_as_it_was() -> None:
+def test_enlarging_does_not_change_the_original_sample() -> None:
     samples = samples_of(find("operator", "cumsum"), torch.float32)
     before = samples[0].input.clone()
-    grown("cumsum", samples[0], 300)
+    enlarged_sample("cumsum", samples[0], 300)
     assert torch.equal(samples[0].input, before) and samples.modified_sample_names() == []
 
 
-def test_a_sample_without_a_tensor_that_could_grow_has_no_ways() -> None:
+def test_a_sample_without_dimensions_has_no_enlargement() -> None:
     assert list(enlargements(find("operator", "abs"), Sample(0, torch.tensor(1.0)))) == []

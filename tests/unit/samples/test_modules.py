@@ -11,17 +11,17 @@ from conformance.samples import modules as module_samples
 from conformance.subjects.torch_databases import find
 
 
-def first(name: str, dtype: torch.dtype = torch.float32) -> module_samples.ModuleSample:
+def first_module_sample(name: str, dtype: torch.dtype = torch.float32) -> module_samples.ModuleSample:
     return module_samples.module_samples(find("module", name), dtype).samples[0]
 
 
-def test_samples_are_made_of_words_only() -> None:
-    before = first("nn.Linear")
+def test_samples_are_equal_after_the_cache_is_cleared() -> None:
+    before = first_module_sample("nn.Linear")
     state = {name: tensor.clone() for name, tensor in before.module().state_dict().items()}
     inputs = [tensor.detach().clone() for tensor in tensors(before.call)]
     module_samples.clear_cache()
     torch.manual_seed(99)
-    second_sample = first("nn.Linear")
+    second_sample = first_module_sample("nn.Linear")
     assert second_sample is not before
     assert all(
         torch.equal(state[name], tensor) for name, tensor in second_sample.module().state_dict().items()
@@ -32,17 +32,17 @@ def test_samples_are_made_of_words_only() -> None:
     )
 
 
-def test_samples_leave_the_generator_alone() -> None:
+def test_samples_do_not_change_the_default_generator() -> None:
     module_samples.clear_cache()
     before = torch.default_generator.get_state()
-    sample = first("nn.Dropout")
+    sample = first_module_sample("nn.Dropout")
     sample.module()
     module_oracle.reference_for_module(sample, BACKWARD)
     assert torch.equal(torch.default_generator.get_state(), before)
 
 
 def test_copies_are_private() -> None:
-    sample = first("nn.Linear")
+    sample = first_module_sample("nn.Linear")
     with torch.no_grad():
         sample.module().weight.zero_()  # type: ignore[union-attr,operator]
         for tensor in tensors(sample.arguments()):
@@ -51,12 +51,12 @@ def test_copies_are_private() -> None:
     assert all(bool(tensor.any()) for tensor in tensors(sample.arguments()))
 
 
-def test_parameters_start_off_the_constants() -> None:
-    state = first("nn.BatchNorm2d").module().state_dict()
+def test_parameters_are_not_constant() -> None:
+    state = first_module_sample("nn.BatchNorm2d").module().state_dict()
     for name in ("weight", "bias", "running_mean", "running_var"):
         assert state[name].unique().numel() > 1, name
 
 
 def test_lazy_modules_are_materialised() -> None:
-    sample = first("nn.LazyLinear")
+    sample = first_module_sample("nn.LazyLinear")
     assert type(sample.module()) is torch.nn.Linear

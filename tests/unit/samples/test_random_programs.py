@@ -1,4 +1,6 @@
-"""Random programs are reproducible from their seed and valid, contain every form of step, and can be shrunk."""
+"""Random programs are reproducible from their seed and valid, contain every form of step, and
+can be shrunk.
+"""
 
 from __future__ import annotations
 
@@ -25,43 +27,45 @@ def programs() -> dict[str, list[Program]]:
     return {dtype: [generate_program(index, dtype) for index in range(SEEDS[dtype])] for dtype in DTYPES}
 
 
-def same(actual: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
+def all_equal(actual: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
     return all(
         torch.equal(actual_tensor, expected_tensor)
         for actual_tensor, expected_tensor in zip(actual, right, strict=True)
     )
 
 
-def test_the_same_in_every_process() -> None:
-    """The programs of a seed are equal in every process. Update the digest only after a change of the step forms."""
+def test_programs_are_equal_in_every_process() -> None:
+    """The programs of a seed are equal in every process. Update the digest only after a change of the step
+    forms.
+    """
     text = "".join(str(generate_program(index, dtype)) for dtype in DTYPES for index in range(10))
     assert zlib.crc32(text.encode()) == CRC
 
 
-def test_the_same_whatever_was_made_before(programs: dict[str, list[Program]]) -> None:
+def test_programs_do_not_depend_on_earlier_programs(programs: dict[str, list[Program]]) -> None:
     for dtype in reversed(DTYPES):
         assert [generate_program(index, dtype) for index in (40, 3)] == [programs[dtype][i] for i in (40, 3)]
         assert programs_of("programs", dtype)[40] == programs[dtype][40]
 
 
-def test_every_seed_runs_and_keeps_to_the_rules(programs: dict[str, list[Program]]) -> None:
+def test_every_program_is_valid(programs: dict[str, list[Program]]) -> None:
     for dtype in DTYPES:
         for program in programs[dtype]:
             assert 2 <= len(program.steps) <= 5
             trace = trace_program(program)
             registers = run_program(program, program.inputs())
-            assert same(
+            assert all_equal(
                 registers[len(program.input_specs) :], [trace.registers[i] for i in range(trace.count)]
             )
             run_program(program, program.inputs(1))  # must not raise for other input values
 
 
-def test_every_number_is_exact(programs: dict[str, list[Program]]) -> None:
+def test_every_value_is_exact(programs: dict[str, list[Program]]) -> None:
     """No step of a program rounds: bfloat16 and float64 give the same values."""
     for program in programs["bfloat16"]:
         wide = [x.double() if x.is_floating_point() else x for x in program.inputs()]
         narrow, expected = run_program(program, program.inputs()), run_program(program, wide)
-        assert same([x.to(y.dtype) for x, y in zip(narrow, expected, strict=True)], expected)
+        assert all_equal([x.to(y.dtype) for x, y in zip(narrow, expected, strict=True)], expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -71,7 +75,7 @@ def test_every_form_occurs(programs: dict[str, list[Program]], dtype: str) -> No
     assert used_forms == declared_forms
 
 
-def test_kinds_are_mixed(programs: dict[str, list[Program]]) -> None:
+def test_programs_mix_kinds_of_steps(programs: dict[str, list[Program]]) -> None:
     counted: collections.Counter[str] = collections.Counter()
     aliased = 0
     for program in programs["float32"]:
@@ -95,7 +99,7 @@ def test_smaller_programs_are_valid_and_smaller(programs: dict[str, list[Program
             assert {~input_index for input_index in range(len(candidate.input_specs))} <= used
 
 
-def test_what_needs_one_write_shrinks_to_it(programs: dict[str, list[Program]]) -> None:
+def test_a_program_that_fails_by_one_write_shrinks_to_it(programs: dict[str, list[Program]]) -> None:
     """A program that fails because of a write into a view shrinks to one view and one write."""
 
     def fails(program: Program) -> bool:
@@ -136,17 +140,17 @@ def program_of(*steps: Step, shape: tuple[int, ...] = (4,)) -> Program:
     ],
     ids=["expanded", "overlapping windows", "shifted copy", "strides of a result", "empty", "too large"],
 )
-def test_what_documentation_leaves_open_is_refused(steps: tuple[Step, ...]) -> None:
+def test_steps_with_undocumented_results_are_rejected(steps: tuple[Step, ...]) -> None:
     with pytest.raises(StepRejected):
         trace_program(program_of(*steps))
 
 
-def test_a_program_is_readable_and_runs_as_it_reads() -> None:
+def test_the_text_of_a_program_computes_the_same() -> None:
     program = program_of(Step("{0}[{1}::{2}]", (~0,), (1, 2)), Step("{0}.zero_()", (0,)), shape=(3,))
     assert program.describe(marks={1}).splitlines()[2:] == ["x2 = x0[1::2]", "mark_step()", "x3 = x2.zero_()"]
     scope: dict[str, object] = {"torch": torch}
     exec(program.describe(), scope)
-    assert same([scope[name] for name in program.names], run_program(program, program.inputs()))  # type: ignore[misc]
+    assert all_equal([scope[name] for name in program.names], run_program(program, program.inputs()))  # type: ignore[misc]
     steps: list[None] = []
     program.function(lambda: steps.append(None), {0, 1})(*program.inputs())
     assert len(steps) == 2

@@ -1,4 +1,6 @@
-"""``samples.recorded_calls`` records overload calls while an operator runs, and converts them to other dtypes."""
+"""``samples.recorded_calls`` records overload calls while an operator runs, and converts them to other
+dtypes.
+"""
 
 import pytest
 import torch
@@ -14,7 +16,7 @@ from conformance.subjects.torch_databases import find
 
 
 @pytest.mark.parametrize("name", ["add.Tensor", "convolution_backward", "cat", "uniform"])
-def test_recorded_calls_can_be_made_again(name: str) -> None:
+def test_recorded_calls_can_be_repeated(name: str) -> None:
     subject = find("overload", name)
     samples = calls_of(subject, "float32")
     assert samples.available
@@ -41,7 +43,7 @@ def test_calls_are_converted_to_dtypes_in_which_no_sample_makes_them() -> None:
         sample.call(subject.info.op)
 
 
-def test_a_number_that_other_dtypes_lack_is_none_of_a_converted_call() -> None:
+def test_numbers_that_a_dtype_cannot_hold_are_not_in_converted_calls() -> None:
     samples = calls_of(find("overload", "ne.Scalar"), "int32")
     numbers = [samples[index].args[0] for index in range(samples.available)]
     assert numbers and all(abs(number) < 1000 for number in numbers)
@@ -56,7 +58,7 @@ def test_a_recording_keeps_arguments_as_they_were_before_the_call() -> None:
     assert recording.dtypes == {"add.Tensor": {"float32"}}
 
 
-def test_an_out_is_no_argument_of_a_call() -> None:
+def test_an_out_argument_is_not_recorded() -> None:
     out = torch.empty(3)
     with CallRecording("add.Tensor") as recording:
         torch.add(torch.ones(3), 1, out=out)
@@ -64,13 +66,13 @@ def test_an_out_is_no_argument_of_a_call() -> None:
         assert "out" not in kwargs
 
 
-def test_what_is_not_strided_is_not_recorded() -> None:
+def test_calls_with_sparse_tensors_are_not_recorded() -> None:
     with CallRecording() as recording:
         torch.eye(3).to_sparse().mul(2)
     assert "mul.Tensor" not in recording.dtypes
 
 
-def test_a_sample_on_which_the_operator_raises_records_what_came_before() -> None:
+def test_calls_before_an_error_of_the_operator_are_recorded() -> None:
     operator = find("operator", "add")
     from conformance.samples.operators import Sample
 

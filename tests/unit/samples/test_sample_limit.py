@@ -19,7 +19,7 @@ def limit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 @pytest.mark.parametrize(("limit_text", "count"), [("1", 1), ("3", 3), ("10", 10), ("all", 100)])
-def test_samples_are_as_many_as_the_user_says(
+def test_the_number_of_samples_follows_the_option(
     limit: Callable[[str], None], limit_text: str, count: int
 ) -> None:
     limit(limit_text)

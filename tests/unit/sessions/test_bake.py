@@ -1,4 +1,6 @@
-"""The bake file of the images is complete, and ``sessions.images.bake`` rejects syntax that it does not support."""
+"""The bake file of the images is complete, and ``sessions.images.bake`` rejects syntax that it does not
+support.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from tests.support import ROOT
 FILE = ROOT / "docker" / "docker-bake.json"
 
 
-def test_every_image_is_whole():
+def test_every_image_is_complete():
     groups, images = bake.load_images(FILE, {"REGISTRY": "host/name", "REVISION": "abc"})
     assert len(images) == 8 and set(groups["all"]) == set(images) and set(groups["default"]) < set(images)
     assert len({tag for image in images.values() for tag in image.tags}) == len(images)
@@ -29,7 +31,7 @@ def test_every_image_is_whole():
         assert (ROOT / image.dockerfile).is_file() and image.target == "test"
 
 
-def test_requirements_are_locked_and_lack_torch():
+def test_requirements_are_locked_and_do_not_contain_torch():
     for file in (ROOT / "docker" / "requirements").glob("*.txt"):
         lines = file.read_text().splitlines()
         names = [line.split("==")[0] for line in lines if line and not line.startswith(" ")]
@@ -58,7 +60,7 @@ def test_requirements_are_locked_and_lack_torch():
         ('target "a" {}', "is not JSON"),
     ],
 )
-def test_what_is_not_understood_is_refused(text, says, tmp_path):
+def test_unsupported_syntax_is_rejected(text, says, tmp_path):
     file = tmp_path / "bake.json"
     file.write_text(text + "\n")
     with pytest.raises(bake.Unreadable, match=re.escape(says)):

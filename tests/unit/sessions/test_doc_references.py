@@ -39,7 +39,7 @@ def test_a_broken_reference_is_detected(text: str, expected_text: str) -> None:
     )
 
 
-def test_what_exists_is_not_blamed() -> None:
+def test_existing_references_are_not_reported() -> None:
     text = (
         "`conformance/plan/plan.py`, `conformance run --mode eager`, `conformance.plan.plan.build_plan`,\n"
         "`at::Tensor`, `OMP_NUM_THREADS`, `results.json`\n"

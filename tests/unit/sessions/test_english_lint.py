@@ -38,19 +38,19 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("rule", prose.rules(), ids=lambda rule: rule.name)
-def test_every_rule_sees_its_example(rule: prose.Rule) -> None:
+def test_every_rule_reports_its_example(rule: prose.Rule) -> None:
     source = f'def read() -> None:\n    """{BROKEN[rule.name]}"""\n'
     assert any(f": {rule.name}: " in line for line in prose.rule_matches(Path("a.py"), source, [rule]))
 
 
-def test_places_and_code_are_not_blamed() -> None:
+def test_correct_uses_and_code_are_not_reported() -> None:
     source = '"""Return the place where the file is, from where `torch.where` reads it."""\nwhere = 1\n'
     assert list(prose.rule_matches(Path("a.py"), source, prose.rules())) == []
     page = "The folder where it is.\n\n```\nwhere there is no rule\n```\n"
     assert list(prose.rule_matches(Path("a.md"), page, prose.rules())) == []
 
 
-def test_comments_messages_and_prose_are_read() -> None:
+def test_comments_messages_and_prose_are_checked() -> None:
     source = '# told by the user\nraise ValueError("the user is told so, always")\n'
     assert len(list(prose.rule_matches(Path("a.py"), source, prose.rules()))) == 2
     assert len(list(prose.rule_matches(Path("a.md"), "It is told.\n", prose.rules()))) == 1

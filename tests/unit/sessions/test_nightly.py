@@ -1,4 +1,6 @@
-"""The marker ``nightly`` skips a test outside the nightly run and prints the reason. Both test folders use it."""
+"""The marker ``nightly`` skips a test outside the nightly run and prints the reason. Both test folders use
+it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ def test_fast(): pass
 """
 
 
-def outcomes(folder: Path, text: str, nightly: str) -> str:
+def output_of_pytest(folder: Path, text: str, nightly: str) -> str:
     (folder / "test_it.py").write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\n")
     command = [sys.executable, "-m", "pytest", "-p", "tests.support.nightly", "-p", "no:cacheprovider", "-rs"]
@@ -33,18 +35,18 @@ def outcomes(folder: Path, text: str, nightly: str) -> str:
     ("nightly", "expected_text"),
     [("", "1 passed, 1 skipped"), ("0", "1 passed, 1 skipped"), ("1", "2 passed")],
 )
-def test_a_marked_test_runs_at_night_alone(tmp_path: Path, nightly: str, expected_text: str) -> None:
-    output = outcomes(tmp_path, TESTS, nightly)
+def test_a_marked_test_runs_only_in_the_nightly_run(tmp_path: Path, nightly: str, expected_text: str) -> None:
+    output = output_of_pytest(tmp_path, TESTS, nightly)
     assert expected_text in output, output
     assert ("nightly: it takes an hour" in output) == (nightly != "1")
 
 
 def test_a_marker_without_a_reason_is_an_error(tmp_path: Path) -> None:
-    output = outcomes(tmp_path, TESTS.replace('("it takes an hour")', ""), "1")
+    output = output_of_pytest(tmp_path, TESTS.replace('("it takes an hour")', ""), "1")
     assert "the marker nightly needs one argument, the reason" in output
 
 
-def test_both_folders_know_the_marker_and_the_nightly_workflow_sets_the_variable() -> None:
+def test_both_folders_use_the_marker_and_the_nightly_workflow_sets_the_variable() -> None:
     for folder in ("tests", "reference_backend/tests"):
         assert (
             "pytest_collection_modifyitems, pytest_configure" in (ROOT / folder / "conftest.py").read_text()

@@ -1,5 +1,5 @@
-"""The session ``sanitize`` counts the defects in sanitizer reports. Its suppressions have reasons, and the tests
-that it excludes exist.
+"""The session ``sanitize`` counts the defects in sanitizer reports. Its suppressions have reasons, and the
+tests that it excludes exist.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def test_reports_of_one_defect_are_counted_together(tmp_path):
     }
 
 
-def test_report_without_a_summary_counts(tmp_path):
+def test_a_report_without_a_summary_is_counted(tmp_path):
     (tmp_path / "report.5").write_text("==5==ERROR: AddressSanitizer failed to allocate 0x1000 bytes\nmore\n")
     assert summaries(tmp_path) == {"…ERROR: AddressSanitizer failed to allocate … bytes": 1}
 
@@ -45,7 +45,7 @@ def test_each_suppression_has_a_reason(name):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_tests_that_are_left_out_exist(kind):
+def test_excluded_tests_exist(kind):
     for test in KINDS[kind].left_out:
         file, name = test.split("::")
         assert f"def {name}(" in (ROOT / file).read_text(), test

@@ -1,4 +1,6 @@
-"""``sessions.third_party`` reads the JUnit reports of third-party programs and writes the page of their results."""
+"""``sessions.third_party`` reads the JUnit reports of third-party programs and writes the page of their
+results.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ more, see https://x.org/a/b"/></testcase>
 CLIENT = programs.Client("program", "1.0", (), (), misses={"no profiler at once": "there is no profiler"})
 
 
-def test_failures_have_their_cause_or_none(tmp_path: Path) -> None:
+def test_failures_are_grouped_by_known_cause(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text(REPORT)
     outcome = reports.read_reports(CLIENT, "all", [report])
@@ -37,21 +39,21 @@ def test_failures_have_their_cause_or_none(tmp_path: Path) -> None:
     assert '"c.py wants more, see https://x.org/a/b": 1' in text
 
 
-def test_a_runner_without_a_report_has_failed(tmp_path: Path) -> None:
+def test_a_missing_report_is_a_failure(tmp_path: Path) -> None:
     outcome = reports.read_reports(CLIENT, "all", [tmp_path / "none.xml"])
     assert (
         outcome.failed[""] == ["pytest itself: it did not write the report none.xml"] and not outcome.passed
     )
 
 
-def test_a_runner_with_a_broken_report_has_failed(tmp_path: Path) -> None:
+def test_a_damaged_report_is_a_failure(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text(REPORT + REPORT)  # as if two ranks wrote the file at the same time
     outcome = reports.read_reports(CLIENT, "all", [report])
     assert outcome.failed[""] == ["pytest itself: its report report.xml is damaged"] and not outcome.passed
 
 
-def test_a_runner_that_passed_no_test_has_failed(tmp_path: Path) -> None:
+def test_a_report_without_a_passed_test_is_a_failure(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text("<testsuites><testsuite/></testsuites>")
     assert reports.read_reports(CLIENT, "all", [report]).failed[""] == [
@@ -62,7 +64,7 @@ def test_a_runner_that_passed_no_test_has_failed(tmp_path: Path) -> None:
 AGAIN = """<testsuites><testsuite><testcase classname="a" name="breaks"/></testsuite></testsuites>"""
 
 
-def test_what_passes_alone_counts_as_passed_and_is_named(tmp_path: Path) -> None:
+def test_a_test_that_passes_in_its_own_process_counts_as_passed(tmp_path: Path) -> None:
     report, rerun = tmp_path / "report.xml", tmp_path / "again.xml"
     report.write_text(REPORT)
     rerun.write_text(AGAIN)
@@ -74,7 +76,7 @@ def test_what_passes_alone_counts_as_passed_and_is_named(tmp_path: Path) -> None
     assert "passed in a separate process" in text and "a.breaks" in text
 
 
-def test_a_test_that_is_skipped_alone_has_not_passed(tmp_path: Path) -> None:
+def test_a_test_that_is_skipped_in_its_own_process_has_not_passed(tmp_path: Path) -> None:
     report, rerun = tmp_path / "report.xml", tmp_path / "again.xml"
     report.write_text(REPORT)
     rerun.write_text(AGAIN.replace('"breaks"/>', '"breaks"><skipped type="pytest.skip"/></testcase>'))
@@ -82,7 +84,7 @@ def test_a_test_that_is_skipped_alone_has_not_passed(tmp_path: Path) -> None:
     assert (len(outcome.passed), outcome.alone) == (1, [])
 
 
-def test_an_interpreter_is_one_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interpreter_must_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shim = tmp_path / "python3.9"
     shim.write_text("#!/bin/sh\necho not switched on >&2; exit 127\n")
     shim.chmod(0o755)
@@ -112,14 +114,14 @@ def test_a_test_passes_if_every_rank_passes(tmp_path: Path) -> None:
     assert outcome.failed == {"": ["a.breaks"]} and not outcome.passed
 
 
-def test_a_broken_report_of_a_test_alone_is_no_pass(tmp_path: Path) -> None:
+def test_a_damaged_report_of_a_rerun_is_not_a_pass(tmp_path: Path) -> None:
     report, rerun = tmp_path / "report.xml", tmp_path / "again.xml"
     report.write_text(REPORT)
     rerun.write_text("")
     assert reports.read_reports(CLIENT, "all", [report], [rerun]).alone == []
 
 
-def test_a_test_that_fails_in_a_rank_alone_has_not_passed(tmp_path: Path) -> None:
+def test_a_rerun_that_fails_in_one_rank_has_not_passed(tmp_path: Path) -> None:
     report, rerun = tmp_path / "report.xml", tmp_path / f"again{reports.RANK}.xml"
     report.write_text(REPORT)
     rerun.write_text(AGAIN)

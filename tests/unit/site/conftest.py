@@ -16,11 +16,11 @@ Put = Callable[..., Path]
 
 @pytest.fixture
 def put(tmp_path: Path) -> Put:
-    """Return a function ``(backend, run, *legs)`` that writes the legs as a run of the backend. It returns the
-    results folder of all backends.
+    """Return a function ``(backend, run, *legs)`` that writes the legs as a run of the backend. It returns
+    the results folder of all backends.
     """
 
-    def lay(
+    def write_run(
         backend: str,
         run: str,
         *legs: dict[str, Any],
@@ -36,4 +36,4 @@ def put(tmp_path: Path) -> Put:
             (run_folder / "matrix.json").write_text(json.dumps(table))
         return tmp_path / "results"
 
-    return lay
+    return write_run

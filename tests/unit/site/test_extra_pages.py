@@ -18,7 +18,7 @@ from conformance.site.store.store import Store
 TODAY = "2026-01-10"
 
 
-def pages(folder: Path, *names: str) -> Path:
+def write_extra_pages(folder: Path, *names: str) -> Path:
     """Write a page into one subfolder for each name, and return the folder."""
     folder.mkdir(exist_ok=True)
     for name in names:
@@ -36,9 +36,9 @@ def site(tmp_path: Path, extra_pages: Path | None) -> Path:
     return out
 
 
-def test_the_site_contains_and_links_them(tmp_path: Path) -> None:
+def test_the_site_contains_and_links_extra_pages(tmp_path: Path) -> None:
     names = ("documentation", "coverage")
-    out = site(tmp_path, pages(tmp_path / "pages", *names))
+    out = site(tmp_path, write_extra_pages(tmp_path / "pages", *names))
     for name in names:
         assert (out / name / "levels" / "index.html").read_text() == "levels"
         assert f'<a href="{name}/index.html">{name.capitalize()}</a>' in (out / "index.html").read_text()
@@ -46,10 +46,10 @@ def test_the_site_contains_and_links_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("extra_pages", [None, "missing"])
-def test_a_site_that_is_made_again_without_them_has_neither_pages_nor_links(
+def test_rebuilding_without_extra_pages_removes_pages_and_links(
     extra_pages: str | None, tmp_path: Path
 ) -> None:
-    site(tmp_path, pages(tmp_path / "pages", "documentation"))
+    site(tmp_path, write_extra_pages(tmp_path / "pages", "documentation"))
     out = site(tmp_path, tmp_path / extra_pages if extra_pages else None)
     assert not (out / "documentation").exists()
     assert "documentation/index.html" not in (out / "index.html").read_text()
@@ -68,12 +68,12 @@ def test_a_site_that_is_made_again_without_them_has_neither_pages_nor_links(
         (lambda folder: (shutil.rmtree(folder), folder.touch()), "is not a folder"),
     ],
 )
-def test_what_cannot_be_included_is_refused_and_leaves_the_site_alone(
+def test_invalid_extra_pages_are_rejected_and_the_site_is_unchanged(
     spoil: Callable[[Path], object], message: str, tmp_path: Path
 ) -> None:
     out = site(tmp_path, None)
     before = (out / "index.html").read_text()
-    folder = pages(tmp_path / "pages", "documentation")
+    folder = write_extra_pages(tmp_path / "pages", "documentation")
     spoil(folder)
     with pytest.raises(UsageError, match=message):
         build_site(Store(), out, registry.load(), datetime.date(2026, 1, 10), folder)

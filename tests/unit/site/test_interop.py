@@ -9,7 +9,7 @@ from conformance.results import document
 from tests.support.sample_site_runs import TODAY, site_leg
 
 
-def page(folder: Path, *backends: str) -> str:
+def interop_page(folder: Path, *backends: str) -> str:
     """Return the text of the page for backends that have one passing run each."""
     for backend in backends:
         run_folder = folder / "results" / backend / "r1"
@@ -20,7 +20,7 @@ def page(folder: Path, *backends: str) -> str:
 
 
 def test_a_conforming_variant_is_not_a_second_backend(tmp_path: Path) -> None:
-    text = page(tmp_path, "cpu", "cpu-one-thread")
+    text = interop_page(tmp_path, "cpu", "cpu-one-thread")
     assert "No result of two backends can be compared yet." in text
     data = (tmp_path / "out" / "data" / "index.js").read_text()
     assert data.count('"standIn":true') == 1 and data.count('"standIn":false') == 1

@@ -1,4 +1,6 @@
-"""The site shows passing, failing, old and missing results as such, and rejects invalid and malicious results."""
+"""The site shows passing, failing, old and missing results as such, and rejects invalid and malicious
+results.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ MODES = ("eager", "compile")
 DAY = datetime.date.fromisoformat(TODAY)
 
 
-def site(results, tmp_path, *more):
+def build_site(results, tmp_path, *more):
     out = tmp_path / "site"
     code = cli.main(["site", str(results), "-o", str(out), "--today", TODAY, *more])
     return code, out, json.loads((out / "data.json").read_text())
@@ -39,8 +41,8 @@ def cells_of(data, backend):
     return backend_cells
 
 
-def test_a_run_becomes_a_cell(put, tmp_path):
-    code, out, data = site(put("cpu", "r1", site_leg()), tmp_path)
+def test_a_run_becomes_a_matrix_cell(put, tmp_path):
+    code, out, data = build_site(put("cpu", "r1", site_leg()), tmp_path)
     assert code == 0
     (cell,) = cells_of(data, "cpu")
     (run,) = cell["runs"]
@@ -51,8 +53,8 @@ def test_a_run_becomes_a_cell(put, tmp_path):
     assert "2.13.0+cpu" in (out / "backends" / "cpu.html").read_text()
 
 
-def test_all_known_backends_are_there_and_unknown_is_no_pass(put, tmp_path):
-    _, out, data = site(put("cpu", "r1", site_leg()), tmp_path)
+def test_backends_without_results_are_unknown_and_do_not_pass(put, tmp_path):
+    _, out, data = build_site(put("cpu", "r1", site_leg()), tmp_path)
     backends = registry.load()
     assert {entry["id"] for entry in data["backends"]} == set(backends) and len(backends) >= 8
     assert cells_of(data, "torch-npu") == []
@@ -73,8 +75,8 @@ def test_all_known_backends_are_there_and_unknown_is_no_pass(put, tmp_path):
         ("2025-10-11", "retired", "retired"),
     ],
 )
-def test_silence_does_not_look_like_a_pass(put, tmp_path, started, state, age):
-    _, out, data = site(put("cpu", "r1", site_leg(started=f"{started}T10:00:00+00:00")), tmp_path)
+def test_the_state_of_a_cell_depends_on_the_age_of_its_results(put, tmp_path, started, state, age):
+    _, out, data = build_site(put("cpu", "r1", site_leg(started=f"{started}T10:00:00+00:00")), tmp_path)
     (cell,) = cells_of(data, "cpu")
     assert (cell["state"], cell["age"]) == (state, age)
     if state != "pass":
@@ -82,7 +84,7 @@ def test_silence_does_not_look_like_a_pass(put, tmp_path, started, state, age):
         assert "last seen" in (out / "badges" / "cpu.svg").read_text() + (out / "index.html").read_text()
 
 
-def test_failures_refusals_and_what_is_not_whole(put, tmp_path):
+def test_failing_refused_and_incomplete_cells(put, tmp_path):
     results = put(
         "cpu",
         "r1",
@@ -90,7 +92,7 @@ def test_failures_refusals_and_what_is_not_whole(put, tmp_path):
         refused_leg(),
         {**site_leg(mode="graph"), "complete": False, "exit": 3},
     )
-    _, out, data = site(results, tmp_path)
+    _, out, data = build_site(results, tmp_path)
     assert {cell["mode"]: cell["state"] for cell in cells_of(data, "cpu")} == {
         **{"eager": "fail", "lazy": "refused", "graph": "incomplete"}
     }
@@ -101,10 +103,10 @@ def test_failures_refusals_and_what_is_not_whole(put, tmp_path):
     assert ">fail, 3 modes<" in (out / "badges" / "cpu.svg").read_text()
 
 
-def test_the_newest_run_counts_and_regressions_are_named(put, tmp_path):
+def test_the_newest_run_is_shown_with_its_regressions(put, tmp_path):
     put("cpu", "z-old", site_leg(started="2026-01-05T00:00:00+00:00"))
     results = put("cpu", "a-new", failing_leg(site_leg(), 3))
-    _, out, data = site(results, tmp_path)
+    _, out, data = build_site(results, tmp_path)
     (cell,) = cells_of(data, "cpu")
     assert [run["run"] for run in cell["runs"]] == ["a-new", "z-old"]
     assert len(cell["runs"][0]["regressed"]) == 1 and cell["runs"][0]["compared_with"] == "z-old"
@@ -112,34 +114,34 @@ def test_the_newest_run_counts_and_regressions_are_named(put, tmp_path):
     assert cell["runs"][0]["regressed"][0] in (out / "backends" / "cpu.html").read_text()
 
 
-def test_builds_are_columns(put, tmp_path):
+def test_each_build_is_a_column(put, tmp_path):
     put("cpu", "r1", site_leg())
     results = put("cpu", "r2", site_leg(kind="fork-like"))
-    _, out, data = site(results, tmp_path)
+    _, out, data = build_site(results, tmp_path)
     assert {cell["kind"] for cell in cells_of(data, "cpu")} == {"public", "fork-like"}
     assert (out / "index.html").read_text().count('<th scope="col" data-build=') == 2
 
 
-def states(results, tmp_path):
-    _, out, data = site(results, tmp_path, "--our-repository", "o/suite")
+def cell_states_of(results, tmp_path):
+    _, out, data = build_site(results, tmp_path, "--our-repository", "o/suite")
     return out, {cell["mode"]: (cell["state"], cell["missing_since"]) for cell in cells_of(data, "cpu")}
 
 
-def of_night(day, *modes, **changes):
+def legs_of_night(day, *modes, **changes):
     return [
         site_leg(started=f"2026-01-{day:02}T0{hour}:00:00+00:00", mode=mode, **changes)
         for hour, mode in enumerate(modes)
     ]
 
 
-def test_a_cell_that_nothing_came_of_is_no_pass(put, tmp_path):
-    """A cell without a result in the newest run is missing. The first run has two modes, the next two runs lack
-    the second mode, and the last run has it again.
+def test_a_cell_without_a_new_result_is_missing(put, tmp_path):
+    """A cell without a result in the newest run is missing. The first run has two modes, the next two runs
+    lack the second mode, and the last run has it again.
     """
-    first = of_night(5, *MODES)
+    first = legs_of_night(5, *MODES)
     put("cpu", "r1", *first, provenance=provenance_of_night(5), table=matrix_table(*first))
     for day in (6, 7):
-        legs = of_night(day, "eager")
+        legs = legs_of_night(day, "eager")
         results = put(
             "cpu",
             f"r{day}",
@@ -147,19 +149,19 @@ def test_a_cell_that_nothing_came_of_is_no_pass(put, tmp_path):
             provenance=provenance_of_night(day),
             table=matrix_table(*legs, missing=["compile"]),
         )
-    out, cell_states = states(results, tmp_path)
+    out, cell_states = cell_states_of(results, tmp_path)
     assert cell_states == {"eager": ("pass", None), "compile": ("missing", "2026-01-06T23:00:00+00:00")}
     page = (out / "index.html").read_text()
     assert "no result since 2026-01-06" in page and page.count('"state pass">pass</span> <a') == 1
     assert ">missing: no result" in (out / "badges" / "cpu-compile.svg").read_text()
     assert "cpu: missing" in (out / "badges" / "cpu.svg").read_text()
-    last = of_night(8, *MODES)
+    last = legs_of_night(8, *MODES)
     put("cpu", "r8", *last, provenance=provenance_of_night(8), table=matrix_table(*last))
-    assert states(results, tmp_path)[1] == {"eager": ("pass", None), "compile": ("pass", None)}
+    assert cell_states_of(results, tmp_path)[1] == {"eager": ("pass", None), "compile": ("pass", None)}
 
 
-def test_the_clock_of_a_backend_does_not_order_nights(put, tmp_path):
-    first = of_night(5, *MODES)
+def test_nights_are_ordered_by_receipt_and_not_by_the_backends_clock(put, tmp_path):
+    first = legs_of_night(5, *MODES)
     put("cpu", "r1", *first, provenance=provenance_of_night(5), table=matrix_table(*first))
     older_start = site_leg(started="2020-01-01T00:00:00+00:00")
     results = put(
@@ -169,13 +171,15 @@ def test_the_clock_of_a_backend_does_not_order_nights(put, tmp_path):
         provenance=provenance_of_night(6),
         table=matrix_table(older_start, missing=["compile"]),
     )
-    assert states(results, tmp_path)[1]["compile"][0] == "missing"
+    assert cell_states_of(results, tmp_path)[1]["compile"][0] == "missing"
 
 
-def test_a_build_that_moves_on_leaves_no_missing_cell_behind(put, tmp_path):
-    """The build ``nightly`` is a different version of torch each night. Older versions are not missing cells."""
+def test_older_versions_of_a_nightly_build_are_not_missing(put, tmp_path):
+    """The build ``nightly`` is a different version of torch each night. Older versions are not
+    missing cells.
+    """
     for day, torch in ((5, "2.14.0.dev5"), (7, "2.14.0.dev7")):
-        (leg,) = of_night(day, "eager", torch=torch)
+        (leg,) = legs_of_night(day, "eager", torch=torch)
         put(
             "cpu",
             f"r{day}",
@@ -183,7 +187,7 @@ def test_a_build_that_moves_on_leaves_no_missing_cell_behind(put, tmp_path):
             provenance=provenance_of_night(day),
             table=matrix_table(leg, spec="nightly"),
         )
-    (compile_leg,) = of_night(6, "compile")
+    (compile_leg,) = legs_of_night(6, "compile")
     results = put(
         "cpu",
         "r6",
@@ -191,19 +195,19 @@ def test_a_build_that_moves_on_leaves_no_missing_cell_behind(put, tmp_path):
         provenance=provenance_of_night(6),
         table=matrix_table(compile_leg, missing=["eager"], spec="nightly"),
     )
-    _, out, data = site(results, tmp_path, "--our-repository", "o/suite")
+    _, out, data = build_site(results, tmp_path, "--our-repository", "o/suite")
     assert {cell["state"] for cell in cells_of(data, "cpu")} == {"pass"}
     assert "missing" not in (out / "badges" / "cpu.svg").read_text()
 
 
-def test_a_start_that_failed_in_between_hides_no_missing_cell(put, tmp_path):
+def test_a_failed_start_does_not_hide_a_missing_cell(put, tmp_path):
     long = "2.13.0a0+git" + "f" * 40 + ".vendor.local.build7"
-    (first,) = of_night(5, "eager", torch=long)
+    (first,) = legs_of_night(5, "eager", torch=long)
     put("cpu", "r1", first, provenance=provenance_of_night(5), table=matrix_table(first))
     refusal = refused_leg(mode="eager", torch=long)
     refusal["facts"] = {**refusal["facts"], "torch": {"kind": None, "abi": None}}
     put("cpu", "r2", refusal, provenance=provenance_of_night(6), table=matrix_table(refusal))
-    (compile_leg,) = of_night(7, "compile", torch=long)
+    (compile_leg,) = legs_of_night(7, "compile", torch=long)
     results = put(
         "cpu",
         "r3",
@@ -211,32 +215,32 @@ def test_a_start_that_failed_in_between_hides_no_missing_cell(put, tmp_path):
         provenance=provenance_of_night(7),
         table=matrix_table(compile_leg, missing=["eager"]),
     )
-    _, _, data = site(results, tmp_path, "--our-repository", "o/suite")
+    _, _, data = build_site(results, tmp_path, "--our-repository", "o/suite")
     cell_states = {(cell["kind"], cell["mode"]): cell["state"] for cell in cells_of(data, "cpu")}
     assert cell_states["public", "eager"] == "missing"
 
 
-def test_two_names_of_one_torch(put, tmp_path):
-    """Two builds of a matrix can be the same torch. The first run has both builds, the second only 2.13.0, and
-    the third neither. The last run determines the missing cells.
+def test_two_builds_of_the_same_torch(put, tmp_path):
+    """Two builds of a matrix can be the same torch. The first run has both builds, the second only 2.13.0,
+    and the third neither. The last run determines the missing cells.
     """
     both = ["2.13.0", "newest"]
     for day, (there, missing_specs) in {5: (both, []), 6: (["2.13.0"], ["newest"]), 7: ([], both)}.items():
-        legs = of_night(day, "eager") if there else of_night(day, "compile")
+        legs = legs_of_night(day, "eager") if there else legs_of_night(day, "compile")
         tables = [matrix_table(*legs, spec=spec) for spec in there or ["2.6.0"]]
         tables += [matrix_table(missing=["eager"], spec=spec) for spec in missing_specs]
         cells = [cell for cell_table in tables for cell in cell_table["cells"]]
         results = put("cpu", f"r{day}", *legs, provenance=provenance_of_night(day), table={"cells": cells})
         expected = ("pass", None) if there else ("missing", "2026-01-07T23:00:00+00:00")
-        assert states(results, tmp_path)[1]["eager"] == expected
+        assert cell_states_of(results, tmp_path)[1]["eager"] == expected
 
 
-def test_a_missing_night_after_anothers_result(put, tmp_path):
+def test_a_vendor_result_does_not_hide_a_missing_cell(put, tmp_path):
     """A cell is missing if the suite's own run lacks it, although a vendor reported a result in between."""
-    (first,) = of_night(1, "eager")
+    (first,) = legs_of_night(1, "eager")
     put("cpu", "r1", first, provenance=provenance_of_night(1), table=matrix_table(first))
     for day in (2, 8):
-        (compile_leg,) = of_night(day, "compile")
+        (compile_leg,) = legs_of_night(day, "compile")
         put(
             "cpu",
             f"r{day}",
@@ -244,15 +248,15 @@ def test_a_missing_night_after_anothers_result(put, tmp_path):
             provenance=provenance_of_night(day),
             table=matrix_table(compile_leg, missing=["eager"]),
         )
-    results = put("cpu", "own", *of_night(7, "eager"))
-    assert states(results, tmp_path)[1]["eager"] == ("missing", "2026-01-02T23:00:00+00:00")
+    results = put("cpu", "own", *legs_of_night(7, "eager"))
+    assert cell_states_of(results, tmp_path)[1]["eager"] == ("missing", "2026-01-02T23:00:00+00:00")
 
 
 @pytest.mark.parametrize("change", ["another torch", "unreadable", "no facts", "left out", "a refused file"])
-def test_what_is_no_result_of_a_cell_silences_no_night(change, put, tmp_path):
-    first = of_night(5, *MODES)
+def test_an_invalid_result_does_not_hide_a_missing_cell(change, put, tmp_path):
+    first = legs_of_night(5, *MODES)
     put("cpu", "r5", *first, provenance=provenance_of_night(5), table=matrix_table(*first))
-    legs = of_night(6, *MODES)
+    legs = legs_of_night(6, *MODES)
     own_table = matrix_table(*legs)
     row = own_table["cells"][1]
     if change == "another torch":
@@ -265,27 +269,27 @@ def test_what_is_no_result_of_a_cell_silences_no_night(change, put, tmp_path):
     if change == "a refused file":
         legs[0]["started"] = "yesterday"
     results = put("cpu", "r6", *legs, provenance=provenance_of_night(6), table=own_table)
-    assert states(results, tmp_path)[1]["compile"] == ("missing", "2026-01-06T23:00:00+00:00")
+    assert cell_states_of(results, tmp_path)[1]["compile"] == ("missing", "2026-01-06T23:00:00+00:00")
 
 
 def test_a_backends_clock_does_not_hide_a_failure(put, tmp_path):
-    put("cpu", "r5", *of_night(5, "eager"), provenance=provenance_of_night(5))
+    put("cpu", "r5", *legs_of_night(5, "eager"), provenance=provenance_of_night(5))
     older_start = failing_leg(site_leg(started="2020-01-01T00:00:00+00:00"), 0)
     results = put("cpu", "r6", older_start, provenance=provenance_of_night(6))
-    assert states(results, tmp_path)[1] == {"eager": ("fail", None)}
+    assert cell_states_of(results, tmp_path)[1] == {"eager": ("fail", None)}
 
 
-def test_what_our_workflow_never_ran_is_not_missing(put, tmp_path):
-    (first,) = of_night(5, "eager")
+def test_cells_that_the_own_workflow_never_ran_are_not_missing(put, tmp_path):
+    (first,) = legs_of_night(5, "eager")
     put("cpu", "r1", first, provenance=provenance_of_night(5), table=matrix_table(first))
-    (eager_leg,) = of_night(6, "eager")
+    (eager_leg,) = legs_of_night(6, "eager")
     eager_leg["facts"]["torch"] = {**eager_leg["facts"]["torch"], "abi": "0"}
     put("cpu", "r2", eager_leg)
-    (last,) = of_night(7, "compile")
+    (last,) = legs_of_night(7, "compile")
     results = put(
         "cpu", "r3", last, provenance=provenance_of_night(7), table=matrix_table(last, missing=["eager"])
     )
-    _, _, data = site(results, tmp_path, "--our-repository", "o/suite")
+    _, _, data = build_site(results, tmp_path, "--our-repository", "o/suite")
     cell_states = {(cell["abi"], cell["mode"]): cell["state"] for cell in cells_of(data, "cpu")}
     assert cell_states == {("1", "eager"): "missing", ("0", "eager"): "pass", ("1", "compile"): "pass"}
 
@@ -297,23 +301,23 @@ def test_what_our_workflow_never_ran_is_not_missing(put, tmp_path):
 def test_an_invalid_table_is_reported_and_hides_nothing(content, put, tmp_path):
     results = put("cpu", "r1", site_leg(), provenance=OURS)
     (results / "cpu" / "r1" / "matrix.json").write_text(content)
-    code, _, data = site(results, tmp_path, "--our-repository", "o/suite")
+    code, _, data = build_site(results, tmp_path, "--our-repository", "o/suite")
     assert code == 1 and [refusal["place"] for refusal in data["refused"]] == ["cpu/r1"]
     assert "its matrix.json is not a table of cells" in data["refused"][0]["why"]
     assert cells_of(data, "cpu")[0]["state"] == "pass"
 
 
-def test_only_our_own_table_counts(put, tmp_path):
+def test_only_matrix_tables_of_the_own_workflow_are_used(put, tmp_path):
     first = site_leg(started="2026-01-07T00:00:00+00:00")
     put("cpu", "r1", first, provenance=OURS, table=matrix_table(first))
     compile_leg = site_leg(started="2026-01-08T00:00:00+00:00", mode="compile")
     results = put("cpu", "r2", compile_leg, table=matrix_table(compile_leg, missing=["eager"]))
-    assert states(results, tmp_path)[1] == {"eager": ("pass", None), "compile": ("pass", None)}
+    assert cell_states_of(results, tmp_path)[1] == {"eager": ("pass", None), "compile": ("pass", None)}
 
 
 def test_without_a_build_every_backend_is_unknown(put, tmp_path):
     (tmp_path / "results").mkdir()
-    code, out, _ = site(tmp_path / "results", tmp_path)
+    code, out, _ = build_site(tmp_path / "results", tmp_path)
     assert code == 0 and (out / "index.html").read_text().count('data-state="unknown"') == len(
         registry.load()
     )
@@ -322,15 +326,15 @@ def test_without_a_build_every_backend_is_unknown(put, tmp_path):
 VENDOR = {"channel": "vendor-workflow", "received": "2026-01-09T04:00:00+00:00", "repository": "v/backend"}
 
 
-def test_where_a_run_comes_from(put, tmp_path):
+def test_the_provenance_of_a_run_is_shown(put, tmp_path):
     put("cpu", "r1", site_leg())
     ours = {**VENDOR, "channel": "our-workflow", "repository": "o/suite", "run_id": "12", "commit": "a" * 40}
     results = put("hpu-reference", "r1", site_leg(device="hpu", simulated=True), provenance=ours)
-    code, _, data = site(results, tmp_path)
+    code, _, data = build_site(results, tmp_path)
     assert (
         code == 1 and cells_of(data, "hpu-reference") == []
     )  # without --our-repository the site shows no run as the suite's own
-    _, out, data = site(results, tmp_path, "--our-repository", "o/suite")
+    _, out, data = build_site(results, tmp_path, "--our-repository", "o/suite")
     assert cells_of(data, "cpu")[0]["runs"][0]["provenance"] == "self-reported"
     assert (
         cells_of(data, "hpu-reference")[0]["runs"][0]["link"] == "https://github.com/o/suite/actions/runs/12"
@@ -338,7 +342,7 @@ def test_where_a_run_comes_from(put, tmp_path):
     assert "ran in this project&#39;s workflow" in (out / "index.html").read_text()
 
 
-def a_registry(tmp_path: Path, **more: str) -> Path:
+def write_registry(tmp_path: Path, **more: str) -> Path:
     folder = tmp_path / "registry"
     folder.mkdir()
     lines = {"name": "Mine", "link": "https://vendor.example/", "device": "cpu", **more}
@@ -357,21 +361,21 @@ def a_registry(tmp_path: Path, **more: str) -> Path:
         ({"workflow": ".github/workflows/w.yml", "repository": "other/backend"}, False),
     ],
 )
-def test_a_vendor_is_who_the_registry_says(put, tmp_path, given, is_shown):
-    folder = a_registry(
+def test_only_the_registered_workflow_is_a_vendor(put, tmp_path, given, is_shown):
+    folder = write_registry(
         tmp_path, repository="v/backend", workflow=".github/workflows/w.yml", expires="2026-06-01"
     )
     results = put("mine", "r1", site_leg(), provenance={**VENDOR, **given})
-    code, _, data = site(results, tmp_path, "--registry", str(folder))
+    code, _, data = build_site(results, tmp_path, "--registry", str(folder))
     assert (code, bool(cells_of(data, "mine"))) == (0 if is_shown else 1, is_shown)
 
 
-def test_a_registration_ends(put, tmp_path):
-    folder = a_registry(
+def test_an_expired_registration_is_ignored(put, tmp_path):
+    folder = write_registry(
         tmp_path, repository="v/backend", workflow=".github/workflows/w.yml", expires="2026-01-01"
     )
     results = put("mine", "r1", site_leg(), provenance={**VENDOR, "workflow": ".github/workflows/w.yml"})
-    code, _, data = site(results, tmp_path, "--registry", str(folder))
+    code, _, data = build_site(results, tmp_path, "--registry", str(folder))
     assert code == 1 and "ended on 2026-01-01" in data["refused"][0]["why"]
 
 
@@ -396,7 +400,7 @@ def test_a_malicious_results_file_harms_nothing(put, tmp_path):
     bad["facts"]["torch"].update(kind=HOSTILE, abi=HOSTILE, revision=HOSTILE)
     bad["torch"] = HOSTILE
     bad["target"] = {**bad["target"], "name": "hpu-reference", "device": HOSTILE}
-    _, out, data = site(put("cpu", "r1", bad), tmp_path)
+    _, out, data = build_site(put("cpu", "r1", bad), tmp_path)
     assert cells_of(data, "hpu-reference") == []  # a run of one backend must not become a result of another
     for page in [*out.rglob("*.html"), *out.rglob("*.svg")]:
         parser = Tags()
@@ -421,20 +425,20 @@ def test_a_malicious_results_file_harms_nothing(put, tmp_path):
         (lambda leg: leg.update(extra="x"), "do not follow the schema"),
     ],
 )
-def test_what_is_not_a_whole_honest_run_is_refused(put, tmp_path, change, why):
+def test_invalid_and_restricted_runs_are_refused(put, tmp_path, change, why):
     results = put("cpu", "r1", site_leg())
     file = results / "cpu" / "r1" / "results.json"
     document = json.loads(file.read_text())
     change(document["legs"][0])
     file.write_text(json.dumps(document))
-    code, out, data = site(results, tmp_path)
+    code, out, data = build_site(results, tmp_path)
     assert code == 1 and why in data["refused"][0]["why"]
     assert cells_of(data, "cpu") == []
     assert "Not shown" in (out / "index.html").read_text()
     assert str(tmp_path) not in (out / "data.json").read_text()
 
 
-def test_links_rubbish_and_strangers_are_refused(put, tmp_path):
+def test_symbolic_links_invalid_files_and_unknown_backends_are_refused(put, tmp_path):
     results = put("cpu", "r1", site_leg())
     (results / "cpu" / "r2").symlink_to(results / "cpu" / "r1")
     (results / "cpu" / "r3").mkdir()
@@ -443,7 +447,7 @@ def test_links_rubbish_and_strangers_are_refused(put, tmp_path):
     (results / "cpu" / "r4" / "results.json").write_text("[" * 100_000)
     (results / "cpu" / "r5").write_text("x")
     (results / "nobody").mkdir()
-    code, _, data = site(results, tmp_path)
+    code, _, data = build_site(results, tmp_path)
     assert code == 1 and len(data["refused"]) == 5
     assert len(cells_of(data, "cpu")[0]["runs"]) == 1
 
@@ -461,7 +465,7 @@ def test_links_rubbish_and_strangers_are_refused(put, tmp_path):
         '{"channel": "our-workflow", "received": "2026-01-09T04:00:00+00:00", "more": 1}',
     ],
 )
-def test_provenance_is_checked(tmp_path, text):
+def test_invalid_provenance_is_rejected(tmp_path, text):
     file = tmp_path / "provenance.json"
     file.write_text(text)
     with pytest.raises(UsageError):
@@ -477,7 +481,7 @@ def test_provenance_is_checked(tmp_path, text):
         ("name = \n", "cannot be read"),
     ],
 )
-def test_the_registry_is_checked(tmp_path, text, words_of_it):
+def test_invalid_registry_files_are_rejected(tmp_path, text, words_of_it):
     (tmp_path / "mine.toml").write_text(text)
     with pytest.raises(UsageError, match=words_of_it):
         registry.load(tmp_path)
@@ -493,13 +497,13 @@ def test_the_registry_is_checked(tmp_path, text, words_of_it):
         lambda leg: leg.update(samples="1"),
     ],
 )
-def test_what_a_run_says_of_itself_never_makes_it_a_pass(put, tmp_path, lie):
+def test_a_wrong_summary_of_a_run_does_not_make_it_pass(put, tmp_path, lie):
     false_leg = site_leg()
     lie(false_leg)
     if false_leg["results"]:
         false_leg = {**with_recounted_totals(false_leg), "planned": false_leg["planned"]}
     assert (false_leg["exit"], false_leg["complete"]) == (0, True)
-    _, out, data = site(put("cpu", "r1", false_leg), tmp_path)
+    _, out, data = build_site(put("cpu", "r1", false_leg), tmp_path)
     assert [cell["state"] for cell in cells_of(data, "cpu")] in ([], ["fail"], ["incomplete"])
     assert 'class="state pass">pass</span> <a' not in (out / "index.html").read_text()
 
@@ -514,7 +518,7 @@ ODD = {
 }
 
 
-def columns(index):
+def leg_of_own_build(index):
     new_leg = site_leg()
     new_leg["facts"]["torch"] = {**new_leg["facts"]["torch"], "kind": f"public{index}"}
     return {
@@ -524,7 +528,7 @@ def columns(index):
     }
 
 
-def declaring(*patterns):
+def leg_declaring(*patterns):
     declaring_leg = site_leg()
     declared = {**declaring_leg["target"]["declared"], "unsupported": dict.fromkeys(patterns, "no")}
     return {**declaring_leg, "target": {**declaring_leg["target"], "declared": declared}}
@@ -533,68 +537,70 @@ def declaring(*patterns):
 @pytest.mark.parametrize(
     ("legs", "why"),
     [
-        (lambda: [columns(index) for index in range(9)], "it has 9 builds of torch"),
-        (lambda: [declaring(*map(str, range(401)))], "it declares 401 patterns unsupported"),
-        (lambda: [declaring("a" * 201)], "it declares 'aaaa"),
-        (lambda: [declaring("?*" * 9)], "it declares '?*"),
+        (lambda: [leg_of_own_build(index) for index in range(9)], "it has 9 builds of torch"),
+        (lambda: [leg_declaring(*map(str, range(401)))], "it declares 401 patterns unsupported"),
+        (lambda: [leg_declaring("a" * 201)], "it declares 'aaaa"),
+        (lambda: [leg_declaring("?*" * 9)], "it declares '?*"),
     ],
 )
-def test_no_file_makes_many_columns_or_long_work(legs, why, put, tmp_path):
+def test_files_with_too_many_builds_or_patterns_are_refused(legs, why, put, tmp_path):
     new_legs = legs()
     results = put("cpu", "r1", *new_legs)
-    _, _, data = site(results, tmp_path)
+    _, _, data = build_site(results, tmp_path)
     assert cells_of(data, "cpu") == [] and data["refused"][0]["why"].startswith(why)
     # The size of the suite's own matrix is not limited.
     put("cpu", "r2", *new_legs, provenance=OURS)
-    _, _, data = site(results, tmp_path, "--our-repository", "o/suite")
+    _, _, data = build_site(results, tmp_path, "--our-repository", "o/suite")
     assert len(cells_of(data, "cpu")) == len(new_legs)
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_one_odd_submission_does_not_hide_the_others(put, tmp_path, name):
+def test_an_invalid_run_does_not_hide_other_runs(put, tmp_path, name):
     odd = site_leg(mode="graph")
     ODD[name](odd)
     results = put("cpu", "r1", site_leg())
     put("cpu", "odd", site_leg(mode="graph"))
     file = results / "cpu" / "odd" / "results.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "legs": [odd]}))  # not in the suite's format
-    code, _, data = site(results, tmp_path)
+    code, _, data = build_site(results, tmp_path)
     assert code == 1 and [refusal["place"] for refusal in data["refused"]] == ["cpu/odd"], name
     assert [cell["mode"] for cell in cells_of(data, "cpu")] == ["eager"]
 
 
-def test_a_run_is_shown_whole_or_not_at_all(put, tmp_path):
+def test_a_run_with_one_invalid_leg_is_refused_completely(put, tmp_path):
     results = put("cpu", "r1", site_leg(), site_leg(mode="graph", selection="add"))
-    _, _, data = site(results, tmp_path)
+    _, _, data = build_site(results, tmp_path)
     assert len(data["refused"]) == 1 and cells_of(data, "cpu") == []
 
 
-def test_runs_are_compared_with_the_last_that_ran(put, tmp_path):
+def test_a_run_is_compared_with_the_last_run_that_has_results(put, tmp_path):
     put("cpu", "1", site_leg(started="2026-01-05T00:00:00+00:00"))
     put("cpu", "2", {**refused_leg("eager"), "started": "2026-01-06T00:00:00+00:00"})
     results = put("cpu", "3", failing_leg(site_leg(), 0))
-    _, _, data = site(results, tmp_path)
+    _, _, data = build_site(results, tmp_path)
     runs = cells_of(data, "cpu")[0]["runs"]
     assert [(run["compared_with"], len(run["regressed"])) for run in runs] == [("1", 1), (None, 0), (None, 0)]
 
 
-def test_a_self_reported_run_does_not_stand_in_for_an_attested_one(put, tmp_path):
-    folder = a_registry(tmp_path, repository="v/backend", workflow=".github/workflows/w.yml")
+def test_a_self_reported_run_does_not_replace_an_attested_run(put, tmp_path):
+    folder = write_registry(tmp_path, repository="v/backend", workflow=".github/workflows/w.yml")
     fail = failing_leg(site_leg(started="2026-01-08T00:00:00+00:00"), 0)
     put("mine", "attested", fail, provenance={**VENDOR, "workflow": ".github/workflows/w.yml"})
     results = put("mine", "said", site_leg())
-    _, _, data = site(results, tmp_path, "--registry", str(folder))
+    _, _, data = build_site(results, tmp_path, "--registry", str(folder))
     assert [cell["state"] for cell in cells_of(data, "mine")] == ["fail"]
 
 
-def test_a_date_is_not_later_than_the_receipt(put, tmp_path):
-    folder = a_registry(tmp_path, repository="v/backend", workflow=".github/workflows/w.yml")
+def test_the_date_of_a_run_is_not_later_than_its_receipt(put, tmp_path):
+    folder = write_registry(tmp_path, repository="v/backend", workflow=".github/workflows/w.yml")
     old = {**VENDOR, "workflow": ".github/workflows/w.yml", "received": "2025-11-01T00:00:00+00:00"}
-    _, _, data = site(put("mine", "r1", site_leg(), provenance=old), tmp_path, "--registry", str(folder))
+    _, _, data = build_site(
+        put("mine", "r1", site_leg(), provenance=old), tmp_path, "--registry", str(folder)
+    )
     assert [cell["state"] for cell in cells_of(data, "mine")] == ["stale"]
 
 
-def test_results_are_never_replaced_by_a_site(put, tmp_path):
+def test_the_site_never_replaces_a_results_folder(put, tmp_path):
     results = put("cpu", "r1", site_leg())
     (results / "data.json").write_text("{}")
     for output in (results, results / "cpu", tmp_path):
@@ -604,36 +610,36 @@ def test_results_are_never_replaced_by_a_site(put, tmp_path):
     assert cli.main(["site", str(results), "-o", str(tmp_path / "file")]) == 2
 
 
-def test_a_folder_that_is_no_site_is_not_replaced(put, tmp_path):
+def test_a_folder_that_is_not_a_site_is_not_replaced(put, tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "mine.txt").write_text("keep")
     assert cli.main(["site", str(put("cpu", "r1", site_leg())), "-o", str(tmp_path / "site")]) == 2
     assert (tmp_path / "site" / "mine.txt").exists()
 
 
-def test_a_share_is_never_rounded_up_to_all():
+def test_a_share_is_not_rounded_up_to_100_percent():
     assert cell_state.percent(0.9999) == "99.9 %"
     assert cell_state.percent(1.0) == "100 %"
 
 
-def test_badges_are_whole_and_escaped():
+def test_badges_are_valid_and_escaped():
     text = badges.badge('a"<b>', "fail", "x & y")
     assert "<b>" not in text and "&lt;b&gt;" in text and "x &amp; y" in text
     assert set(badges._COLOURS) == set(cell_state.STATES)
 
 
-def test_ages():
+def test_the_age_of_a_result():
     at = datetime.datetime(2026, 1, 10, tzinfo=datetime.timezone.utc)
     assert [
         matrix_cells.age_of(at, at.date() + datetime.timedelta(days=n)) for n in (0, 3, 4, 14, 15, 90, 91)
     ] == [*("fresh", "fresh", "ageing", "ageing", "stale", "stale", "retired")]
 
 
-def test_the_health_of_the_suite_is_that_of_its_own_devices(put, tmp_path):
+def test_the_health_of_the_suite_is_computed_from_its_own_devices(put, tmp_path):
     flaky = with_rows(site_leg(), {site_leg()["results"][0]["id"]: {"verdict": "flaky"}})
     put("cpu", "r1", {**flaky, "exit": 1})
     results = put("torch-npu", "r1", failing_leg(site_leg(device="npu"), 1))
-    site(results, tmp_path)
+    build_site(results, tmp_path)
     page = (tmp_path / "site" / "interop.html").read_text().partition("Health of the suite")[2]
     assert "cpu, eager" in page and "1 flaky" in page and "npu" not in page
     assert "Mutation score of level full" in page

@@ -1,5 +1,5 @@
-"""``subjects.overloads`` lists the functions of ``torch.ops.aten``, and finds the in-place and ``out=`` overload of
-each.
+"""``subjects.overloads`` lists the functions of ``torch.ops.aten``, and finds the in-place and ``out=``
+overload of each.
 """
 
 import pytest
@@ -24,7 +24,7 @@ aten = torch.ops.aten
         (aten.rrelu_with_noise.default, aten.rrelu_with_noise_.default, aten.rrelu_with_noise.out),
     ],
 )
-def test_the_forms_of_one_call_find_each_other(op: object, in_place: object, out: object) -> None:
+def test_functional_in_place_and_out_overloads_are_found(op: object, in_place: object, out: object) -> None:
     assert overloads.in_place_of(op) is in_place
     assert overloads.out_of(op) is out
     for form in (in_place, out):
@@ -32,17 +32,17 @@ def test_the_forms_of_one_call_find_each_other(op: object, in_place: object, out
             assert overloads.function_of(form) is op
 
 
-def test_what_has_no_function_stands_for_itself() -> None:
+def test_an_overload_without_a_functional_form_is_its_own_function() -> None:
     assert overloads.function_of(aten.copy_.default) in (aten.copy.default, aten.copy_.default)
     assert overloads.function_of(aten.add.Tensor) is aten.add.Tensor
 
 
-def test_names_are_those_of_the_dispatcher() -> None:
+def test_names_of_overloads() -> None:
     assert overloads.name_of(aten.add.Tensor) == "add.Tensor"
     assert overloads.name_of(aten.relu.default) == "relu"
 
 
-def test_the_table_is_of_functions_that_torch_has() -> None:
+def test_the_table_contains_functions_of_torch() -> None:
     table = overloads.overload_table()
     assert len(table) > 450
     for name, row in table.items():
@@ -53,7 +53,7 @@ def test_the_table_is_of_functions_that_torch_has() -> None:
     assert table["convolution_backward"].backward and not table["convolution"].backward
 
 
-def test_operators_that_an_older_torch_lacks_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operators_that_torch_lacks_are_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
     remaining_subjects = {
         name: subject for name, subject in torch_databases._by_name("operator").items() if name != "add"
     }

@@ -6,7 +6,7 @@ from conformance.subjects import supplementary_modules
 from conformance.subjects.torch_databases import subjects
 
 
-def test_extra_entries_give_way_to_those_of_torch() -> None:
+def test_an_entry_that_torch_has_is_not_added() -> None:
     assert [
         module_subject.name for module_subject in supplementary_modules.supplementary_entries(["nn.Dropout"])
     ].count("nn.Dropout") == 0

@@ -46,7 +46,7 @@ GOOD_TARGET = 'schema = 1\nname = "mine"\ndevice = "cpu"\n'
         (GOOD_TARGET + '[environment.fast]\nA = "1"', "unknown mode in environment: 'fast'"),
     ],
 )
-def test_mistakes_in_a_target_file_are_named(tmp_path: Path, text: str, message: str) -> None:
+def test_mistakes_in_a_target_file_are_reported(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(text)
     with pytest.raises(UsageError) as error:
@@ -54,7 +54,7 @@ def test_mistakes_in_a_target_file_are_named(tmp_path: Path, text: str, message:
     assert message in str(error.value)
 
 
-def test_a_target_file_says_everything(tmp_path: Path) -> None:
+def test_the_keys_of_a_target_file_are_read(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(
         GOOD_TARGET
@@ -75,7 +75,7 @@ def test_a_target_file_says_everything(tmp_path: Path) -> None:
         file.check_mode("graph")
 
 
-def test_what_torch_compile_is_given(tmp_path: Path) -> None:
+def test_the_compile_backend_and_options_are_read(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(
         GOOD_TARGET
@@ -88,7 +88,7 @@ def test_what_torch_compile_is_given(tmp_path: Path) -> None:
     assert target.has_graphs
 
 
-def test_lists_of_autocast(tmp_path: Path) -> None:
+def test_autocast_lists_are_read(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(GOOD_TARGET + '[autocast]\nlower = ["mm"]\npromote = []\n')
     assert target_file.load(str(path)).target("eager").autocast == {"lower": ("mm",), "promote": ()}
@@ -106,7 +106,7 @@ def test_known_lists_of_autocast_name_operators_that_the_suite_calls() -> None:
             assert set(listed) <= set(CALLS), name
 
 
-def test_known_targets_are_good_and_unknown_ones_are_named() -> None:
+def test_known_targets_are_valid_and_unknown_targets_are_usage_errors() -> None:
     assert [
         target_file.load(name).name for name in target_file.known_targets()
     ] == target_file.known_targets()
@@ -117,7 +117,7 @@ def test_known_targets_are_good_and_unknown_ones_are_named() -> None:
     assert all(capability.isidentifier() and text for capability, text in CAPABILITIES.items())
 
 
-def test_the_targets_that_are_simulated_say_so(tmp_path: Path) -> None:
+def test_simulated_targets_are_marked(tmp_path: Path) -> None:
     simulated = {name for name in target_file.known_targets() if target_file.load(name).simulated}
     assert simulated >= {"hpu-reference", "hpu-reference-queued"}
     assert not simulated & {"cpu", "cuda", "mps", "torch_npu", "xpu"}
@@ -126,7 +126,7 @@ def test_the_targets_that_are_simulated_say_so(tmp_path: Path) -> None:
         target_file.load(str(tmp_path / "mine.toml"))
 
 
-def test_results_carry_what_the_file_declares(tmp_path: Path) -> None:
+def test_the_declarations_of_the_file_are_recorded(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         'schema = 1\nname = "mine"\ndevice = "cpu"\ndtypes = ["float32", "bool"]\n'
         '[capabilities]\nstreams = false\n[unsupported]\n"*/fft*@float32" = "no transforms"\n'

@@ -15,13 +15,13 @@ TARGET = target_file.tomllib.loads(target_file.find_target_file("hpu-reference")
 
 @FUZZ
 @given(corrupted_documents(TARGET))
-def test_target_files(data: Any) -> None:
+def test_generated_target_files_are_accepted_or_rejected(data: Any) -> None:
     path = temporary_file("t.toml", toml_text(data).encode("utf-8", "replace"))
     is_accepted(lambda: target_file.load(str(path)))
 
 
 @FUZZ
 @given(st.binary(max_size=300))
-def test_target_files_of_any_bytes(data: bytes) -> None:
+def test_random_bytes_are_rejected_cleanly(data: bytes) -> None:
     path = temporary_file("t.toml", data)
     is_accepted(lambda: target_file.load(str(path)))

@@ -1,5 +1,5 @@
-"""``upstream.export_dtypes`` exports the dtypes that operators refuse. Only a refused call removes a dtype from
-upstream's list.
+"""``upstream.export_dtypes`` exports the dtypes that operators refuse. Only a refused call removes a dtype
+from upstream's list.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def refused_pairs(*rows):
 @pytest.mark.parametrize(
     "refused", [row("value/add@int8", "unsupported"), row("value/add@int8", "xfail", "refused")]
 )
-def test_a_refused_call_takes_the_dtype(refused):
+def test_a_refused_call_removes_the_dtype(refused):
     assert refused_pairs(refused, row("value/add@float32", "pass")) == ([("add", "int8")], {})
 
 
-def test_what_else_is_said_of_the_dtype_does_not_count_beside_the_call():
+def test_other_refusals_do_not_remove_a_dtype_whose_call_passed():
     refused = row("value/add@int8", "unsupported")
     assert refused_pairs(refused, row("fake/add@int8", "pass")) == ([("add", "int8")], {})
     works = row("value/add@int8", "pass")
@@ -53,12 +53,12 @@ def test_without_a_call_nothing_is_known_of_the_dtype():
         row("value/add@int8", "flaky"),
     ],
 )
-def test_what_a_list_cannot_say_is_named(found):
+def test_results_that_a_list_of_dtypes_cannot_express_are_reported(found):
     pairs, unexported = refused_pairs(found)
     assert pairs == [] and list(unexported) == [found["id"]]
 
 
-def test_the_file_takes_it_for_the_device_alone(tmp_path):
+def test_the_exported_file_removes_the_dtype_for_the_device_only(tmp_path):
     (info,) = (info for info in op_db() if info.full_name == "add")
     before = dict(info.dtypesIf)
     exported_leg = leg(

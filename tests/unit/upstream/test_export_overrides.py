@@ -27,7 +27,7 @@ def databases():
         info.decorators = decorators
 
 
-def written(tmp_path, *rows, device="cpu"):
+def export_file(tmp_path, *rows, device="cpu"):
     deviations = exported_deviations.export_leg(leg(*rows, device=device), Databases.load())
     path = tmp_path / "overrides.py"
     path.write_text(export_overrides.overrides_file(deviations, "out"))
@@ -39,16 +39,18 @@ def decorators(infos, name, *of):
     return info.get_decorators(*of, {})
 
 
-def added(path, infos, name, *of):
+def decorators_added_by(path, infos, name, *of):
     before = len(decorators(infos, name, *of))
     runpy.run_path(str(path))
     return decorators(infos, name, *of)[before:]
 
 
 def test_upstream_finds_the_decorator_of_a_test(tmp_path):
-    path = written(tmp_path, row("out/add@float32", "xfail", "value"), row("out/add@int64", "fail", "value"))
+    path = export_file(
+        tmp_path, row("out/add@float32", "xfail", "value"), row("out/add@int64", "fail", "value")
+    )
     of = ("TestCommon", "test_out", "cpu")
-    assert added(path, op_db(), "add", *of, torch.float32) == [unittest.expectedFailure]
+    assert decorators_added_by(path, op_db(), "add", *of, torch.float32) == [unittest.expectedFailure]
     assert unittest.expectedFailure in decorators(op_db(), "add", *of, torch.int64)
     for variant in (
         ("TestCommon", "test_out", "cpu", torch.float64),
@@ -58,41 +60,43 @@ def test_upstream_finds_the_decorator_of_a_test(tmp_path):
         assert unittest.expectedFailure not in decorators(op_db(), "add", *variant)
 
 
-def test_modules_and_optimizers(tmp_path):
-    path = written(
+def test_decorators_of_modules_and_optimizers(tmp_path):
+    path = export_file(
         tmp_path,
         row("forward/nn.Linear@float32", "xfail", "value"),
         row("param-groups/Adam@float32", "xfail", "value"),
     )
-    linear = added(path, module_db(), "nn.Linear", "TestModule", "test_forward", "cpu", torch.float32)
+    linear = decorators_added_by(
+        path, module_db(), "nn.Linear", "TestModule", "test_forward", "cpu", torch.float32
+    )
     assert linear == [unittest.expectedFailure]
     of = ("TestOptimRenewed", "test_param_groups_lr", "cpu", torch.float32)
     assert unittest.expectedFailure in decorators(optim_db(), "Adam", *of)
 
 
-def test_what_ends_the_process_is_skipped_with_its_reason(tmp_path):
-    path = written(tmp_path, row("out/add@float32", "crash", "crash", message="signal 11"))
-    (skip,) = added(path, op_db(), "add", "TestCommon", "test_out", "cpu", torch.float32)
+def test_a_crashing_test_is_skipped_with_its_reason(tmp_path):
+    path = export_file(tmp_path, row("out/add@float32", "crash", "crash", message="signal 11"))
+    (skip,) = decorators_added_by(path, op_db(), "add", "TestCommon", "test_out", "cpu", torch.float32)
     with pytest.raises(unittest.SkipTest, match="crash: signal 11"):
         skip(lambda: None)()
 
 
 def test_a_result_that_does_not_vary_with_the_dtype(tmp_path):
-    path = written(tmp_path, row("error-type/add@any", "fail", "error-type"))
-    decorators_found = added(path, op_db(), "add", "TestCommon", "test_errors", "cpu", None)
+    path = export_file(tmp_path, row("error-type/add@any", "fail", "error-type"))
+    decorators_found = decorators_added_by(path, op_db(), "add", "TestCommon", "test_errors", "cpu", None)
     assert decorators_found == [unittest.expectedFailure]
 
 
 def test_a_second_import_adds_nothing(tmp_path):
-    path = written(tmp_path, row("out/add@float32", "xfail", "value"))
+    path = export_file(tmp_path, row("out/add@float32", "xfail", "value"))
     module = runpy.run_path(str(path))
     before = [info.decorators for info in op_db()]
     module["apply"]()
     assert [info.decorators for info in op_db()] == before
 
 
-def test_a_device_of_one_s_own_is_asked_for_by_two_names(tmp_path, monkeypatch):
-    path = written(tmp_path, row("out/add@float32", "xfail", "value"), device="mydev")
+def test_an_out_of_tree_device_is_found_by_both_of_its_names(tmp_path, monkeypatch):
+    path = export_file(tmp_path, row("out/add@float32", "xfail", "value"), device="mydev")
     monkeypatch.setattr(torch._C, "_get_privateuse1_backend_name", lambda: "mydev")
     runpy.run_path(str(path))
     for device in ("mydev", "privateuse1"):
@@ -100,16 +104,16 @@ def test_a_device_of_one_s_own_is_asked_for_by_two_names(tmp_path, monkeypatch):
         assert applied.count(unittest.expectedFailure) == 1
 
 
-def test_a_test_class_that_upstream_makes_for_a_device(tmp_path):
-    """Among upstream's generated tests, a test with an expected failure passes, a crashing test is skipped, and an
-    unexpected pass fails.
+def test_decorators_apply_to_a_generated_test_class(tmp_path):
+    """Among upstream's generated tests, a test with an expected failure passes, a crashing test is skipped,
+    and an unexpected pass fails.
     """
     from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
     from torch.testing._internal.common_utils import TestCase
 
     runpy.run_path(
         str(
-            written(
+            export_file(
                 tmp_path,
                 row("out/add@float32", "xfail", "value"),
                 row("out/sub@float32", "xfail", "value"),
@@ -139,7 +143,7 @@ def test_a_test_class_that_upstream_makes_for_a_device(tmp_path):
     assert [reason for _, reason in result.skipped] == ["crash: off by 1"] and sorted(ran) == ["add", "sub"]
 
 
-def test_torch_s_own_place_for_overrides_takes_the_table(tmp_path):
+def test_op_overrides_of_torch_accept_the_exported_table(tmp_path):
     from torch.testing._internal.common_device_type import CPUTestBase
 
     if not hasattr(CPUTestBase, "op_overrides"):
@@ -147,7 +151,7 @@ def test_torch_s_own_place_for_overrides_takes_the_table(tmp_path):
     from torch.testing._internal.common_device_type import ops
 
     class Base(CPUTestBase):
-        op_overrides = runpy.run_path(str(written(tmp_path, row("out/bmm@float32", "xfail", "value"))))[
+        op_overrides = runpy.run_path(str(export_file(tmp_path, row("out/bmm@float32", "xfail", "value"))))[
             "OP_OVERRIDES"
         ]
 
@@ -157,13 +161,13 @@ def test_torch_s_own_place_for_overrides_takes_the_table(tmp_path):
     assert unittest.expectedFailure in applied
 
 
-def test_nothing_that_a_backend_says_becomes_code(tmp_path):
+def test_text_of_a_backend_does_not_become_code(tmp_path):
     rows = [
         row("out/add@float32", "crash", "crash", message=HOSTILE),
         row(f"out/{HOSTILE}@float32", "fail", "value", message=HOSTILE),
         row(f"{HOSTILE}/add@float32", "fail", "value", message=HOSTILE),
     ]
-    text = written(tmp_path, *rows).read_text()
+    text = export_file(tmp_path, *rows).read_text()
     tree = ast.parse(text)
     calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     assert not any("os" in name.split(".") for name in calls)
@@ -171,7 +175,7 @@ def test_nothing_that_a_backend_says_becomes_code(tmp_path):
     runpy.run_path(str(tmp_path / "overrides.py"))
 
 
-def test_what_is_not_exported_is_listed(tmp_path):
-    text = written(tmp_path, row("out_device/add@float32", "fail", "state")).read_text()
+def test_results_that_are_not_exported_are_listed(tmp_path):
+    text = export_file(tmp_path, row("out_device/add@float32", "fail", "state")).read_text()
     assert "# Not exported: 1 results.\n# out_device/add@float32: no upstream test method" in text
-    assert "Every deviation of the run is exported" in written(tmp_path).read_text()
+    assert "Every deviation of the run is exported" in export_file(tmp_path).read_text()

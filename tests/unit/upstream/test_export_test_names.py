@@ -1,5 +1,5 @@
-"""``upstream.export_test_names`` writes test names as upstream's runners print them, and the list can be imported
-again.
+"""``upstream.export_test_names`` writes test names as upstream's runners print them, and the list can be
+imported again.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ ROWS = [
 ]
 
 
-def text(device):
+def exported_text(device):
     databases = Databases.load()
     return export_test_names.test_list(
         exported_deviations.export_leg(leg(*ROWS, device=device), databases), databases, "out"
     )
 
 
-def named(of):
+def names_in(of):
     return [line.partition("  # ")[0] for line in of.splitlines() if line and not line.startswith("#")]
 
 
 def test_names_of_a_built_in_device():
-    test_names = named(text("hpu"))
+    test_names = names_in(exported_text("hpu"))
     assert "TestCommonHPU.test_out_nn_functional_relu_hpu_float32" in test_names
     assert "TestCommonHPU.test_errors_add_hpu" in test_names
     assert "TestModuleHPU.test_forward_nn_BatchNorm1d_train_mode_hpu_float32" in test_names
     assert "TestModuleHPU.test_forward_nn_BatchNorm1d_eval_mode_hpu_float32" in test_names
-    assert "# out_device/add@float32: no upstream test method" in text("hpu")
+    assert "# out_device/add@float32: no upstream test method" in exported_text("hpu")
 
 
-def test_names_of_a_device_of_one_s_own():
-    assert "TestCommonPRIVATEUSE1.test_out_add_mydev_int64" in named(text("mydev"))
+def test_names_of_an_out_of_tree_device():
+    assert "TestCommonPRIVATEUSE1.test_out_add_mydev_int64" in names_in(exported_text("mydev"))
 
 
-def test_the_decision_stands_beside_the_name():
-    lines = text("hpu").splitlines()
+def test_each_name_is_followed_by_its_decision():
+    lines = exported_text("hpu").splitlines()
     assert "TestCommonHPU.test_out_add_hpu_int64  # skip: crash: off by 1" in lines
     assert "TestCommonHPU.test_errors_add_hpu  # expectedFailure: error-type: off by 1" in lines
 
 
 @pytest.mark.parametrize("device", ["hpu", "mydev"])
-def test_all_of_it_is_read_back(device):
-    listing = import_test_names.read_test_list(text(device), "list.txt", device, Databases.load())
+def test_the_exported_list_can_be_imported(device):
+    listing = import_test_names.read_test_list(exported_text(device), "list.txt", device, Databases.load())
     assert listing.problems == ()
     assert {(each.test.name, each.subject, each.dtypes) for each in listing.entries} >= {
         ("test_out", "nn.functional.relu", ("float32",)),

@@ -1,5 +1,5 @@
-"""``upstream.exported_deviations`` selects the deviations of a run that can be exported, and lists every other
-result with a reason.
+"""``upstream.exported_deviations`` selects the deviations of a run that can be exported, and lists every
+other result with a reason.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def test_a_failure_is_expected_and_not_skipped(verdict):
     ("verdict", "kinds"),
     [("crash", []), ("timeout", []), ("xfail", ["crash"]), ("xfail", ["value", "timeout"])],
 )
-def test_only_what_ends_the_process_is_skipped(verdict, kinds):
+def test_only_crashes_and_timeouts_are_skipped(verdict, kinds):
     deviation = exported_deviations.deviation_of(row("out/add@float32", verdict, *kinds))
     assert isinstance(deviation, Deviation) and deviation.ends_process
 
@@ -48,7 +48,7 @@ def test_a_refusal_is_a_deviation():
 
 
 @pytest.mark.parametrize("verdict", ["pass", "skip"])
-def test_nothing_to_export(verdict):
+def test_passing_and_skipped_results_are_not_deviations(verdict):
     assert exported_deviations.deviation_of(row("out/add@float32", verdict)) is None
 
 
@@ -64,7 +64,7 @@ def test_nothing_to_export(verdict):
         (row("out/add@float32;import os", "fail", "value"), "dtype is not a dtype"),
     ],
 )
-def test_what_says_nothing_certain_is_named(found, reason):
+def test_inconclusive_results_are_listed_with_a_reason(found, reason):
     not_exported = exported_deviations.deviation_of(found)
     assert (
         isinstance(not_exported, NotExported)
@@ -73,7 +73,7 @@ def test_what_says_nothing_certain_is_named(found, reason):
     )
 
 
-def test_every_result_is_exported_or_named():
+def test_every_result_is_exported_or_listed():
     rows = [
         row("out/add@float32", "fail", "value"),
         row("forward/nn.Linear@float32", "xfail", "value"),
@@ -92,7 +92,7 @@ def test_every_result_is_exported_or_named():
     assert "not an entry" in reasons["value/no_such@float32"]
 
 
-def test_the_leg_of_a_mode():
+def test_the_leg_of_a_mode_is_selected():
     legs = [leg(), leg(mode="lazy")]
     assert exported_deviations.leg_to_export(legs, "lazy")["mode"] == "lazy"
     with pytest.raises(UsageError, match="no leg of mode 'compile'; it has eager, lazy"):
@@ -103,6 +103,6 @@ def test_the_leg_of_a_mode():
         exported_deviations.leg_to_export([leg(device='x"; import os')], "eager")
 
 
-def test_words_of_others_are_one_line_without_paths():
+def test_third_party_text_becomes_one_line_without_paths():
     cleaned = exported_deviations.one_line("a\n\x1b[31m /home/jane/x.py " + "y" * 400)
     assert len(cleaned) == 200 and cleaned.isprintable() and "jane" not in cleaned

@@ -34,12 +34,12 @@ def test_a_test_becomes_the_results_of_its_properties():
     assert names == [("error-type/add@any", "error-type"), ("error-message/add@any", "message")]
 
 
-def test_without_a_dtype_a_wildcard_stands_for_several():
+def test_a_test_without_a_dtype_becomes_a_wildcard():
     assert propose(ListedTest(1, OUT, "add"))[0] == [("out/add@*", "value")]
     assert propose(ListedTest(1, OUT, "mul"))[0] == [("out/mul@float32", "value")]
 
 
-def test_the_detail_says_where_it_is_from():
+def test_the_detail_names_the_list_and_the_test():
     (entry,) = propose(ListedTest(1, OUT, "add", ("int8",)))[1].entries
     assert entry.detail == (
         "imported from list.txt (TestCommon.test_out): to be confirmed by a run; the kind is a guess"
@@ -57,7 +57,7 @@ def test_the_detail_says_where_it_is_from():
         ("crash: x", {"out/add@int8": ("no such kind",)}, ["crash"]),
     ],
 )
-def test_the_kind_is_the_list_s_if_it_says_one(reason, kinds, proposed):
+def test_the_failure_kind_comes_from_the_list_if_it_states_one(reason, kinds, proposed):
     names, proposal = propose(ListedTest(1, OUT, "add", ("int8",), reason), kinds=kinds)
     assert [kind for _, kind in names] == proposed
     guessed = [entry.detail.endswith("a guess") for entry in proposal.entries]
@@ -75,12 +75,12 @@ def test_the_kind_is_the_list_s_if_it_says_one(reason, kinds, proposed):
         (ListedTest(7, OUT, "no_such"), "of no_such matches no result"),
     ],
 )
-def test_what_matches_nothing_is_named(listed, message):
+def test_listed_tests_without_results_are_reported(listed, message):
     names, proposal = propose(listed)
     assert names == [] and len(proposal.problems) == 1 and message in proposal.problems[0]
 
 
-def test_what_is_expected_already_is_not_proposed_again():
+def test_existing_expectations_are_not_proposed_again():
     existing = [expectation("out/*@int8", "value")]
     names, proposal = propose(ListedTest(1, OUT, "add", ("int8", "float32")), existing=existing)
     assert names == [("out/add@float32", "value")] and proposal.already_expected == 1
@@ -88,7 +88,7 @@ def test_what_is_expected_already_is_not_proposed_again():
     assert crash_proposal[0] == [("out/add@int8", Kind.CRASH.value)]
 
 
-def test_one_entry_for_a_result_that_is_listed_twice():
+def test_a_result_that_is_listed_twice_gets_one_entry():
     assert (
         len(propose(ListedTest(1, OUT, "add", ("int8",)), ListedTest(2, OUT, "add", ("int8", "int8")))[0])
         == 1

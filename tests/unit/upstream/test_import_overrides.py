@@ -13,11 +13,11 @@ from tests.support.sample_deviating_leg import leg, row
 GOOD = 'DecorateInfo(unittest.expectedFailure, "TestCommon", "test_out", dtypes=(torch.int8,))'
 
 
-def read(text, device="cpu"):
+def read_overrides(text, device="cpu"):
     return import_overrides.read_overrides(text, "list.py", device)
 
 
-def test_all_that_this_suite_writes_is_read_back():
+def test_an_exported_file_can_be_imported():
     rows = [
         row("out/add@float32", "xfail", "value", "metadata"),
         row("out/add@int64", "fail", "value"),
@@ -26,7 +26,7 @@ def test_all_that_this_suite_writes_is_read_back():
         row("forward/nn.Linear@float32", "xfail", "value"),
     ]
     exported = exported_deviations.export_leg(leg(*rows), Databases.load())
-    listing = read(export_overrides.overrides_file(exported, "out"))
+    listing = read_overrides(export_overrides.overrides_file(exported, "out"))
     assert listing.problems == ()
     entries = {(each.test.name, each.subject, tuple(sorted(each.dtypes))) for each in listing.entries}
     assert entries >= {
@@ -53,7 +53,7 @@ def test_all_that_this_suite_writes_is_read_back():
     ],
 )
 def test_forms_of_a_decorator(call):
-    (listed_test,) = read(f'CLASS = "TestCommon"\nDEVICE = "cpu"\nx = {{"add": [{call}]}}').entries
+    (listed_test,) = read_overrides(f'CLASS = "TestCommon"\nDEVICE = "cpu"\nx = {{"add": [{call}]}}').entries
     assert (listed_test.test.name, listed_test.subject, listed_test.dtypes, listed_test.line) == (
         "test_out",
         "add",
@@ -62,8 +62,8 @@ def test_forms_of_a_decorator(call):
     )
 
 
-def test_no_dtypes_are_all_of_them():
-    (listed_test,) = read(f'x = {{"add": [{GOOD.replace(", dtypes=(torch.int8,)", "")}]}}').entries
+def test_a_decorator_without_dtypes_applies_to_all_dtypes():
+    (listed_test,) = read_overrides(f'x = {{"add": [{GOOD.replace(", dtypes=(torch.int8,)", "")}]}}').entries
     assert listed_test.dtypes == ()
 
 
@@ -81,37 +81,37 @@ def test_no_dtypes_are_all_of_them():
         (GOOD.replace("unittest.expectedFailure", "(a, b)"), "neither an expected failure"),
     ],
 )
-def test_what_is_not_understood(call, why):
-    listing = read(f'x = {{"add": [{GOOD}, {call}]}}')
+def test_decorators_that_cannot_be_imported_are_reported(call, why):
+    listing = read_overrides(f'x = {{"add": [{GOOD}, {call}]}}')
     assert len(listing.entries) == 1
     (problem,) = listing.problems
     assert problem.startswith("list.py:1: add: ") and why in problem
 
 
 @pytest.mark.parametrize("subject", ["*", "a/b@c", "a b", "", "x\\ny"])
-def test_names_that_are_no_entry_s(subject):
-    (problem,) = read(f'x = {{"{subject}": [{GOOD}]}}').problems
+def test_invalid_operator_names_are_reported(subject):
+    (problem,) = read_overrides(f'x = {{"{subject}": [{GOOD}]}}').problems
     assert "not the name of an entry" in problem and "\n" not in problem
 
 
 def test_the_file_is_not_run(tmp_path):
     mark = tmp_path / "mark"
     text = f'open({str(mark)!r}, "w")\nRESULTS = open({str(mark)!r}, "w")\nx = {{"add": [{GOOD}]}}'
-    assert len(read(text).entries) == 1
+    assert len(read_overrides(text).entries) == 1
     assert not mark.exists()
 
 
 @pytest.mark.parametrize(
     "text", ["def", "\x00", "(" * 10_000, "x = " + "-" * 100_000 + "1", "x = 1", "", 'x = {"add": [1, f()]}']
 )
-def test_files_of_something_else(text):
+def test_files_without_decorators_are_usage_errors(text):
     with pytest.raises(UsageError, match=r"list list\.py"):
-        read(text)
+        read_overrides(text)
 
 
 @pytest.mark.parametrize("value", ["1", "{1: 2}", '{"a": 1}', '{"a": ("b", 1, "c")}', "{**x}", "f()"])
-def test_results_of_another_form_are_left_alone(value):
-    assert read(f'RESULTS = {value}\nx = {{"add": [{GOOD}]}}').kinds == {}
+def test_a_results_variable_of_a_different_form_is_ignored(value):
+    assert read_overrides(f'RESULTS = {value}\nx = {{"add": [{GOOD}]}}').kinds == {}
 
 
 def test_a_list_that_cannot_be_read(tmp_path, monkeypatch):

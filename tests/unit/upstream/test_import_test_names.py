@@ -1,5 +1,5 @@
-"""``upstream.import_test_names`` reads test names in the formats of several runners, and reports lines that it
-cannot read.
+"""``upstream.import_test_names`` reads test names in the formats of several runners, and reports lines that
+it cannot read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from conformance.upstream import import_test_names
 from conformance.upstream.matching_tests import Databases
 
 
-def read(text, device="hpu"):
+def read_test_list(text, device="hpu"):
     return import_test_names.read_test_list(text, "list.txt", device, Databases.load())
 
 
@@ -27,7 +27,7 @@ def read(text, device="hpu"):
     ],
 )
 def test_forms_of_a_name(line):
-    (listed_test,) = read(line).entries
+    (listed_test,) = read_test_list(line).entries
     assert (listed_test.test.owner, listed_test.test.name) == ("TestCommon", "test_out")
     assert (listed_test.subject, listed_test.dtypes, listed_test.line) == ("add", ("float32",), 1)
 
@@ -49,7 +49,7 @@ def test_forms_of_a_name(line):
     ],
 )
 def test_the_parts_of_a_name(line, method, subject, dtype):
-    (listed_test,) = read(line).entries
+    (listed_test,) = read_test_list(line).entries
     assert (listed_test.test.name, listed_test.subject, listed_test.dtypes) == (
         method,
         subject,
@@ -57,7 +57,7 @@ def test_the_parts_of_a_name(line, method, subject, dtype):
     )
 
 
-def test_of_two_methods_the_longer_name_is_meant():
+def test_the_longer_of_two_matching_method_names_is_used():
     databases = Databases({"add": "OpInfo", "integral_dtype_add": "OpInfo"}, {}, frozenset())
     line = "TestCommonHPU.test_out_integral_dtype_add_hpu_int32"
     (listed_test,) = import_test_names.read_test_list(line, "list.txt", "hpu", databases).entries
@@ -77,8 +77,8 @@ def test_of_two_methods_the_longer_name_is_meant():
         ("TestCommonHPU.test_pointwise_tag_coverage", "matches no method, entry and dtype"),
     ],
 )
-def test_what_is_not_understood(line, why):
-    listing = read(f"# a comment\n\n{line}\n")
+def test_lines_that_cannot_be_read_are_reported(line, why):
+    listing = read_test_list(f"# a comment\n\n{line}\n")
     assert listing.entries == ()
     (problem,) = listing.problems
     assert problem.startswith("list.txt:3: ") and why in problem and len(problem) < 300

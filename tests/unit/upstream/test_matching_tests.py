@@ -18,7 +18,7 @@ KNOWN = Databases(
 )
 
 
-def names(matching_tests):
+def test_names_of(matching_tests):
     return [f"{test.owner}.{test.name}" for test in matching_tests]
 
 
@@ -32,30 +32,40 @@ def names(matching_tests):
         ("implementations", "Adam", "TestOptimRenewed.test_foreach_matches_forloop"),
     ],
 )
-def test_a_property_has_the_tests_of_its_kind(name, subject, test):
-    assert test in names(methods_for_property(name, subject, KNOWN))
+def test_a_property_has_the_tests_of_its_subject_kind(name, subject, test):
+    assert test in test_names_of(methods_for_property(name, subject, KNOWN))
 
 
-def test_tests_of_one_class_of_entries_are_for_those_alone():
-    assert names(methods_for_property("value", "bmm", KNOWN)) == ["TestCommon.test_compare_cpu"]
-    assert "TestUnaryUfuncs.test_batch_vs_slicing" in names(methods_for_property("value", "sin", KNOWN))
-    assert "TestUnaryUfuncs.test_batch_vs_slicing" not in names(methods_for_property("value", "add", KNOWN))
-    assert "TestMasked.test_reference_masked" in names(methods_for_property("value", "masked.sum", KNOWN))
+def test_tests_of_one_class_of_operators_match_only_these_operators():
+    assert test_names_of(methods_for_property("value", "bmm", KNOWN)) == ["TestCommon.test_compare_cpu"]
+    assert "TestUnaryUfuncs.test_batch_vs_slicing" in test_names_of(
+        methods_for_property("value", "sin", KNOWN)
+    )
+    assert "TestUnaryUfuncs.test_batch_vs_slicing" not in test_names_of(
+        methods_for_property("value", "add", KNOWN)
+    )
+    assert "TestMasked.test_reference_masked" in test_names_of(
+        methods_for_property("value", "masked.sum", KNOWN)
+    )
 
 
-def test_a_name_of_two_kinds_has_the_tests_of_one():
-    """``error-inputs`` is a property of modules and also of optimizers. The subject's kind decides which tests
-    match.
+def test_a_property_name_of_two_kinds_has_the_tests_of_the_subjects_kind():
+    """``error-inputs`` is a property of modules and also of optimizers. The subject's kind decides which
+    tests match.
     """
-    assert names(methods_for_property("error-inputs", "nn.Linear", KNOWN)) == ["TestModule.test_errors"]
-    assert names(methods_for_property("error-inputs", "Adam", KNOWN)) == ["TestOptimRenewed.test_errors"]
+    assert test_names_of(methods_for_property("error-inputs", "nn.Linear", KNOWN)) == [
+        "TestModule.test_errors"
+    ]
+    assert test_names_of(methods_for_property("error-inputs", "Adam", KNOWN)) == [
+        "TestOptimRenewed.test_errors"
+    ]
 
 
-def test_what_a_property_shares_counts_only_if_it_has_nothing_alone():
+def test_shared_tests_match_only_if_a_property_has_no_test_of_its_own():
     shared = {test: covering for test, covering in covering_properties().items() if len(covering) > 1}
     assert shared[UpstreamMethod("TestCommon", "test_errors", "operator")] == ("error-type", "error-message")
-    assert "TestCommon.test_errors" in names(methods_for_property("error-type", "add", KNOWN))
-    assert names(methods_for_property("variants", "add", KNOWN)) == [
+    assert "TestCommon.test_errors" in test_names_of(methods_for_property("error-type", "add", KNOWN))
+    assert test_names_of(methods_for_property("variants", "add", KNOWN)) == [
         "TestCommon.test_variant_consistency_eager"
     ]
 
@@ -64,7 +74,7 @@ def test_what_a_property_shares_counts_only_if_it_has_nothing_alone():
     ("name", "subject"),
     [("out_device", "add"), ("write-through-select", "views"), ("value", "no_such"), ("", "")],
 )
-def test_without_counterpart(name, subject):
+def test_properties_without_upstream_tests(name, subject):
     assert methods_for_property(name, subject, KNOWN) == []
 
 

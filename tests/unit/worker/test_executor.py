@@ -1,4 +1,6 @@
-"""``worker.executor`` runs one case in this process, and reruns a failure once to find out if it is intermittent."""
+"""``worker.executor`` runs one case in this process, and reruns a failure once to find out if it is
+intermittent.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def refuses(recorder: Recorder, turn: int) -> None:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Result, int]]]:
-    def one(*checks: Check, attempt: int = 1) -> tuple[Result, int]:
+    def run_checks(*checks: Check, attempt: int = 1) -> tuple[Result, int]:
         turns = iter(range(len(checks)))
         count = 0
 
@@ -60,7 +62,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Result,
         (result,) = Executor(load("cpu").target("eager"), attempt=attempt, repeats=True).run(case)
         return result, count
 
-    yield one
+    yield run_checks
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Result,
         (refuses, "it fails in another way (kinds value → refused)"),
     ],
 )
-def test_a_failure_that_ends_otherwise_is_intermittent(
+def test_a_failure_that_differs_in_the_rerun_is_intermittent(
     run: Callable[..., tuple[Result, int]], second: Check, note: str
 ) -> None:
     result, count = run(fails, second)
@@ -81,18 +83,20 @@ def test_a_failure_that_ends_otherwise_is_intermittent(
     assert Result.from_json(result.to_json()) == dataclasses.replace(result, seconds=round(result.seconds, 4))
 
 
-def test_the_same_failure_is_not(run: Callable[..., tuple[Result, int]]) -> None:
+def test_a_failure_that_repeats_is_not_intermittent(run: Callable[..., tuple[Result, int]]) -> None:
     result, count = run(fails, fails)
     assert (result.intermittent, result.notes, count) == (False, [], 2)
 
 
-def test_what_runs_only_once(run: Callable[..., tuple[Result, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_refusals_and_later_attempts_are_not_rerun(
+    run: Callable[..., tuple[Result, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run(passes)[1] == run(refuses)[1] == run(fails, attempt=2)[1] == 1
     monkeypatch.setattr(executor, "REPEATED_SECONDS", 0)
     assert run(fails)[1] == 1
 
 
-def test_what_ends_the_process_is_not_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_capability_that_crashes_is_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "cpu.toml"
     file.write_text(
         'schema = 1\nname = "mine"\ndevice = "cpu"\n'
@@ -109,7 +113,7 @@ def test_what_ends_the_process_is_not_tried(monkeypatch: pytest.MonkeyPatch, tmp
     assert result.verdict is Verdict.PASS
 
 
-def test_another_word_for_a_capability_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_value_of_a_capability_is_a_usage_error(tmp_path: Path) -> None:
     file = tmp_path / "cpu.toml"
     file.write_text('schema = 1\nname = "mine"\ndevice = "cpu"\n[capabilities]\nviews = "no"\n')
     with pytest.raises(UsageError, match="capability views is 'no'; it must be true, false or \"crashes\""):

@@ -1,5 +1,5 @@
-"""``worker.failing_sample_pattern`` finds a feature that failing samples have and passing samples do not have.
-Reports show it.
+"""``worker.failing_sample_pattern`` finds a feature that failing samples have and passing samples do not
+have. Reports show it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ BASE = torch.arange(1.0, 5.0)
          "an input holds a negative number"),
     ],
 )  # fmt: skip
-def test_the_feature_that_tells_them_apart_is_found(bad: Any, good: Any, when: str) -> None:
+def test_the_feature_that_distinguishes_failing_samples_is_found(bad: Any, good: Any, when: str) -> None:
     pattern_found = failing_sample_pattern.find_pattern(features_of(bad, good, bad, good, good), [0, 2])
     assert pattern_found == {"when": when, "failed": 2, "such": 2, "others": 3}
     turned = failing_sample_pattern.find_pattern(features_of(bad, good, bad, good, good), [1, 3, 4])
@@ -68,13 +68,13 @@ def test_the_feature_that_tells_them_apart_is_found(bad: Any, good: Any, when: s
     assert turned["when"] == f"not: {when}" or not turned["when"].startswith("not: ")
 
 
-def test_options_count_too() -> None:
+def test_options_are_features_too() -> None:
     features = features_of(*[BASE] * 4, dim=[-1, 0, -2, 1], keepdim=[True, False, True, ...])
     pattern_found = failing_sample_pattern.find_pattern(features, [0, 2])
     assert pattern_found is not None and pattern_found["when"] in ("`dim` is negative", "`keepdim` is True")
 
 
-def test_a_feature_that_some_of_the_others_have_is_given_with_its_counts() -> None:
+def test_a_feature_of_some_passing_samples_is_reported_with_counts() -> None:
     features = features_of(STRIDED, DENSE, STRIDED, STRIDED, DENSE, DENSE)
     assert failing_sample_pattern.find_pattern(features, [0, 2]) is not None
     pattern_found = failing_sample_pattern.find_pattern({**features, 3: features[3] | {"x"}}, [0, 2])
@@ -84,7 +84,7 @@ def test_a_feature_that_some_of_the_others_have_is_given_with_its_counts() -> No
 
 
 @pytest.mark.parametrize("failed", [[0], [0, 1, 2, 3], [0, 1, 2], [0, 7]])
-def test_too_few_samples_or_unknown_ones_say_nothing(failed: list[int]) -> None:
+def test_too_few_or_unknown_samples_have_no_pattern(failed: list[int]) -> None:
     assert failing_sample_pattern.find_pattern(features_of(STRIDED, STRIDED, DENSE, DENSE), failed) is None
 
 
@@ -92,7 +92,7 @@ def test_samples_without_a_common_feature_have_no_pattern() -> None:
     assert failing_sample_pattern.find_pattern(features_of(BASE, BASE, BASE, BASE), [0, 1]) is None
 
 
-def wrong_if(condition: Callable[[torch.Tensor], bool]) -> Callable[..., Any]:
+def wrong_op_if(condition: Callable[[torch.Tensor], bool]) -> Callable[..., Any]:
     def op(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(input: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(input, *args, **kwargs)
@@ -103,11 +103,11 @@ def wrong_if(condition: Callable[[torch.Tensor], bool]) -> Callable[..., Any]:
     return op
 
 
-def test_a_failing_result_carries_the_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_result_contains_the_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     executor = Executor(load("cpu").target("eager"), repeats=True)
     info = executor.subject("operator", "sum").info
     op = info.op
-    fault = wrong_if(lambda tensor: tensor.dim() == 0)
+    fault = wrong_op_if(lambda tensor: tensor.dim() == 0)
     # The reference calls the same operator. The replacement therefore changes only calls by the property.
     from conformance.properties.operators import value as property_module
 
@@ -122,7 +122,7 @@ def test_a_failing_result_carries_the_pattern(monkeypatch: pytest.MonkeyPatch) -
     assert Result.from_json(result.to_json()).pattern == result.pattern
 
 
-def test_a_passing_result_is_not_watched() -> None:
+def test_a_passing_result_has_no_pattern() -> None:
     (result,) = Executor(load("cpu").target("eager"), repeats=True).run(
         Case("operator", "value", "add", ("float32",))
     )
@@ -130,7 +130,7 @@ def test_a_passing_result_is_not_watched() -> None:
     assert Recorder(ResultId.parse("value/add@float32"), seed=0).watch is None
 
 
-def group_of(*patterns: dict[str, Any] | None) -> causes.Cause:
+def cause_with_patterns(*patterns: dict[str, Any] | None) -> causes.Cause:
     rows = []
     for number, pattern in enumerate(patterns):
         row = {
@@ -145,19 +145,26 @@ def group_of(*patterns: dict[str, Any] | None) -> causes.Cause:
     return group
 
 
-def pattern(when: str, failed: int, such: int, other_count: int) -> dict[str, Any]:
+def pattern_record(when: str, failed: int, such: int, other_count: int) -> dict[str, Any]:
     return {"when": when, "failed": failed, "such": such, "others": other_count}
 
 
-def test_a_cause_adds_up_the_patterns_of_its_results() -> None:
+def test_a_cause_sums_the_patterns_of_its_results() -> None:
     strided = "an input is not contiguous"
-    group = group_of(pattern(strided, 20, 20, 100), pattern(strided, 11, 11, 12), None)
+    group = cause_with_patterns(
+        pattern_record(strided, 20, 20, 100), pattern_record(strided, 11, 11, 12), None
+    )
     assert group.pattern() == (
         "fails exactly when an input is not contiguous: 31 of 31 such samples, 0 of 112 others"
     )
-    group = group_of(pattern(f"not: {strided}", 3, 5, 1000))
+    group = cause_with_patterns(pattern_record(f"not: {strided}", 3, 5, 1000))
     assert group.pattern() == (
         "fails only unless an input is not contiguous: 3 of 5 such samples, 0 of 1,000 others"
     )
-    assert group_of(pattern(strided, 2, 2, 2), pattern("an input holds NaN", 2, 2, 2)).pattern() == ""
-    assert group_of(None).pattern() == ""
+    assert (
+        cause_with_patterns(
+            pattern_record(strided, 2, 2, 2), pattern_record("an input holds NaN", 2, 2, 2)
+        ).pattern()
+        == ""
+    )
+    assert cause_with_patterns(None).pattern() == ""

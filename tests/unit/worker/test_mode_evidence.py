@@ -1,5 +1,5 @@
-"""``worker.mode_evidence`` in lazy mode: every check runs twice, and only operators that run from a lazy graph are
-evidence.
+"""``worker.mode_evidence`` in lazy mode: every check runs twice, and only operators that run from a lazy
+graph are evidence.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def mark_step() -> None:
 HOOKS = {"executed_ops": f"{__name__}:executed_ops", "mark_step": f"{__name__}:mark_step"}
 
 
-def lazy(hooks: dict[str, str] | None = None) -> Target:
+def lazy_target(hooks: dict[str, str] | None = None) -> Target:
     return Target(
         "fake",
         None,
@@ -57,7 +57,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return recorded_calls
 
 
-def _counting(calls: list[int], name: str | None) -> Callable[..., None]:
+def _check_that_counts_operator(calls: list[int], name: str | None) -> Callable[..., None]:
     def check(target: Target, subject: Any, recorder: Recorder) -> None:
         calls.append(int(torch.randint(0, 1 << 30, ())))
         recorder.compared(1)
@@ -68,7 +68,7 @@ def _counting(calls: list[int], name: str | None) -> Callable[..., None]:
     return check
 
 
-def _run(
+def _run_with_check(
     monkeypatch: pytest.MonkeyPatch, check: Callable[..., None], target: Target, **property_fields: Any
 ) -> Any:
     import dataclasses
@@ -79,11 +79,13 @@ def _run(
     return executor.run(Case("operator", "value", "add", ("float32",)))[0]
 
 
-def test_a_check_runs_twice_from_the_same_seed_and_the_second_counts(
+def test_a_check_runs_twice_from_the_same_seed_and_the_second_run_is_used(
     monkeypatch: pytest.MonkeyPatch, calls: list[int]
 ) -> None:
     before = steps
-    result = _run(monkeypatch, _counting(calls, "aten::add.Tensor"), lazy())
+    result = _run_with_check(
+        monkeypatch, _check_that_counts_operator(calls, "aten::add.Tensor"), lazy_target()
+    )
     assert len(calls) == 2
     assert calls[0] == calls[1]
     assert (result.verdict, result.comparisons) == (Verdict.PASS, 1)
@@ -91,22 +93,22 @@ def test_a_check_runs_twice_from_the_same_seed_and_the_second_counts(
 
 
 @pytest.mark.parametrize("name", [None, "aten::copy_"])
-def test_what_did_not_run_from_a_graph_is_vacuous(
+def test_a_result_without_a_graph_run_is_vacuous(
     monkeypatch: pytest.MonkeyPatch, calls: list[int], name: str | None
 ) -> None:
-    result = _run(monkeypatch, _counting(calls, name), lazy())
+    result = _run_with_check(monkeypatch, _check_that_counts_operator(calls, name), lazy_target())
     assert result.verdict is Verdict.VACUOUS
     assert "no operator of the subject ran in a lazy graph; expected add" in result.failures[0].message
 
 
-def test_where_nothing_is_counted_it_is_said(monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:
-    result = _run(monkeypatch, _counting(calls, None), lazy({}))
+def test_a_target_without_counters_gets_a_note(monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:
+    result = _run_with_check(monkeypatch, _check_that_counts_operator(calls, None), lazy_target({}))
     assert result.verdict is Verdict.PASS
     assert "cannot be seen" in result.notes[0]
 
 
 def test_properties_about_errors_need_no_kernel(monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:
-    result = _run(monkeypatch, _counting(calls, None), lazy(), runs=False)
+    result = _run_with_check(monkeypatch, _check_that_counts_operator(calls, None), lazy_target(), runs=False)
     assert (result.verdict, result.notes) == (Verdict.PASS, [])
 
 
@@ -129,12 +131,12 @@ def property_kind() -> Any:
     ("operator", "expected"),
     [("add", {"add"}), ("transpose", None), ("nonzero", None), ("to_sparse", None), ("full", {"full"})],
 )
-def test_which_kernels_a_graph_can_hold(operator: str, expected: set[str] | None) -> None:
+def test_expected_kernels_in_a_graph(operator: str, expected: set[str] | None) -> None:
     kernels = mode_evidence.expected_kernels(find("operator", operator), "float32")
     assert kernels == (None if expected is None else frozenset(expected))
 
 
-def test_what_only_fills_is_not_told_from_the_harness() -> None:
+def test_a_fill_kernel_is_evidence_for_an_operator_that_fills() -> None:
     assert mode_evidence.expected_kernel_ran({}, {"aten::fill_.Scalar": 1}, {"full"})
     assert not mode_evidence.expected_kernel_ran({}, {}, {"full"})
     assert not mode_evidence.expected_kernel_ran(

@@ -1,5 +1,5 @@
-"""``worker.plan_cache`` reuses a cached plan only if all inputs of the plan are unchanged. A damaged or unwritable
-cache does not stop a run.
+"""``worker.plan_cache`` reuses a cached plan only if all inputs of the plan are unchanged. A damaged or
+unwritable cache does not stop a run.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "conformance" / "plans"
 
 
-def key(**changes: Any) -> str:
+def cache_key(**changes: Any) -> str:
     fields = {"facts": FACTS, "target_digest": "2" * 64, "mode": "eager", "level": "core", **changes}
     return plan_cache.plan_key(**fields)
 
 
-def test_plans_are_found_again() -> None:
-    assert plan_cache.load_plans(key()) is None
-    plan_cache.store_plans(key(), PLANS)
-    cached_plan = plan_cache.load_plans(key())
+def test_stored_plans_are_loaded() -> None:
+    assert plan_cache.load_plans(cache_key()) is None
+    plan_cache.store_plans(cache_key(), PLANS)
+    cached_plan = plan_cache.load_plans(cache_key())
     assert cached_plan is not None and json.loads(json.dumps(PLANS)) == cached_plan
 
 
@@ -57,51 +57,51 @@ def test_plans_are_found_again() -> None:
         {"facts": {**FACTS, "backend": {**FACTS["backend"], "digest": "4" * 64}}},
     ],
 )
-def test_whatever_decides_a_plan_is_in_its_key(changes: dict[str, Any]) -> None:
-    plan_cache.store_plans(key(), PLANS)
-    assert plan_cache.load_plans(key(**changes)) is None
+def test_each_input_of_a_plan_changes_its_key(changes: dict[str, Any]) -> None:
+    plan_cache.store_plans(cache_key(), PLANS)
+    assert plan_cache.load_plans(cache_key(**changes)) is None
 
 
-def test_another_suite_has_other_plans(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = key()
+def test_a_different_suite_has_a_different_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = cache_key()
     monkeypatch.setattr(plan_cache.digests, "suite_digest", lambda: "another")
-    assert key() != before
+    assert cache_key() != before
 
 
-def test_a_choice_of_kinds_has_other_plans(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = key()
+def test_a_selection_of_subject_kinds_has_a_different_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = cache_key()
     monkeypatch.setenv(catalogue.KINDS_VARIABLE, "device")
-    assert key() != before
+    assert cache_key() != before
 
 
-def test_a_switch_of_the_databases_has_other_plans(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = key()
+def test_a_setting_of_torch_s_databases_has_a_different_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = cache_key()
     monkeypatch.setenv("PYTORCH_TEST_WITH_SLOW", "1")
-    assert key() != before
+    assert cache_key() != before
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "3", '{"plan": {}}'])
-def test_a_broken_file_is_replanned(cache: Path, content: str) -> None:
+def test_a_damaged_cache_file_is_ignored(cache: Path, content: str) -> None:
     cache.mkdir(parents=True)
-    (cache / f"{key()}.json").write_text(content)
-    assert plan_cache.load_plans(key()) is None
+    (cache / f"{cache_key()}.json").write_text(content)
+    assert plan_cache.load_plans(cache_key()) is None
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_cache_folder_is_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "file"
     file.write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(file))
-    plan_cache.store_plans(key(), PLANS)
-    assert plan_cache.load_plans(key()) is None
+    plan_cache.store_plans(cache_key(), PLANS)
+    assert plan_cache.load_plans(cache_key()) is None
 
 
-def test_it_can_be_switched_off(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_can_be_disabled(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(plan_cache.VARIABLE, "0")
-    plan_cache.store_plans(key(), PLANS)
+    plan_cache.store_plans(cache_key(), PLANS)
     assert not cache.exists()
 
 
-def test_the_oldest_go_first(cache: Path) -> None:
+def test_the_oldest_plans_are_removed_first(cache: Path) -> None:
     for number in range(plan_cache.MAX_FILES + 3):
         plan_cache.store_plans(f"key{number}", PLANS)
         os.utime(cache / f"key{number}.json", (number, number))
@@ -113,7 +113,7 @@ def test_the_oldest_go_first(cache: Path) -> None:
     )
 
 
-def test_a_cached_plan_is_the_plan(tmp_path: Path, cache: Path) -> None:
+def test_a_cached_plan_equals_the_computed_plan(tmp_path: Path, cache: Path) -> None:
     answers = []
     for number in range(2):
         file = tmp_path / f"{number}.json"
@@ -133,7 +133,7 @@ def test_a_cached_plan_is_the_plan(tmp_path: Path, cache: Path) -> None:
         '{"plan": {"dtypes": [], "cases": [["a"]]}, "full": 3, "here": []}',
     ],
 )
-def test_an_invalid_plan_is_replanned(cache: Path, content: str) -> None:
+def test_an_invalid_cached_plan_is_ignored(cache: Path, content: str) -> None:
     cache.mkdir(parents=True)
-    (cache / f"{key()}.json").write_text(content)
-    assert plan_cache.load_plans(key()) is None
+    (cache / f"{cache_key()}.json").write_text(content)
+    assert plan_cache.load_plans(cache_key()) is None

@@ -1,5 +1,5 @@
-"""``worker.stack_sampler`` attributes a worker's time to the phase of the innermost stack frame that has a phase.
-No time is lost.
+"""``worker.stack_sampler`` attributes a worker's time to the phase of the innermost stack frame that has a
+phase. No time is lost.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from conformance.worker.stack_sampler import StackSampler, phase_of
 ROOT = Path(conformance.__file__).parent
 
 
-def function(source_path: str, name: str = "f") -> Callable[..., None]:
-    """Return a function that appears to be ``name`` in the file ``source_path``. It calls its first argument with
-    the other arguments, or sleeps for 60 ms.
+def function_in_file(source_path: str, name: str = "f") -> Callable[..., None]:
+    """Return a function that appears to be ``name`` in the file ``source_path``. It calls its first argument
+    with the other arguments, or sleeps for 60 ms.
     """
     code = f"def {name}(*inner):\n    inner[0](*inner[1:]) if inner else sleep(0.06)\n"
     scope: dict[str, object] = {"sleep": time.sleep}
@@ -28,18 +28,18 @@ def function(source_path: str, name: str = "f") -> Callable[..., None]:
     return scope[name]  # type: ignore[return-value]
 
 
-HARNESS = function("worker/executor.py")
-PROPERTY = function("properties/operators/value.py")
-SAMPLES = function("samples/operators.py")
-CALL = function("samples/operators.py", "call")
-ORACLE = function("oracle/reference.py")
-ATTEMPT = function("framework/calls.py", "attempt_on")
-TRIED = function("framework/calls.py", "attempt")
-COMPARE = function("framework/compare.py")
-FACT = function("framework/recorder.py")
-ON_CPU = function("behaviours/behaviour.py", "on_cpu")
-ON_TARGET = function("behaviours/behaviour.py", "on_target")
-LAB = function("behaviours/lab.py")
+HARNESS = function_in_file("worker/executor.py")
+PROPERTY = function_in_file("properties/operators/value.py")
+SAMPLES = function_in_file("samples/operators.py")
+CALL = function_in_file("samples/operators.py", "call")
+ORACLE = function_in_file("oracle/reference.py")
+ATTEMPT = function_in_file("framework/calls.py", "attempt_on")
+TRIED = function_in_file("framework/calls.py", "attempt")
+COMPARE = function_in_file("framework/compare.py")
+FACT = function_in_file("framework/recorder.py")
+ON_CPU = function_in_file("behaviours/behaviour.py", "on_cpu")
+ON_TARGET = function_in_file("behaviours/behaviour.py", "on_target")
+LAB = function_in_file("behaviours/lab.py")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_time_belongs_to_the_innermost_phase(stack: tuple[Callable[..., None], .
     assert spent[phase] == pytest.approx(0.06, abs=0.04)
 
 
-def test_a_call_that_keeps_the_interpreter_is_charged_when_it_ends() -> None:
+def test_a_call_that_holds_the_gil_is_attributed_when_it_ends() -> None:
     def busy() -> None:
         sum(range(6_000_000))
 
@@ -99,7 +99,7 @@ def test_results_do_not_share_their_time() -> None:
     assert second["compare"] > 0.03 and "samples" not in second
 
 
-def test_every_place_exists_and_every_phase_has_a_place() -> None:
+def test_every_phase_has_existing_source_files() -> None:
     assert all((ROOT / source_path).exists() for source_path, _ in stack_sampler._PHASE_BY_PATH)
     for source_path, name in stack_sampler._PHASE_BY_FUNCTION:
         assert f"def {name}(" in (ROOT / source_path).read_text()

@@ -21,7 +21,7 @@ class Node:
         self.shutting_down = True
 
 
-def scheduling(subjects: int, workers: int) -> tuple[SubjectScheduling, list[Node], list[str]]:
+def scheduler_and_workers(subjects: int, workers: int) -> tuple[SubjectScheduling, list[Node], list[str]]:
     ids = [f"m::{name}/op{index}" for index in range(subjects) for name in "abc"]
     scheduler = SubjectScheduling(workers, lambda nodeid: nodeid.partition("/")[2], lambda *ignored: None)
     nodes = [Node() for _ in range(workers)]
@@ -36,7 +36,7 @@ def scheduling(subjects: int, workers: int) -> tuple[SubjectScheduling, list[Nod
 
 
 def test_a_worker_gets_whole_subjects() -> None:
-    scheduler, (first, second), _ = scheduling(4, 2)
+    scheduler, (first, second), _ = scheduler_and_workers(4, 2)
     assert (first.sent, second.sent) == ([0, 1, 2], [3, 4, 5])
     for index in (0, 1):
         scheduler.mark_test_complete(first, index)
@@ -44,8 +44,8 @@ def test_a_worker_gets_whole_subjects() -> None:
     assert not scheduler.tests_finished
 
 
-def test_what_a_dead_worker_had_not_begun_goes_to_another() -> None:
-    scheduler, (first, second), ids = scheduling(2, 2)
+def test_unstarted_tests_of_a_dead_worker_go_to_another() -> None:
+    scheduler, (first, second), ids = scheduler_and_workers(2, 2)
     scheduler.mark_test_complete(first, 0)
     assert scheduler.remove_node(first) == ids[1]
     assert not scheduler.tests_finished

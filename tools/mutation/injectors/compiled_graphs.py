@@ -113,6 +113,7 @@ def _share_compiled_graphs(call: WrappedCall, *, shapes: bool) -> bool:
 
 
 def _wrap_runs(call: WrappedCall, change: Callable[[WrappedCall, dict[str, Any], Any, Any], Any]) -> bool:
+    """Make each run of a compiled graph return a changed result. Return False: effects are counted later."""
     compiler: Compiler = call.result
 
     def compile_wrapped(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:

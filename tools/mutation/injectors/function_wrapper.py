@@ -103,9 +103,9 @@ class FunctionInjector(Injector):
         """Install or remove the wrappers."""
         if on:
             for point in self._functions:
-                self._wrap(point, self._observe_call)
+                self._install_wrapper(point, self._observe_call)
         else:
-            self._unwrap()
+            self._remove_wrappers()
 
     def take_observed(self) -> Observed:
         """Return the triggered mutants since the last call."""
@@ -121,11 +121,11 @@ class FunctionInjector(Injector):
         """Install a wrapper with the mutant."""
         operator, memory = self._operators_by_name[mutant.operator], dict[str, Any]()
         self._counts = [0, 0]
-        self._wrap(mutant.point, lambda point, call: self._alter_call(operator, memory, call))
+        self._install_wrapper(mutant.point, lambda point, call: self._alter_call(operator, memory, call))
 
     def disable(self) -> Counts:
         """Restore the function and return the mutant's counts."""
-        self._unwrap()
+        self._remove_wrappers()
         return Counts(*self._counts)
 
     def _observe_call(self, point: str, call: WrappedCall) -> Any:
@@ -168,7 +168,7 @@ class FunctionInjector(Injector):
         with self._lock:
             self._counts[1] += 1
 
-    def _wrap(self, point: str, handler: Callable[[str, WrappedCall], Any]) -> None:
+    def _install_wrapper(self, point: str, handler: Callable[[str, WrappedCall], Any]) -> None:
         function = self._functions[point]
         own_attribute = vars(function.owner).get(function.name)
         original = getattr(function.owner, function.name)
@@ -181,7 +181,7 @@ class FunctionInjector(Injector):
         setattr(function.owner, function.name, wrapper)
         self._undo_actions.append(lambda: _restore_attribute(function, own_attribute))
 
-    def _unwrap(self) -> None:
+    def _remove_wrappers(self) -> None:
         while self._undo_actions:
             self._undo_actions.pop()()
 

@@ -161,11 +161,11 @@ _METHODS: Mapping[str, tuple[str, ...]] = {
 class GeneratorInjector(FunctionInjector):
     """Injects mutants of the generators of one device type: a subclass replaces ``torch.Generator``."""
 
-    def _wrap(self, point: str, handler: Callable[[str, WrappedCall], Any]) -> None:
+    def _install_wrapper(self, point: str, handler: Callable[[str, WrappedCall], Any]) -> None:
         if not self._undo_actions:
             torch.Generator = _GeneratorSubclass  # type: ignore[misc]
             self._undo_actions.append(_restore_generator_class)
-        super()._wrap(point, handler)
+        super()._install_wrapper(point, handler)
 
 
 def _restore_generator_class() -> None:

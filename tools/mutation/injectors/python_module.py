@@ -39,7 +39,7 @@ def _return_first_result(call: WrappedCall) -> bool:
     """Replace the result by the result of the first call with the same arguments."""
     key = repr((call.args, sorted(call.kwargs.items())))
     old = call.memory.setdefault(key, _copy_of(call.result))
-    changed = not _is_same(old, call.result)
+    changed = not _are_equal(old, call.result)
     call.result = _copy_of(old)
     return changed
 
@@ -50,11 +50,11 @@ def _copy_of(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
 
 
-def _is_same(left: Any, right: Any) -> bool:
+def _are_equal(left: Any, right: Any) -> bool:
     if isinstance(left, torch.Tensor):
         return torch.equal(left, right)
     if isinstance(left, (list, tuple)):
-        return len(left) == len(right) and all(map(_is_same, left, right))
+        return len(left) == len(right) and all(map(_are_equal, left, right))
     return bool(left == right)
 
 

@@ -55,7 +55,7 @@ def _wait_for_work(call: WrappedCall) -> None:
         call.result.wait()
 
 
-def _break_last(tensors: list[torch.Tensor]) -> bool:
+def _corrupt_last_elements(tensors: list[torch.Tensor]) -> bool:
     for tensor in tensors:
         if tensor.numel():
             last = tensor[(-1,) * tensor.dim()]
@@ -63,9 +63,9 @@ def _break_last(tensors: list[torch.Tensor]) -> bool:
     return True
 
 
-def _last_element(call: WrappedCall) -> bool:
+def _corrupt_results(call: WrappedCall) -> bool:
     _wait_for_work(call)
-    return _break_last(_written_tensors(call))
+    return _corrupt_last_elements(_written_tensors(call))
 
 
 def _has_results_on_rank_1(call: WrappedCall) -> bool:
@@ -74,7 +74,7 @@ def _has_results_on_rank_1(call: WrappedCall) -> bool:
 
 def _overwrite_inputs(call: WrappedCall) -> bool:
     _wait_for_work(call)
-    return _break_last(_read_tensors(call))
+    return _corrupt_last_elements(_read_tensors(call))
 
 
 def _has_inputs(call: WrappedCall) -> bool:
@@ -131,7 +131,7 @@ def _has_reduction(call: WrappedCall) -> bool:
     return _options_with(call, "reduceOp") is not None
 
 
-def _reduce_otherwise(call: WrappedCall) -> bool:
+def _use_other_reduction(call: WrappedCall) -> bool:
     from torch.distributed import ReduceOp
 
     options = _options_with(call, "reduceOp")
@@ -163,7 +163,7 @@ def _has_root(call: WrappedCall) -> bool:
     return _options_with(call, "rootRank") is not None
 
 
-def _take_next_root(call: WrappedCall) -> bool:
+def _use_next_root(call: WrappedCall) -> bool:
     options = _options_with(call, "rootRank")
     right = options.rootRank
     options.rootRank = (right + 1) % call.args[0].size()
@@ -194,10 +194,10 @@ def _change_error(call: WrappedCall) -> bool:
 
 BY_NAME: Mapping[str, MutationOperator] = {
     "collective-last-element": MutationOperator(
-        "the last element is wrong on all ranks", _has_results, _last_element
+        "the last element is wrong on all ranks", _has_results, _corrupt_results
     ),
     "collective-second-rank": MutationOperator(
-        "the last element is wrong on rank 1", _has_results_on_rank_1, _last_element
+        "the last element is wrong on rank 1", _has_results_on_rank_1, _corrupt_results
     ),
     "collective-chunk-dropped": MutationOperator(
         "the second half of a result is not written", _has_results, _drop_chunk, after=False
@@ -210,12 +210,12 @@ BY_NAME: Mapping[str, MutationOperator] = {
         "the parts of the ranks are shifted by one rank", _has_results, _shift_parts
     ),
     "reduction-wrong": MutationOperator(
-        "a different reduction is computed", _has_reduction, _reduce_otherwise, after=False
+        "a different reduction is computed", _has_reduction, _use_other_reduction, after=False
     ),
     "average-twice": MutationOperator(
         "an average is divided by the number of ranks twice", _is_average, _divide_again
     ),
-    "root-off-by-one": MutationOperator("the next rank is the root", _has_root, _take_next_root, after=False),
+    "root-off-by-one": MutationOperator("the next rank is the root", _has_root, _use_next_root, after=False),
     "work-not-awaited": MutationOperator(
         "Work.wait returns at once", lambda call: True, _skip_wait, after=False
     ),
@@ -286,7 +286,7 @@ class RankSideInjector(FunctionInjector):
         self._command = ""
         self._memory: dict[str, Any] = {}
         for point in self._functions:
-            self._wrap(point, self._handle_call)
+            self._install_wrapper(point, self._handle_call)
 
     def _handle_call(self, point: str, call: WrappedCall) -> Any:
         try:

@@ -357,6 +357,7 @@ def stacked_modules(lab: Lab) -> None:
     linear[0].eval()
     lab.raises("two modes", lambda: stack_module_state(linear), RuntimeError)
     layer = linear[1]
+    before = layer.weight.detach().clone()
     x, weight, bias = lab.integers(3, 2), lab.integers(2, 2), lab.integers(2)
     layer_output = x @ weight.T + bias
     lab.expect(
@@ -375,5 +376,4 @@ def stacked_modules(lab: Lab) -> None:
     )
     gradients = grad(lambda p: functional_call(tied, p, (x,)).sum())({"0.weight": weight, "0.bias": bias})
     lab.same("gradients of tied ones", gradients)
-    before = layer.weight.detach().clone()
     lab.holds("the module itself is as it was", torch.equal(layer.weight, before))

@@ -11,7 +11,7 @@ from conformance.plan.levels.manifest import Group, ManifestProperty
 from tools.generate import manifest as generate
 
 
-def test_the_check_says_that_it_drifted_and_how_to_mend_it(
+def test_an_outdated_manifest_is_reported_with_the_command_that_regenerates_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed = manifest.PATH.read_text().replace('"name": "value"', '"name": "worth"', 1)
@@ -27,7 +27,7 @@ def _statement(*groups: Group, name: str = "value", kind: str = "operator") -> M
     return ManifestProperty(kind, name, "bringup", ("eager",), (), (), groups)
 
 
-def test_since_and_until_are_what_was_seen() -> None:
+def test_the_range_of_a_result_contains_the_measured_torch_minors() -> None:
     minors = ((2, 6), (2, 9), (2, 13))
     before = _statement(
         Group((2, 6), None, ("float32",), ("add",)),

@@ -1,5 +1,5 @@
-"""``tools.generate.overload_table`` writes the table of overloads, and adds which properties check nothing on the
-CPU.
+"""``tools.generate.overload_table`` writes the table of overloads, and adds which properties check nothing on
+the CPU.
 """
 
 import json
@@ -21,7 +21,7 @@ from conformance.target import file as target_file
 from tools.generate import overload_table
 
 
-def document(tmp_path: Path, target: str) -> Path:
+def results_folder(tmp_path: Path, target: str) -> Path:
     results = [
         {"id": "overload-options/sin@float32", "notes": [f"{CHECKED_NOTHING}the calls have no options"]},
         {"id": "overload-forms/sin@float32", "notes": ["the CPU fails the same check"]},
@@ -32,18 +32,18 @@ def document(tmp_path: Path, target: str) -> Path:
     return path
 
 
-def test_what_checked_nothing_on_the_cpu_is_noted(tmp_path: Path) -> None:
+def test_properties_that_checked_nothing_on_the_cpu_are_added(tmp_path: Path) -> None:
     rows = {"sin": {"operators": ["sin"]}}
-    assert overload_table.add_idle_results(rows, document(tmp_path, "cpu")) == 1
+    assert overload_table.add_idle_results(rows, results_folder(tmp_path, "cpu")) == 1
     assert rows["sin"] == {"operators": ["sin"], "idle": {"overload-options": ["float32"]}}
 
 
-def test_other_targets_say_nothing_about_what_is_idle(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is a run of target mine. Pass a run of target cpu"):
-        overload_table.add_idle_results({}, document(tmp_path, "mine"))
+def test_results_of_other_targets_are_rejected(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is a run of target mine"):
+        overload_table.add_idle_results({}, results_folder(tmp_path, "mine"))
 
 
-def test_what_is_idle_has_no_results() -> None:
+def test_a_property_does_not_apply_if_the_table_lists_it_as_idle() -> None:
     subject = find("overload", "sin")
     assert "float32" in subject.info.idle["overload-options"]
     target = target_file.load("cpu").target("eager")
@@ -70,7 +70,7 @@ def test_overloads_that_the_table_lists_as_idle_still_check_nothing(entry: Prope
     )
 
 
-def test_core_has_the_overloads_that_its_operators_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_level_core_contains_the_overloads_that_its_operators_call(monkeypatch: pytest.MonkeyPatch) -> None:
     of_kind: dict[str, set[str]] = {"operator": set(), "overload": set()}
     for take in levels.load("core").takes:
         if take.kind in of_kind and take.properties is None:

@@ -26,8 +26,8 @@ def test_the_table_is_made_from_results(tmp_path: Path) -> None:
 
 
 def test_a_long_area_is_split_into_its_properties() -> None:
-    """The properties of a long API area get separate seconds. Otherwise the longest area would determine the time
-    of a run with many shards.
+    """The properties of a long API area get separate seconds. Otherwise the longest area would determine the
+    time of a run with many shards.
     """
     kinds = {(name, area): "api" for area in ("long", "short") for name in ("p", "q")} | {
         ("p", "op"): "operator",

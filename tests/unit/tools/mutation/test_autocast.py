@@ -17,7 +17,7 @@ def test_operators_that_torch_promotes_without_a_cast_are_not_mutation_points() 
     assert "aten::stack" not in names
 
 
-def test_torch_promotes_what_the_reference_device_lists_for_promotion_alone() -> None:
+def test_torch_promotes_operators_that_the_reference_device_lists_only_for_promotion() -> None:
     lists = target_file.load("hpu-reference").target("eager").autocast
     other_lists = {name for cast_policy, names in lists.items() if cast_policy != "promote" for name in names}
     low, high = torch.ones(3, dtype=torch.bfloat16), torch.ones(3)

@@ -1,4 +1,6 @@
-"""``tools.mutation.campaign`` runs results on mutants, determines the fate of each mutant, and keeps a journal."""
+"""``tools.mutation.campaign`` runs results on mutants, determines the fate of each mutant, and keeps a
+journal.
+"""
 
 import os
 import sys
@@ -26,19 +28,19 @@ JOB = {
 WORDS = {"killer": None, "how": None, "kind": None, "met": 0, "effects": 0, "ran": 1, "due": 1}
 
 
-def words(**changes: Any) -> Mapping[str, Any]:
+def worker_reply(**changes: Any) -> Mapping[str, Any]:
     return {**WORDS, "seconds": 0.1, "unreliable": [], **changes}
 
 
 @pytest.mark.parametrize(
     ("reply", "fate"),
     [
-        (words(killer="value/a@float32", how="fail", kind="value"), Fate.KILLED),
+        (worker_reply(killer="value/a@float32", how="fail", kind="value"), Fate.KILLED),
         (ChildEnd(How.CRASHED, -11, step="value/a@float32"), Fate.KILLED),
         (ChildEnd(How.STALLED, -15, step="value/a@float32"), Fate.KILLED),
-        (words(met=3, effects=2), Fate.SURVIVED),
-        (words(met=3), Fate.ASLEEP),
-        (words(), Fate.ASLEEP),
+        (worker_reply(met=3, effects=2), Fate.SURVIVED),
+        (worker_reply(met=3), Fate.ASLEEP),
+        (worker_reply(), Fate.ASLEEP),
     ],
 )
 def test_the_fate_of_a_mutant(reply: Mapping[str, Any] | ChildEnd, fate: Fate) -> None:
@@ -47,7 +49,7 @@ def test_the_fate_of_a_mutant(reply: Mapping[str, Any] | ChildEnd, fate: Fate) -
     assert (outcome.killer is not None) == (fate is Fate.KILLED)
 
 
-def test_a_journal_is_read_again_without_the_line_that_was_being_written(tmp_path: Path) -> None:
+def test_a_journal_is_read_without_its_incomplete_last_line(tmp_path: Path) -> None:
     path = tmp_path / "outcomes.jsonl"
     journal = Journal(path, "digest")
     journal.add(MutantResult("one", Fate.KILLED.value))
@@ -83,7 +85,7 @@ LEARNED = CoverageData(
 )
 
 
-def test_results_of_narrow_levels_and_quick_ones_come_first_and_failing_ones_never() -> None:
+def test_quick_results_of_narrow_levels_come_first_and_failing_results_are_omitted() -> None:
     mutant = Mutant("aten::a", "last-element")
     assert select_results(LEARNED, [mutant], 5).results[mutant] == ["value/a@int64", "y/a@any", "z/a@any"]
     assert select_results(LEARNED, [mutant], 1).results[mutant] == ["value/a@int64", "y/a@any"]
@@ -131,7 +133,7 @@ def test_the_mutation_points_of_a_level_are_its_overloads() -> None:
     }
 
 
-def test_a_coverage_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_coverage_file_is_written_and_read_back(tmp_path: Path) -> None:
     LEARNED.write(tmp_path / "learned.jsonl")
     assert CoverageData.read(tmp_path / "learned.jsonl") == LEARNED
     (tmp_path / "learned.jsonl").write_text("{")
@@ -139,7 +141,7 @@ def test_a_coverage_file_is_read_as_it_was_written(tmp_path: Path) -> None:
         CoverageData.read(tmp_path / "learned.jsonl")
 
 
-def test_the_score_counts_by_kind_and_by_the_level_that_killed() -> None:
+def test_the_score_by_mutation_operator_and_by_killing_level() -> None:
     outcomes = [
         MutantResult("aten::a last-element 0 0 @any", Fate.KILLED.value, "value/a@int64", "fail"),
         MutantResult("aten::b last-element 0 0 @any", Fate.KILLED.value, "z/a@any", "crash"),
@@ -175,7 +177,7 @@ for job in link.requests():
 """
 
 
-def supervised(folder: Path, workers: int, text: str = WORKER) -> Supervisor[Job]:
+def supervisor_of(folder: Path, workers: int, text: str = WORKER) -> Supervisor[Job]:
     """Return a supervisor whose workers run the script ``text``, which needs neither torch nor a device."""
     variables = {**os.environ, "PYTHONPATH": python_path()}
 
@@ -187,7 +189,7 @@ def supervised(folder: Path, workers: int, text: str = WORKER) -> Supervisor[Job
 
 def test_a_worker_that_crashes_or_hangs_kills_its_mutant(tmp_path: Path) -> None:
     jobs = [{"name": name, "fault": name, "results": ["a"]} for name in ("one", "crash", "two", "hang")]
-    with supervised(tmp_path, 2) as workers:
+    with supervisor_of(tmp_path, 2) as workers:
         replies = {job["name"]: reply for job, reply in workers.run_units(jobs, silence=2.0)}
     assert replies["one"]["name"] == "one" and replies["two"]["name"] == "two"
     for name, how in (("crash", "crash"), ("hang", "timeout")):
@@ -199,20 +201,20 @@ def test_a_worker_that_crashes_or_hangs_kills_its_mutant(tmp_path: Path) -> None
         )
 
 
-def test_a_campaign_runs_what_its_journal_lacks(tmp_path: Path) -> None:
+def test_a_campaign_runs_only_mutants_that_its_journal_lacks(tmp_path: Path) -> None:
     text = f"""
 from conformance.process_control.parent_link import ParentLink
 link = ParentLink.connect()
 for job in link.requests():
     print(job["fault"], flush=True)
-    link.reply({{**{words(met=3)!r}, "killer": job["results"][0] if "leak" in job["fault"] else None}})
+    link.reply({{**{worker_reply(met=3)!r}, "killer": job["results"][0] if "leak" in job["fault"] else None}})
 """
     mutants = [Mutant("aten::a", kind) for kind in ("leak", "last-element", "stale")]
     results = {mutants[0]: ["x/a@any"], mutants[1]: ["y/a@any"], mutants[2]: []}
     fates = [Fate.KILLED.value, Fate.ASLEEP.value, Fate.ASLEEP.value]
     for _ in range(2):
         journal = Journal(tmp_path / "outcomes.jsonl", "digest")
-        with supervised(tmp_path, 2, text) as workers:
+        with supervisor_of(tmp_path, 2, text) as workers:
             mutant_results = campaign.run_mutants(workers, mutants, results, journal)
         assert [mutant_result.fate for mutant_result in mutant_results] == fates
     assert sorted((tmp_path / "workers.log").read_text().splitlines()) == sorted(map(str, mutants[:2]))

@@ -41,25 +41,25 @@ TARGET = Target(
 )
 
 
-def result(function: Callable[..., Any], *inputs: Any) -> Any:
+def compiled_result(function: Callable[..., Any], *inputs: Any) -> Any:
     return compile_with_log(TARGET, function)[0](*inputs)
 
 
-def added() -> Any:
-    return result(_add, torch.zeros(2)).tolist()
+def add_one_to_zeros() -> Any:
+    return compiled_result(_add, torch.zeros(2)).tolist()
 
 
 def _add(x: torch.Tensor) -> torch.Tensor:
     return x.sin() * 0 + 1
 
 
-def written() -> Any:
+def write_into_input() -> Any:
     x = torch.zeros(2)
-    result(lambda x: x.add_(1), x)
+    compiled_result(lambda x: x.add_(1), x)
     return x.tolist()
 
 
-def read_and_written() -> Any:
+def read_before_write() -> Any:
     x = torch.zeros(1)
 
     def program(x: torch.Tensor) -> torch.Tensor:
@@ -67,37 +67,37 @@ def read_and_written() -> Any:
         x.add_(3)
         return before
 
-    return result(program, x).item()
+    return compiled_result(program, x).item()
 
 
-def with_numbers() -> Any:
-    return [result(lambda x, n=n: x + n, torch.zeros(1)).item() for n in (1, 2)]
+def results_for_two_numbers() -> Any:
+    return [compiled_result(lambda x, n=n: x + n, torch.zeros(1)).item() for n in (1, 2)]
 
 
-def run_twice() -> Any:
+def results_of_two_calls() -> Any:
     call = compile_with_log(TARGET, lambda x: x * 2)[0]
     return [call(torch.full((1,), value)).item() for value in (1.0, 2.0)]
 
 
-def viewed() -> Any:
+def write_through_returned_view() -> Any:
     x = torch.zeros(2)
-    result(lambda x: x.view(2, 1), x).add_(1)
+    compiled_result(lambda x: x.view(2, 1), x).add_(1)
     return x.tolist()
 
 
 @pytest.mark.parametrize(
     ("kind", "call", "right", "wrong"),
     [
-        ("operator-dropped", added, [1.0, 1.0], [0.0, 0.0]),
-        ("mutation-dropped", written, [1.0, 1.0], [0.0, 0.0]),
-        ("write-too-early", read_and_written, 1.0, math.cos(3.0)),
-        ("key-without-numbers", with_numbers, [1.0, 2.0], [1.0, 1.0]),
-        ("key-without-sizes", with_numbers, [1.0, 2.0], [1.0, 1.0]),
-        ("graph-stale", run_twice, [2.0, 4.0], [2.0, 2.0]),
-        ("graph-aliasing-lost", viewed, [1.0, 1.0], [0.0, 0.0]),
+        ("operator-dropped", add_one_to_zeros, [1.0, 1.0], [0.0, 0.0]),
+        ("mutation-dropped", write_into_input, [1.0, 1.0], [0.0, 0.0]),
+        ("write-too-early", read_before_write, 1.0, math.cos(3.0)),
+        ("key-without-numbers", results_for_two_numbers, [1.0, 2.0], [1.0, 1.0]),
+        ("key-without-sizes", results_for_two_numbers, [1.0, 2.0], [1.0, 1.0]),
+        ("graph-stale", results_of_two_calls, [2.0, 4.0], [2.0, 2.0]),
+        ("graph-aliasing-lost", write_through_returned_view, [1.0, 1.0], [0.0, 0.0]),
     ],
 )
-def test_a_fault_of_a_compiled_graph(kind: str, call: Callable[[], Any], right: Any, wrong: Any) -> None:
+def test_a_mutant_of_a_compiled_graph(kind: str, call: Callable[[], Any], right: Any, wrong: Any) -> None:
     planter = compiled_graphs.compiled_graph_injector(TARGET)
     assert call() == right
     planter.enable(Mutant("compile::backend", kind))
@@ -108,7 +108,7 @@ def test_a_fault_of_a_compiled_graph(kind: str, call: Callable[[], Any], right: 
 
 
 @pytest.mark.parametrize(("kind", "replays"), [("replay-dropped", 0), ("replay-once", 1)])
-def test_a_fault_of_replays(kind: str, replays: int) -> None:
+def test_a_mutant_of_replays(kind: str, replays: int) -> None:
     target = dataclasses.replace(TARGET, mode="graph")
     planter = compiled_graphs.compiled_graph_injector(target)
     planter.enable(Mutant("graph::replay", kind))
@@ -124,16 +124,16 @@ def test_a_fault_of_replays(kind: str, replays: int) -> None:
 def test_a_coverage_run_records_compilations() -> None:
     planter = compiled_graphs.compiled_graph_injector(TARGET)
     planter.observe(True)
-    added()
+    add_one_to_zeros()
     planter.observe(False)
     assert {planter.mutants[number].point for number, _ in planter.take_observed().triggered} == {
         "compile::backend"
     }
-    added()
+    add_one_to_zeros()
     assert not planter.take_observed().triggered
 
 
-def test_what_the_suite_compiles_for_the_cpu_stays_right() -> None:
+def test_graphs_that_the_suite_compiles_for_the_cpu_are_not_mutated() -> None:
     planter = compiled_graphs.compiled_graph_injector(TARGET)
     planter.enable(Mutant("compile::backend", "operator-dropped"))
     on_the_cpu, _ = compile_with_log(None, _add)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conformance.errors import UsageError
-from tests.unit.tools.mutation.test_campaign import supervised
+from tests.unit.tools.mutation.test_campaign import supervisor_of
 from tools.mutation.coverage_run import CoverageData, _priority, run_coverage
 from tools.mutation.mutant import Mutant
 
@@ -34,49 +34,51 @@ for job in link.requests():
 """
 
 
-def run(folder: Path, digest: str = "device", expression: str = "") -> CoverageData:
+def record_coverage(folder: Path, digest: str = "device", expression: str = "") -> CoverageData:
     text = WORKER.replace("DIGEST", digest).replace("LOG", str(folder / "log"))
-    with supervised(folder, 2, text) as workers:
+    with supervisor_of(folder, 2, text) as workers:
         return run_coverage(workers, folder / "learned.jsonl", lambda name: expression in name, expression)
 
 
-def learned_of(folder: Path) -> list[str]:
+def subjects_in_log(folder: Path) -> list[str]:
     return sorted((folder / "log").read_text().split())
 
 
-def test_a_result_that_ends_its_process_is_left_out(
+def test_a_result_that_terminates_its_worker_is_omitted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    learned = run(tmp_path)
+    learned = record_coverage(tmp_path)
     assert [lesson.result for lesson in learned.coverages] == ["value/one@int8", "value/two@int8"]
     assert "value/bad@int8 terminated a worker without a mutant (crash); omitted" in capsys.readouterr().out
 
 
-def test_the_recorded_coverage_is_read_again(tmp_path: Path) -> None:
-    first = run(tmp_path)
-    assert run(tmp_path) == first
-    assert learned_of(tmp_path) == ["bad", "one", "two"]
+def test_recorded_coverage_is_reused(tmp_path: Path) -> None:
+    first = record_coverage(tmp_path)
+    assert record_coverage(tmp_path) == first
+    assert subjects_in_log(tmp_path) == ["bad", "one", "two"]
 
 
-def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
-    whole = run(tmp_path)
+def test_a_stopped_coverage_run_is_resumed(tmp_path: Path) -> None:
+    whole = record_coverage(tmp_path)
     path = tmp_path / "learned.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.unlink()
     path.with_suffix(".part").write_text("".join(lines[:2]) + lines[2][:20])
     (tmp_path / "log").unlink()
-    assert run(tmp_path) == whole
-    assert learned_of(tmp_path) == ["bad", "two"]
+    assert record_coverage(tmp_path) == whole
+    assert subjects_in_log(tmp_path) == ["bad", "two"]
 
 
 def test_only_selected_results_are_recorded(tmp_path: Path) -> None:
-    assert [lesson.result for lesson in run(tmp_path, expression="one").coverages] == ["value/one@int8"]
+    assert [lesson.result for lesson in record_coverage(tmp_path, expression="one").coverages] == [
+        "value/one@int8"
+    ]
 
 
 def test_coverage_of_another_device_is_rejected(tmp_path: Path) -> None:
-    run(tmp_path)
+    record_coverage(tmp_path)
     with pytest.raises(UsageError, match="another suite, torch, device or selection"):
-        run(tmp_path, digest="other")
+        record_coverage(tmp_path, digest="other")
 
 
 def test_designated_properties_come_first() -> None:

@@ -1,5 +1,5 @@
-"""``tools.mutation.draw`` draws mutants by a fixed rule. Every mutation operator is drawn once at every mutation
-point before any is drawn twice, and a larger catalogue begins with a smaller one.
+"""``tools.mutation.draw`` draws mutants by a fixed rule. Every mutation operator is drawn once at every
+mutation point before any is drawn twice, and a larger catalogue begins with a smaller one.
 """
 
 from tools.mutation import draw
@@ -13,7 +13,7 @@ FAULTS = [
 ]
 
 
-def test_every_kind_at_every_place_comes_before_any_comes_twice() -> None:
+def test_every_operator_at_every_point_is_drawn_once_before_any_twice() -> None:
     drawn = draw.draw_mutants(FAULTS, 6)
     assert len({(fault.point, fault.operator) for fault in drawn}) == 6
 
@@ -23,7 +23,7 @@ def test_a_larger_catalogue_begins_with_a_smaller_one() -> None:
     assert len(draw.draw_mutants(FAULTS, 1000)) == len(FAULTS)
 
 
-def test_a_catalogue_of_a_quarter_has_all_faults_of_small_families() -> None:
+def test_a_quarter_of_the_mutants_contains_all_mutants_of_small_families() -> None:
     few = str(Mutant("module::a", "value-zero"))
     kernels = [str(Mutant(f"aten::{number}", "last-element")) for number in range(997)]
     drawn = draw.draw_mutants([*kernels, few], 250)
@@ -37,7 +37,7 @@ def test_a_catalogue_of_a_quarter_has_all_faults_of_small_families() -> None:
     assert 5 < len(of_kernels) < 40
 
 
-def test_about_half_of_the_faults_are_confined_to_a_dtype_that_the_place_is_called_with() -> None:
+def test_about_half_of_the_mutants_are_confined_to_a_dtype_of_calls() -> None:
     calls = {("aten::a", "called"): {"float32", "int64", "none"}}
     confined = [draw.confine_to_dtype(Mutant("aten::a", "rank", 0, rank), calls) for rank in range(200)]
     dtypes = [fault.dtype for fault in confined]
@@ -45,7 +45,7 @@ def test_about_half_of_the_faults_are_confined_to_a_dtype_that_the_place_is_call
     assert 60 < dtypes.count(None) < 140
 
 
-def test_a_fault_of_floating_results_is_confined_to_calls_that_have_one() -> None:
+def test_a_mutant_of_floating_results_is_confined_to_floating_dtypes() -> None:
     calls = {("aten::a", "called"): {"int64", "float32"}, ("aten::a", "returns-floating"): {"float32"}}
     confined = [
         draw.confine_to_dtype(Mutant("aten::a", "nan-lost", value=value), calls) for value in range(50)

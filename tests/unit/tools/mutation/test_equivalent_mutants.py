@@ -10,7 +10,7 @@ CALLED = {"float32", "int64", "bool"}
 ASLEEP, SURVIVED = Fate.ASLEEP.value, Fate.SURVIVED.value
 
 
-def reason(
+def equivalence_reason(
     overload_name: str,
     kind: str,
     value: int = 0,
@@ -64,19 +64,19 @@ def test_mutants_of_unsupported_cpu_calls_are_equivalent(
     kind: str, value: int, excused: list[str], counted: list[str]
 ) -> None:
     assert [
-        overload_name for overload_name in excused + counted if reason(overload_name, kind, value)
+        overload_name for overload_name in excused + counted if equivalence_reason(overload_name, kind, value)
     ] == excused
 
 
-def test_signs_of_computed_zeros_are_promised_by_no_document() -> None:
-    assert reason("sin", "signed-zero-lost", fate=SURVIVED) is not None
-    assert reason("clone", "signed-zero-lost", fate=SURVIVED) is None
-    assert reason("cat.out", "signed-zero-lost") is None
+def test_signs_of_computed_zeros_are_not_documented() -> None:
+    assert equivalence_reason("sin", "signed-zero-lost", fate=SURVIVED) is not None
+    assert equivalence_reason("clone", "signed-zero-lost", fate=SURVIVED) is None
+    assert equivalence_reason("cat.out", "signed-zero-lost") is None
 
 
-def test_subnormal_numbers_are_promised_of_arithmetic_and_of_moves_alone() -> None:
+def test_subnormal_results_are_documented_only_for_arithmetic_and_copies() -> None:
     for overload_name in ("sinc", "gelu_backward.grad_input", "igamma.out"):
-        assert reason(overload_name, "subnormal-flushed", fate=SURVIVED) is not None
+        assert equivalence_reason(overload_name, "subnormal-flushed", fate=SURVIVED) is not None
     for overload_name in (
         "exp",
         "mul.out",
@@ -88,43 +88,45 @@ def test_subnormal_numbers_are_promised_of_arithmetic_and_of_moves_alone() -> No
         "maximum.out",
         "_index_put_impl_",
     ):
-        assert reason(overload_name, "subnormal-flushed", fate=SURVIVED) is None
+        assert equivalence_reason(overload_name, "subnormal-flushed", fate=SURVIVED) is None
 
 
-def test_what_may_change_places_is_documented_by_a_formula() -> None:
+def test_swapping_arguments_of_commutative_operators_is_equivalent() -> None:
     for overload_name in ("add.Tensor", "maximum", "eq_.Tensor", "bitwise_or.Tensor_out"):
-        assert reason(overload_name, "swapped-arguments", 1, fate=SURVIVED) is not None
+        assert equivalence_reason(overload_name, "swapped-arguments", 1, fate=SURVIVED) is not None
     for overload_name in ("sub.Tensor", "addcmul", "ge.Tensor", "mm"):
-        assert reason(overload_name, "swapped-arguments", 1, fate=SURVIVED) is None
-    assert reason("addcmul_", "swapped-arguments", 2, fate=SURVIVED, position=1) is not None
-    assert reason("addcdiv_", "swapped-arguments", 2, fate=SURVIVED, position=1) is None
+        assert equivalence_reason(overload_name, "swapped-arguments", 1, fate=SURVIVED) is None
+    assert equivalence_reason("addcmul_", "swapped-arguments", 2, fate=SURVIVED, position=1) is not None
+    assert equivalence_reason("addcdiv_", "swapped-arguments", 2, fate=SURVIVED, position=1) is None
 
 
-def test_strides_are_held_if_a_meta_kernel_agrees_with_the_cpu() -> None:
+def test_result_strides_count_only_if_a_meta_kernel_agrees_with_the_cpu() -> None:
     for fate in (SURVIVED, ASLEEP):
-        assert reason("_dirichlet_grad", "result-strides", fate=fate) is not None  # has no Meta kernel
-        assert reason("add.Tensor", "result-strides", fate=fate) is None
-    assert reason("take", "result-strides", fate=SURVIVED) is None  # in four dimensions
+        assert (
+            equivalence_reason("_dirichlet_grad", "result-strides", fate=fate) is not None
+        )  # has no Meta kernel
+        assert equivalence_reason("add.Tensor", "result-strides", fate=fate) is None
+    assert equivalence_reason("take", "result-strides", fate=SURVIVED) is None  # in four dimensions
 
 
-def test_a_rank_that_the_cpu_takes_in_no_form_is_excused() -> None:
-    assert reason("upsample_trilinear3d", "rank", 4) is not None
-    assert reason("upsample_trilinear3d", "rank", 5) is None
-    assert reason("gather", "rank", 6) is None
+def test_a_rank_that_the_cpu_does_not_accept_is_excluded() -> None:
+    assert equivalence_reason("upsample_trilinear3d", "rank", 4) is not None
+    assert equivalence_reason("upsample_trilinear3d", "rank", 5) is None
+    assert equivalence_reason("gather", "rank", 6) is None
 
 
-def test_values_of_memory_that_no_call_has_written_are_free() -> None:
-    assert reason("empty.memory_format", "last-element", fate=SURVIVED) is not None
-    assert reason("empty.memory_format", "leak", fate=SURVIVED) is None
-    assert reason("zeros_like", "last-element", fate=SURVIVED) is None
+def test_values_of_unwritten_memory_are_excluded() -> None:
+    assert equivalence_reason("empty.memory_format", "last-element", fate=SURVIVED) is not None
+    assert equivalence_reason("empty.memory_format", "leak", fate=SURVIVED) is None
+    assert equivalence_reason("zeros_like", "last-element", fate=SURVIVED) is None
 
 
-def test_what_took_effect_is_excused_by_no_rule_about_inputs() -> None:
-    assert reason("mm", "rank", 6, fate=SURVIVED) is None
-    assert reason("sin", "infinity-lost", fate=SURVIVED) is None
+def test_a_mutant_that_altered_a_call_is_not_excluded_by_a_rule_about_inputs() -> None:
+    assert equivalence_reason("mm", "rank", 6, fate=SURVIVED) is None
+    assert equivalence_reason("sin", "infinity-lost", fate=SURVIVED) is None
 
 
-def test_a_kind_of_values_needs_a_place_that_returns_such() -> None:
+def test_a_mutant_of_a_kind_of_values_needs_a_point_that_returns_them() -> None:
     calls = {
         ("aten::add.Tensor", "called"): {"float32"},
         ("aten::add.Tensor", "returns-floating"): {"float32"},
@@ -138,16 +140,18 @@ def test_a_kind_of_values_needs_a_place_that_returns_such() -> None:
     )
 
 
-def test_an_argument_of_one_element_has_no_layout() -> None:
-    assert reason("masked_fill.Tensor", "expanded-ignored", position=2) is not None  # documented as a scalar
-    assert reason("nll_loss_backward", "strides-ignored", position=6) is not None  # total_weight
+def test_layout_mutants_of_a_one_element_argument_are_excluded() -> None:
+    assert (
+        equivalence_reason("masked_fill.Tensor", "expanded-ignored", position=2) is not None
+    )  # documented as a scalar
+    assert equivalence_reason("nll_loss_backward", "strides-ignored", position=6) is not None  # total_weight
 
 
-def test_an_argument_whose_values_the_cpu_ignores_has_no_faults_of_values() -> None:
+def test_mutants_of_an_ignored_argument_are_excluded() -> None:
     for kind in ("strides-ignored", "expanded-ignored", "offset-ignored"):
-        assert reason("avg_pool2d_backward", kind, position=1) is not None
-        assert reason("avg_pool2d_backward", kind, position=0) is None
-        assert reason("threshold_backward", kind, position=1) is None
+        assert equivalence_reason("avg_pool2d_backward", kind, position=1) is not None
+        assert equivalence_reason("avg_pool2d_backward", kind, position=0) is None
+        assert equivalence_reason("threshold_backward", kind, position=1) is None
 
 
 def test_other_forms_of_a_subject_are_judged_by_its_calls() -> None:
@@ -155,86 +159,90 @@ def test_other_forms_of_a_subject_are_judged_by_its_calls() -> None:
         assert equivalent_mutants.subject_of(point) is not None
 
 
-def test_a_place_of_which_the_suite_has_no_call_is_excused_from_nothing() -> None:
+def test_mutants_of_a_point_without_calls_are_not_excluded() -> None:
     point = "aten::_assert_async"
     assert equivalent_mutants.subject_of(point) is None
     for kind in ("rank", "scalar-only", "nan-lost", "bool-byte"):
         assert equivalent_mutants.equivalence_reason(Mutant(point, kind, 0, 6), ASLEEP, {}) is None
 
 
-def test_an_empty_input_counts_for_the_results_that_have_elements() -> None:
+def test_an_empty_input_matters_if_a_result_has_elements() -> None:
     # Without images the gradient of the images is empty; the gradient of the weights is zero.
-    reasons = [reason("convolution_backward", "empty-input", position=position) for position in (0, 1)]
+    reasons = [
+        equivalence_reason("convolution_backward", "empty-input", position=position) for position in (0, 1)
+    ]
     assert reasons[0] is not None and reasons[1] is None
 
 
-def test_empty_calls_of_what_trusts_its_callers_are_those_that_operators_make() -> None:
+def test_empty_calls_of_unchecked_overloads_come_from_operators() -> None:
     # A padding refuses empty inputs; a batch norm of an empty batch still has statistics.
-    assert reason("reflection_pad2d_backward", "empty-input") is not None
-    assert reason("native_batch_norm", "empty-input") is not None
-    assert reason("native_batch_norm", "empty-input", position=1) is None
+    assert equivalence_reason("reflection_pad2d_backward", "empty-input") is not None
+    assert equivalence_reason("native_batch_norm", "empty-input") is not None
+    assert equivalence_reason("native_batch_norm", "empty-input", position=1) is None
 
 
-def test_a_meta_kernel_is_asked_about_empty_calls_that_no_operator_makes() -> None:
-    assert reason("_fft_c2c", "empty-input") is not None  # an empty input transforms to an empty output
-    assert reason("unfold_backward", "empty-input") is None  # the gradient has a size of its own
-    assert reason("_sobol_engine_draw", "empty-input") is None  # has no Meta kernel
-    assert reason("_sobol_engine_ff_", "empty-input") is not None  # returns its first argument
+def test_a_meta_kernel_decides_about_empty_calls_that_no_operator_makes() -> None:
+    assert (
+        equivalence_reason("_fft_c2c", "empty-input") is not None
+    )  # an empty input transforms to an empty output
+    assert equivalence_reason("unfold_backward", "empty-input") is None  # the gradient has a size of its own
+    assert equivalence_reason("_sobol_engine_draw", "empty-input") is None  # has no Meta kernel
+    assert equivalence_reason("_sobol_engine_ff_", "empty-input") is not None  # returns its first argument
 
 
-def test_a_result_that_torch_leaves_unwritten_is_excused() -> None:
+def test_a_result_that_torch_does_not_write_is_excluded() -> None:
     for fate in (SURVIVED, ASLEEP):
-        assert reason("multi_margin_loss", "empty-input", fate=fate) is not None
-        assert reason("sum.dim_IntList", "empty-input", fate=fate) is None
+        assert equivalence_reason("multi_margin_loss", "empty-input", fate=fate) is not None
+        assert equivalence_reason("sum.dim_IntList", "empty-input", fate=fate) is None
 
 
-def test_empty_calls_count_in_the_form_in_which_the_cpu_takes_them() -> None:
+def test_empty_calls_count_in_the_call_form_that_the_cpu_accepts() -> None:
     # Without out= the result is a mean, which is NaN for no elements. The form with out= refuses the call.
-    assert reason("adaptive_avg_pool2d", "empty-input") is None
-    assert reason("adaptive_avg_pool2d.out", "empty-input") is not None
+    assert equivalence_reason("adaptive_avg_pool2d", "empty-input") is None
+    assert equivalence_reason("adaptive_avg_pool2d.out", "empty-input") is not None
 
 
-def test_an_argument_that_the_cpu_does_not_support_has_no_layout() -> None:
-    assert reason("segment_reduce", "strides-ignored", position=3) is not None  # indices
-    assert reason("segment_reduce", "strides-ignored", position=2) is None  # lengths
+def test_layout_mutants_of_an_unsupported_argument_are_excluded() -> None:
+    assert equivalence_reason("segment_reduce", "strides-ignored", position=3) is not None  # indices
+    assert equivalence_reason("segment_reduce", "strides-ignored", position=2) is None  # lengths
 
 
-def test_a_result_of_one_element_has_no_last_one() -> None:
-    assert reason("_amp_update_scale_", "last-element") is not None
-    assert reason("_fused_sgd_", "last-element") is None
+def test_last_element_mutants_of_a_one_element_result_are_excluded() -> None:
+    assert equivalence_reason("_amp_update_scale_", "last-element") is not None
+    assert equivalence_reason("_fused_sgd_", "last-element") is None
 
 
-def test_real_matrices_are_hermitian_if_they_are_symmetric() -> None:
+def test_ignoring_hermitian_is_equivalent_for_real_matrices() -> None:
     kind = "option-ignored"
-    assert reason("linalg_ldl_factor_ex", kind, position=1, dtype="float64") is not None
-    assert reason("linalg_ldl_factor_ex", kind, position=1, dtype="complex128") is None
-    assert reason("linalg_pinv.atol_rtol_tensor", kind, position=3, dtype="float32") is None
+    assert equivalence_reason("linalg_ldl_factor_ex", kind, position=1, dtype="float64") is not None
+    assert equivalence_reason("linalg_ldl_factor_ex", kind, position=1, dtype="complex128") is None
+    assert equivalence_reason("linalg_pinv.atol_rtol_tensor", kind, position=3, dtype="float32") is None
 
 
-def test_an_option_that_decides_about_a_refusal_is_not_excused() -> None:
-    assert reason("leaky_relu_backward", "option-ignored", position=3) is None
+def test_an_option_that_decides_about_an_error_is_not_excluded() -> None:
+    assert equivalence_reason("leaky_relu_backward", "option-ignored", position=3) is None
 
 
-def test_an_out_that_gets_no_elements_cannot_be_written_wrongly() -> None:
+def test_mutants_of_an_empty_out_are_excluded() -> None:
     # Only other devices use the reserve of a batch norm; its output is used.
     for kind in ("write-lost", "write-astray", "out-not-resized"):
-        assert reason("_batch_norm_with_update.out", kind, position=10) is not None
-        assert reason("_batch_norm_with_update.out", kind, position=7) is None
+        assert equivalence_reason("_batch_norm_with_update.out", kind, position=10) is not None
+        assert equivalence_reason("_batch_norm_with_update.out", kind, position=7) is None
 
 
-def test_an_out_of_one_element_has_no_part() -> None:
-    assert reason("isin.Scalar_Tensor_out", "write-partial", position=4) is not None
-    assert reason("isin.Tensor_Scalar_out", "write-partial", position=4) is None
+def test_partial_writes_of_a_one_element_out_are_excluded() -> None:
+    assert equivalence_reason("isin.Scalar_Tensor_out", "write-partial", position=4) is not None
+    assert equivalence_reason("isin.Tensor_Scalar_out", "write-partial", position=4) is None
 
 
-def test_a_dtype_in_which_the_suite_has_no_call_excuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(equivalent_mutants, "_references", lambda subject, dtype: ())
+def test_mutants_in_a_dtype_without_calls_are_not_excluded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equivalent_mutants, "_examined_references", lambda subject, dtype: ())
     for kind in ("rank", "result-strides", "low-precision", "aliasing-gained", "empty-input", "nan-lost"):
         fault = Mutant("aten::count_nonzero.dim_IntList", kind, 0, 6, dtype="complex64")
         assert equivalent_mutants.equivalence_reason(fault, ASLEEP, {}) is None, kind
 
 
-def test_a_dtype_that_torch_lists_for_no_operator_of_a_place_is_a_device_s_own() -> None:
+def test_a_dtype_that_torch_lists_for_no_operator_is_excluded() -> None:
     fault = Mutant("aten::rsub.Tensor", "scalar-only", 0, 0, "complex32")
     assert "lists that dtype" in str(equivalent_mutants.equivalence_reason(fault, SURVIVED, {}))
     assert (
@@ -245,31 +253,33 @@ def test_a_dtype_that_torch_lists_for_no_operator_of_a_place_is_a_device_s_own()
     )
 
 
-def test_callers_of_what_trusts_them_pass_no_negative_dimension() -> None:
-    assert "negative" in str(reason("_fft_c2c", "negative-dimension", position=1))
+def test_negative_dimensions_of_unchecked_overloads_are_excluded() -> None:
+    assert "negative" in str(equivalence_reason("_fft_c2c", "negative-dimension", position=1))
     for overload_name in ("sum.dim_IntList", "glu_backward", "_softmax_backward_data"):
-        assert reason(overload_name, "negative-dimension", position=1) is None, overload_name
+        assert equivalence_reason(overload_name, "negative-dimension", position=1) is None, overload_name
 
 
-def test_a_layout_that_torch_s_own_kernel_takes_for_dense_is_excused() -> None:
+def test_a_layout_that_torch_s_own_kernel_ignores_is_excluded() -> None:
     mean = Mutant("aten::native_layer_norm_backward", "strides-ignored", 4)
     assert "torch's own kernel gives other results" in str(
         equivalent_mutants.equivalence_reason(mean, ASLEEP, {})
     )
 
 
-def test_strides_that_torch_s_own_kernel_cannot_read_are_excused() -> None:
-    assert reason("_weight_norm_interface", "strides-ignored") is not None
-    assert reason("_weight_norm_interface", "offset-ignored") is None
-    assert reason("_weight_norm_interface", "strides-ignored", fate=SURVIVED) is None
+def test_strides_that_torch_s_own_kernel_rejects_are_excluded() -> None:
+    assert equivalence_reason("_weight_norm_interface", "strides-ignored") is not None
+    assert equivalence_reason("_weight_norm_interface", "offset-ignored") is None
+    assert equivalence_reason("_weight_norm_interface", "strides-ignored", fate=SURVIVED) is None
 
 
-def test_an_argument_that_is_given_by_name_is_looked_at() -> None:
-    assert reason("_fused_adagrad_", "grad-strided", position=10) is not None  # found_inf, one element
-    assert reason("_fused_adagrad_", "offset-ignored", position=10) is None
+def test_keyword_arguments_are_judged_too() -> None:
+    assert (
+        equivalence_reason("_fused_adagrad_", "grad-strided", position=10) is not None
+    )  # found_inf, one element
+    assert equivalence_reason("_fused_adagrad_", "offset-ignored", position=10) is None
 
 
-def test_what_a_device_takes_beyond_the_cpu_is_its_own() -> None:
+def test_dtypes_that_the_cpu_does_not_support_are_excluded() -> None:
     for fate in (SURVIVED, ASLEEP):
         beyond = Mutant("aten::special_zeta", "leak", dtype="bfloat16")
         assert equivalent_mutants.equivalence_reason(beyond, fate, {}) is not None
@@ -284,30 +294,32 @@ def test_what_a_device_takes_beyond_the_cpu_is_its_own() -> None:
 
 def test_a_result_is_judged_by_its_own_values() -> None:
     # A permutation holds zeros and ones, whatever the factors beside it are.
-    assert reason("lu_unpack", "nan-lost") is not None
-    assert reason("lu_unpack", "nan-lost", position=1) is None
+    assert equivalence_reason("lu_unpack", "nan-lost") is not None
+    assert equivalence_reason("lu_unpack", "nan-lost", position=1) is None
 
 
-def test_an_option_that_torch_documents_to_change_no_value_is_excused() -> None:
-    assert reason("group_norm", "option-ignored", position=5) is not None  # cudnn_enabled
-    assert reason("group_norm", "option-ignored", position=4) is None  # eps
-    assert reason("linalg_cholesky_ex", "option-ignored", position=2) is None  # check_errors
+def test_an_option_that_changes_no_documented_value_is_excluded() -> None:
+    assert equivalence_reason("group_norm", "option-ignored", position=5) is not None  # cudnn_enabled
+    assert equivalence_reason("group_norm", "option-ignored", position=4) is None  # eps
+    assert equivalence_reason("linalg_cholesky_ex", "option-ignored", position=2) is None  # check_errors
 
 
-def test_a_layout_with_which_torch_s_own_kernel_is_wrong_is_excused() -> None:
+def test_a_layout_that_torch_s_own_kernel_reads_wrongly_is_excluded() -> None:
     for fate in (SURVIVED, ASLEEP):
         wrong = "_native_batch_norm_legit.out"
-        assert reason(wrong, "offset-in-channels-last-ignored", fate=fate) is not None
-        assert reason(wrong, "offset-ignored", fate=fate) is None
-        assert reason("mm", "strides-ignored", fate=fate) is None
+        assert equivalence_reason(wrong, "offset-in-channels-last-ignored", fate=fate) is not None
+        assert equivalence_reason(wrong, "offset-ignored", fate=fate) is None
+        assert equivalence_reason("mm", "strides-ignored", fate=fate) is None
 
 
-def test_an_argument_that_some_calls_leave_out_is_judged_by_the_others() -> None:
-    assert reason("native_layer_norm_backward", "offset-ignored", position=6) is not None  # the bias
-    assert reason("native_layer_norm_backward", "offset-ignored", position=5) is None
+def test_an_optional_argument_is_judged_by_the_calls_that_pass_it() -> None:
+    assert (
+        equivalence_reason("native_layer_norm_backward", "offset-ignored", position=6) is not None
+    )  # the bias
+    assert equivalence_reason("native_layer_norm_backward", "offset-ignored", position=5) is None
 
 
-def test_a_dtype_in_which_the_cpu_takes_empty_tensors_alone_is_a_device_s_own() -> None:
+def test_a_dtype_that_the_cpu_accepts_only_for_empty_tensors_is_excluded() -> None:
     fault = Mutant("aten::_linalg_det", "leak", 0, 0, "bfloat16")
     assert "in that dtype" in str(equivalent_mutants.equivalence_reason(fault, SURVIVED, {}))
     assert (
@@ -318,17 +330,17 @@ def test_a_dtype_in_which_the_cpu_takes_empty_tensors_alone_is_a_device_s_own() 
     )
 
 
-def test_a_value_that_must_be_one_number_has_no_layout() -> None:
-    assert "one element" in str(reason("index_fill_.int_Tensor", "strides-ignored", position=3))
-    assert reason("where.self", "strides-ignored", position=1) is None
+def test_layout_mutants_of_a_scalar_argument_are_excluded() -> None:
+    assert "one element" in str(equivalence_reason("index_fill_.int_Tensor", "strides-ignored", position=3))
+    assert equivalence_reason("where.self", "strides-ignored", position=1) is None
 
 
-def test_calls_in_eight_bits_are_asked_if_there_are_no_others() -> None:
-    assert "4 dimensions" in str(reason("_scaled_mm", "rank", 4))
-    assert reason("_scaled_mm", "strides-ignored", position=1) is None
+def test_calls_in_8_bit_dtypes_decide_if_no_other_calls_exist() -> None:
+    assert "4 dimensions" in str(equivalence_reason("_scaled_mm", "rank", 4))
+    assert equivalence_reason("_scaled_mm", "strides-ignored", position=1) is None
 
 
-def test_a_factory_of_sizes_gives_the_same_for_one_size() -> None:
+def test_a_stale_result_of_a_factory_is_equivalent() -> None:
     for overload_name, same in (
         ("kaiser_window", True),
         ("eye.m", True),
@@ -343,7 +355,7 @@ def test_a_factory_of_sizes_gives_the_same_for_one_size() -> None:
         ) == same, overload_name
 
 
-def test_dtypes_that_torch_lists_for_another_device_or_another_caller_are_no_device_s_own() -> None:
+def test_dtypes_that_torch_lists_for_other_devices_or_callers_are_not_excluded() -> None:
     for overload_name, dtype in (
         ("mul.Scalar", "complex32"),
         ("ne.Tensor", "complex32"),
@@ -357,7 +369,7 @@ def test_dtypes_that_torch_lists_for_another_device_or_another_caller_are_no_dev
         ), overload_name
 
 
-def test_an_option_of_which_the_cpu_has_one_value_is_excused() -> None:
-    assert "not implemented" in str(reason("linalg_lu_factor_ex", "option-ignored", position=1))
-    assert reason("linalg_lu_solve", "option-ignored", position=3) is None
-    assert reason("_linalg_solve_ex", "option-ignored", position=2) is None
+def test_an_option_with_one_supported_value_is_excluded() -> None:
+    assert "not implemented" in str(equivalence_reason("linalg_lu_factor_ex", "option-ignored", position=1))
+    assert equivalence_reason("linalg_lu_solve", "option-ignored", position=3) is None
+    assert equivalence_reason("_linalg_solve_ex", "option-ignored", position=2) is None

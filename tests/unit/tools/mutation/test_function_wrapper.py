@@ -1,5 +1,5 @@
-"""Mutants of Python functions have their documented effect while they are enabled, and no effect after they are
-disabled.
+"""Mutants of Python functions have their documented effect while they are enabled, and no effect after they
+are disabled.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def injector(device: Device) -> FunctionInjector:
     return FunctionInjector(functions, allowed, python_module.BY_NAME)
 
 
-def seeded(seed: int) -> Callable[[Device], Any]:
+def set_and_read_seed(seed: int) -> Callable[[Device], Any]:
     def call(device: Device) -> Any:
         device.manual_seed(seed)
         return device.seed
@@ -70,7 +70,7 @@ def seeded(seed: int) -> Callable[[Device], Any]:
     return call
 
 
-def used_twice(device: Device) -> Any:
+def memory_allocated_twice(device: Device) -> Any:
     first = device.memory_allocated()
     device.used += 1
     return first, device.memory_allocated()
@@ -79,12 +79,12 @@ def used_twice(device: Device) -> Any:
 @pytest.mark.parametrize(
     ("function_name", "kind", "call", "right", "wrong"),
     [
-        ("manual_seed", "setting-lost", seeded(3), 3, 0),
-        ("manual_seed", "seed-ignored", seeded(3), 3, 0),
-        ("manual_seed", "seed-of-32-bits", seeded(2**40 + 3), 2**40 + 3, 3),
-        ("memory_allocated", "value-off-by-one", used_twice, (10, 11), (11, 12)),
-        ("memory_allocated", "value-zero", used_twice, (10, 11), (0, 0)),
-        ("memory_allocated", "value-stale", used_twice, (10, 11), (10, 10)),
+        ("manual_seed", "setting-lost", set_and_read_seed(3), 3, 0),
+        ("manual_seed", "seed-ignored", set_and_read_seed(3), 3, 0),
+        ("manual_seed", "seed-of-32-bits", set_and_read_seed(2**40 + 3), 2**40 + 3, 3),
+        ("memory_allocated", "value-off-by-one", memory_allocated_twice, (10, 11), (11, 12)),
+        ("memory_allocated", "value-zero", memory_allocated_twice, (10, 11), (0, 0)),
+        ("memory_allocated", "value-stale", memory_allocated_twice, (10, 11), (10, 10)),
         ("mem_get_info", "value-off-by-one", lambda device: device.mem_get_info(), (10, 100), (11, 100)),
         (
             "memory_stats",
@@ -110,7 +110,7 @@ def test_a_mutant_of_a_function_acts_while_it_is_active(
     assert call(Device()) == right
 
 
-def test_errors_are_swallowed_or_changed_and_only_if_there_is_one() -> None:
+def test_an_error_is_dropped_or_changed() -> None:
     device = Device()
     faults = injector(device)
     faults.enable(Mutant("manual_seed", "call-error-missing"))
@@ -129,7 +129,7 @@ def test_a_coverage_run_records_the_mutants_that_a_call_could_trigger() -> None:
     device = Device()
     faults = injector(device)
     faults.observe(True)
-    assert used_twice(device) == (10, 11)
+    assert memory_allocated_twice(device) == (10, 11)
     device.manual_seed(5)
     faults.observe(False)
     observed = faults.take_observed()
@@ -149,7 +149,7 @@ def test_a_coverage_run_records_the_mutants_that_a_call_could_trigger() -> None:
     assert faults.take_observed() == Observed([], [])
 
 
-def test_a_fault_that_cannot_be_injected_leaves_the_call_unchanged() -> None:
+def test_a_mutation_that_raises_leaves_the_call_unchanged() -> None:
     def fails(call: Any) -> bool:
         raise ValueError("the planting failed")
 
@@ -159,11 +159,11 @@ def test_a_fault_that_cannot_be_injected_leaves_the_call_unchanged() -> None:
         {"manual_seed": Function(device, "manual_seed")}, {"manual_seed": ("fails",)}, {"fails": kind}
     )
     faults.enable(Mutant("manual_seed", "fails"))
-    assert seeded(7)(device) == 7
+    assert set_and_read_seed(7)(device) == 7
     assert faults.disable().altered == 0
 
 
-def test_what_the_suite_does_between_results_counts_as_no_call() -> None:
+def test_calls_by_the_suite_between_results_are_ignored() -> None:
     scope: dict[str, Any] = {"__name__": "conformance.worker.executor", "asked": is_called_by_check}
     exec("def call():\n    return asked()", scope)
     assert scope["call"]() is False

@@ -1,5 +1,5 @@
-"""Mutants of ``torch.Generator`` have their documented effect while they are enabled, and no effect after they are
-disabled.
+"""Mutants of ``torch.Generator`` have their documented effect while they are enabled, and no effect after
+they are disabled.
 """
 
 from __future__ import annotations
@@ -22,53 +22,61 @@ def injector() -> Iterator[generators.GeneratorInjector]:
     injector.disable()
 
 
-def draw(generator: torch.Generator) -> list[float]:
+def three_random_numbers(generator: torch.Generator) -> list[float]:
     return torch.rand(3, generator=generator).tolist()
 
 
-def seeded(seed: int) -> torch.Generator:
+def seeded_generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def new_seed_is_new() -> bool:
-    generator = seeded(3)
+def new_seed_changes_numbers() -> bool:
+    generator = seeded_generator(3)
     return generator.seed() != 3
 
 
-def state_repeats() -> bool:
-    generator = seeded(3)
-    draw(generator)
+def restored_state_repeats_numbers() -> bool:
+    generator = seeded_generator(3)
+    three_random_numbers(generator)
     state = generator.get_state()
-    first = draw(generator)
+    first = three_random_numbers(generator)
     generator.set_state(state)
-    return draw(generator) == first
+    return three_random_numbers(generator) == first
 
 
-def states_differ() -> bool:
-    generator = seeded(3)
+def states_differ_after_draw() -> bool:
+    generator = seeded_generator(3)
     before = generator.get_state()
-    draw(generator)
+    three_random_numbers(generator)
     return not torch.equal(before, generator.get_state())
 
 
-def clone_is_another() -> bool:
-    generator = seeded(3)
+def clone_is_a_separate_generator() -> bool:
+    generator = seeded_generator(3)
     clone = generator.clone_state()
-    return draw(generator) == draw(clone)
+    return three_random_numbers(generator) == three_random_numbers(clone)
 
 
 CASES: list[tuple[str, str, Callable[[], bool]]] = [
     ("__new__", "generators-shared", lambda: torch.Generator() is not torch.Generator()),
-    ("manual_seed", "generator-seed-lost", lambda: seeded(3).initial_seed() == 3),
-    ("manual_seed", "generator-seed-ignored", lambda: draw(seeded(3)) != draw(seeded(4))),
-    ("manual_seed", "generator-seed-of-32-bits", lambda: seeded(2**40 + 3).initial_seed() == 2**40 + 3),
-    ("seed", "generator-seed-kept", new_seed_is_new),
-    ("get_state", "generator-state-stale", states_differ),
-    ("set_state", "generator-state-lost", state_repeats),
-    ("set_state", "generator-state-without-offset", state_repeats),
-    ("clone_state", "generator-clone-shared", clone_is_another),
-    ("initial_seed", "value-off-by-one", lambda: seeded(3).initial_seed() == 3),
-    ("initial_seed", "value-zero", lambda: seeded(3).initial_seed() == 3),
+    ("manual_seed", "generator-seed-lost", lambda: seeded_generator(3).initial_seed() == 3),
+    (
+        "manual_seed",
+        "generator-seed-ignored",
+        lambda: three_random_numbers(seeded_generator(3)) != three_random_numbers(seeded_generator(4)),
+    ),
+    (
+        "manual_seed",
+        "generator-seed-of-32-bits",
+        lambda: seeded_generator(2**40 + 3).initial_seed() == 2**40 + 3,
+    ),
+    ("seed", "generator-seed-kept", new_seed_changes_numbers),
+    ("get_state", "generator-state-stale", states_differ_after_draw),
+    ("set_state", "generator-state-lost", restored_state_repeats_numbers),
+    ("set_state", "generator-state-without-offset", restored_state_repeats_numbers),
+    ("clone_state", "generator-clone-shared", clone_is_a_separate_generator),
+    ("initial_seed", "value-off-by-one", lambda: seeded_generator(3).initial_seed() == 3),
+    ("initial_seed", "value-zero", lambda: seeded_generator(3).initial_seed() == 3),
 ]
 
 
@@ -90,7 +98,7 @@ def test_every_mutation_operator_is_injected_here(injector: generators.Generator
     assert {fault.operator for fault in injector.mutants} == {kind for _, kind, _ in CASES} | errors
 
 
-def test_generators_of_before_and_of_other_devices_are_as_they_were(
+def test_existing_generators_and_other_devices_are_not_mutated(
     injector: generators.GeneratorInjector,
 ) -> None:
     of_before = torch.Generator()
@@ -105,5 +113,5 @@ def test_generators_of_before_and_of_other_devices_are_as_they_were(
         name: generators._limited_to_device(kind, "meta") for name, kind in generators.BY_NAME.items()
     }
     elsewhere.enable(Mutant("generator::manual_seed", "generator-seed-lost"))
-    assert seeded(7).initial_seed() == 7
+    assert seeded_generator(7).initial_seed() == 7
     assert elsewhere.disable().triggered == 0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from conformance.process_control.supervisor import Supervisor
-from tests.unit.tools.mutation.test_campaign import words
+from tests.unit.tools.mutation.test_campaign import worker_reply
 from tools.mutation import necessary_properties
 from tools.mutation.campaign import Fate, Job, MutantResult
 from tools.mutation.mutant import Mutant
@@ -26,15 +26,15 @@ class _Workers:
                 (result_id for result_id in job["results"] if job["fault"] in self.sees.get(result_id, ())),
                 None,
             )
-            yield job, words(killer=killer, how="fail" if killer else None, effects=1)
+            yield job, worker_reply(killer=killer, how="fail" if killer else None, effects=1)
 
 
-def _mutant(overload_name: str) -> str:
+def _mutant_of_overload(overload_name: str) -> str:
     return f"aten::{overload_name} last-element 0 0 @any"
 
 
 def test_a_property_is_necessary_if_it_alone_kills_a_mutant() -> None:
-    a, b, c, d = map(_mutant, "abcd")
+    a, b, c, d = map(_mutant_of_overload, "abcd")
     results_by_mutant = {
         a: ["one/x@any", "two/x@any"],
         b: ["one/x@any"],

@@ -6,49 +6,49 @@ from tools.mutation import operators, points
 from tools.mutation.mutant import Mutant
 
 
-def faults_of_point(point: str) -> list[Mutant]:
+def mutants_of_point(point: str) -> list[Mutant]:
     return operators.mutants_of(point, points.schema_of(point), random=points.is_random(point))
 
 
 def positions_and_values(point: str, kind: str) -> list[tuple[int, int]]:
-    return [(fault.position, fault.value) for fault in faults_of_point(point) if fault.operator == kind]
+    return [(fault.position, fault.value) for fault in mutants_of_point(point) if fault.operator == kind]
 
 
-def test_every_fault_is_of_a_known_kind_and_comes_once() -> None:
+def test_every_mutant_has_a_known_operator_and_occurs_once() -> None:
     for point in ("aten::add.Tensor", "aten::add_.Tensor", "aten::add.out", "aten::as_strided"):
-        point_faults = faults_of_point(point)
+        point_faults = mutants_of_point(point)
         assert {fault.operator for fault in point_faults} <= set(operators.MUTATION_OPERATORS)
         assert len(point_faults) == len(set(point_faults))
 
 
-def test_a_function_has_faults_of_its_result_but_none_of_writing() -> None:
-    kinds = {fault.operator for fault in faults_of_point("aten::add.Tensor")}
+def test_a_functional_overload_has_mutants_of_its_result_and_not_of_writes() -> None:
+    kinds = {fault.operator for fault in mutants_of_point("aten::add.Tensor")}
     assert {"last-element", "result-dtype", "result-strides", "leak", "aliasing-gained"} <= kinds
     assert not {"write-lost", "out-not-resized", "aliasing-lost", "generator-frozen", "long-sum"} & kinds
 
 
-def test_what_is_written_in_place_has_no_dtype_or_strides_of_its_own() -> None:
-    kinds = {fault.operator for fault in faults_of_point("aten::add_.Tensor")}
+def test_an_in_place_overload_has_no_mutants_of_dtype_and_strides() -> None:
+    kinds = {fault.operator for fault in mutants_of_point("aten::add_.Tensor")}
     assert {"write-lost", "write-partial", "write-astray", "aliasing-lost"} <= kinds
     assert not {"result-dtype", "result-strides", "out-not-resized"} & kinds
 
 
-def test_only_an_out_argument_can_stay_as_small_as_it_was() -> None:
+def test_only_an_out_argument_has_the_mutant_out_not_resized() -> None:
     assert positions_and_values("aten::add.out", "out-not-resized") == [(3, 0)]
 
 
-def test_a_view_has_no_values_of_its_own() -> None:
-    kinds = {fault.operator for fault in faults_of_point("aten::as_strided")}
+def test_a_view_has_no_mutants_of_values() -> None:
+    kinds = {fault.operator for fault in mutants_of_point("aten::as_strided")}
     assert "aliasing-lost" in kinds
     assert not {"last-element", "strides-ignored", "input-corrupted"} & kinds
 
 
-def test_each_tensor_that_is_read_can_be_read_wrong() -> None:
+def test_each_read_tensor_has_layout_mutants() -> None:
     assert positions_and_values("aten::addmm", "strides-ignored") == [(0, 0), (1, 0), (2, 0)]
     assert positions_and_values("aten::addmm", "swapped-arguments") == [(0, 1)]
 
 
-def test_gradients_have_a_kind_of_their_own() -> None:
+def test_gradients_have_an_operator_of_their_own() -> None:
     assert positions_and_values("aten::convolution_backward", "grad-strided") == [(0, 0)]
     assert positions_and_values("aten::convolution_backward", "gradient-of-one-input") == [
         (0, 10),
@@ -57,7 +57,7 @@ def test_gradients_have_a_kind_of_their_own() -> None:
     ]
 
 
-def test_each_option_can_be_ignored() -> None:
+def test_each_option_has_the_mutant_option_ignored() -> None:
     schema = points.schema_of("aten::convolution")
     names = [
         schema.arguments[position].name
@@ -66,7 +66,7 @@ def test_each_option_can_be_ignored() -> None:
     assert names == ["bias", "stride", "padding", "dilation", "transposed", "output_padding", "groups"]
 
 
-def test_each_number_can_be_that_of_another_call() -> None:
+def test_each_number_has_the_mutant_number_stale() -> None:
     schema = points.schema_of("aten::cumsum.out")
     names = [
         schema.arguments[position].name
@@ -77,7 +77,7 @@ def test_each_number_can_be_that_of_another_call() -> None:
     assert positions_and_values("aten::mm", "number-stale") == []
 
 
-def test_values_can_be_late_where_a_call_makes_some() -> None:
+def test_calls_that_compute_values_have_the_mutant_late() -> None:
     assert (
         positions_and_values("aten::add.Tensor", "late")
         == positions_and_values("aten::add_.Tensor", "late")
@@ -86,24 +86,24 @@ def test_values_can_be_late_where_a_call_makes_some() -> None:
     assert positions_and_values("aten::as_strided", "late") == []
 
 
-def test_random_kernels_have_faults_of_the_generator_and_none_of_exact_values() -> None:
-    kinds = {fault.operator for fault in faults_of_point("aten::uniform_")}
+def test_random_kernels_have_mutants_of_the_generator_and_not_of_values() -> None:
+    kinds = {fault.operator for fault in mutants_of_point("aten::uniform_")}
     assert {"generator-frozen", "generator-overlap", "write-lost"} <= kinds
     assert not {"last-element", "flaky", "stale-result"} & kinds
 
 
-def test_only_sums_can_end_early() -> None:
+def test_only_sums_have_the_mutant_long_sum() -> None:
     assert positions_and_values("aten::mm", "long-sum") == [(0, operators.LONGEST_SUM)]
     assert positions_and_values("aten::add.Tensor", "long-sum") == []
 
 
-def test_what_a_product_is_added_to_is_no_part_of_its_sum() -> None:
+def test_long_sum_counts_the_products_and_not_the_added_tensor() -> None:
     for point in ("aten::addmm", "aten::addmv.out", "aten::baddbmm", "aten::addbmm_"):
         assert [position for position, _ in positions_and_values(point, "long-sum")] == [1]
 
 
 @pytest.mark.parametrize("dtype", [None, "float32"])
-def test_a_fault_is_read_as_it_was_written(dtype: str | None) -> None:
+def test_a_mutant_is_written_and_parsed_back(dtype: str | None) -> None:
     fault = Mutant("aten::add.Tensor", "above-size", 1, 256, dtype)
     assert Mutant.parse(str(fault)) == fault
     assert fault.in_every_dtype() == Mutant("aten::add.Tensor", "above-size", 1, 256)

@@ -8,7 +8,7 @@ from conformance.subjects import overloads
 from tools.mutation import points
 
 
-def test_every_reason_is_about_some_overload_and_about_none_that_operators_call() -> None:
+def test_each_exclusion_matches_an_overload_and_none_that_operators_call() -> None:
     names = [
         name.partition("::")[2] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")
     ]

@@ -33,6 +33,6 @@ def test_a_reported_fault_is_killed_if_all_of_its_mutants_are() -> None:
     assert len(reported_faults.count_reported_faults([]).not_expressible) == 112
 
 
-def test_mutants_are_those_that_the_device_can_have() -> None:
+def test_mutants_that_the_device_does_not_have_are_omitted() -> None:
     first = reported_faults.load_reported_faults()[0].mutants[0]
     assert reported_faults.mutants_of_reported_faults([str(first.in_every_dtype())]) == [first]

@@ -1,5 +1,5 @@
-"""``tools.mutation.score_page`` writes the page of the mutation score. ``regression_sample`` selects the mutants
-that CI reruns.
+"""``tools.mutation.score_page`` writes the page of the mutation score. ``regression_sample`` selects the
+mutants that CI reruns.
 """
 
 from pathlib import Path
@@ -40,8 +40,10 @@ def test_every_mutation_operator_has_a_designated_property() -> None:
     assert set(DESIGNATED.values()) <= designated | set(AREAS)
 
 
-def test_the_page_gives_the_numbers_and_names_the_survivors() -> None:
-    learned = CoverageData("digest", [], {"bringup": [], "core": [], "training": [], "full": _results()}, [])
+def test_the_page_contains_scores_and_surviving_mutants() -> None:
+    learned = CoverageData(
+        "digest", [], {"bringup": [], "core": [], "training": [], "full": _killing_results()}, []
+    )
     core = score.Tally(killed=3, asleep=1)
     core.levels["core"] = 3
     tallies_by_point = score.count_outcomes(OUTCOMES, learned, CALLS, score.family_of_point)
@@ -70,15 +72,15 @@ def test_the_page_gives_the_numbers_and_names_the_survivors() -> None:
         ("guard::block", "streams and events"),
     ],
 )
-def test_the_sort_of_a_mutation_point(point: str, sort_name: str) -> None:
+def test_the_family_of_a_mutation_point(point: str, sort_name: str) -> None:
     assert score.family_of_point(Mutant(point, "last-element")) == sort_name
 
 
-def _results() -> list[str]:
+def _killing_results() -> list[str]:
     return [outcome.killer for outcome in OUTCOMES if outcome.killer]
 
 
-def test_the_sample_takes_kinds_in_turn_and_only_what_a_quick_result_killed() -> None:
+def test_the_sample_contains_quickly_killed_mutants_of_each_operator() -> None:
     chosen = regression_sample.choose_sample(OUTCOMES, "2.13", "eager", 10)
     assert dict(chosen.killers) == {
         "aten::add.Tensor last-element 0 0 @any": "value/add@int64",
@@ -87,7 +89,7 @@ def test_the_sample_takes_kinds_in_turn_and_only_what_a_quick_result_killed() ->
     assert len(regression_sample.choose_sample(OUTCOMES, "2.13", "eager", 1).killers) == 1
 
 
-def test_a_sample_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_sample_is_written_and_read_back(tmp_path: Path) -> None:
     chosen = regression_sample.choose_sample(OUTCOMES, "2.13", "eager")
     chosen.write(tmp_path / "sample.json")
     assert regression_sample.Sample.read(tmp_path / "sample.json") == chosen

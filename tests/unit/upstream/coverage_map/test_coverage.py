@@ -17,11 +17,11 @@ FOUND = {stem: coverage_map.methods(stem) for stem in coverage_map.file_stems()}
 ALL = [method for listed in FOUND.values() for method in listed]
 
 
-def test_every_name_is_a_property_with_such_a_subject() -> None:
+def test_every_name_in_the_map_exists() -> None:
     assert check.unknown_properties(ALL) == []
 
 
-def test_names_that_do_not_exist_are_found() -> None:
+def test_names_that_do_not_exist_are_reported() -> None:
     wrong = [
         Method("f", "C", "m", True, covered_by=("no-such-property",)),
         Method("f", "C", "m", True, covered_by=("value/no_such_operator",)),
@@ -30,11 +30,11 @@ def test_names_that_do_not_exist_are_found() -> None:
     assert len(check.unknown_properties(wrong)) == 3
 
 
-def test_enough_is_covered() -> None:
-    """At least 80 % of the upstream tests that iterate over torch's operator databases are covered, and at least
-    60 % of the other tests.
+def test_enough_upstream_tests_are_covered() -> None:
+    """At least 80 % of the upstream tests that iterate over torch's operator databases are covered, and at
+    least 60 % of the other tests.
     """
-    wheel, rest = pages.split(ALL)
+    wheel, rest = pages.count_wheel_and_rest(ALL)
     assert wheel.share >= 0.8, wheel
     assert rest.share >= 0.6, rest
 
@@ -54,7 +54,7 @@ def test_the_pages_are_current() -> None:
     assert not stale, f"run 'python -m tools.upstream_coverage -o docs/upstream-coverage': {stale}"
 
 
-def mapped(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[Method]:
+def methods_of_map(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[Method]:
     """Write a small coverage map with the text as its only map, and return its test methods."""
     for name in ("test_names", "maps"):
         (folder / name).mkdir()
@@ -66,8 +66,8 @@ def mapped(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[Met
     return coverage_map.methods("f")
 
 
-def test_what_a_map_does_not_say_is_uncovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    covered, uncovered = mapped(tmp_path, 'wheel = ["C.m"]\n[C]\nm = ["value"]\n', monkeypatch)
+def test_a_test_that_no_map_lists_is_uncovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    covered, uncovered = methods_of_map(tmp_path, 'wheel = ["C.m"]\n[C]\nm = ["value"]\n', monkeypatch)
     assert (covered.wheel, covered.covered_by, uncovered.covered_by, uncovered.reason) == (
         True,
         ("value",),
@@ -88,4 +88,4 @@ def test_what_a_map_does_not_say_is_uncovered(tmp_path: Path, monkeypatch: pytes
 )
 def test_mistakes_in_a_map(text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CoverageError, match=message):
-        mapped(tmp_path, text, monkeypatch)
+        methods_of_map(tmp_path, text, monkeypatch)
