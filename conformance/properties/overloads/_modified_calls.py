@@ -10,8 +10,8 @@ import torch
 
 from conformance.framework import trees
 from conformance.framework.compare import same_bits
+from conformance.oracle.reference import Agreement
 from conformance.properties.overloads._references import (
-    Agreement,
     OverloadReference,
     is_unchecked,
     overload_reference,
