@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Set
 from typing import Any
 
@@ -47,6 +48,8 @@ class Recorder:
         self._empty_comparisons = 0
         self._failure_count = 0
         self._failures: list[Failure] = []
+        #: Deviations by kind, sample and pattern of the message; also those whose messages are not kept.
+        self._counts: Counter[tuple[Kind, int | None, str]] = Counter()
         self._shapes: set[tuple[Kind, str]] = set()
         self._failed_samples: set[int] = set()
         self._notes: list[str] = []
@@ -87,6 +90,7 @@ class Recorder:
         if sample is not None:
             self._failed_samples.add(int(sample))
         message_key = (kind, message_pattern(message, self.id.case.subject))
+        self._counts[(kind, None if sample is None else int(sample), message_key[1])] += 1
         below_limit = len(self._failures) < MAX_FAILURES_KEPT
         new_kind = all(kind is not failure.kind for failure in self._failures)
         new_shape = message_key not in self._shapes and len(self._shapes) < MAX_SHAPES_KEPT
@@ -178,6 +182,9 @@ class Recorder:
         self._empty_comparisons += scratch._empty_comparisons
         for failure in scratch._failures:
             self.fail(failure.kind, failure.message, sample=failure.sample)
+        for failure in scratch._failures:
+            self._counts[self._key_of(failure)] -= 1  # counted with all deviations of its key below
+        self._counts.update(scratch._counts)
         self._failure_count += scratch._failure_count - len(scratch._failures)
         self._failed_samples |= scratch._failed_samples
         for note in scratch._notes:
@@ -186,6 +193,26 @@ class Recorder:
         self._idle = self._idle or scratch._idle
         self._unclaimed |= scratch._unclaimed
         self._cut_off |= scratch._cut_off
+
+    def excuse(self, control: Recorder, reason: str) -> None:
+        """Turn each deviation into a note that ``control`` has too: same kind, sample and message pattern.
+
+        ``reason`` begins the notes.
+        """
+        excused = [key for key in self._counts if key in control._counts]
+        if not excused:
+            return
+        for failure in self._failures:
+            if self._key_of(failure) in control._counts:
+                self.note(f"{reason}: {failure.message[:200]}")
+        self._failures = [f for f in self._failures if self._key_of(f) not in control._counts]
+        for key in excused:
+            self._failure_count -= self._counts.pop(key)
+        self._failed_samples = {sample for _, sample, _ in self._counts if sample is not None}
+        self.allow_nothing_compared(reason)
+
+    def _key_of(self, failure: Failure) -> tuple[Kind, int | None, str]:
+        return failure.kind, failure.sample, message_pattern(failure.message, self.id.case.subject)
 
     @property
     def samples_used(self) -> int:

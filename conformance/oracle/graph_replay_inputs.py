@@ -10,7 +10,7 @@ import torch
 
 from conformance import torch_testing_internals
 from conformance.framework import trees
-from conformance.oracle.reference import Reference, reference_for
+from conformance.oracle.reference import Call, Reference, reference_for
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, bytes_of_storage, dtype_name, samples_from_inputs
 from conformance.subjects.torch_databases import Subject, find
@@ -80,7 +80,7 @@ def replay_data_with_reference(
     """
     first_accepted = None
     for replay_sample in replay_samples(subject, dtype, sample):
-        expected = reference_for(subject, dtype, replay_sample)
+        expected = reference_for(Call(subject, dtype, replay_sample))
         if expected.ok and accurate(replay_sample, expected):
             return replay_sample, expected
         first_accepted = first_accepted or ((replay_sample, expected) if expected.ok else None)

@@ -1,6 +1,6 @@
-"""Compute the reference of an operator call on the CPU.
+"""Compute the reference of a call of an operator or of an overload on the CPU.
 
-For each sample, three values are computed once per process:
+For each call, three values are computed once per process:
 
 * ``outputs``: the result of the same call on the CPU in the same dtype, for shapes, dtypes, strides and
   integer values.
@@ -12,6 +12,7 @@ For each sample, three values are computed once per process:
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import hashlib
 import zlib
@@ -22,12 +23,15 @@ import torch
 
 from conformance import torch_testing_internals
 from conformance.framework import trees
+from conformance.framework.compare import same_bits
 from conformance.framework.tolerances import Rule, rule
 from conformance.oracle import relations, value_digests
+from conformance.oracle.filled_memory import FILLERS, freed_memory_of_nan, host_memory_holding
 from conformance.oracle.precision import HIGH_PRECISION_DTYPES, reproducible_cpu_state
 from conformance.oracle.sensitivity import call_operator, coarsest_dtype, sensitivity_of
 from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import to_host
+from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import (
     Sample,
     SampleSet,
@@ -40,6 +44,54 @@ from conformance.subjects.torch_databases import Subject, find
 
 #: One in this number of reference values is recomputed in a process that does not load the backend.
 RECOMPUTATION_INTERVAL = 50
+
+
+class CallForm(enum.Enum):
+    """A form of a call: the function, its in-place form, or its form with ``out=``."""
+
+    FUNCTION = "function"
+    IN_PLACE = "in-place form"
+    OUT = "form with out="
+
+
+class Agreement(enum.Enum):
+    """The required agreement of the values of a result with the reference."""
+
+    #: Every value, within the tolerance rule of the operator.
+    TOLERANCE = "values"
+    #: Every bit, signs of zeros included. Any NaN equals any other NaN.
+    BITS = "bits"
+    #: NaN if the CPU's value is NaN, and infinity or NaN if the CPU's value is infinite.
+    SPECIAL_VALUES = "special"
+    #: Infinity or NaN if the CPU's value is infinite: the algorithm decides which of them results.
+    INFINITIES = "infinite"
+    #: Every value, within the tolerance rule; and not zero if the CPU's value is subnormal.
+    SUBNORMALS = "small"
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call of an operator or of an overload, with arguments on the CPU that the call has not changed."""
+
+    subject: Subject
+    dtype: torch.dtype
+    sample: Sample
+
+    @property
+    def is_overload(self) -> bool:
+        """True if the call bypasses the operator: the subject is a single overload of the dispatcher."""
+        return self.subject.kind == "overload"
+
+    @property
+    def name(self) -> str:
+        """The name in the tables of relations and unspecified outputs: the base name of an overload."""
+        return base_name(self.subject.name) if self.is_overload else self.subject.name
+
+    @property
+    def relation(self) -> relations.Relation | None:
+        """The relation that replaces the comparison of values; None if all values are specified."""
+        table = relations.OVERLOAD_RELATIONS if self.is_overload else relations.RELATIONS
+        return table.get(self.name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,24 +114,62 @@ class Reference:
     """The CPU's outcome of one call. If the call raised an exception, ``error`` is set and ``outputs`` is
     None.
 
-    ``outputs`` is in the dtype of the call. ``elements`` is the number of elements of the largest input.
-    ``coarsest_dtype`` is the floating dtype with the largest unit among the inputs. High-precision values are
-    expensive, so ``compute_high_precision`` runs at their first use.
+    ``outputs`` is in the dtype of the call. ``written`` holds the positions of the argument tensors that the
+    call writes, in the order of ``Sample.tensors``. High-precision values are expensive, so
+    ``compute_high_precision`` runs at their first use.
     """
 
+    call: Call
     outputs: Any = None
     error: Exception | None = None
-    elements: int = 1
-    coarsest_dtype: torch.dtype = torch.float32
-    uninitialised: bool = False
-    compute_high_precision: Callable[[], HighPrecision] | None = None
-    #: Positions of the argument tensors that the call writes, in the order of ``Sample.tensors``.
     written: frozenset[int] = frozenset()
+    agreement: Agreement = Agreement.TOLERANCE
+    compute_high_precision: Callable[[], HighPrecision] | None = None
 
     @property
     def ok(self) -> bool:
         """True if the CPU raised no exception."""
         return self.error is None
+
+    @property
+    def subject(self) -> Subject:
+        """The operator or overload that is called."""
+        return self.call.subject
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the call."""
+        return self.call.dtype
+
+    @property
+    def sample(self) -> Sample:
+        """The arguments before the call."""
+        return self.call.sample
+
+    @functools.cached_property
+    def tolerance_rule(self) -> Rule:
+        """The tolerance rule of the call."""
+        return rule(self.subject.name, self.dtype)
+
+    @functools.cached_property
+    def elements(self) -> int:
+        """The number of elements of the largest input, at least 1."""
+        return max([1, *(tensor.numel() for tensor in self.sample.tensors())])
+
+    @functools.cached_property
+    def coarsest_dtype(self) -> torch.dtype:
+        """The floating dtype with the largest unit among the inputs."""
+        return coarsest_dtype(self.sample, self.dtype)
+
+    @property
+    def uninitialised(self) -> bool:
+        """True if the operator returns memory without writing it."""
+        return not self.call.is_overload and relations.is_uninitialised(self.subject.name)
+
+    @property
+    def fixes_signs_of_zeros(self) -> bool:
+        """True if the sign of a zero in the result is part of the requirement."""
+        return False
 
     @functools.cached_property
     def _high_precision(self) -> HighPrecision:
@@ -102,6 +192,39 @@ class Reference:
         """True if ``high_precision`` has more digits than ``outputs``."""
         return self._high_precision.has_more_digits
 
+    def recomputed(self) -> Reference:
+        """Return the reference of the same call, computed again."""
+        return reference_for(self.call)
+
+    def is_reproducible(self, only_index: int | None = None) -> bool:
+        """Return whether the CPU returns the same bits when new memory holds other bytes.
+
+        ``only_index`` limits the comparison to one tensor of the result. Unspecified outputs may differ.
+        """
+        unspecified = relations.unspecified_outputs(self.call.name, self.sample)
+        retained = []  # so that the next call gets other memory, with other traces of the allocator in it
+        sizes = [tensor.nbytes for tensor in trees.tensors(self.outputs)]
+        fillings = (freed_memory_of_nan(sizes), *(host_memory_holding(filler, sizes) for filler in FILLERS))
+        for memory in fillings:
+            with memory:
+                repeated = self.recomputed()
+            if not repeated.ok:
+                return False
+            retained.append(repeated)
+            pairs = zip(trees.tensors(self.outputs), trees.tensors(repeated.outputs), strict=True)
+            if not all(
+                same_bits(old.resolve_conj().resolve_neg(), new.resolve_conj().resolve_neg())
+                for index, (old, new) in enumerate(pairs)
+                if (index not in unspecified if only_index is None else index == only_index)
+            ):
+                return False
+        return True
+
+    @functools.cached_property
+    def reproducible(self) -> bool:
+        """The cached result of :meth:`is_reproducible`."""
+        return self.is_reproducible()
+
 
 def _detached(tree: Any) -> Any:
     def leaf(value: Any) -> Any:
@@ -122,79 +245,59 @@ def _same_nesting(left: Any, right: Any) -> bool:
     return True
 
 
-def reference_for(
-    subject: Subject,
-    dtype: torch.dtype,
-    sample: Sample,
-    *,
-    seed: int | None = None,
-    tolerance_rule: Rule | None = None,
-    info: Any = None,
-) -> Reference:
-    """Return the reference of a sample without caching it.
+def reference_for(call: Call) -> Reference:
+    """Return the reference of an operator's call without caching it.
 
-    An exception of the operator is stored in ``error`` and not raised. ``tolerance_rule`` is by default the
-    rule of the operator with the subject's name. ``info`` is the record whose ``op`` is called, by default
-    torch's own OpInfo of the subject.
+    An exception of the operator is stored in ``error`` and not raised.
     """
-    if info is None:
-        info = find(subject.kind, subject.name).info
-    if tolerance_rule is None:
-        tolerance_rule = rule(subject.name, dtype)
-    if seed is None:
-        seed = torch_testing_internals.seed_for("oracle", subject.name, dtype_name(dtype), str(sample.index))
+    subject, dtype, sample = call.subject, call.dtype, call.sample
+    info = find(subject.kind, subject.name).info
+    seed, tolerance_rule = seed_of_call(call), rule(subject.name, dtype)
     with reproducible_cpu_state(torch.get_default_dtype(), seed):
         try:
             host = to_host(sample)
             outputs = _detached(call_operator(info, host))
         except Exception as error:
-            return Reference(error=error)
-    elements = max([1, *(t.numel() for t in sample.tensors())])
-    expected = Reference(outputs=outputs, elements=elements, coarsest_dtype=coarsest_dtype(sample, dtype))
-    expected.uninitialised = relations.is_uninitialised(subject.name)
-    expected.written = written_tensors(sample, host)
-    if (
-        not _has_floating_result(outputs)
-        or tolerance_rule.exact
-        or relations.has_unspecified_values(subject.name, sample)
-    ):
-        return expected
-
-    def raise_precision() -> HighPrecision:
-        with reproducible_cpu_state(torch.float64, seed):
-            return _compute_high_precision(outputs, info, sample, dtype, tolerance_rule, seed)
-
-    expected.compute_high_precision = raise_precision
-    return expected
+            return Reference(call, error=error)
+    reference = Reference(call, outputs, written=written_tensors(sample, host))
+    if not relations.has_unspecified_values(subject.name, sample):
+        reference.compute_high_precision = lambda: high_precision_of(
+            outputs, info, sample, dtype, tolerance_rule, seed
+        )
+    return reference
 
 
-def reference_through_float64(subject: Subject, dtype: torch.dtype, sample: Sample) -> Reference:
-    """Return the reference for a dtype without a CPU kernel: the float64 outputs, rounded to ``dtype``.
+def reference_through_float64(call: Call) -> Reference:
+    """Return the reference for a dtype without a CPU kernel: the float64 outputs, rounded to the dtype.
 
-    ``dtype`` is float16 or bfloat16. If the CPU refuses float64 too, ``error`` is the exception of the
+    The dtype is float16 or bfloat16. If the CPU refuses float64 too, ``error`` is the exception of the
     float64 call.
     """
-    info = find(subject.kind, subject.name).info
-    tolerance_rule = rule(subject.name, dtype)
-    seed = torch_testing_internals.seed_for("oracle", subject.name, dtype_name(dtype), str(sample.index))
+    info = find(call.subject.kind, call.subject.name).info
+    seed = seed_of_call(call)
 
     def rounded(leaf: Any) -> Any:
         wide = isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float64
-        return leaf.to(dtype) if wide else leaf
+        return leaf.to(call.dtype) if wide else leaf
 
+    reference = Reference(call)
     with reproducible_cpu_state(torch.float64, seed):
         try:
-            high_precision = _detached(call_operator(info, to_host(sample, HIGH_PRECISION_DTYPES)))
-            sensitivity = sensitivity_of(info, sample, high_precision, dtype, seed, tolerance_rule)
+            high_precision = _detached(call_operator(info, to_host(call.sample, HIGH_PRECISION_DTYPES)))
+            sensitivity = sensitivity_of(
+                info, call.sample, high_precision, call.dtype, seed, reference.tolerance_rule
+            )
         except Exception as error:
-            return Reference(error=error)
-    elements = max([1, *(t.numel() for t in sample.tensors())])
-    return Reference(
-        outputs=trees.tree_map(rounded, high_precision),
-        elements=elements,
-        coarsest_dtype=dtype,
-        compute_high_precision=lambda: HighPrecision(high_precision, sensitivity, True),
-    )
+            return Reference(call, error=error)
+    reference.outputs = trees.tree_map(rounded, high_precision)
+    reference.compute_high_precision = lambda: HighPrecision(high_precision, sensitivity, True)
+    return reference
+
+
+def seed_of_call(call: Call) -> int:
+    """Return the seed of the CPU's generator for the computation of a call's reference."""
+    name = call.subject.name
+    return torch_testing_internals.seed_for("oracle", name, dtype_name(call.dtype), str(call.sample.index))
 
 
 def written_tensors(before: Sample, after: Sample) -> frozenset[int]:
@@ -209,24 +312,30 @@ def written_tensors(before: Sample, after: Sample) -> frozenset[int]:
     )
 
 
-def _compute_high_precision(
+def high_precision_of(
     outputs: Any, info: Any, sample: Sample, dtype: torch.dtype, tolerance_rule: Rule, seed: int
 ) -> HighPrecision:
-    high_precision, has_more_digits = outputs, False
-    if tolerance_rule.oracle == "float64":
-        try:
-            float64_outputs = _detached(call_operator(info, to_host(sample, HIGH_PRECISION_DTYPES)))
-        except Exception:
-            float64_outputs = None
-        if float64_outputs is None or not _same_nesting(float64_outputs, outputs):
-            return HighPrecision(outputs, [None] * len(trees.tensors(outputs)))
-        high_precision = float64_outputs
-        has_more_digits = dtype not in (torch.float64, torch.complex128)
-    return HighPrecision(
-        high_precision,
-        sensitivity_of(info, sample, high_precision, dtype, seed, tolerance_rule),
-        has_more_digits,
-    )
+    """Return the high-precision values of a call of ``info.op`` whose outputs in ``dtype`` are ``outputs``.
+
+    They are the outputs themselves if no output is floating, the tolerance rule is exact, or the CPU refuses
+    float64.
+    """
+    values = HighPrecision(outputs, [None] * len(trees.tensors(outputs)))
+    if tolerance_rule.exact or not _has_floating_result(outputs):
+        return values
+    with reproducible_cpu_state(torch.float64, seed):
+        high_precision, has_more_digits = outputs, False
+        if tolerance_rule.oracle == "float64":
+            try:
+                float64_outputs = _detached(call_operator(info, to_host(sample, HIGH_PRECISION_DTYPES)))
+            except Exception:
+                return values
+            if not _same_nesting(float64_outputs, outputs):
+                return values
+            high_precision = float64_outputs
+            has_more_digits = dtype not in (torch.float64, torch.complex128)
+        sensitivity = sensitivity_of(info, sample, high_precision, dtype, seed, tolerance_rule)
+    return HighPrecision(high_precision, sensitivity, has_more_digits)
 
 
 def _has_floating_result(tree: Any) -> bool:
@@ -253,7 +362,7 @@ def cached_reference(
 
     def make() -> Reference:
         source = samples if samples is not None else samples_of(subject, dtype)
-        value = reference_for(subject, dtype, source[index])
+        value = reference_for(Call(subject, dtype, source[index]))
         if value.ok and is_chosen_for_recomputation(subject.name, *key):
             announce_digest(subject.name, key[0], index, value)
         return value
@@ -323,4 +432,4 @@ def recompute_digest(op_name: str, dtype_name: str, index: int) -> str:
     """
     subject = find("operator", op_name)
     dtype = dtype_of(dtype_name)
-    return digest_of(reference_for(subject, dtype, samples_of(subject, dtype)[index]))
+    return digest_of(reference_for(Call(subject, dtype, samples_of(subject, dtype)[index])))

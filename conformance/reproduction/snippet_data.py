@@ -10,19 +10,21 @@ import torch
 from conformance import torch_testing_internals
 from conformance.framework import tolerances
 from conformance.oracle import graph_replay_inputs
-from conformance.oracle.relations.registry import relation_of
+from conformance.oracle.relations import registry
 from conformance.properties.mode_exclusions import reasons
 from conformance.properties.modules import _module_checks as module_properties
 from conformance.properties.operators.dtypes import first_samples
 from conformance.reproduction import call_recorder
 from conformance.reproduction.module_ast import Place
 from conformance.reproduction.rerun import Trial
+from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.modules import ModuleSamples
 from conformance.samples.operators import dtype_of
 from conformance.subjects.torch_databases import find
 
 STANDINS = "conformance.reproduction.snippet_runtime"
 RELATIONS: Place = ("conformance.oracle.relations.registry", "RELATIONS")
+OVERLOAD_RELATIONS: Place = ("conformance.oracle.relations.registry", "OVERLOAD_RELATIONS")
 #: Tables of operators in the mode exclusion files.
 TABLES = ("no_graph", "no_backward_graph", "no_inplace_graph", "host", "no_kernels", "host_sometimes")
 
@@ -70,7 +72,14 @@ class SnippetData:
             "OTHERS": self._samples_of_other_seeds,
         }
         self.values = {(STANDINS, name): value for name, value in values.items()}
-        self.values[RELATIONS] = lambda: {self.name: relation_of(self.name)} if relation_of(self.name) else {}
+        of_overload = self.subject.kind == "overload"
+        tables = {RELATIONS: ({} if of_overload else registry.RELATIONS, self.name)}
+        tables[OVERLOAD_RELATIONS] = (
+            registry.OVERLOAD_RELATIONS if of_overload else {},
+            base_name(self.name),
+        )
+        for place, (table, name) in tables.items():
+            self.values[place] = lambda table=table, name=name: {name: table[name]} if name in table else {}
 
     def _sample_sets(self, set_kind: str) -> dict[Any, list[Any]]:
         return {key: samples for key, samples in self.trial.sets().items() if key[0] == set_kind and samples}

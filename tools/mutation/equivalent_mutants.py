@@ -22,12 +22,9 @@ from conformance.framework.compare import same_bits
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.oracle import relations
+from conformance.oracle.reference import CallForm
 from conformance.properties.overloads import errors, layouts, shapes, special_values
 from conformance.properties.overloads._call_forms import (
-    CPU_FAILS_TOO,
-    FUNCTION,
-    IN_PLACE,
-    OUT,
     ArgumentLayout,
     check_call,
     cpu_accepts_form,
@@ -54,7 +51,6 @@ from conformance.properties.overloads._one_argument_pairs import (
 from conformance.properties.overloads._references import (
     OverloadReference,
     fixes_signs_of_zeros,
-    is_reproducible_on_cpu,
     is_unchecked,
     overload_reference,
 )
@@ -550,7 +546,7 @@ def _is_unwritten_for_empty_input(mutant: Mutant, subject: Subject) -> bool:
         if _result_has_elements(mutant, empty_reference)
     ]
     return bool(with_elements) and not any(
-        is_reproducible_on_cpu(empty_reference, mutant.position) for empty_reference in with_elements
+        empty_reference.is_reproducible(mutant.position) for empty_reference in with_elements
     )
 
 
@@ -631,7 +627,7 @@ def _written_result(mutant: Mutant, reference: OverloadReference) -> torch.Tenso
     other forms.
     """
     overload: overloads.Overload = reference.subject.info
-    if _call_form_of_point(reference.subject, mutant.point) != OUT:
+    if _call_form_of_point(reference.subject, mutant.point) != CallForm.OUT:
         return None
     written = overload.out._schema.arguments[mutant.position].name
     results = trees.tensors(reference.returned)
@@ -648,7 +644,7 @@ def _changes_written_argument(mutant: Mutant, reference: OverloadReference) -> b
     if (
         mutant.position
         or mutant.operator == "write-astray"
-        or _call_form_of_point(reference.subject, mutant.point) != IN_PLACE
+        or _call_form_of_point(reference.subject, mutant.point) != CallForm.IN_PLACE
     ):
         return True
     in_place_reference, input_argument = reference.in_place, reference.sample.input
@@ -690,11 +686,11 @@ def _returns_argument(mutant: Mutant, reference: OverloadReference) -> bool:
     )
 
 
-def _call_form_of_point(subject: Subject, point: str) -> str:
+def _call_form_of_point(subject: Subject, point: str) -> CallForm:
     overload: overloads.Overload = subject.info
-    forms = {str(overload.in_place): IN_PLACE, str(overload.out): OUT}
+    forms = {str(overload.in_place): CallForm.IN_PLACE, str(overload.out): CallForm.OUT}
     name = point.replace("::", ".")
-    return forms.get(name if "." in point else f"{name}.default", FUNCTION)
+    return forms.get(name if "." in point else f"{name}.default", CallForm.FUNCTION)
 
 
 @functools.cache
@@ -807,10 +803,10 @@ def _cpu_passes_layout_check(mutant: Mutant, subject: Subject) -> bool:
             was_tried = True
             case = CaseId("overload-layouts", subject.name)
             recorder = Recorder(ResultId(case, dtype_name(reference.dtype)), seed=0)
-            is_conclusive = check_call(
+            conclusion = check_call(
                 target, recorder, layout_reference, form, ArgumentLayout(layout, layout_name, tensor_index)
             )
-            if is_conclusive and not any(CPU_FAILS_TOO in note for note in recorder.result().notes):
+            if conclusion.is_conclusive:
                 return True
     return not was_tried
 

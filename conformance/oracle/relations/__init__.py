@@ -8,7 +8,7 @@ them.
 
 from __future__ import annotations
 
-from conformance.oracle.relations.registry import relation_of
+from conformance.oracle.relations.registry import OVERLOAD_RELATIONS, RELATIONS
 from conformance.oracle.relations.relation import Equation, Relation
 from conformance.oracle.relations.unspecified import (
     has_unspecified_values,
@@ -16,17 +16,20 @@ from conformance.oracle.relations.unspecified import (
     is_refusable,
     is_uninitialised,
     saved_statistics,
+    unspecified_indices,
     unspecified_outputs,
 )
 
 __all__ = [
+    "OVERLOAD_RELATIONS",
+    "RELATIONS",
     "Equation",
     "Relation",
     "has_unspecified_values",
     "is_random",
     "is_refusable",
     "is_uninitialised",
-    "relation_of",
     "saved_statistics",
+    "unspecified_indices",
     "unspecified_outputs",
 ]

@@ -39,30 +39,37 @@ def _unitary_equation(name: str, vectors: torch.Tensor) -> Equation:
 
 def svd(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
     """Return the equations: U diag(S) Vh is the matrix, U and V are unitary, S equals the reference."""
-    matrix = widened(sample.input)
-    u, s, vh = (widened(part) for part in actual)
+    u, s, vh = actual
     if (
         sample.kwargs.get("some") is not None
         or "compute_uv" in sample.kwargs
-        or _is_torch_svd(vh, matrix, expected)
+        or hasattr(expected, "V")  # torch.svd names its fields U, S, V; torch.linalg.svd U, S, Vh
     ):
         vh = vh.mH
     if sample.kwargs.get("compute_uv") is False:
-        return [Equation("S", s, expected[1], scale=largest_norm(matrix))]
+        return [Equation("S", widened(s), expected[1], scale=largest_norm(widened(sample.input)))]
+    return svd_with_adjoint((u, s, vh), expected, sample)
+
+
+def svd_with_adjoint(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
+    """Return the equations of :func:`svd` for an overload that returns U, S and the adjoint of V.
+
+    U and V are empty if the call does not compute them.
+    """
+    matrix = widened(sample.input)
+    u, s, vh = (widened(part) for part in actual)
+    scale = largest_norm(matrix)
+    equations = [Equation("S", s, expected[1], scale=scale)]
+    if matrix.numel() and not (u.numel() and vh.numel()):
+        return equations
     k = s.shape[-1]
     back = (u[..., :k] * s.unsqueeze(-2).to(u.dtype)) @ vh[..., :k, :]
-    scale = largest_norm(matrix)
     return [
-        Equation("S", s, expected[1], scale=scale),
+        *equations,
         Equation("U diag(S) V^H", back, matrix, scale=scale),
         _unitary_equation("U", u),
         _unitary_equation("V", vh.mH),
     ]
-
-
-def _is_torch_svd(last: torch.Tensor, matrix: torch.Tensor, expected: Any) -> bool:
-    # torch.svd names its fields U, S, V; torch.linalg.svd U, S, Vh.
-    return hasattr(expected, "V")
 
 
 def svd_lowrank(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
@@ -112,8 +119,11 @@ def eigh(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | Non
     matrix = half + half.mH + diagonal
     values, vectors = widened(actual[0]), widened(actual[1])
     scale = largest_norm(matrix)
+    equations = [Equation("the eigenvalues", values, expected[0], scale=scale)]
+    if matrix.numel() and not vectors.numel():
+        return equations  # an overload of the dispatcher was called without vectors
     return [
-        Equation("the eigenvalues", values, expected[0], scale=scale),
+        *equations,
         Equation("A V", matrix @ vectors, vectors * values.unsqueeze(-2).to(vectors.dtype), scale=scale),
         _unitary_equation("V", vectors),
     ]
@@ -208,3 +218,22 @@ def lu_factor(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] 
         return None
     p, lower, upper = torch.lu_unpack(packed, pivots)
     return [Equation("P L U", p @ lower @ upper, matrix, scale=largest_norm(matrix))]
+
+
+def ldl_factor(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
+    """Return the equations: the solution for the unit matrix is the inverse, ``info`` equals the reference.
+
+    ``hermitian`` selects whether the lower triangle is that of a Hermitian or of a symmetric matrix.
+    """
+    hermitian = bool(sample.kwargs.get("hermitian", False))
+    lower = widened(sample.input).tril(-1)
+    diagonal = widened(sample.input).diagonal(dim1=-2, dim2=-1)
+    diagonal = diagonal.real.to(lower.dtype) if hermitian else diagonal
+    matrix = lower + (lower.mH if hermitian else lower.mT) + torch.diag_embed(diagonal)
+    identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype).expand(matrix.shape).contiguous()
+    inverse = torch.linalg.ldl_solve(widened(actual[0]), actual[1], identity, hermitian=hermitian)
+    scale = largest_norm(matrix) * largest_norm(inverse)
+    return [
+        Equation("A times its inverse", matrix @ inverse, identity, scale=scale),
+        Equation("info", actual[2], expected[2], exact=True),
+    ]

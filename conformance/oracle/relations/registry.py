@@ -1,4 +1,4 @@
-"""The relation of each operator."""
+"""The relation of each operator and overload that has one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,15 @@ RELATIONS: dict[str, Relation] = {
     "round.decimals_neg_3": rounding.decimals,
 }
 
-
-def relation_of(operator: str) -> Relation | None:
-    """Return the relation that replaces the comparison of values, or None if all values are specified."""
-    return RELATIONS.get(operator)
+#: The relations of overloads, by base name. The values of other overloads are compared directly.
+OVERLOAD_RELATIONS: dict[str, Relation] = {
+    "mode": indices.mode,
+    "_linalg_svd": factorisations.svd_with_adjoint,
+    "_linalg_eigh": factorisations.eigh,
+    "linalg_eig": factorisations.eig,
+    "_linalg_eigvals": factorisations.eigvals,
+    "linalg_eigvals": factorisations.eigvals,
+    "linalg_qr": factorisations.qr,
+    "geqrf": factorisations.geqrf,
+    "linalg_ldl_factor_ex": factorisations.ldl_factor,
+}

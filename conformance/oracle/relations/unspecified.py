@@ -4,6 +4,10 @@ results.
 
 from __future__ import annotations
 
+import re
+
+import torch
+
 from conformance.samples.operators import Sample
 
 #: Operators that are random for all arguments.
@@ -110,6 +114,26 @@ def saved_statistics(operator: str) -> frozenset[int]:
     input, and CUDA keeps float32. torch's Meta kernels define both cases.
     """
     return _STATISTICS.get(operator, frozenset())
+
+
+#: Overloads that return values and their indices.
+_RETURNS_INDICES = re.compile(
+    r"(sort|topk|kthvalue|median|nanmedian|cummax|cummin|\w*max_pool\dd_with_indices|adaptive_max_pool\dd"
+    r"|fractional_max_pool\dd)$"
+)
+
+
+def unspecified_indices(overload: str, sample: Sample) -> frozenset[int]:
+    """Return the positions of the outputs of an overload, by base name, that hold unspecified indices.
+
+    Indices of equal values and of NaN are unspecified. The values themselves are specified.
+    """
+    if not _RETURNS_INDICES.match(overload) or not isinstance(sample.input, torch.Tensor):
+        return frozenset()
+    values = sample.input.detach()
+    if bool(values.isfinite().all()) and len(torch.unique(values)) == values.numel():
+        return frozenset()
+    return frozenset({1})
 
 
 #: Products of 8-bit matrices with scales.

@@ -17,7 +17,7 @@ from conformance.model.verdicts import Kind
 from conformance.oracle.graph_replay_inputs import copy_values, replay_data_with_reference
 from conformance.oracle.reference import Reference
 from conformance.properties import mode_exclusions
-from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.comparison import ComparisonPolicy, compare_outputs
 from conformance.properties.shared.dtypes import dtype_under_test, pristine_info
 from conformance.properties.shared.execution import copy_in, pair_with_references, report_failed_call
 from conformance.samples import sample_limit
@@ -153,9 +153,7 @@ class Replays:
             cpu_outputs = trees.tree_map(
                 lambda t: t.clone() if isinstance(t, torch.Tensor) else t, reference.outputs
             )
-            return compare_outputs(
-                cpu, trial, self.subject, other, cpu_outputs, reference, check_device=False
-            )
+            return compare_outputs(cpu, trial, reference, cpu_outputs, policy=ComparisonPolicy(device=False))
 
         renewed = replay_data_with_reference(self.subject, dtype_under_test(self.recorder), sample, accurate)
         if renewed is None:

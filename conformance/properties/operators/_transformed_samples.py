@@ -79,9 +79,7 @@ def check_transformed_sample(
             return
         outcome = run_operator(target, form, copy)
         if outcome.ok:
-            compare_outputs(
-                target, recorder, subject, sample, outcome.value, reference, label=f"the {name} of {label}"
-            )
+            compare_outputs(target, recorder, reference, outcome.value, label=f"the {name} of {label}")
             in_place = {index for index, tensor in enumerate(copy.tensors()) if tensor is outcome.value}
             check_unwritten_arguments(
                 recorder, transformed, copy, reference.written | in_place, label=f"the {name} of {label}"

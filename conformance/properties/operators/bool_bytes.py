@@ -12,7 +12,8 @@ from conformance.framework.calls import attempt_on
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.operators._transformed_samples import DEFINED_BY_MEMORY
-from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.comparison import SAME_BITS_AGREE, compare_outputs
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import dtypes_of
 from conformance.properties.shared.execution import (
     copy_in,
@@ -51,6 +52,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     level="full",
     applies=applies,
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator on bools made of bytes from 2 to 255 and compare with the reference."""
     for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
@@ -72,15 +74,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         outcome = run_operator(target, subject.info.op, converted.value)
         if outcome.ok:
             label = "the result for bools stored as bytes from 2 to 255"
-            compare_outputs(
-                target,
-                recorder,
-                subject,
-                sample,
-                outcome.value,
-                reference,
-                label=label,
-                accept_same_bits=True,
-            )
+            compare_outputs(target, recorder, reference, outcome.value, label=label, policy=SAME_BITS_AGREE)
         else:
             report_failed_call(target, recorder, sample, outcome)

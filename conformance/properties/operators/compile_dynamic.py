@@ -16,7 +16,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle import relations
-from conformance.oracle.reference import Reference, reference_for
+from conformance.oracle.reference import Call, Reference, reference_for
 from conformance.properties.operators import _compile_checks
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
@@ -127,7 +127,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 continue
             outcome = run_operator(target, call, copy)
             if outcome.ok:
-                compare_outputs(target, recorder, subject, sample, outcome.value, reference)
+                compare_outputs(target, recorder, reference, outcome.value)
                 continue
             limit = _error_on_cpu(cpu_operator, [sample for sample, _ in sizes])
             if limit is None:
@@ -170,7 +170,7 @@ def _samples_in_several_sizes(
         if not declares_call(target, recorder, sample):
             continue
         larger_samples = [_enlarged(sample, factor) for factor in GROWTH]
-        expected = [reference_for(subject, dtype, larger) for larger in larger_samples]
+        expected = [reference_for(Call(subject, dtype, larger)) for larger in larger_samples]
         if all(reference.ok for reference in expected):
             yield list(zip(larger_samples, expected, strict=True))
 

@@ -78,9 +78,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         outcome = compiler.forward(sample, copy, _compile_checks.unseeded_operator(subject), cpu_operator)
         if outcome is not None:
-            compare_outputs(
-                target, recorder, subject, sample, outcome.value, reference, label="the fused result"
-            )
+            compare_outputs(target, recorder, reference, outcome.value, label="the fused result")
     if recorder.id.dtype in differentiable_dtypes(target, subject, (recorder.id.dtype,)):
         compile_gradient.compare_compiled_gradients(target, subject, recorder, compiler, 1)
     compiler.require_evidence()

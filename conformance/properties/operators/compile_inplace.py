@@ -97,7 +97,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         message = "the compiled form has moved its input to other memory."
         fact(recorder, input_on_device.data_ptr() == address, Kind.ALIASING, message, sample=index)
         label = "the input after the compiled in-place form"
-        compare_outputs(target, recorder, subject, sample, input_on_device, reference, label=label)
+        compare_outputs(target, recorder, reference, input_on_device, label=label)
     if fitting:
         compiler.require_evidence()
     else:

@@ -50,6 +50,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         )
         if outcome is not None:
             assert compiler.first_outcome is not None
-            compare_outputs(target, recorder, subject, sample, compiler.first_outcome.value, reference)
-            compare_outputs(target, recorder, subject, sample, outcome.value, reference)
+            compare_outputs(target, recorder, reference, compiler.first_outcome.value)
+            compare_outputs(target, recorder, reference, outcome.value)
     compiler.require_evidence()

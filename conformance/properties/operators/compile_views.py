@@ -94,7 +94,7 @@ def _check_strided_inputs(
         )
         if outcome is not None:
             label = "the compiled result of strided inputs"
-            compare_outputs(target, recorder, subject, sample, outcome.value, reference, label=label)
+            compare_outputs(target, recorder, reference, outcome.value, label=label)
         return True
     return recorder.failed
 
@@ -159,7 +159,7 @@ def _check_view_outputs(
                     first_copy=first_copy,
                 )
                 if outcome is not None:
-                    compare_outputs(target, recorder, subject, sample, outcome.value, reference)
+                    compare_outputs(target, recorder, reference, outcome.value)
             continue
         copy = copy_in(target, recorder, sample)
         if copy is None:

@@ -18,6 +18,7 @@ from conformance.framework.tolerances import rule
 from conformance.model.verdicts import Kind
 from conformance.oracle import relations
 from conformance.oracle.reference import Reference
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes
 from conformance.properties.shared.execution import copy_in, samples_with_references
 from conformance.subjects.torch_databases import Subject
@@ -51,6 +52,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
     runs=False,
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Run torch's composite compliance checks on each sample."""
     checks = torch_testing_internals.composite_checks()

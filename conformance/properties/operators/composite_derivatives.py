@@ -17,6 +17,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import differentiable_dtypes, pristine_info
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
@@ -128,6 +129,7 @@ def _forward(info: Any, sample: Sample, equal: Callable[..., None]) -> None:
     capabilities=("autograd",),
     runs=False,
 )
+@controlled_by_cpu
 def check_backward(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Run torch's composite compliance check of the backward on each sample."""
     _check_formula(target, subject, recorder, "the gradient", _backward)
@@ -145,6 +147,7 @@ def check_backward(target: Target, subject: Subject, recorder: Recorder) -> None
     capabilities=("forward_ad",),
     runs=False,
 )
+@controlled_by_cpu
 def check_forward(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Run torch's composite compliance check of forward mode on each sample."""
     _check_formula(target, subject, recorder, "the tangent", _forward)

@@ -15,8 +15,9 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.refusals import is_deliberate_error
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
-from conformance.oracle.reference import reference_through_float64
-from conformance.properties.shared.comparison import compare_outputs
+from conformance.oracle.reference import Call, reference_through_float64
+from conformance.properties.shared.comparison import ComparisonPolicy, compare_outputs
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.execution import copy_in, declares_call, run_operator
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, dtype_name, samples_from_inputs
@@ -71,6 +72,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
     runs=False,
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator in every dtype of the target and compare success or refusal with the declaration."""
     listed = target.dtype_overrides.get(subject.name)
@@ -111,18 +113,14 @@ def _compare_values(
     target: Target, recorder: Recorder, subject: Subject, dtype: torch.dtype, sample: Sample, value: object
 ) -> None:
     """Compare the device's result in a dtype that the CPU does not support."""
-    reference = reference_through_float64(subject, dtype, sample)
+    reference = reference_through_float64(Call(subject, dtype, sample))
     if reference.ok:
         label = f"the result in {dtype_name(dtype)}"
         compare_outputs(
             target,
             recorder,
-            subject,
-            sample,
-            value,
             reference,
+            value,
             label=label,
-            check_dtypes=False,
-            check_device=False,
-            dtype=dtype,
+            policy=ComparisonPolicy(dtypes=False, device=False),
         )

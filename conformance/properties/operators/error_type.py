@@ -11,6 +11,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.properties.operators import _error_inputs
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -29,6 +30,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
     runs=False,
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator on each error input and compare the type of the error."""
     for index, arguments, item, outcome in _error_inputs.error_input_outcomes(target, subject, recorder):

@@ -9,8 +9,9 @@ import torch
 from conformance import torch_testing_internals
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.oracle.reference import reference_for
-from conformance.properties.shared.comparison import compare_outputs
+from conformance.oracle.reference import Call, reference_for
+from conformance.properties.shared.comparison import SAME_BITS_AGREE, compare_outputs
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import dtype_under_test, dtypes_of
 from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
 from conformance.samples import sample_limit
@@ -47,13 +48,14 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     level="core",
     applies=applies,
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator on reference inputs and outside of its domain, and compare with the reference."""
     dtype = dtype_under_test(recorder)
     samples = reference_samples_of(subject, dtype)
     recorder.samples(0, samples.available)
     for sample in samples.chosen(sample_limit.limit(LIMIT)):
-        reference = reference_for(subject, dtype, sample)
+        reference = reference_for(Call(subject, dtype, sample))
         if not reference.ok or not declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 0)
@@ -62,9 +64,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         outcome = run_operator(target, subject.info.op, copy)
         if outcome.ok:
-            compare_outputs(
-                target, recorder, subject, sample, outcome.value, reference, accept_same_bits=True
-            )
+            compare_outputs(target, recorder, reference, outcome.value, policy=SAME_BITS_AGREE)
         else:
             report_failed_call(target, recorder, sample, outcome)
     for sample in _samples_outside_domain(subject, dtype, samples.available):
@@ -86,7 +86,7 @@ def _samples_outside_domain(subject: Subject, dtype: torch.dtype, index: int) ->
 
 
 def _check_outside(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
-    reference = reference_for(subject, dtype_under_test(recorder), sample)
+    reference = reference_for(Call(subject, dtype_under_test(recorder), sample))
     if (
         not reference.ok
         or not isinstance(reference.outputs, torch.Tensor)
@@ -101,6 +101,6 @@ def _check_outside(target: Target, subject: Subject, recorder: Recorder, sample:
         return
     outcome = run_operator(target, subject.info.op, copy)
     if outcome.ok:
-        compare_outputs(target, recorder, subject, sample, outcome.value, reference, accept_same_bits=True)
+        compare_outputs(target, recorder, reference, outcome.value, policy=SAME_BITS_AGREE)
     else:
         report_failed_call(target, recorder, sample, outcome)

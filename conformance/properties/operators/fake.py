@@ -16,6 +16,7 @@ from conformance.framework.compare import compare_leaf_counts, compare_metadata,
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes
 from conformance.properties.shared.execution import (
     copy_in,
@@ -45,6 +46,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("fake_tensors",),
     runs=False,
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator on the device and on fake tensors, and compare metadata and aliasing."""
     unpredictable = torch_testing_internals.dynamic_output_errors()

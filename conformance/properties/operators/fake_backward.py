@@ -18,6 +18,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
 from conformance.properties.operators.fake import depends_on_values
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import differentiable_dtypes, pristine_info
 from conformance.properties.shared.execution import copy_in
 from conformance.samples.copies import to_host
@@ -43,6 +44,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("autograd", "fake_tensors"),
     runs=False,
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Differentiate on the device and with fake tensors, and compare the metadata."""
     for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):

@@ -14,6 +14,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators.fake import predict_with_fake_tensors
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes
 from conformance.properties.shared.execution import copy_in, run_operator, samples_with_references
 from conformance.subjects.torch_databases import Subject
@@ -42,6 +43,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("fake_tensors", "inplace"),
     runs=False,
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the in-place form on the device and on a fake tensor, and compare metadata and identity."""
     unpredictable = torch_testing_internals.dynamic_output_errors()

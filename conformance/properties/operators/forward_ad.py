@@ -19,6 +19,7 @@ from conformance.framework.tolerances import rule
 from conformance.model.verdicts import Kind
 from conformance.oracle.sensitivity import coarsest_dtype
 from conformance.properties.operators import _gradients
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import (
     dtype_under_test,
     dtypes_of,
@@ -92,6 +93,7 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
     applies=applies,
     capabilities=("forward_ad",),
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare forward-mode tangents of each sample with the CPU's, and the CPU's with its backward."""
     info, tested = pristine_info(subject), subject.info

@@ -15,6 +15,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import unit_of
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradient_sensitivity, _gradients
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import differentiable_dtypes, dtype_under_test, pristine_info
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
@@ -42,6 +43,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
     capabilities=("autograd", "double_backward"),
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare the second derivatives of each sample, also of the in-place form, with the CPU's."""
     info, tested = pristine_info(subject), subject.info

@@ -11,6 +11,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import differentiable_dtypes, pristine_info
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -48,6 +49,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
     capabilities=("autograd",),
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare the gradients of each sample with the CPU's and, on the CPU, with a numerical derivative."""
     info, tested = pristine_info(subject), subject.info

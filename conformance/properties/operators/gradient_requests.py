@@ -16,6 +16,7 @@ from conformance.framework.calls import CallOutcome
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _gradients
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import differentiable_dtypes, pristine_info
 from conformance.properties.shared.execution import WRITES_TWICE, copy_in
 from conformance.samples.copies import to_host
@@ -65,6 +66,7 @@ class GradientRequest:
     capabilities=("autograd",),
     modes=("eager",),
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Request gradients in several ways and compare each with an equivalent request."""
     info = pristine_info(subject)

@@ -62,9 +62,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             if data is None or not replays.copy_data_in(copy, data[0]) or not replays.replay(sample, graph):
                 continue
             label = "the input after replaying the in-place form"
-            agrees = compare_outputs(
-                target, recorder, subject, data[0], input_on_device, data[1], label=label
-            )
+            agrees = compare_outputs(target, recorder, data[1], input_on_device, label=label)
             replays.count_proof(agrees)
         message = "replaying the in-place form has moved its input to other memory."
         fact(recorder, input_on_device.data_ptr() == address, Kind.ALIASING, message, sample=sample.index)

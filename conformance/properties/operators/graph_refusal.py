@@ -97,7 +97,7 @@ def _check_accepted_capture(
         return True
     value = graph.value  # type: ignore[attr-defined]
     label = "the result of a capture that was not refused, replayed on other data"
-    compare_outputs(target, recorder, subject, other[0], value, other[1], label=label)
+    compare_outputs(target, recorder, other[1], value, label=label)
     return True
 
 

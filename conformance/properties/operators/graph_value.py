@@ -44,7 +44,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not replays.replay(sample, graph):
             continue
         label = "the replayed result"
-        agrees = compare_outputs(target, recorder, subject, sample, graph.value, reference, label=label)
+        agrees = compare_outputs(target, recorder, reference, graph.value, label=label)
         replays.count_proof(agrees and overwritten)
         other = replays.replay_data(sample)
         if other is None or not replays.copy_data_in(copy, other[0]):
@@ -52,6 +52,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         replays.overwrite_results(copy, graph.value)
         if replays.replay(sample, graph):
             label = "the result replayed on other data"
-            agrees = compare_outputs(target, recorder, subject, other[0], graph.value, other[1], label=label)
+            agrees = compare_outputs(target, recorder, other[1], graph.value, label=label)
             replays.count_proof(agrees)
     replays.require_evidence()

@@ -11,7 +11,7 @@ from conformance.framework.compare import compare_exact, on_host
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.graph_replay_inputs import storage_as_bytes
-from conformance.oracle.reference import reference_for
+from conformance.oracle.reference import Call, reference_for
 from conformance.properties.operators import _compile_checks, _graph_replay
 from conformance.properties.operators._transformed_samples import (
     DEFINED_BY_MEMORY,
@@ -99,7 +99,7 @@ def _check_strided_inputs(
         if not replays.replay(sample, graph):
             continue
         label = "the result replayed on strided inputs"
-        agrees = compare_outputs(target, recorder, subject, data[0], graph.value, data[1], label=label)  # type: ignore[arg-type]
+        agrees = compare_outputs(target, recorder, data[1], graph.value, label=label)  # type: ignore[arg-type]
         replays.count_proof(agrees and (overwritten or data is other))
         for unused_before, tensor in zip(before, inputs, strict=True):
             label = "the memory between the elements of an input after replay"
@@ -138,7 +138,7 @@ def _check_repeated_argument(
         ):
             return 0
         double = sample.replace(args=(first_argument, *sample.args[1:]))
-        reference = reference_for(subject, dtype_under_test(recorder), double)
+        reference = reference_for(Call(subject, dtype_under_test(recorder), double))
         if not reference.ok or not cpu_accepts(find("operator", subject.name).info.op, double):
             return 0
         op = _compile_checks.unseeded_operator(subject)
@@ -151,7 +151,7 @@ def _check_repeated_argument(
         overwritten = replays.overwrite_results(copy, graph.value)
         if replays.replay(double, graph):
             label = "the replayed result of one tensor passed twice"
-            agrees = compare_outputs(target, recorder, subject, double, graph.value, reference, label=label)
+            agrees = compare_outputs(target, recorder, reference, graph.value, label=label)
             replays.count_proof(agrees and overwritten)
         return 1
     return 0

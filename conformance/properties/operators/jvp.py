@@ -18,6 +18,7 @@ from conformance.properties.operators.vjp import (
     vmapped,
     vmapped_function,
 )
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -56,6 +57,7 @@ def _func_jvp(function: transforms.Function, primals: transforms.Tensors) -> Any
     applies=transforms.applies_forward,
     capabilities=("functorch", "forward_ad"),
 )
+@controlled_by_cpu
 def jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.jvp with forward mode."""
     compare_transforms(target, subject, recorder, _dual_jvp, _func_jvp, "the jvp")
@@ -70,6 +72,7 @@ def jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
     applies=transforms.applies_forward,
     capabilities=("functorch", "forward_ad"),
 )
+@controlled_by_cpu
 def vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over torch.func.jvp with separate calls of torch.func.jvp."""
 
@@ -105,6 +108,7 @@ def vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
     applies=transforms.applies_forward,
     capabilities=("functorch", "forward_ad"),
 )
+@controlled_by_cpu
 def jvp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.jvp of vmap with forward mode through separate calls."""
 
@@ -173,6 +177,7 @@ def _forward_over_reverse(function: transforms.Function, primals: transforms.Ten
     applies=_applies_with_second,
     capabilities=("functorch", "double_backward", "forward_ad"),
 )
+@controlled_by_cpu
 def jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.jvp of torch.func.vjp with the derivative of the backward along a direction."""
     compare_transforms(
@@ -189,6 +194,7 @@ def jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     applies=_applies_with_second,
     capabilities=("functorch", "double_backward", "forward_ad"),
 )
+@controlled_by_cpu
 def vmap_jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over torch.func.jvp of torch.func.vjp with separate derivatives of the backward."""
 

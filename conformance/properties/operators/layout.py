@@ -11,12 +11,13 @@ from conformance.framework import trees
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule
-from conformance.oracle.reference import reference_for
+from conformance.oracle.reference import Call, reference_for
 from conformance.properties.operators._transformed_samples import (
     DEFINED_BY_MEMORY,
     check_transformed_sample,
     with_transformed_tensors,
 )
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
 from conformance.properties.shared.execution import samples_with_references
 from conformance.samples.copies import to_host
@@ -80,6 +81,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
     capabilities=("non_contiguous",),
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator on inputs in other layouts and compare with the reference of contiguous inputs."""
     for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
@@ -125,7 +127,7 @@ def _check_expanded(target: Target, subject: Subject, recorder: Recorder, sample
         return
     expanded = sample.replace(input=first_input[:1].clone().expand(first_input.shape))
     dense = sample.replace(input=expanded.input.contiguous())  # the reference needs contiguous memory
-    reference = reference_for(subject, dtype_under_test(recorder), dense)
+    reference = reference_for(Call(subject, dtype_under_test(recorder), dense))
     if reference.ok:
         check_transformed_sample(
             target, subject, recorder, expanded, expanded, reference, "an expanded input"
@@ -156,7 +158,7 @@ def _check_slice_of_one(target: Target, subject: Subject, recorder: Recorder, sa
             host, lambda tensor: tensor.clone(memory_format=torch.contiguous_format)
         )
         assert dense is not None
-        reference = reference_for(subject, dtype_under_test(recorder), dense)
+        reference = reference_for(Call(subject, dtype_under_test(recorder), dense))
         if reference.ok:
             check_transformed_sample(
                 target, subject, recorder, sliced, sliced, reference, "a slice of one row"

@@ -15,6 +15,7 @@ from conformance.properties.operators._transformed_samples import (
     with_transformed_tensors,
 )
 from conformance.properties.operators.variants import forms
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import dtypes_of, pristine_info
 from conformance.properties.shared.execution import samples_with_references
 from conformance.subjects.torch_databases import Subject
@@ -65,6 +66,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
     capabilities=("conj_neg_views",),
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator, also in place, on lazy conjugates and negatives and compare with the reference."""
     for sample, reference in samples_with_references(target, subject, recorder, LIMIT):

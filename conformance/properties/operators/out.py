@@ -16,6 +16,7 @@ from conformance.model.verdicts import Kind
 from conformance.oracle.reference import Reference
 from conformance.properties.shared.argument_integrity import check_unwritten_arguments
 from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes
 from conformance.properties.shared.execution import (
     copy_in,
@@ -58,6 +59,7 @@ def has_out(subject: Subject) -> bool:
     applies=applies,
     capabilities=("out_variants",),
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator with empty, matching and strided out= and compare with the reference."""
     for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
@@ -138,7 +140,7 @@ def _check_write(
         sample=sample.index,
     )
     value = out[0] if isinstance(reference.outputs, torch.Tensor) else tuple(out)
-    return compare_outputs(target, recorder, subject, sample, value, reference, label=label)
+    return compare_outputs(target, recorder, reference, value, label=label)
 
 
 def _addresses_and_strides(out: list[torch.Tensor]) -> list[tuple[int, tuple[int, ...]]]:

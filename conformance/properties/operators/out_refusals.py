@@ -16,6 +16,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import out
 from conformance.properties.shared.comparison import is_factory
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes
 from conformance.properties.shared.execution import samples_with_references
 from conformance.samples.operators import Sample
@@ -98,6 +99,7 @@ def _dtypes_of_numbers(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("out_variants",),
     runs=False,
 )
+@controlled_by_cpu
 def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Pass an integer out= for real or complex results and require an error."""
     _check_refused(
@@ -126,6 +128,7 @@ def _dtypes_of_operands(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("out_variants",),
     runs=False,
 )
+@controlled_by_cpu
 def check_device(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Pass an out= on another device and require an error."""
     elsewhere = "meta" if target.is_cpu else "cpu"
@@ -155,6 +158,7 @@ def _dtypes_of_gradients(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("out_variants", "autograd"),
     runs=False,
 )
+@controlled_by_cpu
 def check_grad(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Pass an out= that requires grad and require an error."""
     _check_refused(

@@ -14,6 +14,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import declared_dtypes, pristine_info
 from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
 from conformance.samples.copies import to_host
@@ -54,6 +55,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
     runs=False,
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator on mixed dtypes, scalars and numbers and compare metadata with the CPU's result."""
     cpu_info = pristine_info(subject)

@@ -14,6 +14,7 @@ from conformance.framework.compare import fact, on_host
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.distribution_tests import (
     CONTINUOUS,
     DISCRETE,
@@ -52,6 +53,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
     capabilities=("random",),
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Draw from fixed seeds; test repeatability, distribution and independence of the host's generator."""
     with generators_restored():

@@ -13,8 +13,9 @@ from conformance.framework.compare import compare_values, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle.reference import reference_for
-from conformance.properties.shared.comparison import compare_outputs
+from conformance.oracle.reference import Call, reference_for
+from conformance.properties.shared.comparison import SAME_BITS_AGREE, compare_outputs
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
 from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
 from conformance.samples.operators import Sample
@@ -42,20 +43,19 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     level="core",
     applies=applies,
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the reduction for each choice of dimensions and keepdim and compare with the reference."""
     dtype = dtype_under_test(recorder)
     for sample in _samples(subject.info, dtype):
         recorder.samples(1, 1)
-        reference = reference_for(subject, dtype, sample)
+        reference = reference_for(Call(subject, dtype, sample))
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
         outcome = run_operator(target, subject.info.op, copy)
         if reference.ok and outcome.ok:
-            compare_outputs(
-                target, recorder, subject, sample, outcome.value, reference, accept_same_bits=True
-            )
+            compare_outputs(target, recorder, reference, outcome.value, policy=SAME_BITS_AGREE)
             _check_shape(recorder, sample, outcome.value)
         elif reference.ok:
             report_failed_call(target, recorder, sample, outcome)

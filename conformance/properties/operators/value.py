@@ -8,6 +8,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.shared.argument_integrity import check_unwritten_arguments
 from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import dtypes_of
 from conformance.properties.shared.execution import (
     copy_in,
@@ -36,6 +37,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
     smoke=True,
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator on each sample and compare outputs and unwritten arguments with the reference."""
     for sample, reference in samples_with_references(target, subject, recorder):
@@ -44,7 +46,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         outcome = run_operator(target, subject.info.op, copy)
         if outcome.ok:
-            compare_outputs(target, recorder, subject, sample, outcome.value, reference)
+            compare_outputs(target, recorder, reference, outcome.value)
             check_unwritten_arguments(recorder, sample, copy, reference.written)
         else:
             report_failed_call(target, recorder, sample, outcome)

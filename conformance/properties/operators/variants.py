@@ -20,6 +20,7 @@ from conformance.oracle.reference import Reference
 from conformance.properties.operators import _gradients
 from conformance.properties.shared.argument_integrity import check_unwritten_arguments
 from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import differentiable_dtypes, first_dtypes, pristine_info
 from conformance.properties.shared.execution import (
     copy_in,
@@ -75,6 +76,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     level="core",
     applies=applies,
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call each form on each sample and compare values, gradients and aliasing with the reference."""
     info = subject.info
@@ -85,9 +87,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 continue
             outcome = run_operator(target, form, copy)
             if outcome.ok:
-                compare_outputs(
-                    target, recorder, subject, sample, outcome.value, reference, label=f"the {name}'s result"
-                )
+                compare_outputs(target, recorder, reference, outcome.value, label=f"the {name}'s result")
                 check_unwritten_arguments(recorder, sample, copy, reference.written, label=f"the {name}")
             elif _outcome_on_cpu(subject, name, sample, inplace=False).ok:
                 report_failed_call(target, recorder, sample, outcome, f"the {name}")
@@ -161,9 +161,7 @@ def _check_in_place(
             or _may_write_nothing(subject.name)
         )
         fact(recorder, written, Kind.STATE, message, sample=index)
-        compare_outputs(
-            target, recorder, subject, sample, input_on_device, reference, label=f"the input after the {name}"
-        )
+        compare_outputs(target, recorder, reference, input_on_device, label=f"the input after the {name}")
     check_unwritten_arguments(
         recorder,
         sample,

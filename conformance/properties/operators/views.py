@@ -18,6 +18,7 @@ from conformance.framework.compare import compare_exact, compare_metadata, fact,
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes, pristine_info
 from conformance.properties.shared.execution import (
     copy_in,
@@ -79,6 +80,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
     capabilities=("views",),
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare the aliasing and geometry of results with the CPU's, and write to a view."""
     reference = pristine_info(subject)

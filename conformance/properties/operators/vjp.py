@@ -10,6 +10,7 @@ import torch
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _func_transforms as transforms
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -69,6 +70,7 @@ def _func_vjp(function: transforms.Function, primals: transforms.Tensors) -> Any
     applies=transforms.applies_reverse,
     capabilities=("functorch", "autograd"),
 )
+@controlled_by_cpu
 def vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.vjp with the backward."""
     compare_transforms(target, subject, recorder, _engine_vjp, _func_vjp, "the vjp")
@@ -102,6 +104,7 @@ def vmapped_function(function: transforms.Function) -> transforms.Function:
     applies=transforms.applies_reverse,
     capabilities=("functorch", "autograd"),
 )
+@controlled_by_cpu
 def vmap_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over torch.func.vjp with separate backward passes."""
 
@@ -123,6 +126,7 @@ def vmap_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     applies=transforms.applies_reverse,
     capabilities=("functorch", "autograd"),
 )
+@controlled_by_cpu
 def vjp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.vjp of vmap with the backward through separate calls."""
 
@@ -183,6 +187,7 @@ def _func_twice(function: transforms.Function, primals: transforms.Tensors) -> A
     applies=_applies_with_second,
     capabilities=("functorch", "double_backward"),
 )
+@controlled_by_cpu
 def vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.vjp of torch.func.vjp with the backward of the backward."""
     compare_transforms(target, subject, recorder, _backward_of_backward, _func_twice, "vjp of vjp", order=2)
@@ -197,6 +202,7 @@ def vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     applies=_applies_with_second,
     capabilities=("functorch", "double_backward"),
 )
+@controlled_by_cpu
 def vmap_vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over torch.func.vjp of torch.func.vjp with separate backward passes of the backward."""
 

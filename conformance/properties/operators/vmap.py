@@ -10,6 +10,7 @@ import torch
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _func_transforms as transforms
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -23,6 +24,7 @@ from conformance.target.target import Target
     applies=transforms.applies,
     capabilities=("functorch",),
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over several batch dimensions with separate calls on the CPU."""
     for sample, cpu_function, tested in transforms.transformable_samples(target, subject, recorder):

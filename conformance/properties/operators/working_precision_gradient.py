@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _gradient_tolerance, _gradients
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import differentiable_dtypes
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -29,6 +30,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
     capabilities=("autograd",),
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare the gradients of each sample with the CPU's in float64."""
     info = subject.info

@@ -12,8 +12,9 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle.reference import reference_for
+from conformance.oracle.reference import Call, reference_for
 from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
 from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
 from conformance.samples.operators import Sample
@@ -48,6 +49,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     about_emptiness=True,
     runs=False,
 )
+@controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator on tensors of zero elements and compare results or errors with the CPU's."""
     dtype = dtype_under_test(recorder)
@@ -55,13 +57,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 1)
-        reference = reference_for(subject, dtype, sample)
+        reference = reference_for(Call(subject, dtype, sample))
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
         outcome = run_operator(target, subject.info.op, copy)
         if reference.ok and outcome.ok:
-            compare_outputs(target, recorder, subject, sample, outcome.value, reference)
+            compare_outputs(target, recorder, reference, outcome.value)
         elif reference.ok:
             report_failed_call(target, recorder, sample, outcome)
         else:

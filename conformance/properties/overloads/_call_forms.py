@@ -5,27 +5,28 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from conformance import torch_testing_internals
 from conformance.framework import trees
-from conformance.framework.calls import attempt, one_line, report_error
+from conformance.framework.calls import attempt, one_line
 from conformance.framework.compare import fact
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle import relations
+from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._references import (
     OverloadReference,
     call_without_warnings,
-    compare_overload_outputs,
-    is_reproducible_on_cpu,
     outputs_with_hidden_writes,
     torch_overload,
 )
 from conformance.properties.shared.argument_integrity import check_unwritten_arguments
+from conformance.properties.shared.comparison import OVERLOADS, compare_outputs
+from conformance.properties.shared.cpu_control import Conclusion, with_cpu_control
 from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
 from conformance.properties.shared.memory_layouts import EmbeddedTensor, Layout
 from conformance.samples.copies import to_host
@@ -34,23 +35,18 @@ from conformance.samples.operators import Sample
 from conformance.subjects.overloads import TAKEN_FROM_OUT, Overload
 from conformance.target.target import Target
 
-#: First words of the note on a check that the CPU fails too.
-CPU_FAILS_TOO = "the CPU fails the same check"
-
 #: The value of each element of out= before a call. The calls use no such index, so unwritten elements show.
 _UNWRITTEN = 77
 
-FUNCTION, IN_PLACE, OUT = "function", "in-place form", "form with out="
 
-
-def forms_of(target: Target, reference: OverloadReference) -> Iterator[str]:
+def forms_of(target: Target, reference: OverloadReference) -> Iterator[CallForm]:
     """Yield the forms in which a call can be made on the target."""
     overload: Overload = reference.subject.info
-    yield FUNCTION
+    yield CallForm.FUNCTION
     if target.capable("inplace") and reference.has_in_place_reference:
-        yield IN_PLACE
+        yield CallForm.IN_PLACE
     if target.capable("out_variants") and _out_can_be_allocated(overload, reference):
-        yield OUT
+        yield CallForm.OUT
 
 
 def _out_can_be_allocated(overload: Overload, reference: OverloadReference) -> bool:
@@ -83,12 +79,6 @@ def new_out_tensors(target: Target, recorder: Recorder, reference: OverloadRefer
     ]
 
 
-#: Kinds of failures that do not depend on values.
-_INDEPENDENT_OF_VALUES = frozenset({Kind.ALIASING, Kind.STATE})
-#: Kinds of failures after which nothing else was checked.
-_ENDS_THE_CHECK = frozenset({Kind.EXCEPTION, Kind.REFUSED, Kind.ERROR_TYPE})
-
-
 @dataclasses.dataclass
 class ArgumentLayout:
     """The layout of one argument of a call: the layout, its name in messages, and the index of the tensor."""
@@ -102,20 +92,17 @@ def check_call(
     target: Target,
     recorder: Recorder,
     reference: OverloadReference,
-    form: str,
+    form: CallForm,
     argument_layout: ArgumentLayout | None = None,
     *,
     written_layout: Layout | None = None,
-) -> bool:
+) -> Conclusion:
     """Run one call form on the target and compare outputs, aliasing and written memory with the reference.
 
     ``argument_layout`` places one argument in another layout; ``written_layout`` is the layout of the memory
     that the form writes. Arguments that the call does not write, and the memory around written tensors, must
     not change. The documentation does not describe single overloads, so a failure counts only if the CPU
     passes the same check.
-
-    Return True if the comparison is conclusive: the CPU accepts the call and passes every check that failed
-    on the target.
     """
     refused = False
 
@@ -129,58 +116,14 @@ def check_call(
             form_attempt.call_and_compare()
             refused |= form_attempt.refused
 
-    conclusive = with_cpu_control(
+    conclusion = with_cpu_control(
         target,
         recorder,
         reference,
         attempt_form,
         lambda: cpu_accepts_form(reference, form, argument_layout, written_layout),
     )
-    return conclusive and not refused
-
-
-def with_cpu_control(
-    target: Target,
-    recorder: Recorder,
-    reference: OverloadReference,
-    statement: Callable[[Target, Recorder, Overload], None],
-    defined: Callable[[], bool] = lambda: True,
-) -> bool:
-    """Run a check on the target; if it fails, run it on the CPU as a control.
-
-    A failure on both is recorded as a note. Return True if the result is conclusive: the CPU accepts the call
-    and passes a check that failed on the target.
-    """
-    trial = recorder.scratch()
-    ran = attempt(lambda: statement(target, trial, reference.subject.info))
-    if ran.error is not None:
-        report_error(
-            target, trial, ran.error, label="preparing or reading a call", sample=reference.sample.index
-        )
-    copied = recorder.scratch()
-    if trial.failed and copy_in(target, copied, reference.sample) is None:
-        recorder.merge(copied)  # the copy failed, not the call
-        return True
-    if trial.failed and not defined():
-        recorder.allow_nothing_compared("the CPU refuses the call in that form")
-        return False
-    if trial.failed:
-        twin = recorder.scratch()
-        statement(target.on_cpu(), twin, torch_overload(reference.subject))
-        if twin.failed:
-            recorder.allow_nothing_compared("not checked: the CPU fails the same check")
-            recorder.note(f"{CPU_FAILS_TOO}: {twin.first_failure[:200]}")
-            independent = trial.only(_INDEPENDENT_OF_VALUES - twin.kinds)
-            if independent.failed and twin.kinds.isdisjoint(_ENDS_THE_CHECK) and reference.reproducible:
-                recorder.merge(independent)
-            return False
-        # Before a failure counts, the CPU repeats the call: its result may depend on uninitialised memory.
-        if not is_reproducible_on_cpu(reference):
-            recorder.allow_nothing_compared("the CPU's result depends on what its memory held before")
-            recorder.note("the CPU's result depends on what its memory held before")
-            return False
-    recorder.merge(trial)
-    return True
+    return Conclusion.DEVICE_REFUSED if refused and conclusion.is_conclusive else conclusion
 
 
 def has_separate_autograd_kernel(target: Target, reference: OverloadReference) -> bool:
@@ -208,7 +151,7 @@ class _Attempt:
     recorder: Recorder
     reference: OverloadReference
     overload: Overload
-    form: str
+    form: CallForm
     argument_layout: ArgumentLayout | None
     written_layout: Layout | None
     #: Whether the call is made in inference mode.
@@ -222,7 +165,7 @@ class _Attempt:
             self.label += (
                 f" with {self.argument_layout.layout_name} for tensor {self.argument_layout.tensor_index}"
             )
-        if self.form == IN_PLACE and self.reference.in_place is not None:
+        if self.form == CallForm.IN_PLACE and self.reference.in_place is not None:
             self.reference = self.reference.in_place
         self.refused = False
         self.embedded_tensors: list[EmbeddedTensor] = []
@@ -240,11 +183,11 @@ class _Attempt:
             return
         outs: list[torch.Tensor] = []
         op = self.overload.op
-        if form == IN_PLACE:
+        if form == CallForm.IN_PLACE:
             op = self.overload.in_place
             device_sample = device_sample.replace(input=self._in_written_layout(device_sample.input))
             self.written.add(0)
-        elif form == OUT:
+        elif form == CallForm.OUT:
             op = self.overload.out
             new_outs = new_out_tensors(self.target, self.recorder, reference)
             outs = [self._in_written_layout(tensor.fill_(_UNWRITTEN)) for tensor in new_outs]
@@ -269,15 +212,15 @@ class _Attempt:
             return
         value = outputs_with_hidden_writes(reference.overload.op, device_sample, outcome.value)
         agrees = self._compare_outputs(value, f"the result of {self.label}")
-        if form == FUNCTION:
+        if form == CallForm.FUNCTION:
             self._check_new_memory(outcome.value, device_sample)
             self._check_returns_written_argument(outcome.value, device_sample)
-        if form == IN_PLACE:
+        if form == CallForm.IN_PLACE:
             same = outcome.value is device_sample.input
             self._record_fact(same, Kind.ALIASING, "returns another tensor than its input")
             if agrees and not same:
                 self._compare_outputs(device_sample.input, f"the input after {self.label}")
-        elif form == OUT:
+        elif form == CallForm.OUT:
             returned = [outcome.value] if isinstance(outcome.value, torch.Tensor) else list(outcome.value)
             same = all(tensor is out for tensor, out in zip(returned, outs, strict=True))
             self._record_fact(same, Kind.ALIASING, "returns other tensors than out=")
@@ -334,7 +277,9 @@ class _Attempt:
         return embedded.view
 
     def _compare_outputs(self, actual: Any, label: str) -> bool:
-        return compare_overload_outputs(self.target, self.recorder, self.reference, actual, label)
+        return compare_outputs(
+            self.target, self.recorder, self.reference, actual, label=label, policy=OVERLOADS
+        )
 
     def _record_fact(self, holds: bool, kind: Kind, text: str) -> None:
         message = "" if holds else f"{self.label} {text}."
@@ -357,7 +302,7 @@ def with_out_arguments(op: Any, sample: Sample, outs: dict[str, torch.Tensor]) -
 
 def cpu_accepts_form(
     reference: OverloadReference,
-    form: str,
+    form: CallForm,
     argument_layout: ArgumentLayout | None = None,
     written_layout: Layout | None = None,
 ) -> bool:
@@ -367,9 +312,9 @@ def cpu_accepts_form(
     if host_or_none is None:
         return False
     host = host_or_none
-    if form == FUNCTION:
+    if form == CallForm.FUNCTION:
         return attempt(lambda: call_without_warnings(overload.op, host)).ok
-    if form == IN_PLACE:
+    if form == CallForm.IN_PLACE:
         if written_layout is not None:
             host = host.replace(input=_view_in_layout(written_layout, host.input))
         return attempt(lambda: call_without_warnings(overload.in_place, host)).ok

@@ -10,8 +10,8 @@ import torch
 
 from conformance.framework import trees
 from conformance.framework.compare import same_bits
+from conformance.oracle.reference import Agreement
 from conformance.properties.overloads._references import (
-    Agreement,
     OverloadReference,
     is_unchecked,
     overload_reference,
@@ -198,5 +198,6 @@ def _with_dim_shifted(reference: OverloadReference, missing: int) -> OverloadRef
     """
     for argument, value in arguments_with_values(reference):
         if argument.name == "dim" and type(value) is int and value >= 0 and missing > 0:
-            return dataclasses.replace(reference, sample=with_argument(reference, "dim", value + missing))
+            shifted = with_argument(reference, "dim", value + missing)
+            return dataclasses.replace(reference, call=dataclasses.replace(reference.call, sample=shifted))
     return None

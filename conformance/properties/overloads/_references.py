@@ -1,9 +1,8 @@
-"""References of overload calls on the CPU, and the comparison of a device's results with them."""
+"""References of overload calls on the CPU."""
 
 from __future__ import annotations
 
 import dataclasses
-import enum
 import functools
 import itertools
 import re
@@ -14,29 +13,23 @@ import torch
 
 from conformance import torch_testing_internals
 from conformance.framework import trees, undeclared_dtypes
-from conformance.framework.calls import attempt, report_error
-from conformance.framework.compare import (
-    compare_leaf_counts,
-    compare_metadata,
-    compare_values,
-    fact,
-    on_host,
-    same_bits,
-)
+from conformance.framework.calls import attempt
+from conformance.framework.compare import same_bits
 from conformance.framework.recorder import Recorder
-from conformance.framework.tolerances import EXACT, Rule
-from conformance.model.verdicts import Kind
-from conformance.oracle import relations
+from conformance.framework.tolerances import Rule
 from conformance.oracle.overload_tolerance import rule_of_overload
-from conformance.oracle.reference import Reference, reference_for, written_tensors
-from conformance.oracle.relations import indices
-from conformance.properties.overloads import _invariants
-from conformance.properties.overloads._memory import FILLERS, freed_memory_of_nan, host_memory_holding
-from conformance.properties.shared.comparison import tolerance_for
+from conformance.oracle.reference import (
+    Agreement,
+    Call,
+    HighPrecision,
+    Reference,
+    high_precision_of,
+    seed_of_call,
+    written_tensors,
+)
 from conformance.properties.shared.dtypes import declared_dtypes
 from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import to_host
-from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.enlarged import Enlargement, enlargements
 from conformance.samples.handmade_calls import calls
 from conformance.samples.operators import Sample, SampleSet, dtype_name, dtype_of
@@ -81,21 +74,6 @@ def declared_dtypes_with_calls(target: Target, subject: Subject) -> Sequence[str
     return [name for name in subject.info.dtypes if name in target.dtypes and name in able]
 
 
-class Agreement(enum.Enum):
-    """The required agreement of the values of a result with the reference."""
-
-    #: Every value, within the tolerance rule of the operator.
-    TOLERANCE = "values"
-    #: Every bit, signs of zeros included. Any NaN equals any other NaN.
-    BITS = "bits"
-    #: NaN if the CPU's value is NaN, and infinity or NaN if the CPU's value is infinite.
-    SPECIAL_VALUES = "special"
-    #: Infinity or NaN if the CPU's value is infinite: the algorithm decides which of them results.
-    INFINITIES = "infinite"
-    #: Every value, within the tolerance rule; and not zero if the CPU's value is subnormal.
-    SUBNORMALS = "small"
-
-
 #: Overloads that read memory by their arguments without validating them, because their callers have done so.
 #: torch's own kernels crash for shapes and options that those callers do not pass.
 _UNCHECKED = re.compile(
@@ -106,13 +84,6 @@ _UNCHECKED = re.compile(
 #: Overloads with handmade calls that only operators call; overloads whose kernels validate are excluded.
 _ONLY_CALLED_BY_OPERATORS = re.compile(
     r"_(?!histogramdd|linalg_(svd|eigh)$|functional_assert)[^_]|.*(\.data|_jvp)$"
-)
-
-
-#: Overloads that return values and their indices.
-_RETURNS_INDICES = re.compile(
-    r"(sort|topk|kthvalue|median|nanmedian|cummax|cummin|\w*max_pool\dd_with_indices|adaptive_max_pool\dd"
-    r"|fractional_max_pool\dd)$"
 )
 
 
@@ -139,20 +110,12 @@ def is_unchecked(subject: Subject) -> bool:
 
 
 @dataclasses.dataclass
-class OverloadReference:
-    """The outcome of a call on the CPU.
+class OverloadReference(Reference):
+    """The CPU's outcome of a call of an overload.
 
-    ``sample`` holds the arguments before the call and ``after`` the arguments after it. ``outputs`` holds the
-    results; for an overload that writes arguments without returning them, it is the pair (results, written
+    For an overload that writes arguments without returning them, ``outputs`` is the pair (results, written
     arguments).
     """
-
-    subject: Subject
-    dtype: torch.dtype
-    sample: Sample
-    after: Sample
-    outputs: Any
-    agreement: Agreement = Agreement.TOLERANCE
 
     @functools.cached_property
     def overload(self) -> Overload:
@@ -167,37 +130,34 @@ class OverloadReference:
     @property
     def fixes_signs_of_zeros(self) -> bool:
         """True if IEEE 754 fixes the sign of a zero in the result, as it does for arithmetic."""
-        return fixes_signs_of_zeros(base_name(self.subject.name))
+        return fixes_signs_of_zeros(self.call.name)
 
     @functools.cached_property
-    def written(self) -> frozenset[int]:
-        """The indices in ``Sample.tensors`` of the tensors that the call changed."""
-        return written_tensors(self.sample, self.after)
-
-    @functools.cached_property
-    def reproducible(self) -> bool:
-        """True if the CPU returns the same bits when new memory holds other bytes.
-
-        The value is cached, because every form and layout of the call needs it.
-        """
-        return is_reproducible_on_cpu(self)
-
-    @functools.cached_property
-    def rule(self) -> Rule:
+    def tolerance_rule(self) -> Rule:
         """The tolerance rule of the operator that calls the overload."""
         return rule_of_overload(self.subject.name, self.overload, self.dtype, self.sample)
 
     @functools.cached_property
-    def expected(self) -> Reference:
-        """The reference with high-precision values and sensitivities; computed on first access."""
-        info = self.overload
-        if hidden_writes(info.op):
-            info = dataclasses.replace(info, op=functools.partial(_call_with_hidden_writes, info.op))
-        expected = reference_for(self.subject, self.dtype, self.sample, tolerance_rule=self.rule, info=info)
-        same = [t.dtype for t in trees.tensors(expected.outputs)] == [
-            t.dtype for t in trees.tensors(self.outputs)
+    def sensitivity(self) -> list[torch.Tensor | None]:
+        """The sensitivity of each output tensor.
+
+        If the high-precision values have none, the mean of their sizes replaces it: a sum that cancels has
+        the errors of its terms.
+        """
+        sensitivities = super().sensitivity
+        if self.tolerance_rule.local:
+            return sensitivities
+        return [
+            values.abs().to(torch.float64).mean()
+            if sensitivity is None and values.numel() and (values.is_floating_point() or values.is_complex())
+            else sensitivity
+            for sensitivity, values in zip(sensitivities, trees.tensors(self.high_precision), strict=True)
         ]
-        return expected if same else Reference(error=TypeError("the call was made in place"))
+
+    def recomputed(self) -> Reference:
+        """Return the reference of the same call, computed again."""
+        again = overload_reference(self.subject, dtype_name(self.dtype), self.sample)
+        return again or Reference(self.call, error=RuntimeError("the CPU raised"))
 
     @functools.cached_property
     def enlargements(self) -> Iterable[Enlargement]:
@@ -231,7 +191,12 @@ class OverloadReference:
         outcome = attempt(lambda: call_without_warnings(self.overload.in_place, host))
         if not outcome.ok:
             return None
-        return dataclasses.replace(self, after=host, outputs=outcome.value.detach())
+        return dataclasses.replace(
+            self,
+            outputs=outcome.value.detach(),
+            written=written_tensors(self.sample, host),
+            compute_high_precision=None,
+        )
 
 
 class _CachedIterable(Iterable[Enlargement]):
@@ -254,15 +219,30 @@ def overload_reference(
     subject: Subject, dtype: str, sample: Sample, agreement: Agreement = Agreement.TOLERANCE
 ) -> OverloadReference | None:
     """Return the reference of a call; None if the CPU raises or returns a tensor that is not strided."""
-    host = to_host(sample)
-    outcome = attempt(lambda: call_without_warnings(torch_overload(subject).op, host))
+    host, overload = to_host(sample), torch_overload(subject)
+    outcome = attempt(lambda: call_without_warnings(overload.op, host))
     if not outcome.ok:
         return None
-    returned = outputs_with_hidden_writes(torch_overload(subject).op, host, outcome.value)
+    returned = outputs_with_hidden_writes(overload.op, host, outcome.value)
     outputs = trees.tree_map(lambda v: v.detach() if isinstance(v, torch.Tensor) else v, returned)
     if any(tensor.layout is not torch.strided for tensor in trees.tensors(outputs)):
         return None
-    return OverloadReference(subject, dtype_of(dtype), sample, host, outputs, agreement)
+    call = Call(subject, dtype_of(dtype), sample)
+    info: Any = overload
+    if hidden_writes(overload.op):
+        info = dataclasses.replace(overload, op=functools.partial(_call_with_hidden_writes, overload.op))
+
+    def compute_high_precision() -> HighPrecision:
+        tolerance_rule = rule_of_overload(subject.name, overload, call.dtype, sample)
+        return high_precision_of(outputs, info, sample, call.dtype, tolerance_rule, seed_of_call(call))
+
+    return OverloadReference(
+        call,
+        outputs,
+        written=written_tensors(sample, host),
+        agreement=agreement,
+        compute_high_precision=compute_high_precision,
+    )
 
 
 def outputs_with_hidden_writes(op: Any, sample: Sample, returned: Any) -> Any:
@@ -300,30 +280,6 @@ def torch_overload(subject: Subject) -> Overload:
     """Return torch's own overload, even if the subject is a broken one of a test."""
     overload: Overload = find(subject.kind, subject.name).info
     return overload
-
-
-def is_reproducible_on_cpu(reference: OverloadReference, only_index: int | None = None) -> bool:
-    """Return whether the CPU returns the same bits when new memory holds other bytes.
-
-    ``only_index`` limits the comparison to one tensor of the result. Unspecified outputs may differ.
-    """
-    unspecified = relations.unspecified_outputs(base_name(reference.subject.name), reference.sample)
-    retained = []  # so that the next call gets other memory, with other traces of the allocator in it
-    sizes = [tensor.nbytes for tensor in trees.tensors(reference.outputs)]
-    for memory in (freed_memory_of_nan(sizes), *(host_memory_holding(filler, sizes) for filler in FILLERS)):
-        with memory:
-            repeated = overload_reference(reference.subject, dtype_name(reference.dtype), reference.sample)
-        if repeated is None:
-            return False
-        retained.append(repeated)
-        pairs = list(zip(trees.tensors(reference.outputs), trees.tensors(repeated.outputs), strict=True))
-        if not all(
-            same_bits(old.resolve_conj().resolve_neg(), new.resolve_conj().resolve_neg())
-            for output_index, (old, new) in enumerate(pairs)
-            if (output_index not in unspecified if only_index is None else output_index == only_index)
-        ):
-            return False
-    return True
 
 
 def call_without_warnings(op: Any, sample: Sample) -> Any:
@@ -419,235 +375,3 @@ def _has_uniform_outputs(reference: OverloadReference) -> bool:
         same_bits(t, t.reshape(-1)[:1].expand_as(t))
         for t in (r.resolve_conj().resolve_neg() for r in results)
     )
-
-
-def compare_overload_outputs(
-    target: Target, recorder: Recorder, reference: OverloadReference, actual: Any, label: str
-) -> bool:
-    """Compare a result of the device with the reference: nesting, metadata and values.
-
-    Return whether they agree.
-
-    Values agree if they have the CPU's bits. Other values must be within the tolerance of the operator that
-    calls the overload, measured from the high-precision values.
-    """
-    index = reference.sample.index
-    name = base_name(reference.subject.name)
-    if not compare_leaf_counts(recorder, actual, reference.outputs, label=label, sample=index):
-        return False
-    agrees = True
-    unspecified = relations.unspecified_outputs(name, reference.sample)
-    unspecified_indices = _unspecified_indices(name, reference.sample)
-    parts = list(zip(trees.leaves(actual), trees.leaves(reference.outputs), strict=True))
-    for number, (value, base) in enumerate(parts):
-        if number in unspecified:
-            continue
-        if not isinstance(base, torch.Tensor):
-            text = f"{label} is {value!r}, expected {base!r}."
-            agrees &= fact(recorder, value == base, Kind.VALUE, text, sample=index)
-            continue
-        part = label if len(parts) == 1 else f"part {number} of {label}"
-        may_be_float32 = number in relations.saved_statistics(name) and base.dtype in (
-            torch.bfloat16,
-            torch.float16,
-        )
-        if not compare_metadata(
-            recorder,
-            value,
-            base,
-            label=part,
-            sample=index,
-            device=target.torch_device,
-            dtype=not may_be_float32,
-        ):
-            agrees = False
-            continue
-        if name not in _invariants.INVARIANTS and name != "mode" and number not in unspecified_indices:
-            agrees &= _compare_output(target, recorder, reference, number, value, part)
-        elif value.dtype == torch.bool and value.numel():
-            agrees &= _stores_bools_as_0_or_1(recorder, value, part, index)
-    if agrees and name in _invariants.INVARIANTS:
-        agrees = _invariants.compare_invariants(
-            recorder, name, reference.sample, trees.tensors(actual), trees.tensors(reference.outputs), label
-        )
-    if agrees and name == "mode":
-        agrees = _returns_most_frequent_values(recorder, reference, actual, label)
-    return agrees
-
-
-def _returns_most_frequent_values(
-    recorder: Recorder, reference: OverloadReference, actual: Any, label: str
-) -> bool:
-    """Return whether ``mode`` returned a most frequent value.
-
-    Any one is correct if several values appear most often. The documentation does not define the result for
-    NaN.
-    """
-    index = reference.sample.index
-    if reference.agreement in (Agreement.SPECIAL_VALUES, Agreement.INFINITIES):
-        return True
-    parts = [on_host(part) for part in trees.tensors(actual)]
-    return all(
-        compare_values(
-            recorder,
-            equation.actual,
-            equation.expected,
-            tolerance=EXACT,
-            label=f"{equation.label} of {label}",
-            sample=index,
-        )
-        for equation in indices.mode(parts, trees.tensors(reference.outputs), reference.sample)
-    )
-
-
-def _unspecified_indices(name: str, sample: Sample) -> frozenset[int]:
-    """Return the outputs that hold unspecified indices.
-
-    Indices of equal values and of NaN are unspecified. The values themselves are specified.
-    """
-    if not _RETURNS_INDICES.match(name) or not isinstance(sample.input, torch.Tensor):
-        return frozenset()
-    values = sample.input.detach()
-    if bool(values.isfinite().all()) and len(torch.unique(values)) == values.numel():
-        return frozenset()
-    return frozenset({1})
-
-
-def _compare_output(
-    target: Target,
-    recorder: Recorder,
-    reference: OverloadReference,
-    number: int,
-    value: torch.Tensor,
-    label: str,
-) -> bool:
-    base = list(trees.leaves(reference.outputs))[number]
-    index = reference.sample.index
-    fetched = attempt(lambda: on_host(value))
-    if not fetched.ok:
-        assert fetched.error is not None
-        report_error(target, recorder, fetched.error, label=f"reading {label}", sample=index)
-        return False
-    actual_host, expected_host = fetched.value, on_host(base)
-    if (
-        actual_host.dtype == torch.bool
-        and actual_host.numel()
-        and not _stores_bools_as_0_or_1(recorder, value, label, index)
-    ):
-        return False
-    zeros = reference.fixes_signs_of_zeros or reference.agreement is Agreement.BITS
-    if actual_host.dtype == expected_host.dtype and same_bits(actual_host, expected_host, zeros=zeros):
-        recorder.compared(actual_host.numel())
-        return True
-    if reference.agreement in (Agreement.SPECIAL_VALUES, Agreement.INFINITIES):
-        return _keeps_special_values(recorder, reference, actual_host, expected_host, label)
-    applied, expected = reference.rule, reference.expected
-    floating = base.is_floating_point() or base.is_complex()
-    if not floating or applied.exact or reference.agreement is Agreement.BITS:
-        return compare_values(
-            recorder,
-            actual_host,
-            expected_host,
-            tolerance=EXACT,
-            label=label,
-            sample=index,
-            signed_zeros=zeros,
-        )
-    tensors = [i for i, leaf in enumerate(trees.leaves(reference.outputs)) if isinstance(leaf, torch.Tensor)]
-    tensor_index = tensors.index(number)
-    high_precision = trees.tensors(expected.high_precision)[tensor_index] if expected.ok else base
-    sensitivity = expected.sensitivity[tensor_index] if expected.ok else None
-    if sensitivity is None and not applied.local and high_precision.numel():
-        sensitivity = (
-            high_precision.abs().to(torch.float64).mean()
-        )  # a sum that cancels has the errors of its terms
-    peer = not expected.has_high_precision
-    bound = tolerance_for(target, applied, base.dtype, expected.coarsest_dtype, expected.elements, peer=peer)
-    trial, cpu_trial = recorder.scratch(), recorder.scratch()
-    if compare_values(
-        trial,
-        actual_host,
-        high_precision,
-        tolerance=bound,
-        label=label,
-        sample=index,
-        sensitivity=sensitivity,
-    ):
-        recorder.merge(trial)
-        if reference.agreement is Agreement.SUBNORMALS and not _keeps_subnormals(
-            recorder, actual_host, expected_host, label, index
-        ):
-            return False
-        return not reference.fixes_signs_of_zeros or _signs_of_zeros_agree(
-            recorder, actual_host, expected_host, label, index
-        )
-    if not compare_values(
-        cpu_trial,
-        expected_host,
-        high_precision,
-        tolerance=bound,
-        label=label,
-        sample=index,
-        sensitivity=sensitivity,
-    ):
-        recorder.allow_nothing_compared(f"the CPU's own {label} is not within the tolerance")
-        recorder.note(f"the CPU's own {label} is not within the tolerance")
-        return True
-    recorder.merge(trial)
-    return False
-
-
-def _keeps_subnormals(
-    recorder: Recorder, actual_host: torch.Tensor, expected_host: torch.Tensor, label: str, index: int
-) -> bool:
-    lost = (actual_host == 0) & (expected_host != 0)
-    text = f"{label} is zero in {int(lost.sum())} elements that must be subnormal."
-    return fact(recorder, not bool(lost.any()), Kind.VALUE, text, sample=index)
-
-
-def _signs_of_zeros_agree(
-    recorder: Recorder, actual_host: torch.Tensor, expected_host: torch.Tensor, label: str, index: int
-) -> bool:
-    if not (actual_host.is_floating_point() and expected_host.is_floating_point()):
-        return True
-    wrong = (actual_host == 0) & (expected_host == 0) & (actual_host.signbit() != expected_host.signbit())
-    text = f"{label} has {int(wrong.sum())} zeros of the wrong sign."
-    return fact(recorder, not bool(wrong.any()), Kind.VALUE, text, sample=index)
-
-
-def _stores_bools_as_0_or_1(recorder: Recorder, value: torch.Tensor, label: str, index: int) -> bool:
-    """Check that each bool is stored as 0 or 1.
-
-    A view as uint8 (torch.Tensor.view) shows the stored byte; a copy as bool may hide it.
-    """
-    stored = attempt(lambda: int(value.detach().view(torch.uint8).cpu().max()))
-    if not stored.ok:
-        return True
-    text = f"{label} has a bool that is stored as {stored.value}, expected 0 or 1."
-    return fact(recorder, stored.value <= 1, Kind.VALUE, text, sample=index)
-
-
-def _keeps_special_values(
-    recorder: Recorder,
-    reference: OverloadReference,
-    actual_host: torch.Tensor,
-    expected_host: torch.Tensor,
-    label: str,
-) -> bool:
-    """Check that NaN and infinity of the reference are not lost; they may spread to other elements."""
-    recorder.compared(actual_host.numel())
-    if actual_host.shape != expected_host.shape or not (
-        actual_host.is_floating_point() or actual_host.is_complex()
-    ):
-        return True
-    actual_host, expected_host = (t if t.is_complex() else t.double() for t in (actual_host, expected_host))
-    lost = expected_host.isinf() & actual_host.isfinite()
-    if reference.agreement is Agreement.SPECIAL_VALUES:
-        lost |= expected_host.isnan() & ~actual_host.isnan()
-    if not bool(lost.any()):
-        return True
-    position = tuple(lost.nonzero()[0].tolist())
-    actual_value, expected_value = actual_host[position].item(), expected_host[position].item()
-    text = f"{label} is {actual_value!r} at {list(position)}, expected {expected_value!r}."
-    recorder.fail(Kind.VALUE, text, sample=reference.sample.index)
-    return False

@@ -14,9 +14,8 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
+from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._call_forms import (
-    IN_PLACE,
-    OUT,
     forms_of,
     has_separate_autograd_kernel,
     with_out_arguments,
@@ -87,9 +86,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                         check_refused(target, recorder, reference, form, sample, out_dtype)
 
 
-def cpu_refuses_any_wrong_call(reference: OverloadReference, form: str) -> bool:
+def cpu_refuses_any_wrong_call(reference: OverloadReference, form: CallForm) -> bool:
     """Return whether the CPU raises for at least one of the invalid calls in a form."""
-    if is_unchecked(reference.subject) or (form == IN_PLACE and not reference.has_in_place_reference):
+    if is_unchecked(reference.subject) or (
+        form == CallForm.IN_PLACE and not reference.has_in_place_reference
+    ):
         return False
     return any(
         _cpu_error(reference, form, sample, out_dtype) is not None
@@ -97,7 +98,7 @@ def cpu_refuses_any_wrong_call(reference: OverloadReference, form: str) -> bool:
     )
 
 
-def _wrong_calls(reference: OverloadReference, form: str) -> Iterator[tuple[Sample, torch.dtype | None]]:
+def _wrong_calls(reference: OverloadReference, form: CallForm) -> Iterator[tuple[Sample, torch.dtype | None]]:
     """Yield invalid calls in a form, each with the dtype of its out=.
 
     The dtype is None unless the dtype of out= is the error.
@@ -106,20 +107,20 @@ def _wrong_calls(reference: OverloadReference, form: str) -> Iterator[tuple[Samp
         yield sample, None
     for sample in calls_with_far_dimensions(reference):
         yield sample, None
-    if form == OUT:  # an out= of another size is resized and therefore valid
+    if form == CallForm.OUT:  # an out= of another size is resized and therefore valid
         for dtype in _NARROWER:
             yield reference.sample, dtype
         return
     if base_name(reference.subject.name) not in _UNCHECKED:
         for sample in calls_with_other_sizes(reference):
             yield sample, None
-    if form == IN_PLACE and isinstance(reference.sample.input, torch.Tensor):
+    if form == CallForm.IN_PLACE and isinstance(reference.sample.input, torch.Tensor):
         for dtype in _NARROWER:
             yield reference.sample.replace(input=reference.sample.input.detach().to(dtype)), None
 
 
 def _cpu_error(
-    reference: OverloadReference, form: str, sample: Sample, out_dtype: torch.dtype | None
+    reference: OverloadReference, form: CallForm, sample: Sample, out_dtype: torch.dtype | None
 ) -> Exception | None:
     """Return the error that the CPU raises for a call; None if it accepts the call or has no kernel."""
     error = attempt(
@@ -170,7 +171,7 @@ def check_refused(
     target: Target,
     recorder: Recorder,
     reference: OverloadReference,
-    form: str,
+    form: CallForm,
     sample: Sample,
     out_dtype: torch.dtype | None,
 ) -> None:
@@ -195,15 +196,15 @@ def check_refused(
 def _callable_and_sample(
     reference: OverloadReference,
     overload: Overload,
-    form: str,
+    form: CallForm,
     sample: Sample,
     device: str,
     out_dtype: torch.dtype | None = None,
 ) -> tuple[Any, Sample]:
     """Return the callable of a form and the sample to call it with."""
-    if form == IN_PLACE:
+    if form == CallForm.IN_PLACE:
         return overload.in_place, sample
-    if form == OUT:
+    if form == CallForm.OUT:
         parts = trees.tensors(reference.returned)
         outs = [
             torch.empty(part.shape, dtype=out_dtype or part.dtype, device=device).fill_(1) for part in parts

@@ -15,19 +15,16 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
+from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._call_forms import (
-    FUNCTION,
-    OUT,
     check_call,
     forms_of,
     in_structure_of,
     new_out_tensors,
-    with_cpu_control,
     with_out_arguments,
 )
 from conformance.properties.overloads._references import (
     OverloadReference,
-    compare_overload_outputs,
     dtypes,
     outputs_with_hidden_writes,
     overload_reference,
@@ -35,6 +32,8 @@ from conformance.properties.overloads._references import (
     references_of_table,
 )
 from conformance.properties.overloads._result_strides import check_strides
+from conformance.properties.shared.comparison import OVERLOADS, compare_outputs
+from conformance.properties.shared.cpu_control import with_cpu_control
 from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
 from conformance.samples.handmade_calls.identity import IDENTITY_CALLS
 from conformance.samples.operators import dtype_name
@@ -65,15 +64,15 @@ _ACCEPTS_NEGATIVE_DIMS = re.compile(r"_(log_)?softmax(_backward_data)?$")
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call each form on each sample and compare values, aliasing and strides with the reference."""
-    forms_in_inference_mode: set[str] = set()
+    forms_in_inference_mode: set[CallForm] = set()
     for reference in references(target, subject, recorder, _LIMIT):
         for form in forms_of(target, reference):
             check_call(target, recorder, reference, form)
             if form not in forms_in_inference_mode:
                 with torch.inference_mode():  # without the autograd kernel, which may return arguments itself
-                    if check_call(target, recorder, reference, form):
+                    if check_call(target, recorder, reference, form).is_conclusive:
                         forms_in_inference_mode.add(form)
-            if form == OUT and subject.name not in _EMPTY_OUT_CRASHES_TORCH:
+            if form == CallForm.OUT and subject.name not in _EMPTY_OUT_CRASHES_TORCH:
                 with_cpu_control(
                     target,
                     recorder,
@@ -86,7 +85,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             for form in forms_of(target, renumbered):
                 check_call(target, recorder, renumbered, form)
     for identity_call in references_of_table(target, subject, recorder.id.dtype, IDENTITY_CALLS):
-        check_call(target, recorder, identity_call, FUNCTION)
+        check_call(target, recorder, identity_call, CallForm.FUNCTION)
 
 
 def _check_empty_out_is_resized(
@@ -103,9 +102,8 @@ def _check_empty_out_is_resized(
         outputs = outputs_with_hidden_writes(
             reference.overload.op, copy, in_structure_of(reference.returned, outs)
         )
-        compare_overload_outputs(
-            target, recorder, reference, outputs, "the out= that was empty before the call"
-        )
+        label = "the out= that was empty before the call"
+        compare_outputs(target, recorder, reference, outputs, label=label, policy=OVERLOADS)
     else:
         report_failed_call(target, recorder, reference.sample, outcome, "the form with an empty out=")
 

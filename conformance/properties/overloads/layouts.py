@@ -13,9 +13,8 @@ import torch
 from conformance.framework import trees
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
+from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._call_forms import (
-    FUNCTION,
-    IN_PLACE,
     ArgumentLayout,
     check_call,
     forms_of,
@@ -61,7 +60,7 @@ _UNSAFE_FOR_UINT8 = (
 _CHANNELS_LAST = "channels_last at an offset"
 
 #: A form, a layout, and the index of the tensor that has it (None: the memory that the form writes).
-Combination = tuple[str, str, int | None]
+Combination = tuple[CallForm, str, int | None]
 
 
 class LayoutCoverage:
@@ -74,8 +73,8 @@ class LayoutCoverage:
 
     def __init__(self) -> None:
         # By the name of the argument, because its index differs between calls.
-        self._checked: set[tuple[str, str, str]] = set()
-        self._conclusive: set[tuple[str, str, str]] = set()
+        self._checked: set[tuple[CallForm, str, str]] = set()
+        self._conclusive: set[tuple[CallForm, str, str]] = set()
 
     def needs(self, combination: Combination, reference: OverloadReference) -> bool:
         """Return whether a combination still has to be checked in a call."""
@@ -109,7 +108,7 @@ _MAY_HAVE_EQUAL_ROWS = re.compile(
 )
 
 
-def _with_argument_name(combination: Combination, reference: OverloadReference) -> tuple[str, str, str]:
+def _with_argument_name(combination: Combination, reference: OverloadReference) -> tuple[CallForm, str, str]:
     form, layout_name, tensor_index = combination
     return form, layout_name, "" if tensor_index is None else argument_name_at(reference, tensor_index)
 
@@ -190,15 +189,15 @@ def _check_every_layout(
                     continue
                 if check_call(
                     target, recorder, reference, form, ArgumentLayout(layout, layout_name, tensor_index)
-                ):
+                ).is_conclusive:
                     coverage.add((form, layout_name, tensor_index), reference)
             if (
-                form == FUNCTION
+                form == CallForm.FUNCTION
                 or not written[layout_name]
                 or not coverage.needs((form, layout_name, None), reference)
             ):
                 continue
-            if check_call(target, recorder, reference, form, written_layout=layout):
+            if check_call(target, recorder, reference, form, written_layout=layout).is_conclusive:
                 coverage.add((form, layout_name, None), reference)
 
 
@@ -217,20 +216,20 @@ def _check_one_row_expanded(
         forms_to_check = [
             form
             for form in forms
-            if (form, tensor_index) != (IN_PLACE, 0)
+            if (form, tensor_index) != (CallForm.IN_PLACE, 0)
             and coverage.needs((form, "expanded", tensor_index), reference)
         ]
         repeated = reference_with_equal_rows(reference, tensor_index) if forms_to_check else None
         if repeated is None:
             continue
         for form in forms_of(target, repeated):
-            if (form, tensor_index) == (IN_PLACE, 0) or not coverage.needs(
+            if (form, tensor_index) == (CallForm.IN_PLACE, 0) or not coverage.needs(
                 (form, "expanded", tensor_index), repeated
             ):
                 continue
             if check_call(
                 target, recorder, repeated, form, ArgumentLayout(expanded, "one row expanded", tensor_index)
-            ):
+            ).is_conclusive:
                 coverage.add((form, "expanded", tensor_index), repeated)
 
 
@@ -296,7 +295,7 @@ def _check_in_four_dimensions(
                 deeper,
                 form,
                 ArgumentLayout(channels_last_at_offset, _CHANNELS_LAST, tensor_index),
-            ):
+            ).is_conclusive:
                 coverage.add((form, _CHANNELS_LAST, tensor_index), deeper)
 
 
@@ -307,7 +306,7 @@ def reference_with_equal_rows(reference: OverloadReference, tensor_index: int) -
     """
     tensor = reference.sample.tensors()[tensor_index]
     integral = not (tensor.is_floating_point() or tensor.is_complex())
-    factors = reference.rule.name == "factorisation"
+    factors = reference.tolerance_rule.name == "factorisation"
     if factors and integral and tensor.dim() < 2:
         return None  # a pivot may cover two rows, and the last pivot has no second row
     if factors and not integral:  # equal rows make a matrix singular; equal matrices do not

@@ -18,15 +18,12 @@ from conformance.framework.compare import fact, on_host, same_bits
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
+from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._call_forms import (
-    FUNCTION,
-    IN_PLACE,
-    OUT,
     forms_of,
     has_separate_autograd_kernel,
     with_out_arguments,
 )
-from conformance.properties.overloads._memory import check_no_memory_retained
 from conformance.properties.overloads._modified_calls import (
     arguments_with_values,
     reference_of_modified_call,
@@ -43,6 +40,7 @@ from conformance.properties.overloads._references import (
     references,
     references_of_table,
 )
+from conformance.properties.overloads._retained_memory import check_no_memory_retained
 from conformance.properties.shared.distribution_tests import generators_restored
 from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
 from conformance.properties.shared.memory_layouts import at_offset
@@ -93,16 +91,16 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     with generators_restored():
         recorder.allow_nothing_compared("no call of the overload draws numbers")
         for reference in _drawing_calls(target, subject, recorder):
-            _check_draws(target, recorder, reference, FUNCTION)
+            _check_draws(target, recorder, reference, CallForm.FUNCTION)
             if has_separate_autograd_kernel(target, reference):
-                _check_draws(target, recorder, reference, FUNCTION, inference=True)
+                _check_draws(target, recorder, reference, CallForm.FUNCTION, inference=True)
             overload: Overload = subject.info
             if target.capable("inplace") and (
                 reference.has_in_place_reference or _also_writes_noise(overload)
             ):
-                _check_draws(target, recorder, reference, IN_PLACE)
-            if OUT in forms_of(target, reference):
-                _check_draws(target, recorder, reference, OUT)
+                _check_draws(target, recorder, reference, CallForm.IN_PLACE)
+            if CallForm.OUT in forms_of(target, reference):
+                _check_draws(target, recorder, reference, CallForm.OUT)
             _check_numbers_have_effect(target, recorder, reference)
 
 
@@ -138,7 +136,12 @@ def _also_writes_noise(overload: Overload) -> bool:
 
 
 def _check_draws(
-    target: Target, recorder: Recorder, reference: OverloadReference, form: str, *, inference: bool = False
+    target: Target,
+    recorder: Recorder,
+    reference: OverloadReference,
+    form: CallForm,
+    *,
+    inference: bool = False,
 ) -> None:
     """Draw four times in one form and check repeatability, aliasing, memory and repeated elements."""
     copy = copy_in(target, recorder, reference.sample)
@@ -150,10 +153,10 @@ def _check_draws(
         if seed is not None:
             torch.manual_seed(seed)
         sample = with_mapped_tensors(copy, torch.Tensor.clone)
-        embedded = at_offset(sample.input) if form == IN_PLACE else None
+        embedded = at_offset(sample.input) if form == CallForm.IN_PLACE else None
         if embedded is not None:
             sample = sample.replace(input=embedded.view)
-        if form == OUT:
+        if form == CallForm.OUT:
             parts = zip(reference.overload.outs, trees.tensors(reference.returned), strict=True)
             outs = {name: torch.zeros_like(part, device=target.torch_device) for name, part in parts}
             sample = with_out_arguments(reference.overload.out, sample, outs)
@@ -162,7 +165,7 @@ def _check_draws(
         if not outcome.ok:
             report_failed_call(target, recorder, reference.sample, outcome, f"the {form}")
             return
-        if form == IN_PLACE and not hidden_writes(reference.overload.op):
+        if form == CallForm.IN_PLACE and not hidden_writes(reference.overload.op):
             text = f"the {form} returns another tensor than its input."
             fact(recorder, outcome.value is sample.input, Kind.ALIASING, text, sample=reference.sample.index)
         if embedded is not None:
@@ -172,7 +175,7 @@ def _check_draws(
             )
         value = outputs_with_hidden_writes(_callable_of_form(reference.overload, form), sample, outcome.value)
         drawn.append([on_host(tensor) for tensor in trees.tensors(value)])
-    if form == FUNCTION:
+    if form == CallForm.FUNCTION:
         check_no_memory_retained(target, recorder, op, copy)
     index = reference.sample.index
     for first, second, ordinal in ((0, 2, "first"), (1, 3, "second")):
@@ -208,10 +211,12 @@ def _check_numbers_have_effect(target: Target, recorder: Recorder, reference: Ov
     Only numbers that change the CPU's draws are used.
     """
     for name, changed in _with_other_numbers(reference):
-        for form in (FUNCTION, IN_PLACE, OUT):
-            if form == IN_PLACE and not (target.capable("inplace") and reference.has_in_place_reference):
+        for form in (CallForm.FUNCTION, CallForm.IN_PLACE, CallForm.OUT):
+            if form == CallForm.IN_PLACE and not (
+                target.capable("inplace") and reference.has_in_place_reference
+            ):
                 continue
-            if form == OUT and OUT not in forms_of(target, reference):
+            if form == CallForm.OUT and CallForm.OUT not in forms_of(target, reference):
                 continue
             draws = [_draw(target, recorder, variant, form) for variant in (reference, changed)]
             if draws[0] is None or draws[1] is None:
@@ -259,13 +264,13 @@ def _surely_differ(reference: OverloadReference, changed: OverloadReference) -> 
 
 
 def _draw(
-    target: Target, recorder: Recorder, reference: OverloadReference, form: str
+    target: Target, recorder: Recorder, reference: OverloadReference, form: CallForm
 ) -> list[torch.Tensor] | None:
     """Return the values that a call draws after the seed; None if it fails."""
     copy = copy_in(target, recorder, reference.sample)
     if copy is None:
         return None
-    if form == OUT:
+    if form == CallForm.OUT:
         parts = zip(reference.overload.outs, trees.tensors(reference.returned), strict=True)
         outs = {name: torch.zeros_like(part, device=target.torch_device) for name, part in parts}
         copy = with_out_arguments(reference.overload.out, copy, outs)
@@ -277,8 +282,10 @@ def _draw(
     return [on_host(tensor) for tensor in trees.tensors(outcome.value)]
 
 
-def _callable_of_form(overload: Overload, form: str) -> Any:
-    return {FUNCTION: overload.op, IN_PLACE: overload.in_place, OUT: overload.out}[form]
+def _callable_of_form(overload: Overload, form: CallForm) -> Any:
+    return {CallForm.FUNCTION: overload.op, CallForm.IN_PLACE: overload.in_place, CallForm.OUT: overload.out}[
+        form
+    ]
 
 
 def _equal(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:

@@ -15,21 +15,14 @@ from conformance.framework.compare import same_bits
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle import relations
+from conformance.oracle.filled_memory import FILLERS, leave_freed_memory
+from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._call_forms import (
-    FUNCTION,
-    IN_PLACE,
-    OUT,
     cpu_accepts_form,
     forms_of,
     has_separate_autograd_kernel,
     new_out_tensors,
     with_out_arguments,
-)
-from conformance.properties.overloads._memory import (
-    FILLERS,
-    RetainedMemory,
-    check_no_memory_retained,
-    leave_freed_memory,
 )
 from conformance.properties.overloads._modified_calls import (
     reference_of_modified_call,
@@ -38,12 +31,13 @@ from conformance.properties.overloads._modified_calls import (
 )
 from conformance.properties.overloads._references import (
     OverloadReference,
-    compare_overload_outputs,
     dtypes,
     is_unchecked,
     outputs_with_hidden_writes,
     references,
 )
+from conformance.properties.overloads._retained_memory import RetainedMemory, check_no_memory_retained
+from conformance.properties.shared.comparison import OVERLOADS, compare_outputs
 from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
 from conformance.samples.dispatched_kernels import base_name, returns_view
 from conformance.samples.operators import Sample
@@ -113,7 +107,7 @@ def _check_in_mode(
         if trees.numel(reference.sample.arguments) + trees.numel(reference.outputs) > _MAX_ELEMENTS:
             continue
         for form in forms_of(target, reference):
-            of_form = reference.in_place if form == IN_PLACE else reference
+            of_form = reference.in_place if form == CallForm.IN_PLACE else reference
             if of_form is not None:
                 _check_repeated_calls(target, recorder, of_form, form, wrap)
         _check_call_of_same_sizes(target, recorder, reference, wrap)
@@ -134,37 +128,46 @@ def _check_large_calls(
         if copy is None or outcome is None:
             return
         if not outcome.ok:
-            report_failed_call(target, recorder, reference.sample, outcome, f"call {call} of the {FUNCTION}")
+            report_failed_call(
+                target, recorder, reference.sample, outcome, f"call {call} of the {CallForm.FUNCTION}"
+            )
             return
         value = outputs_with_hidden_writes(reference.overload.op, copy, outcome.value)
-        compare_overload_outputs(target, recorder, reference, value, f"call {call} of the {FUNCTION}")
+        compare_outputs(
+            target,
+            recorder,
+            reference,
+            value,
+            label=f"call {call} of the {CallForm.FUNCTION}",
+            policy=OVERLOADS,
+        )
     copy = copy_in(target, recorder, reference.sample)
     if copy is not None:
         check_no_memory_retained(target, recorder, op, copy)
 
 
 def _check_repeated_calls(
-    target: Target, recorder: Recorder, reference: OverloadReference, form: str, wrap: _Wrapper
+    target: Target, recorder: Recorder, reference: OverloadReference, form: CallForm, wrap: _Wrapper
 ) -> None:
     """Make ``_CALLS`` calls and compare their results, which are fetched together."""
     copy = copy_in(target, recorder, reference.sample)
     if copy is None:
         return
-    if form == IN_PLACE and returns_view(reference.overload.op):
+    if form == CallForm.IN_PLACE and returns_view(reference.overload.op):
         return  # the form changes sizes and strides, but no memory that could be compared
     parts = trees.tensors(reference.outputs)
     if not all(leaf is None or isinstance(leaf, torch.Tensor) for leaf in trees.leaves(reference.outputs)):
         return
     overload = reference.subject.info
     dtypes = [part.dtype for part in parts]
-    if form == OUT:
+    if form == CallForm.OUT:
         outs = new_out_tensors(target, recorder, reference)
         dtypes[: len(outs)] = [out.dtype for out in outs]
     rows = [
         torch.empty((_CALLS, *part.shape), dtype=dtype, device=target.torch_device).fill_(1)
         for part, dtype in zip(parts, dtypes, strict=True)
     ]
-    if form == IN_PLACE:
+    if form == CallForm.IN_PLACE:
         rows[0].copy_(copy.input)
 
     started_calls = 0
@@ -178,9 +181,9 @@ def _check_repeated_calls(
             if call % _CALLS_PER_FILLER == 0:
                 filler = FILLERS[call // _CALLS_PER_FILLER % 2]
                 leave_freed_memory([part.nbytes for part in parts], target.torch_device, filler)
-            if form == IN_PLACE:
+            if form == CallForm.IN_PLACE:
                 copy.replace(input=rows[0][call]).call(wrap(overload.in_place))
-            elif form == OUT:
+            elif form == CallForm.OUT:
                 named = {name: row[call] for name, row in zip(overload.outs, rows, strict=False)}
                 call_sample = _with_copies_of_written(reference, copy)
                 written = outputs_with_hidden_writes(
@@ -216,7 +219,7 @@ def _check_repeated_calls(
         return  # if the first call fails, another property reports it
     _compare_stored_results(target, recorder, reference, rows, f"of the {form}")
     retained_memory.check(recorder, f"{_CALLS_PER_ROUND} calls of the {form}", reference.sample.index)
-    if form == FUNCTION:
+    if form == CallForm.FUNCTION:
         _check_in_threads(target, recorder, reference, copy, wrap)
 
 
@@ -255,12 +258,13 @@ def _compare_stored_results(
         for call in [0, *itertools.islice(differing, 2)]:
             values = [row[call] if i == number else part for i, part in enumerate(parts)]
             on_device = [value.to(target.torch_device) for value in values]
-            compare_overload_outputs(
+            compare_outputs(
                 target,
                 recorder,
                 reference,
                 _in_reference_structure(reference, on_device),
-                f"call {call} {label}",
+                label=f"call {call} {label}",
+                policy=OVERLOADS,
             )
 
 
@@ -352,4 +356,11 @@ def _check_call_of_same_sizes(
             outcome = run_operator(target, wrap(reference.subject.info.op), copy)
             if outcome.ok:
                 value = outputs_with_hidden_writes(reference.overload.op, copy, outcome.value)
-                compare_overload_outputs(target, recorder, call, value, "a call after one of the same sizes")
+                compare_outputs(
+                    target,
+                    recorder,
+                    call,
+                    value,
+                    label="a call after one of the same sizes",
+                    policy=OVERLOADS,
+                )

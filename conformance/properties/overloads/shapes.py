@@ -13,7 +13,8 @@ import torch
 from conformance.framework import trees
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.overloads._call_forms import FUNCTION, check_call, forms_of
+from conformance.oracle.reference import CallForm
+from conformance.properties.overloads._call_forms import check_call, forms_of
 from conformance.properties.overloads._caller_calls import SLOW, calls_of_callers
 from conformance.properties.overloads._matmul_sizes import long_products
 from conformance.properties.overloads._modified_calls import (
@@ -97,7 +98,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     strided = False
     for changed in changes:
         large = trees.numel(changed.outputs) >= _LARGEST_SIZE
-        for form in (FUNCTION,) if large else forms_of(target, changed):
+        for form in (CallForm.FUNCTION,) if large else forms_of(target, changed):
             check_call(target, recorder, changed, form)
         if not strided and any(t.dim() > 1 for t in trees.tensors(changed.outputs)):
             strided = True
@@ -162,7 +163,7 @@ def _check_assigned_sizes(target: Target, subject: Subject, recorder: Recorder) 
         forms = list(forms_of(target, changed))
         form = forms[assignment.form % len(forms)]
         layouts = list(layout_of_largest_tensor(changed, assignment.layout)) if strided else []
-        if not any(check_call(target, recorder, changed, form, layout) for layout in layouts):
+        if not any(check_call(target, recorder, changed, form, layout).is_conclusive for layout in layouts):
             check_call(target, recorder, changed, form)
 
 

@@ -11,6 +11,7 @@ import torch
 from conformance.framework import trees
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
+from conformance.oracle.reference import Agreement
 from conformance.properties.overloads._call_forms import check_call, forms_of
 from conformance.properties.overloads._modified_calls import (
     arguments_with_values,
@@ -20,7 +21,6 @@ from conformance.properties.overloads._modified_calls import (
     with_tensor,
 )
 from conformance.properties.overloads._references import (
-    Agreement,
     OverloadReference,
     dtypes,
     fixes_signs_of_zeros,
@@ -226,7 +226,7 @@ def _uniform_calls(reference: OverloadReference, tensor: torch.Tensor) -> Iterat
 
     For pointwise overloads, it is also all infinity or all NaN. Many functions return these values.
     """
-    if is_unchecked(reference.subject) or reference.rule.name == "factorisation":
+    if is_unchecked(reference.subject) or reference.tolerance_rule.name == "factorisation":
         return
     values = [0.0, 1.0]
     if tensor.is_floating_point() and reference.overload.pointwise:

@@ -1,29 +1,30 @@
-"""Comparison of the outputs of an operator on a target with its reference."""
+"""Comparison of the outputs of an operator or overload on a target with its reference."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from conformance.framework import trees
-from conformance.framework.calls import attempt, one_line
+from conformance.framework.calls import attempt, one_line, report_error
 from conformance.framework.compare import (
     compare_leaf_counts,
     compare_metadata,
     compare_values,
+    fact,
     on_host,
     same_bits,
 )
 from conformance.framework.recorder import Recorder
-from conformance.framework.tolerances import EXACT, Rule, Tolerance, rule
+from conformance.framework.tolerances import EXACT, Rule, Tolerance
 from conformance.model.verdicts import Kind
 from conformance.oracle import relations
-from conformance.oracle.reference import Reference
+from conformance.oracle.reference import Agreement, Call, Reference
 from conformance.oracle.relations import Equation
-from conformance.properties.shared.dtypes import dtype_under_test
-from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -48,131 +49,364 @@ def tolerance_for(
     return bound.widened(2) if peer else bound
 
 
+@dataclasses.dataclass(frozen=True)
+class ComparisonPolicy:
+    """The parts of a comparison that differ between properties.
+
+    ``strides``, ``dtypes`` and ``device`` select the compared metadata. With ``same_bits_agree``, outputs
+    with the CPU's bits agree without the high-precision values, which cost several calls; use it for
+    properties that are not about precision. With ``bool_bytes``, each bool must be stored as 0 or 1. With
+    ``cpu_may_differ``, a value that the CPU does not compute within the tolerance is only noted, even if the
+    CPU is the device under test.
+    """
+
+    strides: bool = False
+    dtypes: bool = True
+    device: bool = True
+    same_bits_agree: bool = False
+    bool_bytes: bool = False
+    cpu_may_differ: bool = False
+
+
+#: Values within the tolerance, and all metadata except strides.
+VALUES = ComparisonPolicy()
+#: For properties that are not about precision.
+SAME_BITS_AGREE = ComparisonPolicy(same_bits_agree=True)
+#: For large samples, for which the tolerances are not calibrated.
+LARGE = ComparisonPolicy(same_bits_agree=True, cpu_may_differ=True)
+#: For overloads: the documentation does not describe them, so the CPU decides which results are correct.
+OVERLOADS = ComparisonPolicy(same_bits_agree=True, bool_bytes=True, cpu_may_differ=True)
+
+
 def compare_outputs(
     target: Target,
     recorder: Recorder,
-    subject: Subject,
-    sample: Sample,
-    actual: Any,
     reference: Reference,
+    actual: Any,
     *,
     label: str = "the result",
-    check_strides: bool = False,
-    check_dtypes: bool = True,
-    check_device: bool = True,
-    accept_same_bits: bool = False,
-    dtype: torch.dtype | None = None,
+    policy: ComparisonPolicy = VALUES,
 ) -> bool:
     """Compare a result of the device with the reference: nesting, metadata, then values or relations.
 
-    ``sample`` holds the arguments on the CPU. ``check_dtypes`` and ``check_device`` switch the comparison of
-    dtypes and of the device. ``dtype`` is the dtype of the call, by default that of the recorded result. With
-    ``accept_same_bits``, outputs that equal the CPU's bits agree without the high-precision values, which
-    cost several calls. Use it for properties that are not about precision.
-
-    Return True if everything agrees.
+    A value that the CPU does not compute within the tolerance either is noted and agrees, unless the CPU is
+    the device under test. Return True if everything agrees.
     """
-    if dtype is None:
-        dtype = dtype_under_test(recorder)
-    index = sample.index
-    if not compare_leaf_counts(recorder, actual, reference.outputs, label=label, sample=index):
+    if not compare_leaf_counts(
+        recorder, actual, reference.outputs, label=label, sample=reference.sample.index
+    ):
         return False
-    actual_leaves, reference_leaves = list(trees.leaves(actual)), list(trees.leaves(reference.outputs))
-    agrees = True
-    unspecified = relations.unspecified_outputs(subject.name, sample)
-    device = target.torch_device if check_device and _belongs_on_device(subject, sample) else None
-    for number, (value, base) in enumerate(zip(actual_leaves, reference_leaves, strict=False)):
-        if number in unspecified:
-            continue
-        name = label if len(actual_leaves) == 1 else f"part {number} of {label}"
-        accumulated = (
-            number in relations.saved_statistics(subject.name)
-            and base.dtype in (torch.bfloat16, torch.float16)
-            and isinstance(value, torch.Tensor)
-            and value.dtype == torch.float32
-        )
-        agrees &= compare_metadata(
-            recorder,
-            value,
-            base,
-            label=name,
-            sample=index,
-            stride=check_strides,
-            device=device,
-            dtype=check_dtypes and not accumulated,
-        )
-    if not agrees or relations.has_unspecified_values(subject.name, sample):
-        return agrees
-    if accept_same_bits and not target.is_cpu and _have_same_bits(recorder, actual_leaves, reference_leaves):
+    comparison = _Comparison(target, recorder, reference, policy, label, actual)
+    if not comparison.metadata_agrees():
+        return False
+    call = reference.call
+    if not call.is_overload and relations.has_unspecified_values(call.name, call.sample):
         return True
-    tolerance_rule = rule(subject.name, dtype)
-    high_precision_leaves = list(trees.leaves(reference.high_precision))
-    widen = not reference.has_high_precision
-    relation = relations.relation_of(subject.name)
-    if relation is not None:
-        equations = _equations_of_relation(target, recorder, relation, actual, reference, sample, label)
+    return comparison.values_agree()
+
+
+@dataclasses.dataclass
+class _Comparison:
+    """The comparison of one result, whose nesting is that of the reference."""
+
+    target: Target
+    recorder: Recorder
+    reference: Reference
+    policy: ComparisonPolicy
+    label: str
+    actual: Any
+
+    def __post_init__(self) -> None:
+        self.call = self.reference.call
+        self.index = self.call.sample.index
+        self.leaves = list(zip(trees.leaves(self.actual), trees.leaves(self.reference.outputs), strict=True))
+        self.unspecified = relations.unspecified_outputs(self.call.name, self.call.sample)
+
+    def label_of(self, number: int) -> str:
+        """Return the name of the leaf at a position in messages."""
+        return self.label if len(self.leaves) == 1 else f"part {number} of {self.label}"
+
+    def metadata_agrees(self) -> bool:
+        """Compare types of numbers, and shapes, dtypes, layouts and devices of tensors."""
+        statistics = relations.saved_statistics(self.call.name)
+        device = self.target.torch_device if self.policy.device and _belongs_on_device(self.call) else None
+        agrees = True
+        for number, (value, base) in enumerate(self.leaves):
+            if number in self.unspecified:
+                continue
+            accumulated = (
+                number in statistics
+                and base.dtype in (torch.bfloat16, torch.float16)
+                and isinstance(value, torch.Tensor)
+                and value.dtype == torch.float32
+            )
+            agrees &= compare_metadata(
+                self.recorder,
+                value,
+                base,
+                label=self.label_of(number),
+                sample=self.index,
+                stride=self.policy.strides,
+                device=device,
+                dtype=self.policy.dtypes and not accumulated,
+            )
+        return agrees
+
+    def values_agree(self) -> bool:
+        """Compare the relation's equations if the call has a relation, or else each value."""
+        unspecified = self.unspecified
+        if self.call.is_overload:
+            unspecified = unspecified | relations.unspecified_indices(self.call.name, self.call.sample)
+        specified = [(n, *pair) for n, pair in enumerate(self.leaves) if n not in self.unspecified]
+        if self.policy.bool_bytes:
+            stored_well = [self._bools_are_0_or_1(number, value) for number, value, _ in specified]
+            if not all(stored_well):
+                return False
+        if self.call.relation is not None:
+            if self.reference.agreement in (Agreement.SPECIAL_VALUES, Agreement.INFINITIES):
+                return True  # the documentation does not define the factors of NaN and infinity
+            if not self._all_bits_agree():
+                agrees = self._relation_holds()
+                if agrees is not None:
+                    return agrees
+        agreements = [
+            self._leaf_agrees(number, value, base)
+            for number, value, base in specified
+            if number not in unspecified
+        ]
+        return all(agreements)
+
+    @functools.cached_property
+    def _high_precision_leaves(self) -> list[tuple[Any, torch.Tensor | None]]:
+        """The high-precision value of each leaf, with its sensitivity if it is a tensor."""
+        sensitivities = iter(self.reference.sensitivity)
+        return [
+            (exact, next(sensitivities, None) if isinstance(base, torch.Tensor) else None)
+            for exact, (_, base) in zip(trees.leaves(self.reference.high_precision), self.leaves, strict=True)
+        ]
+
+    def _leaf_agrees(self, number: int, value: Any, base: Any) -> bool:
+        exact = self.reference.tolerance_rule.exact
+        if isinstance(base, torch.Tensor):
+            return self._tensor_agrees(number, value, base)
+        if isinstance(base, (float, complex)) and not exact:
+            return self._within_tolerance(number, value, base, self.call.dtype)
+        if isinstance(base, (bool, int, float, complex)):
+            return compare_values(self.recorder, value, base, label=self.label_of(number), sample=self.index)
+        text = "" if value == base else f"{self.label_of(number)} is {value!r}, expected {base!r}."
+        return fact(self.recorder, value == base, Kind.VALUE, text, sample=self.index)
+
+    def _tensor_agrees(self, number: int, value: torch.Tensor, base: torch.Tensor) -> bool:
+        reference, label = self.reference, self.label_of(number)
+        fetched = attempt(lambda: on_host(value))
+        if not fetched.ok:
+            assert fetched.error is not None
+            report_error(
+                self.target, self.recorder, fetched.error, label=f"reading {label}", sample=self.index
+            )
+            return False
+        actual, expected = fetched.value, on_host(base)
+        zeros = reference.fixes_signs_of_zeros or reference.agreement is Agreement.BITS
+        comparable = self._may_agree_by_bits and actual.dtype == expected.dtype
+        if comparable and same_bits(actual, expected, zeros=zeros):
+            self.recorder.compared(actual.numel())
+            return True
+        if reference.agreement in (Agreement.SPECIAL_VALUES, Agreement.INFINITIES):
+            return self._keeps_special_values(actual, expected, label)
+        floating = base.is_floating_point() or base.is_complex()
+        if not floating or reference.tolerance_rule.exact or reference.agreement is Agreement.BITS:
+            return compare_values(
+                self.recorder, actual, expected, label=label, sample=self.index, signed_zeros=zeros
+            )
+        if not self._within_tolerance(number, actual, expected, base.dtype):
+            return False
+        if reference.agreement is Agreement.SUBNORMALS and not self._keeps_subnormals(
+            actual, expected, label
+        ):
+            return False
+        return not reference.fixes_signs_of_zeros or self._signs_of_zeros_agree(actual, expected, label)
+
+    @property
+    def _may_agree_by_bits(self) -> bool:
+        """True if equal bits suffice.
+
+        They never do for an operator if the CPU is the device under test: its bits are always equal.
+        """
+        return self.policy.same_bits_agree and (self.call.is_overload or not self.target.is_cpu)
+
+    def _all_bits_agree(self) -> bool:
+        """Compare the bits of all tensors if equal bits suffice, and count the values if they are equal."""
+        if not self._may_agree_by_bits:
+            return False
+        for value, base in self.leaves:
+            if not isinstance(base, torch.Tensor):
+                return False
+            fetched = attempt(functools.partial(on_host, value))
+            if not fetched.ok or fetched.value.dtype != base.dtype:
+                return False
+            if not same_bits(fetched.value, on_host(base)):
+                return False
+        return True
+
+    def _within_tolerance(self, number: int, actual: Any, expected: Any, dtype: torch.dtype) -> bool:
+        reference = self.reference
+        exact, sensitivity = self._high_precision_leaves[number]
+        bound = tolerance_for(
+            self.target,
+            reference.tolerance_rule,
+            dtype,
+            reference.coarsest_dtype,
+            reference.elements,
+            peer=not reference.has_high_precision,
+        )
+
+        def compare(recorder: Recorder, value: Any) -> bool:
+            return compare_values(
+                recorder,
+                value,
+                exact,
+                tolerance=bound,
+                label=self.label_of(number),
+                sample=self.index,
+                sensitivity=sensitivity,
+            )
+
+        return self._unless_the_cpu_differs(compare, actual, expected, self.label_of(number))
+
+    def _unless_the_cpu_differs(
+        self, compare: Callable[[Recorder, Any], bool], actual: Any, expected: Any, label: str
+    ) -> bool:
+        """Compare the device's value; if it differs, note this instead if the CPU's value differs too."""
+        trial = self.recorder.scratch()
+        agrees = compare(trial, actual)
+        if not agrees and (self.policy.cpu_may_differ or not self.target.is_cpu):
+            # Copies, because torch cannot compare an 8-bit float tensor with itself.
+            copies = trees.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, expected)
+            if not compare(self.recorder.scratch(), copies):
+                text = f"the CPU's own {label} is not within the tolerance"
+                self.recorder.allow_nothing_compared(text)
+                self.recorder.note(text)
+                return True
+        self.recorder.merge(trial)
+        return agrees
+
+    def _relation_holds(self) -> bool | None:
+        """Compare the equations of the call's relation; None if the values of this call are specified."""
+        equations = self._equations_of(self.recorder, self.actual)
+        if equations is None:
+            return None
+
+        def compare(recorder: Recorder, value: Any) -> bool:
+            of_value = equations if value is self.actual else self._equations_of(recorder, value)
+            agreements = [self._equation_holds(recorder, equation) for equation in of_value or ()]
+            return all(agreements)
+
         if equations is False:
             return False
-        if equations is not None:
-            agreements = [
-                _compare_equation(target, recorder, tolerance_rule, dtype, reference, equation, label, index)
-                for equation in equations
-            ]
-            return all(agreements)
-    sensitivities = iter(reference.sensitivity)
-    for number, (value, exact, base) in enumerate(
-        zip(actual_leaves, high_precision_leaves, reference_leaves, strict=False)
-    ):
-        name = label if len(actual_leaves) == 1 else f"part {number} of {label}"
-        if isinstance(base, torch.Tensor):
-            sensitivity = next(sensitivities, None)
-            bound = tolerance_for(
-                target, tolerance_rule, base.dtype, reference.coarsest_dtype, reference.elements, peer=widen
-            )
-            expected = (
-                base if tolerance_rule.exact or not (base.is_floating_point() or base.is_complex()) else exact
-            )
-        elif isinstance(base, (float, complex)) and not tolerance_rule.exact:
-            sensitivity = None
-            bound = tolerance_for(
-                target, tolerance_rule, dtype, reference.coarsest_dtype, reference.elements, peer=widen
-            )
-            expected = exact
-        elif isinstance(base, (bool, int, float, complex)):
-            sensitivity, bound, expected = None, EXACT, base
-        else:
-            recorder.compared(1)
-            if value != base:
-                recorder.fail(Kind.VALUE, f"{name} is {value!r}, expected {base!r}.", sample=index)
-                agrees = False
-            continue
-        if number not in unspecified:
-            agrees &= compare_values(
-                recorder, value, expected, tolerance=bound, label=name, sample=index, sensitivity=sensitivity
-            )
-    return agrees
+        return self._unless_the_cpu_differs(compare, self.actual, self.reference.outputs, self.label)
+
+    def _equations_of(self, recorder: Recorder, value: Any) -> Any:
+        """Return the equations of the relation for a result; False if they cannot be computed, which is
+        recorded as a failure.
+        """
+        relation = self.call.relation
+        assert relation is not None
+
+        def host(leaf: Any) -> Any:
+            return on_host(leaf) if isinstance(leaf, torch.Tensor) else leaf
+
+        def make() -> list[Equation] | None:
+            with torch.no_grad():
+                equations = relation(
+                    trees.tree_map(host, value), self.reference.high_precision, self.call.sample
+                )
+                return None if equations is None else list(equations)
+
+        outcome = attempt(make)
+        if outcome.ok:
+            return outcome.value
+        assert outcome.error is not None
+        text = f"computing the required relation from {self.label} raised {one_line(outcome.error)}"
+        fact(recorder, False, Kind.VALUE, text, sample=self.index)
+        return False
+
+    def _equation_holds(self, recorder: Recorder, equation: Equation) -> bool:
+        bound = EXACT
+        if not equation.exact:
+            dtype, rule = self.call.dtype, self.reference.tolerance_rule
+            bound = tolerance_for(self.target, rule, dtype, dtype, self.reference.elements, peer=True)
+        sensitivity = (
+            torch.full(equation.expected.shape, equation.scale, dtype=torch.float64)
+            if equation.scale
+            else None
+        )
+        return compare_values(
+            recorder,
+            equation.actual,
+            equation.expected,
+            tolerance=bound,
+            label=f"{equation.label} of {self.label}",
+            sample=self.index,
+            sensitivity=sensitivity,
+        )
+
+    def _bools_are_0_or_1(self, number: int, value: Any) -> bool:
+        """Check that each bool is stored as 0 or 1.
+
+        A view as uint8 (torch.Tensor.view) shows the stored byte; a copy as bool may hide it.
+        """
+        if not isinstance(value, torch.Tensor) or value.dtype != torch.bool or not value.numel():
+            return True
+        stored = attempt(lambda: int(value.detach().view(torch.uint8).cpu().max()))
+        if not stored.ok:
+            return True
+        text = f"{self.label_of(number)} has a bool that is stored as {stored.value}, expected 0 or 1."
+        return fact(self.recorder, stored.value <= 1, Kind.VALUE, text, sample=self.index)
+
+    def _keeps_subnormals(self, actual: torch.Tensor, expected: torch.Tensor, label: str) -> bool:
+        lost = (actual == 0) & (expected != 0)
+        text = f"{label} is zero in {int(lost.sum())} elements that must be subnormal."
+        return fact(self.recorder, not bool(lost.any()), Kind.VALUE, text, sample=self.index)
+
+    def _signs_of_zeros_agree(self, actual: torch.Tensor, expected: torch.Tensor, label: str) -> bool:
+        if not (actual.is_floating_point() and expected.is_floating_point()):
+            return True
+        wrong = (actual == 0) & (expected == 0) & (actual.signbit() != expected.signbit())
+        text = f"{label} has {int(wrong.sum())} zeros of the wrong sign."
+        return fact(self.recorder, not bool(wrong.any()), Kind.VALUE, text, sample=self.index)
+
+    def _keeps_special_values(self, actual: torch.Tensor, expected: torch.Tensor, label: str) -> bool:
+        """Check that NaN and infinity of the reference are not lost; they may spread to other elements."""
+        self.recorder.compared(actual.numel())
+        if actual.shape != expected.shape or not (actual.is_floating_point() or actual.is_complex()):
+            return True
+        actual, expected = (t if t.is_complex() else t.double() for t in (actual, expected))
+        lost = expected.isinf() & actual.isfinite()
+        if self.reference.agreement is Agreement.SPECIAL_VALUES:
+            lost |= expected.isnan() & ~actual.isnan()
+        if not bool(lost.any()):
+            return True
+        position = tuple(lost.nonzero()[0].tolist())
+        text = (
+            f"{label} is {actual[position].item()!r} at {list(position)}, "
+            f"expected {expected[position].item()!r}."
+        )
+        self.recorder.fail(Kind.VALUE, text, sample=self.index)
+        return False
 
 
-def _have_same_bits(recorder: Recorder, actual: list[Any], expected: list[Any]) -> bool:
-    for value, base in zip(actual, expected, strict=True):
-        if not isinstance(base, torch.Tensor) or not isinstance(value, torch.Tensor):
-            return False
-        fetched = attempt(functools.partial(on_host, value))
-        if not fetched.ok or fetched.value.dtype != base.dtype or not same_bits(fetched.value, on_host(base)):
-            return False
-    recorder.compared(sum(base.numel() for base in expected))
-    return True
-
-
-def _belongs_on_device(subject: Subject, sample: Sample) -> bool:
+def _belongs_on_device(call: Call) -> bool:
     """Return whether the result must be on the device.
 
     The device argument of the call decides, or else its tensors. Factories return a tensor on the default
     device, whatever tensors they get.
     """
-    if any(isinstance(leaf, torch.device) or leaf == "cpu" for leaf in _not_tensors(sample)):
+    if call.is_overload:
         return True
-    return not is_factory(subject) and bool(sample.tensors())
+    leaves = trees.leaves(call.sample.arguments)
+    if any(isinstance(leaf, torch.device) or (isinstance(leaf, str) and leaf == "cpu") for leaf in leaves):
+        return True
+    return not is_factory(call.subject) and bool(call.sample.tensors())
 
 
 def is_factory(subject: Subject) -> bool:
@@ -181,64 +415,3 @@ def is_factory(subject: Subject) -> bool:
 
 
 _FACTORIES = frozenset({"arange", "linspace", "logspace", "full", "eye", "scalar_tensor"})
-
-
-def _not_tensors(sample: Sample) -> list[Any]:
-    return [leaf for leaf in trees.leaves(sample.arguments) if isinstance(leaf, (torch.device, str))]
-
-
-def _equations_of_relation(
-    target: Target,
-    recorder: Recorder,
-    relation: Any,
-    actual: Any,
-    reference: Reference,
-    sample: Sample,
-    label: str,
-) -> Any:
-    def host(leaf: Any) -> Any:
-        return on_host(leaf) if isinstance(leaf, torch.Tensor) else leaf
-
-    def make() -> list[Equation] | None:
-        with torch.no_grad():
-            equations = relation(trees.tree_map(host, actual), reference.high_precision, sample)
-            return None if equations is None else list(equations)
-
-    outcome = attempt(make)
-    if outcome.ok:
-        return outcome.value
-    assert outcome.error is not None
-    recorder.compared(1)
-    recorder.fail(
-        Kind.VALUE,
-        f"computing the required relation from {label} raised {one_line(outcome.error)}",
-        sample=sample.index,
-    )
-    return False
-
-
-def _compare_equation(
-    target: Target,
-    recorder: Recorder,
-    tolerance_rule: Rule,
-    dtype: torch.dtype,
-    reference: Reference,
-    equation: Equation,
-    label: str,
-    index: int,
-) -> bool:
-    bound = EXACT
-    if not equation.exact:
-        bound = tolerance_for(target, tolerance_rule, dtype, dtype, reference.elements, peer=True)
-    sensitivity = (
-        torch.full(equation.expected.shape, equation.scale, dtype=torch.float64) if equation.scale else None
-    )
-    return compare_values(
-        recorder,
-        equation.actual,
-        equation.expected,
-        tolerance=bound,
-        label=f"{equation.label} of {label}",
-        sample=index,
-        sensitivity=sensitivity,
-    )

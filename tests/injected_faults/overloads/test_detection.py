@@ -14,7 +14,8 @@ from conformance.device import memory
 from conformance.framework import trees
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
-from conformance.properties.overloads import _call_forms, _memory, _references
+from conformance.oracle import filled_memory
+from conformance.properties.overloads import _call_forms, _references
 from conformance.properties.registry import find_property, properties
 from conformance.samples.handmade_calls import calls
 from conformance.samples.handmade_calls.discriminating import DISCRIMINATING_CALLS
@@ -185,9 +186,9 @@ def test_a_result_that_depends_on_old_memory_is_not_a_reference(monkeypatch: pyt
     sample = next(iter(_references.references(target, subject, _recorder(), 1))).sample
     reference = _references.overload_reference(subject, "float32", sample)
     assert reference is not None
-    assert _references.is_reproducible_on_cpu(reference)
+    assert reference.is_reproducible()
     reference.outputs = torch.empty_like(reference.outputs).fill_(5)
-    assert not _references.is_reproducible_on_cpu(reference)
+    assert not reference.is_reproducible()
 
 
 def _reference_with_added_byte(
@@ -210,21 +211,21 @@ def _reference_with_added_byte(
     return reference
 
 
-@pytest.mark.skipif(not _memory._glibc_fills(), reason="the allocator of the host fills no memory")
+@pytest.mark.skipif(not filled_memory._glibc_fills(), reason="the allocator of the host fills no memory")
 def test_a_result_that_depends_on_a_kernel_s_own_memory_is_not_a_reference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reference = _reference_with_added_byte(monkeypatch, lambda: torch.empty(1, dtype=torch.uint8)[0])
-    assert not _references.is_reproducible_on_cpu(reference)
+    assert not reference.is_reproducible()
 
 
-@pytest.mark.skipif(not _memory._glibc_fills(), reason="the allocator of the host returns other memory")
+@pytest.mark.skipif(not filled_memory._glibc_fills(), reason="the allocator of the host returns other memory")
 def test_a_result_that_depends_on_nan_in_a_kernel_s_own_memory_is_not_a_reference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reference = _reference_with_added_byte(monkeypatch, lambda: (torch.empty(1024) * 0).isnan().sum())
     reference.outputs = torch.relu(reference.sample.input)  # the result if the memory contains no NaN
-    assert not _references.is_reproducible_on_cpu(reference)
+    assert not reference.is_reproducible()
 
 
 def test_without_glibc_filling_freed_blocks_have_the_filler_byte(
@@ -236,10 +237,10 @@ def test_without_glibc_filling_freed_blocks_have_the_filler_byte(
         if {64, 1024, 65_472} <= set(sizes):
             block_fillers.append(filler)
 
-    monkeypatch.setattr(_memory, "_glibc_fills", lambda: False)
-    monkeypatch.setattr(_memory, "leave_freed_memory", leave_behind)
+    monkeypatch.setattr(filled_memory, "_glibc_fills", lambda: False)
+    monkeypatch.setattr(filled_memory, "leave_freed_memory", leave_behind)
     reference = _reference_with_added_byte(monkeypatch, lambda: block_fillers[-1] if block_fillers else 0)
-    assert not _references.is_reproducible_on_cpu(reference)
+    assert not reference.is_reproducible()
 
 
 def test_a_result_of_unwritten_memory_is_not_a_reference() -> None:
@@ -248,15 +249,15 @@ def test_a_result_of_unwritten_memory_is_not_a_reference() -> None:
     batch = torch.empty(0, 3, dtype=torch.float64), torch.empty(0, dtype=torch.int64)
     reference = _references.overload_reference(subject, "float64", Sample(0, batch[0], (batch[1],)))
     assert reference is not None
-    assert not _references.is_reproducible_on_cpu(reference)
+    assert not reference.is_reproducible()
 
 
-@pytest.mark.skipif(not _memory._glibc_fills(), reason="the allocator of the host fills no memory")
+@pytest.mark.skipif(not filled_memory._glibc_fills(), reason="the allocator of the host fills no memory")
 def test_host_memory_holding_fills_new_memory() -> None:
     before = _first_byte_of_mapped_block()
     for filler, expected_byte in ((255, 254), (63, 63), (0, 0)):
         for size in (1, 8, 16, 100, 1 << 16, 1 << 22):
-            with _memory.host_memory_holding(filler, ()):
+            with filled_memory.host_memory_holding(filler, ()):
                 assert set(torch.empty(size, dtype=torch.uint8).tolist()[:64]) == {expected_byte}
                 assert _first_byte_of_mapped_block() == expected_byte
         assert _first_byte_of_mapped_block() == before

@@ -99,3 +99,15 @@ def test_failures_of_selected_kinds() -> None:
     state_only = recorder.only({Kind.STATE}).result()
     assert [failure.message for failure in state_only.failures] == ["two"]
     assert (state_only.comparisons, state_only.failed_samples) == (0, [4])
+
+
+def test_excused_deviations_of_a_merged_recorder_are_all_gone() -> None:
+    recorder, control = (Recorder(ResultId(CaseId("value", "add"), "float32"), seed=0) for _ in range(2))
+    scratch = recorder.scratch()
+    for sample in range(9):
+        scratch.fail(Kind.VALUE, f"is {sample}", sample=sample)
+        control.fail(Kind.VALUE, "is 100", sample=sample)
+    recorder.merge(scratch)
+    recorder.excuse(control, "excused")
+    assert (recorder.failed, recorder.failure_count) == (False, 0)
+    assert recorder.result().verdict is Verdict.PASS

@@ -7,7 +7,7 @@ import torch
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.oracle.graph_replay_inputs import replay_data_with_reference, replay_samples
-from conformance.oracle.reference import Reference, reference_for
+from conformance.oracle.reference import Call, Reference, reference_for
 from conformance.properties.operators._graph_replay import Replays
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.samples.operators import Sample, samples_of
@@ -52,14 +52,9 @@ def test_replay_data_with_an_inexact_reference_is_skipped() -> None:
     for sample in samples_of(NORM, torch.float16).varied(8):
         replays = Replays(target, NORM, recorder).replay_data(sample)
         for renewal in replay_samples(NORM, torch.float16, sample):
-            reference = reference_for(NORM, torch.float16, renewal)
+            reference = reference_for(Call(NORM, torch.float16, renewal))
             accurate = compare_outputs(
-                target,
-                recorder.scratch(),
-                NORM,
-                renewal,
-                [part.clone() for part in reference.outputs],
-                reference,
+                target, recorder.scratch(), reference, [part.clone() for part in reference.outputs]
             )
             passed_over += not accurate
             assert replays is not None

@@ -9,7 +9,7 @@ import torch
 
 from conformance.framework.tolerances import rule
 from conformance.oracle import reference as oracle
-from conformance.oracle.reference import _rounded_coarsely
+from conformance.oracle.reference import Call, _rounded_coarsely
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import find as find_subject
 
@@ -38,7 +38,7 @@ def allowed_remainder_errors(dividend: list[float], divisor: list[float], dtype:
     """
     subject = find_subject("operator", "remainder")
     sample = Sample(0, torch.tensor(dividend, dtype=dtype), (torch.tensor(divisor, dtype=dtype),), {})
-    expected = oracle.reference_for(subject, dtype, sample)
+    expected = oracle.reference_for(Call(subject, dtype, sample))
     (spread,) = expected.sensitivity
     assert spread is not None
     allowed = rule("remainder", dtype).tolerance(dtype).allowed(expected.high_precision.abs() + spread)

@@ -11,7 +11,7 @@ import torch
 from conformance.framework.calls import CallOutcome
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import ResultId
-from conformance.oracle.reference import reference_for
+from conformance.oracle.reference import Call, reference_for
 from conformance.properties.shared import known_torch_bugs
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.execution import report_failed_call
@@ -36,9 +36,9 @@ def failures_of_device(
     recorder = Recorder(ResultId.parse(f"extremal/{name}@{dtype}"), seed=0)
     target = load("cpu").target("eager")
     for sample in samples:
-        reference = reference_for(subject, dtype_of(dtype), sample)
+        reference = reference_for(Call(subject, dtype_of(dtype), sample))
         if reference.ok:
-            compare_outputs(target, recorder, subject, sample, answer(sample, reference.outputs), reference)
+            compare_outputs(target, recorder, reference, answer(sample, reference.outputs))
     assert recorder.result().comparisons
     return [failure.message for failure in recorder.result().failures]
 

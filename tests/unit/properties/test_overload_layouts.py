@@ -4,9 +4,11 @@ import pytest
 
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
+from conformance.oracle.reference import CallForm
 from conformance.properties.overloads import layouts
 from conformance.properties.overloads._call_forms import ArgumentLayout
 from conformance.properties.overloads._references import OverloadReference, overload_reference
+from conformance.properties.shared.cpu_control import Conclusion
 from conformance.samples.recorded_calls import calls_of
 from conformance.subjects.torch_databases import find
 from conformance.target.target import Target
@@ -19,10 +21,10 @@ def test_written_arguments_are_not_expanded(monkeypatch: pytest.MonkeyPatch) -> 
     checked: list[tuple[frozenset[int], int]] = []
 
     def record_checked_layout(
-        target: Target, recorder: Recorder, reference: OverloadReference, form: str, laid: ArgumentLayout
-    ) -> bool:
+        target: Target, recorder: Recorder, reference: OverloadReference, form: CallForm, laid: ArgumentLayout
+    ) -> Conclusion:
         checked.append((reference.written, laid.tensor_index))
-        return True
+        return Conclusion.PASSED
 
     monkeypatch.setattr(layouts, "check_call", record_checked_layout)
     target = Target("fake", None, "cpu", frozenset({"float32"}), {})

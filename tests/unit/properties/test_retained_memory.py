@@ -7,7 +7,7 @@ import pytest
 from conformance.device import memory
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, ResultId
-from conformance.properties.overloads._memory import RetainedMemory
+from conformance.properties.overloads._retained_memory import RetainedMemory
 from conformance.target import file as target_file
 
 TARGET = target_file.load("cpu").target("eager")

@@ -1,26 +1,15 @@
-"""New memory filled with known bytes, and detection of memory that calls retain."""
+"""New host memory that holds known bytes: a result that depends on them reads memory that nothing wrote."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import functools
-import itertools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import torch
-
-from conformance.device import memory
-from conformance.framework.calls import attempt
-from conformance.framework.compare import fact
-from conformance.framework.recorder import Recorder
-from conformance.model.verdicts import Kind
-from conformance.properties.shared.execution import run_operator
-from conformance.samples.operators import Sample
-from conformance.target.target import Target
 
 #: Fill bytes: 255 gives NaN in floats and -1 in integers, 63 a number near one half, 0 zeros.
 FILLERS = (255, 63, 0)
@@ -31,11 +20,6 @@ _BLOCKS_PER_SIZE = 10
 _SET_ASIDE = 1024
 #: Sizes in bytes that kernels allocate for their own use.
 KERNEL_ALLOCATION_SIZES = range(64, 1 << 16, 64)
-
-#: Rounds of calls. A failure needs retained memory in each: a device may set up a table in the first.
-_ROUNDS = 3
-#: Calls per round.
-_CALLS = 25
 
 
 def leave_freed_memory(sizes: Iterable[int], device: torch.device, filler: int) -> None:
@@ -122,55 +106,3 @@ def _glibc_fills() -> bool:
         return False
     with _glibc_fills_with(63):
         return all(bool((torch.empty(size, dtype=torch.uint8) == 63).all()) for size in _PROBES)
-
-
-class RetainedMemory:
-    """Counter of the device memory that rounds of calls leave allocated, if the target counts its memory.
-
-    Memory that is retained less often than once in a round is not detected.
-    """
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._allocated = memory.allocated_bytes_counter(target)
-        self._counts: list[int] = []
-
-    def count(self) -> None:
-        """Record the allocated bytes after a round, once the device's work is done.
-
-        Raise only errors of that work.
-        """
-        if self._allocated is None:
-            return
-        self._target.synchronize()
-        counted = attempt(self._allocated)
-        if counted.ok:
-            self._counts.append(counted.value)
-        else:  # other properties check the device's statistics
-            self._allocated = None
-            self._counts.clear()
-
-    def check(self, recorder: Recorder, calls: str, sample: int) -> None:
-        """Check that at least one round retained nothing; ``calls`` describes the calls of a round."""
-        if not self._counts:
-            return
-        retained = min(after - before for before, after in itertools.pairwise(self._counts))
-        text = f"{calls} leave at least {retained} bytes of device memory allocated, in every round."
-        fact(recorder, retained <= 0, Kind.STATE, text, sample=sample)
-
-
-def check_no_memory_retained(
-    target: Target, recorder: Recorder, op: Callable[..., Any], sample: Sample
-) -> None:
-    """Check that calls leave no device memory allocated, if the target counts its memory."""
-    retained_memory = RetainedMemory(target)
-
-    def calls(_: Any) -> None:
-        for _ in range(_CALLS):
-            sample.call(op)
-
-    retained_memory.count()
-    for _ in range(_ROUNDS):
-        run_operator(target, calls, Sample(sample.index, None))
-        retained_memory.count()
-    retained_memory.check(recorder, f"{_CALLS} calls", sample.index)

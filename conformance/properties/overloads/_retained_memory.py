@@ -1,0 +1,73 @@
+"""Detection of device memory that calls retain."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from conformance.device import memory
+from conformance.framework.calls import attempt
+from conformance.framework.compare import fact
+from conformance.framework.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.properties.shared.execution import run_operator
+from conformance.samples.operators import Sample
+from conformance.target.target import Target
+
+#: Rounds of calls. A failure needs retained memory in each: a device may set up a table in the first.
+_ROUNDS = 3
+#: Calls per round.
+_CALLS = 25
+
+
+class RetainedMemory:
+    """Counter of the device memory that rounds of calls leave allocated, if the target counts its memory.
+
+    Memory that is retained less often than once in a round is not detected.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._allocated = memory.allocated_bytes_counter(target)
+        self._counts: list[int] = []
+
+    def count(self) -> None:
+        """Record the allocated bytes after a round, once the device's work is done.
+
+        Raise only errors of that work.
+        """
+        if self._allocated is None:
+            return
+        self._target.synchronize()
+        counted = attempt(self._allocated)
+        if counted.ok:
+            self._counts.append(counted.value)
+        else:  # other properties check the device's statistics
+            self._allocated = None
+            self._counts.clear()
+
+    def check(self, recorder: Recorder, calls: str, sample: int) -> None:
+        """Check that at least one round retained nothing; ``calls`` describes the calls of a round."""
+        if not self._counts:
+            return
+        retained = min(after - before for before, after in itertools.pairwise(self._counts))
+        text = f"{calls} leave at least {retained} bytes of device memory allocated, in every round."
+        fact(recorder, retained <= 0, Kind.STATE, text, sample=sample)
+
+
+def check_no_memory_retained(
+    target: Target, recorder: Recorder, op: Callable[..., Any], sample: Sample
+) -> None:
+    """Check that calls leave no device memory allocated, if the target counts its memory."""
+    retained_memory = RetainedMemory(target)
+
+    def calls(_: Any) -> None:
+        for _ in range(_CALLS):
+            sample.call(op)
+
+    retained_memory.count()
+    for _ in range(_ROUNDS):
+        run_operator(target, calls, Sample(sample.index, None))
+        retained_memory.count()
+    retained_memory.check(recorder, f"{_CALLS} calls", sample.index)

@@ -1,0 +1,136 @@
+"""The CPU control: a check that fails on the device runs on the CPU too before the failure counts.
+
+A requirement that the CPU does not meet either is noted. It is a failure only if the CPU is the device under
+test.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from conformance.device import process_state
+from conformance.framework.calls import attempt, report_error
+from conformance.framework.property import Check
+from conformance.framework.recorder import Recorder, StopAtFirstFailure
+from conformance.model.verdicts import Kind
+from conformance.model.vocabulary import CALLS
+from conformance.oracle.reference import Reference
+from conformance.properties.shared.execution import copy_in
+from conformance.subjects.torch_databases import Subject, find
+from conformance.target.target import Target
+
+#: First words of the note on a check that the CPU fails too.
+CPU_FAILS_TOO = "the CPU fails the same check"
+
+#: Kinds of failures that do not depend on values.
+_INDEPENDENT_OF_VALUES = frozenset({Kind.ALIASING, Kind.STATE})
+#: Kinds of failures after which nothing else was checked.
+_ENDS_THE_CHECK = frozenset({Kind.EXCEPTION, Kind.REFUSED, Kind.ERROR_TYPE})
+
+
+class Conclusion(enum.Enum):
+    """The conclusion of a check of one call, after the CPU control."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    #: The CPU refuses the call in that form or layout.
+    CPU_REJECTS = "the CPU rejects the call"
+    #: The CPU fails the same check.
+    CPU_FAILS_TOO = "the CPU fails too"
+    #: The CPU's result depends on the previous contents of its memory.
+    NOT_REPRODUCIBLE = "not reproducible"
+    #: The device refuses a call that devices may refuse.
+    DEVICE_REFUSED = "the device refused"
+
+    @property
+    def is_conclusive(self) -> bool:
+        """True if the requirement was checked: it holds, or the device alone violates it."""
+        return self in (Conclusion.PASSED, Conclusion.FAILED)
+
+
+def with_cpu_control(
+    target: Target,
+    recorder: Recorder,
+    reference: Reference,
+    check: Callable[[Target, Recorder, Any], object],
+    cpu_accepts: Callable[[], bool] = lambda: True,
+) -> Conclusion:
+    """Run ``check(target, recorder, info)`` of one call on the target; if it fails, run it on the CPU too.
+
+    ``info`` is the entry of the subject: on the CPU torch's own, even if the subject is a broken one of a
+    test. ``cpu_accepts()`` says whether the CPU accepts the checked form of the call.
+    """
+    trial = recorder.scratch()
+    ran = attempt(lambda: check(target, trial, reference.subject.info))
+    if ran.error is not None:
+        report_error(
+            target, trial, ran.error, label="preparing or reading a call", sample=reference.sample.index
+        )
+    if not trial.failed:
+        recorder.merge(trial)
+        return Conclusion.PASSED
+    copied = recorder.scratch()
+    if copy_in(target, copied, reference.sample) is None:
+        recorder.merge(copied)  # the copy failed, not the call
+        return Conclusion.FAILED
+    if not cpu_accepts():
+        recorder.allow_nothing_compared("the CPU refuses the call in that form")
+        return Conclusion.CPU_REJECTS
+    control = recorder.scratch()
+    check(target.on_cpu(), control, pristine(reference.subject).info)
+    if control.failed:
+        recorder.allow_nothing_compared("not checked: the CPU fails the same check")
+        recorder.note(f"{CPU_FAILS_TOO}: {control.first_failure[:200]}")
+        independent = trial.only(_INDEPENDENT_OF_VALUES - control.kinds)
+        if independent.failed and control.kinds.isdisjoint(_ENDS_THE_CHECK) and reference.reproducible:
+            recorder.merge(independent)
+        return Conclusion.CPU_FAILS_TOO
+    # Before a failure counts, the CPU repeats the call: its result may depend on uninitialised memory.
+    if not reference.is_reproducible():
+        recorder.allow_nothing_compared("the CPU's result depends on what its memory held before")
+        recorder.note("the CPU's result depends on what its memory held before")
+        return Conclusion.NOT_REPRODUCIBLE
+    recorder.merge(trial)
+    return Conclusion.FAILED
+
+
+def pristine(subject: Subject) -> Subject:
+    """Return torch's own entry of the subject, even if the subject is a broken one of a test."""
+    return find(subject.kind, subject.name)
+
+
+def controlled_by_cpu(check: Check) -> Check:
+    """Return the check of a property with a CPU control of each of its failures.
+
+    If the check fails on a device in a mode of single calls, it runs on the CPU in mode eager. Failures of
+    the same kind, sample and message become notes. Compiled programs and graphs have no control, because the
+    CPU is then not the same requirement: it has no graphs, and another compiler.
+    """
+
+    @functools.wraps(check)
+    def controlled(target: Target, subject: Subject, recorder: Recorder) -> None:
+        try:
+            check(target, subject, recorder)
+        except StopAtFirstFailure:
+            if target.is_cpu or target.mode not in CALLS or not _excuse(check, target, subject, recorder):
+                raise
+            recorder.first_only = False  # the first failure does not count, so look for others
+            controlled(target, subject, recorder)
+            return
+        if recorder.failed and not target.is_cpu and target.mode in CALLS:
+            _excuse(check, target, subject, recorder)
+
+    return controlled
+
+
+def _excuse(check: Check, target: Target, subject: Subject, recorder: Recorder) -> bool:
+    """Turn the failures that the CPU has too into notes; return whether no other failure is left."""
+    control = recorder.scratch()
+    control.watch = None
+    process_state.seed(recorder.seed, target)
+    attempt(lambda: check(target.on_cpu(), pristine(subject), control))
+    recorder.excuse(control, CPU_FAILS_TOO)
+    return not recorder.failed

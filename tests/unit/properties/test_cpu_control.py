@@ -1,0 +1,108 @@
+"""The CPU control of operator properties: failures that the CPU has too are notes, others stay."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from conformance.device import process_state
+from conformance.framework.recorder import Recorder, StopAtFirstFailure
+from conformance.model.verdicts import CaseId, Kind, ResultId, Verdict
+from conformance.properties.shared.cpu_control import CPU_FAILS_TOO, controlled_by_cpu
+from conformance.subjects.torch_databases import Subject, find
+from conformance.target.target import Target
+
+DEVICE = Target("fake", None, "fake", frozenset({"float32"}), {})
+ABS = find("operator", "abs")
+
+
+@pytest.fixture(autouse=True)
+def no_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device of these tests has no generator that could be seeded."""
+    monkeypatch.setattr(process_state, "seed", lambda value, target: None)
+
+
+def recorder_of(first_only: bool = False) -> Recorder:
+    recorder = Recorder(ResultId(CaseId("value", "abs"), "float32"), seed=0)
+    recorder.first_only = first_only
+    return recorder
+
+
+def failing_on(*, device: dict[int, str], cpu: dict[int, str]) -> Callable[[Target, Subject, Recorder], None]:
+    """Return a check that fails with a message at each of some samples, on the device and on the CPU."""
+
+    @controlled_by_cpu
+    def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+        recorder.compared(1)
+        for sample, message in (cpu if target.is_cpu else device).items():
+            recorder.fail(Kind.VALUE, message, sample=sample)
+
+    return check
+
+
+def test_a_failure_that_the_cpu_has_too_is_a_note() -> None:
+    recorder = recorder_of()
+    failing_on(device={3: "is 1.5"}, cpu={3: "is 2.5"})(DEVICE, ABS, recorder)
+    result = recorder.result()
+    assert result.verdict is Verdict.PASS
+    assert result.notes == [f"{CPU_FAILS_TOO}: is 1.5"]
+    assert (result.failure_count, result.failed_samples) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "cpu", [{}, {4: "is 1.5"}, {3: "has another shape"}], ids=["no failure", "sample", "message"]
+)
+def test_a_failure_of_the_device_alone_stays(cpu: dict[int, str]) -> None:
+    recorder = recorder_of()
+    failing_on(device={3: "is 1.5"}, cpu=cpu)(DEVICE, ABS, recorder)
+    assert recorder.result().verdict is Verdict.FAIL
+    assert recorder.result().failed_samples == [3]
+
+
+def test_only_the_common_failures_are_excused_of_more_than_are_kept() -> None:
+    recorder = recorder_of()
+    failing_on(device=dict.fromkeys(range(30), "is 1"), cpu=dict.fromkeys(range(20), "is 2"))(
+        DEVICE, ABS, recorder
+    )
+    result = recorder.result()
+    assert (result.verdict, result.failure_count) == (Verdict.FAIL, 10)
+    assert result.failed_samples == list(range(20, 30))
+
+
+def test_the_first_failure_of_the_device_alone_ends_the_check() -> None:
+    recorder = recorder_of(True)
+    with pytest.raises(StopAtFirstFailure):
+        failing_on(device={1: "is 1"}, cpu={})(DEVICE, ABS, recorder)
+    recorder = recorder_of(True)
+    failing_on(device={1: "is 1"}, cpu={1: "is 1"})(DEVICE, ABS, recorder)
+    assert recorder.result().verdict is Verdict.PASS
+    recorder = recorder_of(True)
+    failing_on(device={1: "is 1", 2: "is 2"}, cpu={1: "is 1"})(DEVICE, ABS, recorder)
+    assert recorder.result().failed_samples == [2]
+
+
+@pytest.mark.parametrize("change", [{"device": "cpu"}, {"mode": "graph"}, {"mode": "compile"}])
+def test_the_cpu_itself_graphs_and_compiled_programs_have_no_control(change: dict[str, str]) -> None:
+    recorder = recorder_of()
+    target = dataclasses.replace(DEVICE, **change)  # type: ignore[arg-type]
+    failing_on(device={3: "is 1"}, cpu={3: "is 1"})(target, ABS, recorder)
+    assert recorder.result().verdict is Verdict.FAIL
+
+
+def test_the_control_gets_the_operator_of_torch_and_an_error_of_it_excuses_nothing() -> None:
+    seen: list[Subject] = []
+
+    @controlled_by_cpu
+    def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+        seen.append(subject)
+        if target.is_cpu:
+            raise RuntimeError("the control breaks")
+        recorder.fail(Kind.VALUE, "is 1", sample=0)
+
+    broken = dataclasses.replace(ABS, info=object())
+    recorder = recorder_of()
+    check(DEVICE, broken, recorder)
+    assert recorder.result().verdict is Verdict.FAIL
+    assert seen == [broken, ABS]
