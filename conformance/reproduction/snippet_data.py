@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -79,7 +80,7 @@ class SnippetData:
             base_name(self.name),
         )
         for place, (table, name) in tables.items():
-            self.values[place] = lambda table=table, name=name: {name: table[name]} if name in table else {}
+            self.values[place] = functools.partial(_entry_of, table, name)
 
     def _sample_sets(self, set_kind: str) -> dict[Any, list[Any]]:
         return {key: samples for key, samples in self.trial.sets().items() if key[0] == set_kind and samples}
@@ -165,3 +166,8 @@ class SnippetData:
                 ):
                     samples_by_seed[(dtype_of(name), grad, seed_word)] = drawn
         return samples_by_seed
+
+
+def _entry_of(table: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the part of a table that has one name; empty if the table does not have it."""
+    return {name: table[name]} if name in table else {}
