@@ -1,4 +1,4 @@
-/* Runs the script of a report page against the least of a browser, and prints what a view shows. */
+/* Runs the script of a report page with a minimal fake of a browser's document, and prints the HTML of a view. */
 const fs = require("fs");
 const page = fs.readFileSync(process.argv[2], "utf8"), view = process.argv[3];
 const part = (start) => page.split(start)[1].split("</script>")[0];

@@ -155,7 +155,7 @@ def stream_context_sets_current_stream() -> bool:
         return torch.accelerator.current_stream() == stream
 
 
-def left() -> bool:
+def stream_context_restores_stream() -> bool:
     outer, stream = torch.accelerator.current_stream(), torch.Stream(device="hpu")
     with stream:
         pass

@@ -24,7 +24,7 @@ def recorded_durations() -> dict[str, float]:
     return table
 
 
-def test_file_of_class(classname: str) -> str | None:
+def file_of_test_class(classname: str) -> str | None:
     """Return the test file of a JUnit class name, which starts with the file's dotted path. Return None if no
     file matches.
     """
@@ -40,7 +40,7 @@ def durations_in_junit(junit: Path) -> dict[str, int]:
     """Return the seconds of each file in a JUnit file, as integers of at least 1."""
     seconds: collections.Counter[str] = collections.Counter()
     for case in ElementTree.parse(junit).iter("testcase"):
-        file = test_file_of_class(case.get("classname", ""))
+        file = file_of_test_class(case.get("classname", ""))
         if file is not None:
             seconds[file] += float(case.get("time", "0"))
     return {file: max(1, round(took)) for file, took in sorted(seconds.items())}

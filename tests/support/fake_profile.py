@@ -42,10 +42,10 @@ class Api(fake_device.Api):
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
         with torch.profiler.profile(activities=[ProfilerActivity.CPU]) as profiler:
-            before = self.allocated_bytes()
+            before = self.allocated()
             work()
             self.synchronize()
-            change = self.allocated_bytes() - before
+            change = self.allocated() - before
         events, begin = torch_testing_internals.collected_events(profiler)
         operators = [
             Operator(
@@ -97,7 +97,7 @@ class Api(fake_device.Api):
         self.live: dict[int, int] = {}
         self.events: list[dict[str, Any]] | None = None
 
-    def allocated_bytes(self) -> int:
+    def allocated(self) -> int:
         return sum(self.live.values())
 
     def empty(self, size: int) -> torch.Tensor:

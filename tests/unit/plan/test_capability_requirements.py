@@ -42,8 +42,8 @@ def _error_of(call: Callable[[], Any]) -> Exception:
     return caught.value
 
 
-#: What a device does if the capability ``streams`` is needed -> the check that imitates it, the verdict if
-#: the capability is not declared, and the verdict if the capability is declared.
+#: Name of a device's reaction to a check that needs the capability ``streams`` -> a check that imitates the
+#: reaction, its verdict if the capability is not declared, and its verdict if the capability is declared.
 BEHAVIOURS: dict[str, tuple[Callable[[Recorder, Target], None], Verdict, Verdict]] = {
     "works": (lambda r, t: r.compared(1), Verdict.PASS, Verdict.PASS),
     "refuses": (

@@ -1,5 +1,5 @@
-"""``overloads._references`` computes the reference of an overload call once, with the written arguments and a
-tolerance rule.
+"""``properties.overloads._references`` computes the reference of an overload call once, with the written
+arguments and a tolerance rule.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""``report.time_profile`` computes where the time of a run went: by phase, property, subject, result and
-worker.
-"""
+"""``report.time_profile`` sums the time of a run by phase, property, subject, result and worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``results.difference`` compares two runs and sorts results by how their verdicts changed."""
+"""``results.diff`` compares two runs and sorts results by how their verdicts changed."""
 
 from __future__ import annotations
 

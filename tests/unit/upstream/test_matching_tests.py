@@ -18,7 +18,7 @@ KNOWN = Databases(
 )
 
 
-def test_names_of(matching_tests):
+def names_of_upstream_tests(matching_tests):
     return [f"{test.owner}.{test.name}" for test in matching_tests]
 
 
@@ -33,18 +33,20 @@ def test_names_of(matching_tests):
     ],
 )
 def test_a_property_has_the_tests_of_its_subject_kind(name, subject, test):
-    assert test in test_names_of(methods_for_property(name, subject, KNOWN))
+    assert test in names_of_upstream_tests(methods_for_property(name, subject, KNOWN))
 
 
 def test_tests_of_one_class_of_operators_match_only_these_operators():
-    assert test_names_of(methods_for_property("value", "bmm", KNOWN)) == ["TestCommon.test_compare_cpu"]
-    assert "TestUnaryUfuncs.test_batch_vs_slicing" in test_names_of(
+    assert names_of_upstream_tests(methods_for_property("value", "bmm", KNOWN)) == [
+        "TestCommon.test_compare_cpu"
+    ]
+    assert "TestUnaryUfuncs.test_batch_vs_slicing" in names_of_upstream_tests(
         methods_for_property("value", "sin", KNOWN)
     )
-    assert "TestUnaryUfuncs.test_batch_vs_slicing" not in test_names_of(
+    assert "TestUnaryUfuncs.test_batch_vs_slicing" not in names_of_upstream_tests(
         methods_for_property("value", "add", KNOWN)
     )
-    assert "TestMasked.test_reference_masked" in test_names_of(
+    assert "TestMasked.test_reference_masked" in names_of_upstream_tests(
         methods_for_property("value", "masked.sum", KNOWN)
     )
 
@@ -53,10 +55,10 @@ def test_a_property_name_of_two_kinds_has_the_tests_of_the_subjects_kind():
     """``error-inputs`` is a property of modules and also of optimizers. The subject's kind decides which
     tests match.
     """
-    assert test_names_of(methods_for_property("error-inputs", "nn.Linear", KNOWN)) == [
+    assert names_of_upstream_tests(methods_for_property("error-inputs", "nn.Linear", KNOWN)) == [
         "TestModule.test_errors"
     ]
-    assert test_names_of(methods_for_property("error-inputs", "Adam", KNOWN)) == [
+    assert names_of_upstream_tests(methods_for_property("error-inputs", "Adam", KNOWN)) == [
         "TestOptimRenewed.test_errors"
     ]
 
@@ -64,8 +66,10 @@ def test_a_property_name_of_two_kinds_has_the_tests_of_the_subjects_kind():
 def test_shared_tests_match_only_if_a_property_has_no_test_of_its_own():
     shared = {test: covering for test, covering in covering_properties().items() if len(covering) > 1}
     assert shared[UpstreamMethod("TestCommon", "test_errors", "operator")] == ("error-type", "error-message")
-    assert "TestCommon.test_errors" in test_names_of(methods_for_property("error-type", "add", KNOWN))
-    assert test_names_of(methods_for_property("variants", "add", KNOWN)) == [
+    assert "TestCommon.test_errors" in names_of_upstream_tests(
+        methods_for_property("error-type", "add", KNOWN)
+    )
+    assert names_of_upstream_tests(methods_for_property("variants", "add", KNOWN)) == [
         "TestCommon.test_variant_consistency_eager"
     ]
 

@@ -98,11 +98,11 @@ def write_through_returned_view() -> Any:
     ],
 )
 def test_a_mutant_of_a_compiled_graph(kind: str, call: Callable[[], Any], right: Any, wrong: Any) -> None:
-    planter = compiled_graphs.compiled_graph_injector(TARGET)
+    injector = compiled_graphs.compiled_graph_injector(TARGET)
     assert call() == right
-    planter.enable(Mutant("compile::backend", kind))
+    injector.enable(Mutant("compile::backend", kind))
     output = call()
-    assert planter.disable().altered > 0
+    assert injector.disable().altered > 0
     assert output == pytest.approx(wrong)
     assert call() == right
 
@@ -110,32 +110,32 @@ def test_a_mutant_of_a_compiled_graph(kind: str, call: Callable[[], Any], right:
 @pytest.mark.parametrize(("kind", "replays"), [("replay-dropped", 0), ("replay-once", 1)])
 def test_a_mutant_of_replays(kind: str, replays: int) -> None:
     target = dataclasses.replace(TARGET, mode="graph")
-    planter = compiled_graphs.compiled_graph_injector(target)
-    planter.enable(Mutant("graph::replay", kind))
+    injector = compiled_graphs.compiled_graph_injector(target)
+    injector.enable(Mutant("graph::replay", kind))
     graph = target.graph()
     graph.replay()
     graph.replay()
-    assert planter.disable().altered > 0
+    assert injector.disable().altered > 0
     assert graph.replays == replays
     graph.replay()
     assert graph.replays == replays + 1
 
 
 def test_a_coverage_run_records_compilations() -> None:
-    planter = compiled_graphs.compiled_graph_injector(TARGET)
-    planter.observe(True)
+    injector = compiled_graphs.compiled_graph_injector(TARGET)
+    injector.observe(True)
     add_one_to_zeros()
-    planter.observe(False)
-    assert {planter.mutants[number].point for number, _ in planter.take_observed().triggered} == {
+    injector.observe(False)
+    assert {injector.mutants[number].point for number, _ in injector.take_observed().triggered} == {
         "compile::backend"
     }
     add_one_to_zeros()
-    assert not planter.take_observed().triggered
+    assert not injector.take_observed().triggered
 
 
 def test_graphs_that_the_suite_compiles_for_the_cpu_are_not_mutated() -> None:
-    planter = compiled_graphs.compiled_graph_injector(TARGET)
-    planter.enable(Mutant("compile::backend", "operator-dropped"))
+    injector = compiled_graphs.compiled_graph_injector(TARGET)
+    injector.enable(Mutant("compile::backend", "operator-dropped"))
     on_the_cpu, _ = compile_with_log(None, _add)
     assert on_the_cpu(torch.zeros(2)).tolist() == [1.0, 1.0]
-    assert planter.disable() == Counts(0, 0)
+    assert injector.disable() == Counts(0, 0)

@@ -151,7 +151,7 @@ def test_a_coverage_run_records_the_mutants_that_a_call_could_trigger() -> None:
 
 def test_a_mutation_that_raises_leaves_the_call_unchanged() -> None:
     def fails(call: Any) -> bool:
-        raise ValueError("the planting failed")
+        raise ValueError("the mutation failed")
 
     device = Device()
     kind = MutationOperator("fails", lambda call: True, fails, after=False)

@@ -72,7 +72,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override {
     return 1;
   }
-  // Every kernel has finished when it returns. Said from stage 3 on.
+  // Nothing to wait for: every kernel has finished when its call returns. Before stage 3 torch's default
+  // raises.
   void synchronizeDevice(const c10::DeviceIndex device) const override {
     if (stage() < 3) {
       DeviceGuardImplInterface::synchronizeDevice(device);

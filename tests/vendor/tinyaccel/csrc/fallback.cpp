@@ -1,4 +1,4 @@
-// With the variable TINY_FALLBACK, what has no kernel runs on the CPU, on copies.
+// If the variable TINY_FALLBACK is set, operators without a kernel of the device run on the CPU, on copies.
 #include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
 

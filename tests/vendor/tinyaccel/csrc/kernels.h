@@ -1,4 +1,4 @@
-// Loops over elements that may be of other dtypes than the one that is computed in.
+// Loops over elements whose dtype may differ from the dtype of the computation.
 #pragma once
 
 #include "tiny.h"
@@ -9,7 +9,8 @@
 
 namespace tiny {
 
-// out = f(inputs...) for each element, in the C++ type T of the iterator's common dtype; f gives any number.
+// Computes out = f(inputs...) for each element. Inputs have the C++ type T of the iterator's common dtype,
+// and f may return any arithmetic type.
 template <typename T, typename F, size_t... I>
 inline void each(at::TensorIteratorBase& iterator, F f, std::index_sequence<I...>) {
   const auto to = iterator.dtype(0);

@@ -1,4 +1,4 @@
-// Kernels that work element by element.
+// Elementwise kernels.
 #define TORCH_ASSERT_ONLY_METHOD_OPERATORS
 #include "kernels.h"
 
@@ -24,7 +24,8 @@ Tensor number(const Scalar& value) {
   return wrapped;
 }
 
-// `x` and `y` are elements of type T. FLOATING computes integers as floating-point numbers.
+// Macros that define a kernel from an EXPRESSION of the elements `x` and `y`, which have type T. KIND is a
+// TensorIterator factory; a floating-point factory converts integers to floating-point numbers.
 #define UNARY(NAME, KIND, EXPRESSION)                \
   Tensor& NAME(const Tensor& self, Tensor& out) {    \
     auto iterator = TensorIterator::KIND(out, self); \
@@ -144,7 +145,7 @@ Tensor relu(const Tensor& self) {
   return iterator.output();
 }
 
-// Operators whose result is true or false whatever the dtype of the input.
+// Operators with a bool result for inputs of any dtype.
 Tensor& logical_not(const Tensor& self, Tensor& out) {
   auto iterator =
       at::TensorIteratorConfig().check_all_same_dtype(false).add_output(out).add_const_input(self).build();
@@ -195,7 +196,7 @@ Tensor& bitwise_or(const Tensor& self, const Tensor& other, Tensor& out) {
 }
 
 Tensor& fill_number(Tensor& self, const Scalar& value) {
-  // Overlapping elements all get the same value.
+  // Overlapping elements are allowed, because all elements get the same value.
   auto iterator = at::TensorIteratorConfig()
                       .set_check_mem_overlap(false)
                       .check_all_same_dtype(false)
@@ -253,7 +254,7 @@ Tensor& clamp(const Tensor& self,
               const std::optional<Scalar>& high,
               Tensor& out) {
   auto iterator = TensorIterator::unary_op(out, self);
-  // The meta kernel has settled the dtype of the result, into which the input is taken first.
+  // The meta kernel has chosen the dtype of the result. The iterator converts the input to this dtype.
   visit(out.scalar_type(), "clamp", [&](auto type) {
     typedef decltype(type) T;
     each<T>(

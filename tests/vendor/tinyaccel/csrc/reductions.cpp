@@ -1,4 +1,4 @@
-// Kernels that walk over rows: reductions and softmax.
+// Kernels that process a tensor row by row: reductions and softmax.
 #define TORCH_ASSERT_ONLY_METHOD_OPERATORS
 #include "kernels.h"
 
@@ -44,7 +44,7 @@ Rows rows_of(const Tensor& self, at::OptionalIntArrayRef wanted) {
   return {data, length == 0 ? 0 : self.numel() / length, length};
 }
 
-// Calls f(row, number) for each row, as elements of type T.
+// Calls f(row, number) for each row. `row` points to the row's elements, which have type T.
 template <typename T, typename F>
 void for_rows(const Rows& rows, int64_t count, F f) {
   const T* first = local(static_cast<const T*>(rows.data.const_data_ptr()));
@@ -81,12 +81,12 @@ void prepare_reduced(const Tensor& self,
   prepare(out, sizes, self, dtype);
 }
 
-// One number for each row: made in `double` or int64, put into `out` in order.
+// Reduces each row to one number, computed in double or int64, and writes the numbers to `out` in row order.
 template <typename F>
 void reduce(const Tensor& self, at::OptionalIntArrayRef dims, const Tensor& out, const char* name, F f) {
   const auto rows = rows_of(self, dims);
-  // The result in order of the rows that are kept; `out` may have any strides and may lack dimensions of
-  // size 1.
+  // The results in row order. They are copied to `out` later, because `out` may have any strides and may not
+  // contain the reduced dimensions.
   const auto flat = at::empty({out.numel()}, out.options());
   visit(self.scalar_type(), name, [&](auto type) {
     typedef decltype(type) T;
@@ -131,7 +131,8 @@ Tensor& mean(const Tensor& self,
   return out;
 }
 
-// The place of the largest element by `before(candidate, best)`; the first NaN wins.
+// Returns the index of the best element of a row: `before(candidate, best)` is true if the candidate is
+// better. The first NaN is better than all numbers.
 template <typename T, typename F>
 int64_t place_of_best(const T* row, int64_t length, F before) {
   int64_t best = 0;
@@ -253,7 +254,7 @@ Tensor& find_anywhere(const Tensor& self, Tensor& out) {
   return find<Wanted>(self, std::nullopt, false, out);
 }
 
-// f(in, in2, out, length) for each row of one or two tensors along a dimension.
+// Calls f(in, in2, out, length) for each row of one or two tensors along a dimension.
 template <typename F>
 void along(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out, const char* name, F f) {
   prepare(out, first.sizes(), first, std::nullopt);

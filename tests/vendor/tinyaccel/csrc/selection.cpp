@@ -1,4 +1,4 @@
-// Kernels that put tensors together and take parts out of them by number.
+// Kernels that concatenate tensors, and kernels that select elements by index or mask.
 #define TORCH_ASSERT_ONLY_METHOD_OPERATORS
 #include "kernels.h"
 
@@ -16,7 +16,7 @@ namespace {
 using at::Tensor;
 
 Tensor& cat(const at::ITensorListRef& tensors, int64_t dim, Tensor& out) {
-  // The one shape that is skipped whatever the others are.
+  // torch.cat ignores tensors of shape [0], even if the other tensors have more dimensions.
   const auto skipped = [](const Tensor& part) { return part.dim() == 1 && part.numel() == 0; };
   std::vector<Tensor> parts;
   std::vector<int64_t> sizes{0};
@@ -76,7 +76,7 @@ Tensor choose(const Tensor& self, int64_t dim, const Tensor& index) {
   return out;
 }
 
-// The mask is looked at on the host, which has to know how many elements there are anyway.
+// The mask is read on the host, which needs the number of selected elements anyway.
 Tensor masked_select(const Tensor& self, const Tensor& mask) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
   const auto sizes = at::infer_size(self.sizes(), mask.sizes());
@@ -93,7 +93,7 @@ Tensor masked_select(const Tensor& self, const Tensor& mask) {
   return choose(self.expand(sizes).reshape({-1}), 0, index);
 }
 
-// Which elements are wanted is worked out on the host, over their numbers instead of their values.
+// The host computes the flat index of each selected element, by indexing a tensor of flat indices.
 Tensor& index(const Tensor& self, const c10::List<std::optional<Tensor>>& indices, Tensor& out) {
   c10::List<std::optional<Tensor>> there;
   for (const auto& entry : indices) {

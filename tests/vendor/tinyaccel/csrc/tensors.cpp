@@ -1,4 +1,4 @@
-// Factories, copies and what only looks at memory in another way.
+// Factories, copies and views.
 #define TORCH_ASSERT_ONLY_METHOD_OPERATORS
 #include "tiny.h"
 
@@ -63,7 +63,7 @@ void negate(at::TensorIterator& iterator, at::ScalarType to, at::ScalarType from
   });
 }
 
-// Elements of one tensor into another of any strides, device and dtype; the source is broadcast.
+// Copies the elements of one tensor to another of any strides, device and dtype. The source is broadcast.
 Tensor copy_from(const Tensor& source, const Tensor& target, bool) {
   auto iterator = at::TensorIteratorConfig()
                       .add_output(target)
@@ -76,7 +76,7 @@ Tensor copy_from(const Tensor& source, const Tensor& target, bool) {
     return target;
   }
   if (source.is_neg() != target.is_neg() || source.is_conj() != target.is_conj()) {
-    // One of the two is a lazy view, whose bytes are not its values.
+    // One of the two tensors is a lazy negative or conjugate view, whose bytes are not its values.
     TORCH_CHECK_NOT_IMPLEMENTED(source.is_conj() == target.is_conj(),
                                 "tiny: copying conjugate views is not implemented");
     negate(iterator, target.scalar_type(), source.scalar_type());
@@ -196,7 +196,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   }
 }
 
-// Copies look at the bits of lazy views themselves; torch would make such a view real by copying it.
+// _copy_from handles lazy negative and conjugate views itself. Otherwise torch would materialise a lazy view
+// by calling this same copy.
 TORCH_LIBRARY_IMPL(aten, Negative, m) {
   if (stage() >= 3) {
     m.impl("_copy_from", torch::CppFunction::makeFallthrough());

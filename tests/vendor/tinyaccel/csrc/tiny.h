@@ -1,4 +1,4 @@
-// The device: host memory that is addressed through a window which no host access can use.
+// The device's memory is host memory. Its tensors have addresses that the host cannot access.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -12,22 +12,23 @@ namespace tiny {
 
 constexpr auto kDevice = c10::DeviceType::PrivateUse1;
 
-// Bit 60 makes an address non-canonical: a host access to it faults, arithmetic on it works.
+// Bit 60 makes an address non-canonical: a host access to the address faults, and pointer arithmetic works.
 constexpr uintptr_t kWindow = uintptr_t(1) << 60;
 
-// The address that a kernel uses for a device address; host addresses stay as they are.
+// Returns the host address of a device address. A host address is returned unchanged.
 template <typename T>
 inline T* local(T* address) {
   return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(address) & ~kWindow);
 }
 
-// How far bring-up has come (variable TINY_STAGE): what registers kernels asks it when the library is loaded.
+// Returns the stage of the device's bring-up from the variable TINY_STAGE. When the library is loaded, it
+// registers only the kernels of this stage.
 int stage();
 
-// The memory that tensors of the device live in.
+// Returns the allocator of the device's memory.
 c10::Allocator* allocator();
 
-// Calls `f` with a value of the C++ type of a dtype that kernels compute in.
+// Calls `f` with a value of the C++ type of `dtype`. Raises an error if kernels do not support the dtype.
 template <typename F>
 inline void visit(c10::ScalarType dtype, const char* name, F&& f) {
   switch (dtype) {
@@ -46,7 +47,8 @@ inline void visit(c10::ScalarType dtype, const char* name, F&& f) {
   }
 }
 
-// Element of any dtype of `visit` as a T. Kept out of line: what counts here is the time that building takes.
+// Reads an element of any dtype that `visit` supports, as a T. Not inlined, because inlining would slow the
+// build.
 template <typename T>
 [[gnu::noinline]] T load(const char* from, c10::ScalarType dtype) {
   T value{};
