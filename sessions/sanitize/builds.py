@@ -15,9 +15,9 @@ _FAULTS = f"{_TESTS}/memory/test_arena.py::test_host_access_faults"
 _LIMITS = f"{_TESTS}/runtime/test_queue.py::test_call_raises_and_leaves_no_pending_work"
 #: The child process of this test waits forever for a lock of ThreadSanitizer's allocator that a parent thread
 #: held at the fork. The runtime of gcc 12 does not acquire these locks before a fork.
-_FORKS = f"{_TESTS}/engine/test_lifetimes.py::test_fork_while_workers_run"
+_FORKS = f"{_TESTS}/engine/test_process_exit.py::test_fork_while_workers_run"
 #: This test measures the memory of a process, but AddressSanitizer retains freed memory for some time.
-_GROWTH = f"{_TESTS}/engine/test_lifetimes.py::test_reading_results_releases_finished_work"
+_GROWTH = f"{_TESTS}/engine/test_process_exit.py::test_reading_results_releases_finished_work"
 
 
 @dataclass(frozen=True)

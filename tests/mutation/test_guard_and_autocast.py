@@ -155,15 +155,6 @@ def stream_context_sets_current_stream() -> bool:
         return torch.accelerator.current_stream() == stream
 
 
-def stream_context_restores_stream() -> bool:
-    outer, stream = torch.accelerator.current_stream(), torch.Stream(device="hpu")
-    with stream:
-        pass
-    after = torch.accelerator.current_stream()
-    torch.accelerator.set_stream(outer)
-    return after == outer
-
-
 @pytest.mark.parametrize("method", ["__enter__", "__exit__"])
 def test_a_stream_context_that_does_not_set_the_stream(method: str) -> None:
     injector = python_module.python_module_injector(target_file.load("hpu-reference").target("eager"))

@@ -133,9 +133,9 @@ def test_a_called_workflow(runner):
     ("changes", "says"),
     [
         ({"grant": "issues: read"}, "asks for issues: write"),
-        ({"word": "other: a"}, "has no input other"),
-        ({"word": "word: 1"}, "is a number"),
-        ({"word": ""}, "needs input word"),
+        ({"input_line": "other: a"}, "has no input other"),
+        ({"input_line": "word: 1"}, "is a number"),
+        ({"input_line": ""}, "needs input word"),
     ],
 )
 def test_a_workflow_call_that_github_would_reject(changes, says, runner):

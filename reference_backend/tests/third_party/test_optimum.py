@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from .training import ROUNDING_OF_BFLOAT16, run_trainer
+from .run_trainer import ROUNDING_OF_BFLOAT16, run_trainer
 
 try:
     importlib.metadata.version("optimum-habana")

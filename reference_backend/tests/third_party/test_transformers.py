@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .training import ROUNDING, ROUNDING_OF_BFLOAT16, run_trainer
+from .run_trainer import ROUNDING, ROUNDING_OF_BFLOAT16, run_trainer
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None or importlib.util.find_spec("accelerate") is None,

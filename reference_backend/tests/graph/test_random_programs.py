@@ -11,7 +11,7 @@ from pathlib import Path
 import habana_frameworks.torch as ht
 import pytest
 import torch
-from helpers import engine_programs as programs
+from helpers import tensor_programs as programs
 
 from tests.support.nightly import NIGHTLY, every_nth
 
@@ -21,7 +21,7 @@ CHUNK = 20
 #: Seeds of the replayed and called programs: all in the nightly run, otherwise every third one.
 REPLAYED_SEEDS = every_nth(3, range(SEEDS))
 
-RUN = "import sys; from helpers import engine_programs; engine_programs.main(*sys.argv[1:])"
+RUN = "import sys; from helpers import tensor_programs; tensor_programs.main(*sys.argv[1:])"
 
 
 @pytest.fixture(scope="module")
