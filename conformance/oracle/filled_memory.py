@@ -16,7 +16,7 @@ FILLERS = (255, 63, 0)
 #: Blocks of each size. Allocators cache several; glibc reserves seven small ones for unaligned memory, which
 #: tensors do not use.
 _BLOCKS_PER_SIZE = 10
-#: The largest size, in bytes, of which glibc reserves blocks.
+#: The largest size, in bytes, of the blocks that glibc reserves for unaligned memory.
 _SET_ASIDE = 1024
 #: Sizes in bytes that kernels allocate for their own use.
 KERNEL_ALLOCATION_SIZES = range(64, 1 << 16, 64)

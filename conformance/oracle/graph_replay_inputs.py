@@ -22,8 +22,8 @@ _DEPENDENT_ARGUMENTS = ("searchsorted", "bucketize", "histogram", "histogramdd",
 "embedding_bag", "ctc_loss", "max_unpool", "sparse")  # fmt: skip
 
 
-#: Seeds of the candidates that are tried first. The results of some operators do not depend on the order of
-#: elements.
+#: Seeds of the replay data that is tried first. Reversed elements are tried last, because the results of some
+#: operators do not depend on the order of elements.
 SEEDS = ("renewal", "second renewal")
 
 
@@ -61,7 +61,7 @@ def replay_samples(
             )
             if have_same_form(sample, candidate) and have_different_values(sample, candidate):
                 yield candidate
-    if any(seed_word in subject.name for seed_word in _DEPENDENT_ARGUMENTS):
+    if any(fragment in subject.name for fragment in _DEPENDENT_ARGUMENTS):
         return
     reversed_sample = with_reversed_elements(sample)
     if have_different_values(sample, reversed_sample):
@@ -116,13 +116,13 @@ def have_same_form(left: Sample, right: Sample) -> bool:
 
 def _same_leaf_form(left: Any, right: Any) -> bool:
     if isinstance(left, torch.Tensor):
-        return isinstance(right, torch.Tensor) and _geometry(left) == _geometry(right)
+        return isinstance(right, torch.Tensor) and _metadata_of(left) == _metadata_of(right)
     if type(left) is not type(right):
         return False
     return callable(left) or bool(left == right) or (left != left and right != right)
 
 
-def _geometry(tensor: torch.Tensor) -> tuple[Any, ...]:
+def _metadata_of(tensor: torch.Tensor) -> tuple[Any, ...]:
     metadata: tuple[Any, ...] = (tensor.dtype, tensor.shape, tensor.layout, tensor.requires_grad)
     if tensor.layout is torch.strided:
         metadata += (tensor.stride(), tensor.storage_offset(), tensor.is_conj(), tensor.is_neg())
@@ -130,12 +130,12 @@ def _geometry(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def have_different_values(left: Sample, right: Sample) -> bool:
-    """Return whether any strided tensor differs in value between two samples of one form."""
+    """Return whether the bytes of any strided tensor differ between two samples with equal metadata."""
     pairs = zip(left.tensors(), right.tensors(), strict=True)
-    return any(a.layout is torch.strided and not _equal(a, b) for a, b in pairs)
+    return any(a.layout is torch.strided and not _have_same_bytes(a, b) for a, b in pairs)
 
 
-def _equal(left: torch.Tensor, right: torch.Tensor) -> bool:
+def _have_same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
     # Compare the bytes: many comparisons are not implemented for complex32 and 8-bit floats.
     resolved = (t.detach().resolve_conj().resolve_neg() for t in (left, right))
     left_bits, right_bits = (
@@ -155,7 +155,7 @@ def copy_values(captured: Sample, replay_sample: Sample) -> None:
             if tensor.layout is not torch.strided or not tensor.numel():
                 continue
             if (
-                _geometry(tensor) == _geometry(source)
+                _metadata_of(tensor) == _metadata_of(source)
                 and storage_as_bytes(tensor).numel() == storage_as_bytes(source).numel()
             ):
                 storage_as_bytes(tensor).copy_(storage_as_bytes(source))

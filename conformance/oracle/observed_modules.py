@@ -22,10 +22,10 @@ Cotangents = list[torch.Tensor] | None
 
 @dataclasses.dataclass(frozen=True)
 class Procedure:
-    """A way to use a module with its arguments, run alike on the target and on the CPU.
+    """A named function that uses a module with its arguments, on the target and on the CPU.
 
-    ``run(module, arguments, cotangents)`` owns the module and the arguments and may change them.
-    ``cotangents`` is None unless ``backward`` is true.
+    ``run(module, arguments, cotangents)`` may change the module and the arguments. ``cotangents`` is None
+    unless ``backward`` is true.
     """
 
     name: str

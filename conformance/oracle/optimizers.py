@@ -27,8 +27,9 @@ Build = Callable[..., Optimizer]
 
 @dataclasses.dataclass(frozen=True)
 class Procedure:
-    """A way to use a problem, run alike on the target and on the CPU. ``run`` owns the problem and may change
-    it.
+    """A named function that optimizes a problem, on the target and on the CPU.
+
+    ``run(problem, build)`` may change the problem.
     """
 
     name: str
@@ -92,20 +93,18 @@ def _detached_copies(observation: Observation) -> Observation:
 
 
 def _high_precision_options(sample: OptimizerSample) -> dict[str, Any]:
-    """Return the options of the sample with all tensors converted to float64, and the options of the
-    for-loop.
-    """
+    """Return the options of the sample in float64, and the options of the for-loop implementation."""
 
-    def up(value: Any) -> Any:
+    def in_high_precision(value: Any) -> Any:
         if isinstance(value, tuple):
-            return tuple(up(item) for item in value)
+            return tuple(in_high_precision(item) for item in value)
         return (
             value.detach().to(HIGH_PRECISION_DTYPES.get(value.dtype, value.dtype))
             if isinstance(value, torch.Tensor)
             else value
         )
 
-    return {key: up(value) for key, value in sample.options.items()} | for_loop_options(sample)
+    return {key: in_high_precision(value) for key, value in sample.options.items()} | for_loop_options(sample)
 
 
 def _high_precision_observation(

@@ -20,7 +20,7 @@ def digest_differences(events: Sequence[OracleValue], digest: Digest) -> list[st
     """Return one sentence for each event whose digest differs in this process or cannot be computed."""
     differences = []
     for event in sorted(events, key=lambda entry: (entry["operator"], entry["dtype"], entry["index"])):
-        label = f"oracle value of {event['operator']}@{event['dtype']}, sample {event['index']}"
+        label = f"reference value of {event['operator']}@{event['dtype']}, sample {event['index']}"
         try:
             recomputed = digest(event["operator"], event["dtype"], event["index"])
         except Exception as error:

@@ -111,10 +111,10 @@ class HighPrecision:
 
 @dataclasses.dataclass
 class Reference:
-    """The CPU's outcome of one call. If the call raised an exception, ``error`` is set and ``outputs`` is
-    None.
+    """The CPU's outcome of one call.
 
-    ``outputs`` is in the dtype of the call. ``written`` holds the positions of the argument tensors that the
+    If the call raised an exception, ``error`` is set and ``outputs`` is None. Otherwise ``outputs`` is the
+    result in the dtype of the call. ``written`` holds the positions of the argument tensors that the
     call writes, in the order of ``Sample.tensors``. High-precision values are expensive, so
     ``compute_high_precision`` runs at their first use.
     """
@@ -168,7 +168,7 @@ class Reference:
 
     @property
     def fixes_signs_of_zeros(self) -> bool:
-        """True if the sign of a zero in the result is part of the requirement."""
+        """True if the signs of zeros in the result are required; never for an operator."""
         return False
 
     @functools.cached_property
@@ -202,7 +202,7 @@ class Reference:
         ``only_index`` limits the comparison to one tensor of the result. Unspecified outputs may differ.
         """
         unspecified = relations.unspecified_outputs(self.call.name, self.sample)
-        retained = []  # so that the next call gets other memory, with other traces of the allocator in it
+        retained = []  # keeps earlier results allocated, so that the next call gets other memory
         sizes = [tensor.nbytes for tensor in trees.tensors(self.outputs)]
         fillings = (freed_memory_of_nan(sizes), *(host_memory_holding(filler, sizes) for filler in FILLERS))
         for memory in fillings:
@@ -317,8 +317,8 @@ def high_precision_of(
 ) -> HighPrecision:
     """Return the high-precision values of a call of ``info.op`` whose outputs in ``dtype`` are ``outputs``.
 
-    They are the outputs themselves if no output is floating, the tolerance rule is exact, or the CPU refuses
-    float64.
+    The values are ``outputs`` itself if no output is floating, the tolerance rule is exact, or the CPU
+    refuses float64.
     """
     values = HighPrecision(outputs, [None] * len(trees.tensors(outputs)))
     if tolerance_rule.exact or not _has_floating_result(outputs):
@@ -355,8 +355,8 @@ def cached_reference(
 ) -> Reference:
     """Return the reference of the shared sample at ``index``, computed once per process.
 
-    The digest of one in fifty values goes to the journal, for a recomputation in another process. The
-    selection is fixed.
+    The digests of a fixed two percent of the values are sent to the journal. Another process recomputes
+    these values.
     """
     key = (dtype_name(dtype), index)
 

@@ -54,7 +54,8 @@ def _perturbed(
 ) -> Sample:
     """Return the sample with its tensors moved by ``step`` in random directions.
 
-    With ``numbers``, Python numbers move too. The argument leaf at position ``fixed`` does not move.
+    With ``numbers``, Python numbers move too. The argument leaf at position ``fixed_leaf`` does not
+    move.
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -113,8 +114,9 @@ def _with_leaf(tree: Any, position: int, value: Any) -> Any:
 
 
 def _samples_with_one_argument_moved(sample: Sample, dtype: torch.dtype, step: float) -> list[list[Sample]]:
-    """Return a pair of samples for each argument with floating values: this argument alone moved up, and
-    moved down.
+    """Return two samples for each argument with floating values.
+
+    In the first sample only this argument is moved up, in the second only this argument is moved down.
     """
     leaves: list[Any] = []
     trees.tree_map(leaves.append, sample.arguments)
@@ -150,7 +152,7 @@ def _separate_sensitivity(
     tensors: list[torch.Tensor],
     floating: list[int],
 ) -> list[torch.Tensor | None]:
-    """Return the sum of the movements for each argument moved alone, so that movements cannot cancel."""
+    """Return the sensitivity as a sum: each argument is moved alone, so that movements cannot cancel."""
     sensitivity: list[torch.Tensor | None] = [None] * len(tensors)
     for pair in _samples_with_one_argument_moved(to_host(sample, HIGH_PRECISION_DTYPES), dtype, step):
         larger: dict[int, torch.Tensor] = {}

@@ -45,7 +45,7 @@ def properties(subject_kind: str) -> Iterator[Property]:
 
 
 def find_property(subject_kind: str, name: str) -> Property:
-    """Return the property with a name; LookupError lists the registered names."""
+    """Return the property with a name. If it does not exist, raise LookupError with the registered names."""
     load_properties(subject_kind)
     try:
         return REGISTRY[(subject_kind, name)]

@@ -169,7 +169,7 @@ def test_a_reference_value_that_cannot_be_recomputed_makes_the_run_incomplete(cl
     differences = run.results["legs"][0]["oracle"]["differences"]
     assert len(differences) == 2
     assert differences[0].startswith(
-        "oracle value of sham@float32, sample 0 cannot be computed without the backend"
+        "reference value of sham@float32, sample 0 cannot be computed without the backend"
     )
 
 

@@ -174,11 +174,11 @@ def qr(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
     matrix = widened(sample.input)
     q, r = widened(actual[0]), widened(actual[1])
     scale = largest_norm(matrix)
-    claims = [Equation("the part of R below the diagonal", r.tril(-1), torch.zeros_like(r), exact=True)]
+    equations = [Equation("the part of R below the diagonal", r.tril(-1), torch.zeros_like(r), exact=True)]
     if q.numel() == 0 and matrix.numel() != 0:
-        claims.append(Equation("R^H R", r.mH @ r, matrix.mH @ matrix, scale=scale * scale))
-        return claims
-    return [*claims, Equation("Q R", q @ r, matrix, scale=scale), _unitary_equation("Q", q)]
+        equations.append(Equation("R^H R", r.mH @ r, matrix.mH @ matrix, scale=scale * scale))
+        return equations
+    return [*equations, Equation("Q R", q @ r, matrix, scale=scale), _unitary_equation("Q", q)]
 
 
 def geqrf(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
@@ -200,14 +200,14 @@ def lu(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
     p, lower, upper = (widened(part) for part in actual)
     scale = largest_norm(matrix)
     diagonal = lower.diagonal(dim1=-2, dim2=-1)
-    claims = [
+    equations = [
         Equation("L above the diagonal", lower.triu(1), torch.zeros_like(lower), exact=True),
         Equation("the diagonal of L", diagonal, torch.ones_like(diagonal), exact=True),
         Equation("U below the diagonal", upper.tril(-1), torch.zeros_like(upper), exact=True),
     ]
     if p.numel() == 0 and matrix.numel() != 0:
-        return [*claims, Equation("L U", lower @ upper, matrix, scale=scale)]
-    return [*claims, Equation("P L U", p.to(lower.dtype) @ lower @ upper, matrix, scale=scale)]
+        return [*equations, Equation("L U", lower @ upper, matrix, scale=scale)]
+    return [*equations, Equation("P L U", p.to(lower.dtype) @ lower @ upper, matrix, scale=scale)]
 
 
 def lu_factor(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
@@ -223,7 +223,7 @@ def lu_factor(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] 
 def ldl_factor(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
     """Return the equations: the solution for the unit matrix is the inverse, ``info`` equals the reference.
 
-    ``hermitian`` selects whether the lower triangle is that of a Hermitian or of a symmetric matrix.
+    ``hermitian`` selects whether the lower triangle defines a Hermitian or a symmetric matrix.
     """
     hermitian = bool(sample.kwargs.get("hermitian", False))
     lower = widened(sample.input).tril(-1)

@@ -37,7 +37,7 @@ _UNSEEDED: dict[str, Callable[..., Any]] = {
 
 
 def has_graph(subject: Subject) -> bool:
-    """Return whether Dynamo can capture the operator in a graph, so that results exist."""
+    """Return whether Dynamo can capture the operator in a graph. Other operators have no results."""
     return subject.name not in mode_exclusions.reasons("compile", "no_graph")
 
 
@@ -75,7 +75,7 @@ class Compiler:
         self.recorder = recorder
         self.fused = fused
         self.captured = 0
-        #: The outcome of the call before, if there was one.
+        #: The outcome of the first call if :meth:`forward` made two calls.
         self.first_outcome: CallOutcome | None = None
         self.reasons: list[str] = []
 
@@ -89,11 +89,11 @@ class Compiler:
         cpu_function: Callable[..., Any] | None = None,
         label: str = "the compiled operator",
     ) -> CallOutcome | None:
-        """Return the outcome of ``work`` with ``function`` compiled; None if there is nothing to compare.
+        """Return the outcome of ``work(compiled)``, with ``function`` compiled for the device.
 
-        If it raises, ``on_cpu`` shows the cause. It does the same with ``cpu_function`` (default:
-        ``function``) captured on the CPU, without a backend. If that fails as well, the failure is a limit of
-        torch.
+        The result is None if ``work`` raises. ``on_cpu`` then repeats the work on the CPU, with
+        ``cpu_function`` (default: ``function``) captured without a backend. If ``on_cpu`` raises too, the
+        error is a limit of torch and only noted. Otherwise it is a failure of the device.
         """
         call, log = compile_with_log(self.target, function, fused=self.fused)
         outcome = attempt(lambda: work(call))

@@ -79,10 +79,10 @@ class TensorFunction:
     primals: Tensors
 
 
-def is_differentiated(sample: Sample) -> list[bool]:
-    """Return for each tensor of a sample whether the database differentiates by it.
+def which_tensors_are_differentiated(sample: Sample) -> list[bool]:
+    """Return for each tensor of a sample whether torch's database differentiates with respect to it.
 
-    All are True if it names none.
+    If no tensor of the sample requires grad, all entries are True.
     """
     marked = [tensor.requires_grad for tensor in sample.tensors()]
     return marked if any(marked) else [True] * len(marked)
@@ -145,7 +145,7 @@ def transformable_samples(
             continue
         if not declares_call(target, recorder, sample, run_derivatives if gradients else None):
             continue
-        among = is_differentiated(sample) if gradients else None
+        among = which_tensors_are_differentiated(sample) if gradients else None
         cpu_function = as_tensor_function(info.op, to_host(sample), wrapper, among)
         copy = to_device(sample, target, recorder)
         if copy is None:
@@ -230,13 +230,15 @@ def compare_transform(
         )
 
 
-def is_close(actual: torch.Tensor, expected: torch.Tensor, bound: Tolerance, spread: torch.Tensor) -> bool:
+def is_close(
+    actual: torch.Tensor, expected: torch.Tensor, bound: Tolerance, sensitivity: torch.Tensor
+) -> bool:
     """Return whether two results are within a tolerance, without recording anything."""
     wide = torch.complex128 if actual.is_complex() or expected.is_complex() else torch.float64
     difference = cpu_outcome(lambda: on_host(actual).to(wide) - on_host(expected).to(wide))
     if not difference.ok:
         return False
-    return bool((difference.value.abs() <= bound.allowed(spread)).all())
+    return bool((difference.value.abs() <= bound.allowed(sensitivity)).all())
 
 
 def movement_of_reference(
@@ -245,10 +247,10 @@ def movement_of_reference(
     reference_results: Tensors,
     output_index: int,
 ) -> torch.Tensor:
-    """Return the movement of a part of the reference for inputs that are off by half a unit.
+    """Return how far one output of the reference moves if the inputs move by half a unit.
 
-    The result is a float64 tensor of the part's shape, in units of a relative change; 0 if it cannot be
-    determined.
+    The result is a float64 tensor of the output's shape, in units of a relative change. It is zero if the
+    CPU rejects the moved inputs.
     """
     moved_primals = []
     for number, primal in enumerate(primals):
@@ -267,7 +269,7 @@ def movement_of_reference(
 
 
 def natural_derivative_size(tensor_function: TensorFunction, order: int) -> float:
-    """Return ``|f| / |x| ** order``: the size of a derivative of a neither flat nor steep function."""
+    """Return ``|f| / |x| ** order``: the size of the derivative if the function is neither flat nor steep."""
     outcome = cpu_outcome(lambda: tensor_function.function(*tensor_function.primals))
     below = max((largest_magnitude(x) for x in tensor_function.primals), default=0.0)
     if not outcome.ok or not below:
@@ -276,10 +278,10 @@ def natural_derivative_size(tensor_function: TensorFunction, order: int) -> floa
 
 
 def batch_of(primals: Tensors) -> Tensors:
-    """Return each tensor three times in a new first dimension: unchanged, and twice with its elements moved.
+    """Return each tensor three times in a new first dimension: unchanged, and twice with rolled elements.
 
-    The elements are the same, so they stay in the operator's domain. A single element cannot move and is made
-    smaller. Outside of the domain, device and CPU both return NaN.
+    Rolled elements have the same values, so they stay in the operator's domain. A tensor of one element is
+    made smaller instead. If that leaves the domain, the device and the CPU both return NaN.
     """
     batch = []
     for tensor in primals:
@@ -298,12 +300,12 @@ def row_of_batch(batch: Tensors, row: int) -> Tensors:
 
 
 def stack_rows(rows: Sequence[Sequence[torch.Tensor]]) -> Tensors:
-    """Return the results of separate calls in the form of a batch."""
+    """Return the results of separate calls, stacked into a batch."""
     return [torch.stack(parts) for parts in zip(*rows, strict=True)]
 
 
 def noise_like(like: Sequence[torch.Tensor], seed: int) -> tuple[torch.Tensor, ...]:
-    """Return noise in the form of some tensors; it is the same on every device."""
+    """Return random tensors like the given ones, with the same values on every device."""
     return tuple(noise_for(t, seed + index) for index, t in enumerate(like))
 
 
@@ -325,10 +327,10 @@ def outputs_with_noise(outputs: Sequence[torch.Tensor], seed: int) -> tuple[Tens
     return [output for output, _ in pairs], [weight for _, weight in pairs]
 
 
-def engine_vjp(function: Function, primals: Sequence[torch.Tensor], seed: int) -> Tensors:
-    """Return gradients of <noise, outputs> by the backward engine.
+def vjp_by_autograd_grad(function: Function, primals: Sequence[torch.Tensor], seed: int) -> Tensors:
+    """Return gradients of <noise, outputs>, computed by ``torch.autograd.grad``.
 
-    The result is zero if no output depends on an input.
+    The gradients are zero if no output depends on an input.
     """
     with torch.enable_grad():
         inputs = [primal.detach().clone().requires_grad_() for primal in primals]
@@ -339,8 +341,10 @@ def engine_vjp(function: Function, primals: Sequence[torch.Tensor], seed: int) -
     return detached_or_zeros(gradients, inputs)
 
 
-def func_vjp(function: Function, primals: Sequence[torch.Tensor], seed: int) -> tuple[torch.Tensor, ...]:
-    """Return gradients of <noise, outputs> by ``torch.func.vjp``."""
+def vjp_by_torch_func(
+    function: Function, primals: Sequence[torch.Tensor], seed: int
+) -> tuple[torch.Tensor, ...]:
+    """Return gradients of <noise, outputs>, computed by ``torch.func.vjp``."""
     pulled: Any = torch.func.vjp(function, *primals)
     outputs, pull = pulled
     gradients: tuple[torch.Tensor, ...] = pull(noise_like(outputs, seed))

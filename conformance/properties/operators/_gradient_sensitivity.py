@@ -1,6 +1,6 @@
 """Sensitivity of derivatives: their movement if the inputs move by one rounding.
 
-No device can be more exact.
+A device cannot be required to be more exact.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from conformance.samples.operators import Sample
 
 #: Seeds of the directions in which inputs are moved.
 _SEEDS = (5, 105)
-#: A gradient jumps, as at a tie, if one step of the inputs moves it by more than so many steps of its size.
+#: A gradient jumps, for example at a tie, if one step of the inputs moves it by more than this multiple of
+#: one step of its own size.
 JUMP = 2.0**26
 
 

@@ -28,7 +28,11 @@ def compare_with_float64(
     reference: _gradients.Derivative,
     label: str = "the gradient",
 ) -> bool:
-    """Compare gradients with the CPU's; ``reference`` is the CPU's derivative in the same dtype."""
+    """Compare gradients with the CPU's float64 gradients, and return whether they agree.
+
+    ``reference`` is the CPU's derivative in the dtype under test. Its gradients are used if the CPU rejects
+    float64, or if the tolerance rule demands the same dtype.
+    """
     applied = rule(subject.name, dtype_under_test(recorder), "backward")
     high_precision = None if applied.oracle == "same" else _float64_derivative(subject, sample, 0.0, 0)
     expected, sensitivities = reference, None

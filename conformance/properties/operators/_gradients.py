@@ -87,9 +87,9 @@ def outputs_of(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor]:
 
 
 def on_clone(form: Operator) -> Operator:
-    """Return an in-place form that clones its input first.
+    """Return a function that clones its input and calls an in-place form on the clone.
 
-    A leaf that requires grad must not be written.
+    The input itself must not be written, because it is a leaf that requires grad.
     """
 
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
@@ -288,10 +288,10 @@ def largest_magnitude(tensor: torch.Tensor) -> float:
 
 
 def natural_size(derivative: Derivative, *, logarithmic: bool = False) -> float:
-    """Return ``|cotangent| * |f| / |x|``: the size of a gradient of a neither flat nor steep function.
+    """Return ``|cotangent| * |f| / |x|``: the size of the gradient if the function is neither flat nor steep.
 
-    A logarithm whose backward takes the exponential of the stored result has the size ``|cotangent| * |f|``:
-    a relative error of the result becomes an absolute error of the exponent.
+    With ``logarithmic``, return ``|cotangent| * |f|``. The backward of such a logarithm takes the exponential
+    of the stored result, so a relative error of the result becomes an absolute error of the exponent.
     """
     above = max(
         (

@@ -69,12 +69,12 @@ def capturable_samples(
 def without_warnings(call: Callable[[], Any], *, grad: bool = False) -> Callable[[], Any]:
     """Return ``call`` with warnings silenced, and without gradients unless ``grad`` is set."""
 
-    def run() -> Any:
+    def call_without_warnings() -> Any:
         with warnings.catch_warnings(), torch.set_grad_enabled(grad):
             warnings.simplefilter("ignore")
             return call()
 
-    return run
+    return call_without_warnings
 
 
 class Replays:

@@ -1,4 +1,4 @@
-"""Samples with the same values in another form, compared with the reference of the original."""
+"""Samples whose tensors have the same values in another layout; checks of operators on such samples."""
 
 from __future__ import annotations
 

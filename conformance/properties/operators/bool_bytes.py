@@ -60,14 +60,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if copy is None:
             continue
 
-        def changed(copy: Sample = copy) -> Sample:
+        def with_bools_of_bytes(copy: Sample = copy) -> Sample:
             def leaf(value: Any) -> Any:
                 return with_nonstandard_true_bytes(value) if isinstance(value, torch.Tensor) else value
 
             input, args, kwargs = trees.tree_map(leaf, copy.arguments)
             return copy.replace(input=input, args=args, kwargs=kwargs)
 
-        converted = attempt_on(target, changed)
+        converted = attempt_on(target, with_bools_of_bytes)
         if not converted.ok:
             report_failed_call(target, recorder, sample, converted, "making bools of bytes")
             continue

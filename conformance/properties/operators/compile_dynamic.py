@@ -90,7 +90,7 @@ OPERATORS = frozenset(
         "roll",
     ]
 )
-#: Factors of the size in each call: the first call may have a graph of its own, the others must share one.
+#: Factors of the size in each call. The first call may have its own graph; the others must share one graph.
 GROWTH = (2, 3, 5)
 
 

@@ -54,7 +54,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Draw with the compiled operator from fixed seeds and test repeatability and distribution."""
     with generators_restored():
-        _check(target, subject, recorder)
+        _check_compiled_draws(target, subject, recorder)
 
 
 def drawing_function(subject: Subject) -> Callable[[torch.Tensor], Any]:
@@ -66,27 +66,27 @@ def drawing_function(subject: Subject) -> Callable[[torch.Tensor], Any]:
     return lambda x: sampler(op, x)
 
 
-def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
+def _check_compiled_draws(target: Target, subject: Subject, recorder: Recorder) -> None:
     compiler = _compile_checks.Compiler(target, recorder)
 
-    def start(device: torch.device) -> torch.Tensor:
+    def zeros_on(device: torch.device) -> torch.Tensor:
         return torch.zeros(DRAWN_COUNT, dtype=dtype_under_test(recorder), device=device)
 
-    def thrice(call: Callable[..., Any], device: torch.device) -> list[torch.Tensor]:
+    def draw_three_times(call: Callable[..., Any], device: torch.device) -> list[torch.Tensor]:
         values = []
         with torch_testing_internals.quiet(), torch.no_grad():
             for seed in (11, None, 11):
                 if seed is not None:
                     torch.manual_seed(seed)
-                values.append(on_host(trees.tensors(call(start(device)))[0]).clone())
+                values.append(on_host(trees.tensors(call(zeros_on(device)))[0]).clone())
         return values
 
     host = torch.device("cpu")
     outcome = compiler.call(
         Sample(0, None),
         drawing_function(subject),
-        lambda call: thrice(call, target.torch_device),
-        lambda call: thrice(call, host),
+        lambda call: draw_three_times(call, target.torch_device),
+        lambda call: draw_three_times(call, host),
         cpu_function=drawing_function(find("operator", subject.name)),
     )
     if outcome is not None:

@@ -74,6 +74,10 @@ def with_awkward_strides(tensor: torch.Tensor) -> torch.Tensor:
 def _check_strided_inputs(
     target: Target, subject: Subject, recorder: Recorder, compiler: _compile_checks.Compiler
 ) -> bool:
+    """Check the first sample that can have strided inputs.
+
+    Return False if no sample can have strided inputs and nothing failed.
+    """
     cpu_operator = _compile_checks.unseeded_operator(find("operator", subject.name))
     for sample, reference in _compile_checks.varied_samples_with_references(target, subject, recorder, LIMIT):
         transformed_sample = with_transformed_tensors(sample, with_awkward_strides)
@@ -176,10 +180,10 @@ def _check_view_outputs(
             label=label,
         )
         if outcome is not None:
-            _compare(recorder, sample, host, copy, reference_call.value, outcome.value)
+            _compare_written_views(recorder, sample, host, copy, reference_call.value, outcome.value)
 
 
-def _compare(
+def _compare_written_views(
     recorder: Recorder, sample: Sample, host: Sample, copy: Sample, expected: Any, actual: Any
 ) -> None:
     index = sample.index

@@ -58,7 +58,7 @@ def _check_formula(
             continue
         reference = _gradients.first_derivatives_on_cpu(subject, recorder, sample)
         if not reference.ok or not reference.value.gradients:
-            recorder.compared(1)  # nothing to derive
+            recorder.compared(1)  # nothing to differentiate
             continue
         trial = recorder.scratch()
 
@@ -85,7 +85,7 @@ def _check_formula(
             fact(trial, outcome.ok, Kind.METADATA, message, sample=sample.index)
         host = functools.partial(_call_quietly, run, pristine_info(subject), to_host(sample), _ignore)
         if trial.failed and not attempt(host).ok:
-            recorder.compared(1)  # torch's own formula does not pass
+            recorder.compared(1)  # torch's own formula fails the check too
             continue
         recorder.merge(trial)
 

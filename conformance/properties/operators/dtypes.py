@@ -102,11 +102,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             kind = Kind.REFUSED if is_deliberate_error(outcome.error) else Kind.EXCEPTION
             fact(recorder, False, kind, message, sample=sample.index)
         else:
-            answer = is_deliberate_error(outcome.error) or isinstance(
+            is_clean = is_deliberate_error(outcome.error) or isinstance(
                 outcome.error, (TypeError, ValueError, IndexError)
             )
             message = f"undeclared dtype {name} is not refused cleanly: {one_line(outcome.error)}"
-            fact(recorder, answer, Kind.EXCEPTION, message, sample=sample.index)
+            fact(recorder, is_clean, Kind.EXCEPTION, message, sample=sample.index)
 
 
 def _compare_values(

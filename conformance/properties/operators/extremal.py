@@ -1,4 +1,4 @@
-"""Property: elementwise operators on scalars, broadcast, small, large and extremal values."""
+"""Property: elementwise operators give the reference values for extremal, scalar and broadcast inputs."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             fact(recorder, refused, Kind.EXCEPTION, message, sample=sample.index)
             continue
         fake_sample, predicted_result = predicted.value
-        _compare(recorder, sample, copy, outcome.value, fake_sample, predicted_result)
+        _compare_metadata_and_aliasing(recorder, sample, copy, outcome.value, fake_sample, predicted_result)
 
 
 def depends_on_values(error: Exception) -> bool:
@@ -92,7 +92,7 @@ def predict_with_fake_tensors(op: Callable[..., Any], sample: Sample) -> tuple[S
         return fake_sample, fake_sample.call(op)
 
 
-def _compare(
+def _compare_metadata_and_aliasing(
     recorder: Recorder, sample: Sample, real: Sample, actual: Any, fake: Sample, predicted_result: Any
 ) -> None:
     index = sample.index

@@ -48,7 +48,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Differentiate on the device and with fake tensors, and compare the metadata."""
     for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
-        real = attempt_on(target, functools.partial(_derive, subject.info, copy))
+        real = attempt_on(target, functools.partial(_outputs_and_gradients, subject.info, copy))
         if not real.ok:
             recorder.compared(1)  # the gradient properties check whether the call must work
             continue
@@ -56,18 +56,21 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if second_copy is None:
             continue
         trial = recorder.scratch()
-        _compare(
-            trial, real.value, attempt(functools.partial(_predict, subject.info, second_copy)), sample.index
+        _compare_predictions(
+            trial,
+            real.value,
+            attempt(functools.partial(_predicted_outputs_and_gradients, subject.info, second_copy)),
+            sample.index,
         )
-        if trial.failed and not _predicted_on_cpu(subject, sample):
+        if trial.failed and not _fake_tensors_predict_cpu(subject, sample):
             recorder.note(f"fake tensors do not predict sample {sample.index} on the CPU either")
             recorder.compared(1)
             continue
         recorder.merge(trial)
 
 
-def _compare(recorder: Recorder, real: list[list[Any]], fake: CallOutcome, index: int) -> None:
-    """Compare the outputs and gradients of the device with those of fake tensors."""
+def _compare_predictions(recorder: Recorder, real: list[list[Any]], fake: CallOutcome, index: int) -> None:
+    """Compare the device's outputs and gradients with the outputs and gradients that fake tensors predict."""
     if fake.error is not None:
         refused = isinstance(
             fake.error, torch_testing_internals.dynamic_output_errors()
@@ -93,7 +96,7 @@ def _compare(recorder: Recorder, real: list[list[Any]], fake: CallOutcome, index
             )
 
 
-def _derive(info: Any, sample: Sample) -> list[list[Any]]:
+def _outputs_and_gradients(info: Any, sample: Sample) -> list[list[Any]]:
     """Return the differentiable outputs and the gradients."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -101,7 +104,7 @@ def _derive(info: Any, sample: Sample) -> list[list[Any]]:
     return [list(derivative.outputs), list(derivative.gradients)]
 
 
-def _predict(info: Any, sample: Sample) -> list[list[Any]]:
+def _predicted_outputs_and_gradients(info: Any, sample: Sample) -> list[list[Any]]:
     mode = torch_testing_internals.fake_tensor_mode()
 
     def leaf(value: Any) -> Any:
@@ -109,19 +112,19 @@ def _predict(info: Any, sample: Sample) -> list[list[Any]]:
 
     input, args, kwargs = trees.tree_map(leaf, sample.arguments)
     with mode:
-        return _derive(info, sample.replace(input=input, args=args, kwargs=kwargs))
+        return _outputs_and_gradients(info, sample.replace(input=input, args=args, kwargs=kwargs))
 
 
-def _predicted_on_cpu(subject: Subject, sample: Sample) -> bool:
+def _fake_tensors_predict_cpu(subject: Subject, sample: Sample) -> bool:
     """Return whether fake tensors predict the metadata of the CPU's own outputs and gradients."""
 
-    def forms() -> list[Any]:
+    def real_and_predicted_metadata() -> list[Any]:
         info = pristine_info(subject)
-        real = _derive(info, to_host(sample))
-        fake = _predict(info, to_host(sample))
+        real = _outputs_and_gradients(info, to_host(sample))
+        fake = _predicted_outputs_and_gradients(info, to_host(sample))
         return [trees.tree_map(_metadata_text, tensors) for tensors in (real, fake)]
 
-    outcome = attempt(forms)
+    outcome = attempt(real_and_predicted_metadata)
     return outcome.ok and outcome.value[0] == outcome.value[1]
 
 

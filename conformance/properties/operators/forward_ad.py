@@ -1,4 +1,4 @@
-"""Property: forward-mode derivatives in double precision."""
+"""Property: forward-mode derivatives in double precision equal the CPU's and agree with the backward."""
 
 from __future__ import annotations
 
@@ -98,17 +98,21 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare forward-mode tangents of each sample with the CPU's, and the CPU's with its backward."""
     info, tested = pristine_info(subject), subject.info
     for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
-        tangents = _compare(target, subject, recorder, sample, copy, info.op, tested.op, "the tangent")
+        tangents = _compare_tangents(
+            target, subject, recorder, sample, copy, info.op, tested.op, "the tangent"
+        )
         if tangents is not None and info.supports_autograd and subject.name not in _NO_JACOBIAN:
             _check_pairing(recorder, subject, sample, tangents)
     reference, form = _gradients.in_place_form(info), _gradients.in_place_form(tested)
     if reference is None or form is None or not target.capable("inplace"):
         return
     for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT_IN_PLACE):
-        _compare(target, subject, recorder, sample, copy, reference, form, "the in-place form's tangent")
+        _compare_tangents(
+            target, subject, recorder, sample, copy, reference, form, "the in-place form's tangent"
+        )
 
 
-def _compare(
+def _compare_tangents(
     target: Target,
     subject: Subject,
     recorder: Recorder,
@@ -118,7 +122,10 @@ def _compare(
     op: _gradients.Operator,
     label: str,
 ) -> list[torch.Tensor] | None:
-    """Compare the device's tangents with the CPU's; return the CPU's if both exist, else None."""
+    """Compare the device's tangents with the CPU's, and return the CPU's tangents.
+
+    The result is None if the device or the CPU has no tangents, or if their numbers differ.
+    """
     applied = rule(subject.name, dtype_under_test(recorder), "backward")
     reference = _gradients.outcome_on_cpu(
         recorder,

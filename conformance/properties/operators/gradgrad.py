@@ -1,4 +1,4 @@
-"""Property: second derivatives in double precision."""
+"""Property: second derivatives in double precision equal the CPU's."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def _check_second_derivatives(
 ) -> None:
     info = pristine_info(subject)
 
-    def second(entry: Any, form: _gradients.Operator, call_sample: Sample) -> Any:
+    def second_derivatives(entry: Any, form: _gradients.Operator, call_sample: Sample) -> Any:
         with sdpa_kernel(SDPBackend.MATH):  # only this attention kernel has second derivatives everywhere
             return _gradients.second_derivatives(entry, form, call_sample)
 
     reference = _gradients.outcome_on_cpu(
-        recorder, sample, functools.partial(second, info, reference_op, to_host(sample))
+        recorder, sample, functools.partial(second_derivatives, info, reference_op, to_host(sample))
     )
-    call = functools.partial(second, subject.info, op, copy)
+    call = functools.partial(second_derivatives, subject.info, op, copy)
     if _is_missing(reference):
         outcome = attempt_on(target, call)
         message = f"{label} raises no error, although torch does not have it for the operator."
@@ -109,14 +109,16 @@ def _check_second_derivatives(
         # Some second derivatives move by thousands of roundings if an input moves by one rounding.
         step = unit_of(dtype_under_test(recorder)) / 2
 
-        def moved(seed: int) -> _gradients.Derivative | None:
+        def derivative_at_moved_inputs(seed: int) -> _gradients.Derivative | None:
             moved_sample = to_host(sample)
             _gradient_sensitivity.perturb_inputs(moved_sample, step, seed)
-            call = functools.partial(second, info, reference_op, moved_sample)
+            call = functools.partial(second_derivatives, info, reference_op, moved_sample)
             value: _gradients.Derivative | None = _gradients.outcome_on_cpu(recorder, sample, call).value
             return value
 
-        sensitivities = _gradient_sensitivity.gradient_sensitivities(expected, moved, step)
+        sensitivities = _gradient_sensitivity.gradient_sensitivities(
+            expected, derivative_at_moved_inputs, step
+        )
         compare(recorder, sensitivities=_gradient_sensitivity.without_jumps(sensitivities, expected))
 
 

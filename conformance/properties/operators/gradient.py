@@ -1,4 +1,4 @@
-"""Property: first derivatives in double precision."""
+"""Property: first derivatives in double precision equal the CPU's and a numerical derivative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Property: first derivatives that are requested in other ways."""
+"""Property: a gradient does not depend on how it is requested, such as for one input or from one result."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class GradientRequest:
     result: int | None = None
     #: The cotangents: ``dense`` or ``strided`` noise, or ones that are dense (``ones``) or ``expanded``.
     layout: str = "dense"
-    #: Whether the other results have a gradient of zeros rather than no gradient.
+    #: With ``result``: whether the other results get a gradient of zeros instead of no gradient.
     zeros: bool = False
     calls: int = 1
 
@@ -70,18 +70,20 @@ class GradientRequest:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Request gradients in several ways and compare each with an equivalent request."""
     info = pristine_info(subject)
-    # In other dtypes, two correct devices round differently. There the device is compared with itself.
+    # In other dtypes, correct devices round differently, so both requests are made on the device.
     precise = recorder.id.dtype in ("float64", "complex128")
     for sample, _ in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
         cpu_gradients: dict[GradientRequest, Gradients] = {}
 
-        def on_the_cpu(
+        def gradients_on_cpu(
             request: GradientRequest,
             sample: Sample = sample,
             cpu_gradients: dict[GradientRequest, Gradients] = cpu_gradients,
         ) -> Gradients | None:
             if request not in cpu_gradients:
-                call = functools.partial(_gradients_by, info, info.op, to_host(sample), request)
+                call = functools.partial(
+                    _compute_requested_gradients, info, info.op, to_host(sample), request
+                )
                 outcome = _gradients.outcome_on_cpu(recorder, sample, call)
                 if not outcome.ok:
                     return None
@@ -89,18 +91,18 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             return cpu_gradients[request]
 
         results = _gradients.outcome_on_cpu(
-            recorder, sample, functools.partial(_indices_with_graph, info, to_host(sample))
+            recorder, sample, functools.partial(_indices_of_results_with_graph, info, to_host(sample))
         )
         if not results.ok or not results.value:
             recorder.compared(1)  # the CPU has no derivative either
             continue
         size = max(map(_gradients.largest_magnitude, _gradients.inputs_of(sample)), default=0.0)
         for request, equivalent in _requests(len(_gradients.inputs_of(sample)), results.value):
-            expected = on_the_cpu(equivalent)
+            expected = gradients_on_cpu(equivalent)
             device_reference = (
                 expected
                 if precise or expected is None
-                else _on_device(target, recorder, subject, sample, equivalent, expected)
+                else _gradients_on_device(target, recorder, subject, sample, equivalent, expected)
             )
             if expected is None or device_reference is None:
                 continue
@@ -109,7 +111,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 _part_for_request(request, device_reference),
             )
             _compare_request(
-                target, recorder, subject, sample, request, (expected, device_reference), on_the_cpu, size
+                target,
+                recorder,
+                subject,
+                sample,
+                request,
+                (expected, device_reference),
+                gradients_on_cpu,
+                size,
             )
 
 
@@ -119,7 +128,7 @@ def _part_for_request(request: GradientRequest, all_gradients: Gradients) -> Gra
     return scaled if request.input is None else scaled[request.input : request.input + 1]
 
 
-def _on_device(
+def _gradients_on_device(
     target: Target,
     recorder: Recorder,
     subject: Subject,
@@ -131,7 +140,7 @@ def _on_device(
     copy = copy_in(target, recorder, sample)
     if copy is None:
         return None
-    call = functools.partial(_gradients_by, subject.info, subject.info.op, copy, request)
+    call = functools.partial(_compute_requested_gradients, subject.info, subject.info.op, copy, request)
     with torch_testing_internals.quiet():
         gradients: Gradients | None = _gradients.value_on_target(
             target, recorder, sample, call, CallOutcome(value=expected), f"the backward {request.description}"
@@ -146,7 +155,7 @@ def _compare_request(
     sample: Sample,
     request: GradientRequest,
     expected: tuple[Gradients, Gradients],
-    on_the_cpu: Callable[[GradientRequest], Gradients | None],
+    gradients_on_cpu: Callable[[GradientRequest], Gradients | None],
     size: float,
 ) -> None:
     """Compare the device's gradients with the expected ones, with the CPU as a control.
@@ -155,14 +164,16 @@ def _compare_request(
     """
     cpu_expected, required = expected
     trial = recorder.scratch()
-    actual = _on_device(target, trial, subject, sample, request, cpu_expected)
+    actual = _gradients_on_device(target, trial, subject, sample, request, cpu_expected)
     if actual is not None:
-        _compare(target, trial, subject, sample, request, actual, required, size)
+        _compare_requested_gradients(target, trial, subject, sample, request, actual, required, size)
     if trial.failed and not target.is_cpu:
         # If the CPU's own kernels fail the check, nothing is required of the device.
-        cpu_trial, cpu_actual = recorder.scratch(), on_the_cpu(request)
+        cpu_trial, cpu_actual = recorder.scratch(), gradients_on_cpu(request)
         if cpu_actual is not None:
-            _compare(target.on_cpu(), cpu_trial, subject, sample, request, cpu_actual, cpu_expected, size)
+            _compare_requested_gradients(
+                target.on_cpu(), cpu_trial, subject, sample, request, cpu_actual, cpu_expected, size
+            )
         if cpu_actual is None or cpu_trial.failed:
             recorder.compared(1)
             recorder.note(f"not checked, {request.description}: the CPU fails the same check")
@@ -170,7 +181,7 @@ def _compare_request(
     recorder.merge(trial)
 
 
-def _compare(
+def _compare_requested_gradients(
     target: Target,
     recorder: Recorder,
     subject: Subject,
@@ -193,7 +204,7 @@ def _compare(
 
 
 def _requests(inputs: int, results: Sequence[int]) -> Iterator[tuple[GradientRequest, GradientRequest]]:
-    """Yield requests, each with a request for the same gradients."""
+    """Yield pairs of requests that must give the same gradients, up to the number of calls."""
     all_inputs = GradientRequest("of all inputs")
     yield GradientRequest("from strided gradients", layout="strided"), all_inputs
     yield (
@@ -213,7 +224,7 @@ def _requests(inputs: int, results: Sequence[int]) -> Iterator[tuple[GradientReq
             )
 
 
-def _results(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
+def _floating_results(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
     """Return the floating and complex results, with or without a graph."""
     result = torch_testing_internals.gradcheck_wrapper(info)(op, sample.input, *sample.args, **sample.kwargs)
     if sample.process is not None:
@@ -225,14 +236,14 @@ def _results(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
     ]
 
 
-def _indices_with_graph(info: Any, sample: Sample) -> list[int]:
+def _indices_of_results_with_graph(info: Any, sample: Sample) -> list[int]:
     """Return the indices of the results that have a graph."""
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")
-        return [index for index, t in enumerate(_results(info, info.op, sample)) if t.requires_grad]
+        return [index for index, t in enumerate(_floating_results(info, info.op, sample)) if t.requires_grad]
 
 
-def _gradients_by(info: Any, op: Any, sample: Sample, request: GradientRequest) -> Gradients:
+def _compute_requested_gradients(info: Any, op: Any, sample: Sample, request: GradientRequest) -> Gradients:
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")
         inputs = _gradients.inputs_of(sample)
@@ -250,7 +261,7 @@ def _gradients_by(info: Any, op: Any, sample: Sample, request: GradientRequest) 
             )
         outputs, cotangents = [], []
         for _ in range(request.calls):
-            for output_index, output in enumerate(_results(info, op, sample)):
+            for output_index, output in enumerate(_floating_results(info, op, sample)):
                 if not output.requires_grad:
                     continue
                 if request.result is not None and output_index != request.result:

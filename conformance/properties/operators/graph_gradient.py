@@ -1,4 +1,4 @@
-"""Property: forward and backward captured in one graph."""
+"""Property: a graph of forward and backward computes the gradients of its current data at each replay."""
 
 from __future__ import annotations
 

@@ -51,10 +51,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Capture the random operator, replay it from fixed seeds, and test repeatability and distribution."""
     with generators_restored():
-        _check(target, subject, recorder)
+        _check_replayed_draws(target, subject, recorder)
 
 
-def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
+def _check_replayed_draws(target: Target, subject: Subject, recorder: Recorder) -> None:
     replays = _graph_replay.Replays(target, subject, recorder)
     draw = compile_random.drawing_function(subject)
     sample = Sample(0, torch.zeros(DRAWN_COUNT, dtype=dtype_under_test(recorder)))

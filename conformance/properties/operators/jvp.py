@@ -1,4 +1,4 @@
-"""Properties of ``torch.func.jvp``: alone, in batches, of batches, and of backward passes."""
+"""Properties of ``torch.func.jvp``: of jvp alone, and of its compositions with ``vmap`` and ``vjp``."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ TANGENT = 71
 
 
 def _dual_jvp(function: transforms.Function, primals: transforms.Tensors) -> Any:
-    """Return tangents of the outputs by dual tensors.
+    """Return the tangents of the outputs, computed with dual tensors.
 
-    The result is zero if an output does not depend on the inputs.
+    The tangent of an output that does not depend on the inputs is zero.
     """
     with forward_ad.dual_level():
         tangents = transforms.noise_like(primals, TANGENT)
@@ -91,10 +91,10 @@ def vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
         batch = tuple(transforms.batch_of(primals))
         tangents = transforms.noise_like(batch, TANGENT)
 
-        def row(values: Any, directions: Any) -> Any:
+        def jvp_of_row(values: Any, directions: Any) -> Any:
             return torch.func.jvp(function, values, directions)[1]
 
-        return torch.vmap(row, randomness="same")(batch, tangents)
+        return torch.vmap(jvp_of_row, randomness="same")(batch, tangents)
 
     compare_transforms(target, subject, recorder, reference, vmapped_jvp, "vmap over jvp")
 
@@ -113,11 +113,11 @@ def jvp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.jvp of vmap with forward mode through separate calls."""
 
     def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        def looped(*batch: torch.Tensor) -> Any:
+        def call_each_row(*batch: torch.Tensor) -> Any:
             rows = [function(*transforms.row_of_batch(list(batch), row)) for row in range(transforms.BATCH)]
             return tuple(transforms.stack_rows(rows))
 
-        return _dual_jvp(looped, transforms.batch_of(primals))
+        return _dual_jvp(call_each_row, transforms.batch_of(primals))
 
     def tested(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return _func_jvp(vmapped_function(function), transforms.batch_of(primals))
@@ -129,10 +129,8 @@ def _applies_with_second(target: Target, subject: Subject) -> Any:
     return transforms.applies_forward(target, subject) if subject.info.supports_fwgrad_bwgrad else []
 
 
-def _backward_along(function: transforms.Function, primals: transforms.Tensors) -> Any:
-    """Return the derivative of the backward along a direction, by transposition (a backward of the
-    backward).
-    """
+def _derivative_of_backward(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    """Return the derivative of the backward along the tangents, computed as a backward of the backward."""
     tangents = transforms.noise_like(primals, TANGENT)
     with torch.enable_grad():
         inputs = [primal.detach().clone().requires_grad_() for primal in primals]
@@ -181,7 +179,7 @@ def _forward_over_reverse(function: transforms.Function, primals: transforms.Ten
 def jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.jvp of torch.func.vjp with the derivative of the backward along a direction."""
     compare_transforms(
-        target, subject, recorder, _backward_along, _forward_over_reverse, "jvp of vjp", order=2
+        target, subject, recorder, _derivative_of_backward, _forward_over_reverse, "jvp of vjp", order=2
     )
 
 
@@ -199,7 +197,7 @@ def vmap_jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over torch.func.jvp of torch.func.vjp with separate derivatives of the backward."""
 
     def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        return one_by_one(_backward_along, function, primals)
+        return one_by_one(_derivative_of_backward, function, primals)
 
     def tested(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return vmapped(_forward_over_reverse, function, primals)

@@ -1,4 +1,4 @@
-"""Property: the observed placement of an operator."""
+"""Property: an operator does not run on the CPU unless the target declares a fallback."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ def _tensors_for(func: Any, args: Sequence[Any]) -> list[Any]:
     ]
 
 
-#: From worst to best: the placement of an operator is the worst of its calls, and refused only if all are.
+#: Placements from worst to best. The placement of an operator is the worst placement of its calls. It is
+#: REFUSED only if the device refuses every call.
 _ORDER = (
     Placement.FALLBACK,
     Placement.UNKNOWN,
@@ -153,8 +154,8 @@ def _placement_of(target: Target, calls: DispatchedCalls, counted: int, countabl
         return Placement.FALLBACK
     placements = {kernel_origin.placement_by_dispatch_table(name, calls.key) for name in calls.names}
     if countable:
-        # The target counts its fallbacks. A call without an entry that was not counted ran in a catch-all
-        # kernel.
+        # The target counts its fallbacks. A call without an entry in the dispatch table that was not counted
+        # ran in a catch-all kernel.
         placements = {
             Placement.NATIVE if placement is Placement.FALLBACK else placement for placement in placements
         }

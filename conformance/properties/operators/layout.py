@@ -95,7 +95,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if torch_testing_internals.is_elementwise_unary(
             subject.info
         ) or torch_testing_internals.is_elementwise_binary(subject.info):
-            _check_slice_of_one(target, subject, recorder, sample)
+            _check_slices_of_one_row(target, subject, recorder, sample)
 
 
 #: On the CPU, results of expanded inputs depend on the memory after the input: a verdict has no meaning.
@@ -103,7 +103,10 @@ _UNDEFINED_ON_THE_CPU = frozenset({"median", "nanmedian", "masked.median"})
 
 
 def _check_expanded(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
-    """Check the first input with one row expanded by a stride of zero, with a reference of its own."""
+    """Check the first input with one row expanded by a stride of zero.
+
+    The reference is computed for contiguous memory with the same values.
+    """
     first_input = sample.input
     if (
         not isinstance(first_input, torch.Tensor)
@@ -138,18 +141,18 @@ def _check_expanded(target: Target, subject: Subject, recorder: Recorder, sample
 _WHOLE = ((3, 20), (2, 2, 3, 1, 2, 1, 3, 2, 1, 2, 3, 2))
 
 
-def _check_slice_of_one(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
-    """Check slices of one element in the first dimension, whose stride is arbitrary."""
+def _check_slices_of_one_row(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
+    """Check slices with size one in the first dimension: the stride of this dimension may have any value."""
     for whole in _WHOLE:
 
-        def first(tensor: torch.Tensor, whole: tuple[int, ...] = whole) -> torch.Tensor:
+        def first_slice(tensor: torch.Tensor, whole: tuple[int, ...] = whole) -> torch.Tensor:
             if tensor.dim() == 0 or not tensor.numel():
                 return tensor
             count = torch.Size(whole).numel()
             values = tensor.reshape(-1).repeat(-(-count // tensor.numel()))[:count]
             return values.reshape(whole)[:1, :10] if len(whole) == 2 else values.reshape(whole)[:1]
 
-        sliced = with_transformed_tensors(sample, first)
+        sliced = with_transformed_tensors(sample, first_slice)
         if sliced is None:
             recorder.compared(1)  # only numbers, which have no strides
             return

@@ -1,6 +1,6 @@
-"""Properties: tensors that ``out=`` must reject.
+"""Properties: ``out=`` rejects tensors of the wrong dtype, of another device, or that require grad.
 
-Each rejection has a result of its own, so that a failure does not hide another.
+Each rejection is a property of its own, so that one failure does not hide another.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ _ALL = (*_NUMBERS, "int64", "bool")
 #: Operators for which the dtype of out= selects the dtype of the computation and does not convert the result.
 _OUT_CHOOSES_DTYPE = frozenset({"cumsum", "cumprod", "bernoulli"})
 
-#: Whether a sample and its results are suitable; and the out= tensor to pass for a result.
+#: Returns whether a sample and its results are suitable.
 Fits = Callable[[Target, Sample, list[torch.Tensor]], bool]
+#: Returns the out= tensor to pass for a result.
 Make = Callable[[Target, torch.Tensor], torch.Tensor]
 
 
@@ -40,7 +41,7 @@ def _has_no_out(subject: Subject) -> bool:
     return not subject.info.supports_out or subject.name in out.OTHER_CONTRACT
 
 
-def _are_real_or_complex(parts: list[torch.Tensor]) -> bool:
+def _are_floating_or_complex(parts: list[torch.Tensor]) -> bool:
     return all(part.is_floating_point() or part.is_complex() for part in parts)
 
 
@@ -106,7 +107,7 @@ def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
         target,
         subject,
         recorder,
-        lambda target, sample, parts: _are_real_or_complex(parts[:1]),
+        lambda target, sample, parts: _are_floating_or_complex(parts[:1]),
         lambda target, part: torch.empty(part.shape, dtype=torch.int64, device=target.torch_device),
         f"an out= of int64 for a result of {recorder.id.dtype} numbers",
     )
@@ -165,7 +166,7 @@ def check_grad(target: Target, subject: Subject, recorder: Recorder) -> None:
         target,
         subject,
         recorder,
-        lambda target, sample, parts: _are_real_or_complex(parts),
+        lambda target, sample, parts: _are_floating_or_complex(parts),
         lambda target, part: torch.empty(
             part.shape, dtype=part.dtype, device=target.torch_device, requires_grad=True
         ),

@@ -1,4 +1,4 @@
-"""Property: the result dtypes of elementwise operators."""
+"""Property: elementwise operators promote mixed dtypes as ``torch.result_type`` and the CPU do."""
 
 from __future__ import annotations
 

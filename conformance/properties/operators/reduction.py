@@ -1,4 +1,4 @@
-"""Property: reductions over any dimensions, of scalars, of zero elements and of extremal values."""
+"""Property: reductions are correct over any dimensions, for scalars, zero elements and extremal values."""
 
 from __future__ import annotations
 

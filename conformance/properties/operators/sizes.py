@@ -1,4 +1,7 @@
-"""Property: operators at sizes at which kernels change their algorithm: around powers of two, and large."""
+"""Property: operators give correct results in sizes at which kernels change their algorithm.
+
+The sizes are large, or next to powers of two.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Property: views share memory, geometry and version counter with their base.
-
-Copies share nothing.
-"""
+"""Property: a view shares memory and version counter with its base and has the CPU's geometry."""
 
 from __future__ import annotations
 
@@ -36,9 +33,9 @@ LIMIT = 6
 
 @functools.cache
 def may_alias(name: str) -> bool:
-    """Return whether the aten operator with a name may, by a schema, alias an input that it does not write.
+    """Return whether a schema of an aten operator declares a result that aliases an unwritten input.
 
-    The ``_copy`` variant of such an operator counts as well.
+    ``_copy`` at the end of the name is ignored.
     """
     base = name.removesuffix("_copy")
     packet = getattr(torch.ops.aten, base, None)
@@ -98,7 +95,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not outcome.ok:
             report_failed_call(target, recorder, sample, outcome)
             continue
-        _compare(recorder, sample, host, copy, reference_call.value, outcome.value)
+        _compare_aliasing_and_geometry(recorder, sample, host, copy, reference_call.value, outcome.value)
 
 
 def share_storage(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -106,7 +103,7 @@ def share_storage(first: torch.Tensor, second: torch.Tensor) -> bool:
     return bool(first.untyped_storage()._cdata == second.untyped_storage()._cdata)
 
 
-def _compare(
+def _compare_aliasing_and_geometry(
     recorder: Recorder, sample: Sample, host: Sample, copy: Sample, expected: Any, actual: Any
 ) -> None:
     index = sample.index

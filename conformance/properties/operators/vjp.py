@@ -1,4 +1,4 @@
-"""Properties of ``torch.func.vjp``: alone, of vjp, in batches and of batches."""
+"""Properties of ``torch.func.vjp``: of vjp alone, and of its compositions with ``vmap`` and vjp."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def compare_transforms(
     *,
     order: int = 1,
 ) -> None:
-    """Compare a transform of an operator on the device with ``reference_transform`` on the CPU.
+    """Compare ``tested_transform`` of an operator on the device with ``reference_transform`` on the CPU.
 
     ``order`` is the order of the derivatives.
     """
@@ -38,27 +38,36 @@ def compare_transforms(
         target, subject, recorder, gradients=True
     ):
 
-        def call(tested: Any = tested) -> Any:
+        def run_tested(tested: Any = tested) -> Any:
             return tested_transform(tested.function, tested.primals)
 
-        def expected(primals: transforms.Tensors, reference: Any = reference) -> Any:
+        def run_reference(primals: transforms.Tensors, reference: Any = reference) -> Any:
             return reference_transform(reference.function, primals)
 
-        def same(reference: Any = reference) -> Any:
+        def run_tested_on_cpu(reference: Any = reference) -> Any:
             return tested_transform(reference.function, reference.primals)
 
         size = transforms.natural_derivative_size(reference, order)
         transforms.compare_transform(
-            target, recorder, subject, sample, call, expected, reference.primals, same, label, size=size
+            target,
+            recorder,
+            subject,
+            sample,
+            run_tested,
+            run_reference,
+            reference.primals,
+            run_tested_on_cpu,
+            label,
+            size=size,
         )
 
 
-def _engine_vjp(function: transforms.Function, primals: transforms.Tensors) -> Any:
-    return transforms.engine_vjp(function, primals, SEED)
+def _autograd_vjp(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    return transforms.vjp_by_autograd_grad(function, primals, SEED)
 
 
 def _func_vjp(function: transforms.Function, primals: transforms.Tensors) -> Any:
-    return transforms.func_vjp(function, primals, SEED)
+    return transforms.vjp_by_torch_func(function, primals, SEED)
 
 
 @register(
@@ -73,7 +82,7 @@ def _func_vjp(function: transforms.Function, primals: transforms.Tensors) -> Any
 @controlled_by_cpu
 def vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.vjp with the backward."""
-    compare_transforms(target, subject, recorder, _engine_vjp, _func_vjp, "the vjp")
+    compare_transforms(target, subject, recorder, _autograd_vjp, _func_vjp, "the vjp")
 
 
 def one_by_one(transform: Transform, function: transforms.Function, primals: transforms.Tensors) -> Any:
@@ -109,7 +118,7 @@ def vmap_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over torch.func.vjp with separate backward passes."""
 
     def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        return one_by_one(_engine_vjp, function, primals)
+        return one_by_one(_autograd_vjp, function, primals)
 
     def tested(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return vmapped(_func_vjp, function, primals)
@@ -130,7 +139,7 @@ def vmap_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
 def vjp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.vjp of vmap with the backward through separate calls."""
 
-    def looped(function: transforms.Function) -> transforms.Function:
+    def calling_each_row(function: transforms.Function) -> transforms.Function:
         def call(*batch: torch.Tensor) -> Any:
             rows = [function(*transforms.row_of_batch(list(batch), row)) for row in range(transforms.BATCH)]
             return tuple(transforms.stack_rows(rows))
@@ -138,7 +147,7 @@ def vjp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
         return call
 
     def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        return _engine_vjp(looped(function), transforms.batch_of(primals))
+        return _autograd_vjp(calling_each_row(function), transforms.batch_of(primals))
 
     def tested(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return _func_vjp(vmapped_function(function), transforms.batch_of(primals))
@@ -174,8 +183,8 @@ def _backward_of_backward(function: transforms.Function, primals: transforms.Ten
     return transforms.detached_or_zeros(second, inputs)
 
 
-def _func_twice(function: transforms.Function, primals: transforms.Tensors) -> Any:
-    return transforms.func_vjp(lambda *inner: _func_vjp(function, list(inner)), primals, SECOND)
+def _func_vjp_of_vjp(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    return transforms.vjp_by_torch_func(lambda *inner: _func_vjp(function, list(inner)), primals, SECOND)
 
 
 @register(
@@ -190,7 +199,9 @@ def _func_twice(function: transforms.Function, primals: transforms.Tensors) -> A
 @controlled_by_cpu
 def vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.vjp of torch.func.vjp with the backward of the backward."""
-    compare_transforms(target, subject, recorder, _backward_of_backward, _func_twice, "vjp of vjp", order=2)
+    compare_transforms(
+        target, subject, recorder, _backward_of_backward, _func_vjp_of_vjp, "vjp of vjp", order=2
+    )
 
 
 @register(
@@ -210,6 +221,6 @@ def vmap_vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
         return one_by_one(_backward_of_backward, function, primals)
 
     def tested(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        return vmapped(_func_twice, function, primals)
+        return vmapped(_func_vjp_of_vjp, function, primals)
 
     compare_transforms(target, subject, recorder, reference, tested, "vmap over vjp of vjp", order=2)

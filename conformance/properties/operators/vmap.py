@@ -1,4 +1,4 @@
-"""Property: batches by vmap."""
+"""Property: ``vmap`` gives the results of separate calls."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
         for dim in (0, -1):
 
-            def mapped(function: Any, tensors: Any, dim: int = dim) -> Any:
+            def vmap_over_dim(function: Any, tensors: Any, dim: int = dim) -> Any:
                 moved = [tensor.movedim(0, dim) for tensor in tensors]
                 return torch.vmap(function, in_dims=dim, randomness="same")(*moved)
 
@@ -48,9 +48,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 recorder,
                 subject,
                 sample,
-                functools.partial(mapped, tested.function, device_batch),
+                functools.partial(vmap_over_dim, tested.function, device_batch),
                 one_by_one,
                 cpu_function.primals,
-                functools.partial(mapped, cpu_function.function, batch),
+                functools.partial(vmap_over_dim, cpu_function.function, batch),
                 f"vmap over dimension {dim}",
             )

@@ -1,4 +1,4 @@
-"""Property: first derivatives in working precision."""
+"""Property: first derivatives in working precision are close to the CPU's in float64."""
 
 from __future__ import annotations
 

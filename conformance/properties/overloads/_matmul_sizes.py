@@ -33,7 +33,7 @@ _SHAPES: Mapping[str, Sequence[str]] = {
 def long_products(references: Sequence[OverloadReference]) -> Iterator[OverloadReference]:
     """Yield references of the first call with sums of each length and with a large batch.
 
-    It yields nothing for other overloads.
+    The iterator is empty if the overload is not in the table of matrix products.
     """
     for reference in references[:1]:
         shapes = _SHAPES.get(base_name(reference.subject.name), ())

@@ -193,8 +193,8 @@ def reference_of_rank(reference: OverloadReference, rank: int) -> OverloadRefere
 def _with_dim_shifted(reference: OverloadReference, missing: int) -> OverloadReference | None:
     """Return the call with its ``dim`` argument increased by the number of new dimensions.
 
-    The result is None if the call does not have a nonnegative ``dim``. Indices along that dimension stay
-    within its size.
+    The result is None if the call does not have a nonnegative ``dim``. The shifted ``dim`` refers to the same
+    dimension as before, so indices stay within its size.
     """
     for argument, value in arguments_with_values(reference):
         if argument.name == "dim" and type(value) is int and value >= 0 and missing > 0:

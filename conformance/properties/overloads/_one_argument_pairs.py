@@ -33,14 +33,14 @@ _CHANGED_SAMPLES = 4
 #: Options without another value of specified meaning. The order of results is unspecified without ``sorted``.
 #: A target of ctc_loss must not be the blank, and its recorded calls already differ in the blank.
 WITHOUT_OTHER_VALUES = frozenset({"sorted", "blank"})
-#: Arguments of overloads without another value for which every call is defined: along another dimension,
-#: indices may repeat, and the order of their writes is unspecified.
+#: Arguments, by overload, that are not changed: along another dimension, indices may repeat, and the order
+#: of their writes is unspecified.
 _WITHOUT_OTHER_VALUES_OF = frozenset({"scatter.src.dim", "index_copy.dim"})
 #: Names of arguments that hold positions or sizes; other values must fit the shapes of the call.
 POSITIONS_AND_SIZES = re.compile(
     r"dims?\d?$|axis|size|index|length|num_|indices|sections|offset$|start|end|step|groups|repeats|n$|k$|p$"
 )
-#: Arguments whose integers encode options, with the last code; the first code is 0.
+#: Arguments whose integers encode options, with the largest valid integer. The smallest is 0.
 _LAST_CODES = {"reduction": 2, "interpolation_mode": 2, "padding_mode": 2, "mode": 2}
 #: Arguments that repeat the sizes of tensors, or name a dtype.
 DETERMINED_BY_TENSORS = frozenset({"N", "C", "HxW", "out_dtype", "compute_mode", *TAKEN_FROM_OUT})
@@ -49,8 +49,9 @@ DETERMINED_BY_TENSORS = frozenset({"N", "C", "HxW", "out_dtype", "compute_mode",
 def neighbouring_numbers(reference: OverloadReference) -> Iterator[tuple[str, OverloadReference]]:
     """Yield the name of an argument and the reference of the call with a neighbouring number.
 
-    Only calls with a different result are yielded. Unchecked overloads are skipped: :func:`pairs_of_callers`
-    covers them. Scalar values are skipped as well: another property replaces them.
+    Only calls whose result differs are yielded. Unchecked overloads are skipped, because
+    :func:`pairs_of_callers` covers them. Arguments of type Scalar are skipped, because another part of the
+    property changes them.
     """
     if is_unchecked(reference.subject):
         return

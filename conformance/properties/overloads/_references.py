@@ -1,4 +1,4 @@
-"""References of overload calls on the CPU."""
+"""The references of overload calls: their CPU results, and the calls and dtypes that properties check."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from conformance.target.target import Target
 def dtypes(property_name: str, target: Target, subject: Subject) -> Sequence[str]:
     """Return the target's declared dtypes in which some operator calls the overload.
 
-    Dtypes in which the property ``property_name`` has nothing to check are omitted. Another property checks
-    overloads that draw random numbers; the result is limited here to dtypes with arguments for which their
-    result is certain.
+    Dtypes in which the property ``property_name`` has nothing to check are omitted. If the overload draws
+    random numbers, only dtypes are returned in which the arguments of some call allow a single result. The
+    property ``overload-random`` checks the other calls.
     """
     dtype_names = dtypes_with_checks(property_name, target, subject)
     if not subject.info.random:
@@ -56,7 +56,7 @@ def dtypes(property_name: str, target: Target, subject: Subject) -> Sequence[str
     ]
 
 
-#: Properties whose modified calls still have a certain result.
+#: Properties that check overloads that draw random numbers: their modified calls still allow a single result.
 _WITH_CERTAIN_RESULTS = frozenset({"overload-forms", "overload-layouts", "overload-shapes"})
 
 
@@ -97,9 +97,9 @@ def fixes_signs_of_zeros(name: str) -> bool:
 
 
 def is_unchecked(subject: Subject) -> bool:
-    """Return whether only calls made by operators are defined.
+    """Return whether the overload reads memory by its arguments without validating them.
 
-    The overload then reads memory by its arguments without validating them.
+    Only the calls that operators make are then defined.
     """
     overload: Overload = find(subject.kind, subject.name).info
     if overload.pointwise:
@@ -119,7 +119,7 @@ class OverloadReference(Reference):
 
     @functools.cached_property
     def overload(self) -> Overload:
-        """torch's own overload, even if the subject is a broken one of a test."""
+        """torch's own overload, even if a test passes a broken subject."""
         return torch_overload(self.subject)
 
     @property
@@ -277,7 +277,7 @@ def hidden_writes(op: Any) -> Sequence[tuple[int, str]]:
 
 
 def torch_overload(subject: Subject) -> Overload:
-    """Return torch's own overload, even if the subject is a broken one of a test."""
+    """Return torch's own overload, even if a test passes a broken subject."""
     overload: Overload = find(subject.kind, subject.name).info
     return overload
 
@@ -307,8 +307,8 @@ def references(
 ) -> Iterator[OverloadReference]:
     """Yield references of the overload's calls in the dtype of the recorded result, ``limit`` at most.
 
-    A call that can be made in place comes first if one exists. Without ``drawn``, an overload that draws
-    random numbers yields only calls whose result is certain.
+    A call that can be made in place comes first if one exists. If the overload draws random numbers, only
+    calls whose arguments allow a single result are used, unless ``drawn`` is set.
     """
     dtype = recorder.id.dtype
     certain = subject.info.random and not drawn
@@ -323,7 +323,7 @@ def references(
     usable.sort(key=_has_uniform_outputs)
     in_place_first = max(
         (reference for reference in usable if reference.has_in_place_reference),
-        key=_number_of_elements_and_dimensions,
+        key=_size_sort_key,
         default=None,
     )
     ordered = (
@@ -355,7 +355,7 @@ def has_only_declared_dtypes(target: Target, reference: OverloadReference) -> bo
     return not undeclared_dtypes.undeclared_among(target, reference.sample.arguments, reference.outputs)
 
 
-def _number_of_elements_and_dimensions(reference: OverloadReference) -> tuple[int, int, bool]:
+def _size_sort_key(reference: OverloadReference) -> tuple[int, int, bool]:
     """Return a sort key that prefers tensors with several elements in several dimensions."""
     tensors = reference.sample.tensors()
     return (

@@ -1,4 +1,4 @@
-"""Strides of results. ``torch.compile`` plans memory by them."""
+"""Check of the strides of results, by which ``torch.compile`` plans memory."""
 
 from __future__ import annotations
 
@@ -44,9 +44,8 @@ def check_strides(target: Target, recorder: Recorder, reference: OverloadReferen
 def required_strides(reference: OverloadReference) -> list[list[int] | None]:
     """Return the required strides of each result, without dimensions of size 1.
 
-    The result is None if no strides are required.
-
-    Strides are required if torch's Meta kernel predicts them and the CPU has the same ones.
+    The strides of the CPU's result are required if torch's Meta kernel predicts them, or cannot predict the
+    sizes because they depend on values. Otherwise the entry of the result is None.
     """
     meta_call = attempt(
         lambda: call_without_warnings(reference.overload.op, sample_on_meta(reference.sample))
@@ -55,7 +54,7 @@ def required_strides(reference: OverloadReference) -> list[list[int] | None]:
     if meta_call.ok:
         planned = trees.tensors(meta_call.value)
     elif torch.Tag.dynamic_output_shape in reference.overload.op.tags:
-        planned = parts  # a size that depends on values does not exist on meta
+        planned = parts  # the Meta kernel cannot predict a size that depends on values
     else:
         planned = []
     pairs = itertools.zip_longest(
@@ -65,7 +64,7 @@ def required_strides(reference: OverloadReference) -> list[list[int] | None]:
 
 
 def _significant_strides(tensor: torch.Tensor) -> list[int]:
-    """Return the strides of the dimensions that have several elements."""
+    """Return the strides of the dimensions that have several elements, or an empty list without elements."""
     if not tensor.numel():
         return []
     return [step for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]

@@ -50,7 +50,7 @@ def layout_of_largest_tensor(
 ) -> Iterator[ArgumentLayout]:
     """Yield the named layout for the largest tensor of a call that can have it.
 
-    It yields nothing if no tensor can.
+    The iterator is empty if no tensor can have the layout.
     """
     if layout_name is None:
         return

@@ -69,7 +69,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         for form in forms_of(target, reference):
             check_call(target, recorder, reference, form)
             if form not in forms_in_inference_mode:
-                with torch.inference_mode():  # without the autograd kernel, which may return arguments itself
+                with torch.inference_mode():  # skips the autograd kernel, which may return arguments
                     if check_call(target, recorder, reference, form).is_conclusive:
                         forms_in_inference_mode.add(form)
             if form == CallForm.OUT and subject.name not in _EMPTY_OUT_CRASHES_TORCH:

@@ -83,7 +83,7 @@ _CHOICES = {
     "side": ("left", "right"),
     "ord": ("fro", "nuc"),
 }
-#: Their options select an algorithm, or the values that are treated as zero.
+#: Overloads whose options select an algorithm, or the values that are treated as zero.
 _UNSPECIFIED = frozenset({"linalg_lstsq"})
 
 
@@ -139,7 +139,7 @@ def _check_calls_in_turn(
     reference: OverloadReference,
     changed_calls: Sequence[OverloadReference],
 ) -> None:
-    """Compare calls, one after another, that differ in one argument.
+    """Make calls that differ in one argument, one after another, and check each in every form.
 
     Data that a device caches for the sizes of one call must not affect the next call.
     """
@@ -180,9 +180,9 @@ def _references_of_changed_calls(
     for argument, value in arguments_with_values(reference):
         if only not in (None, argument.name):
             continue
-        other_values = [*_unlike_values(reference, argument, value)]
+        other_values = [*_other_values_of_argument(reference, argument, value)]
         if only is not None:
-            other_values += _more_values(reference, argument, value)
+            other_values += _values_with_effect(reference, argument, value)
         for other_value in other_values:
             changed = reference_of_modified_call(
                 reference, with_argument(reference, argument.name, other_value)
@@ -205,11 +205,11 @@ def calls_with_other_values(reference: OverloadReference, name: str) -> Iterator
         for schema_argument, value in arguments_with_values(reference)
         if schema_argument.name == name
     )
-    for other_value in _unlike_values(reference, argument, value):
+    for other_value in _other_values_of_argument(reference, argument, value):
         yield with_argument(reference, name, other_value)
 
 
-def _unlike_values(reference: OverloadReference, argument: Any, value: Any) -> Iterator[Any]:
+def _other_values_of_argument(reference: OverloadReference, argument: Any, value: Any) -> Iterator[Any]:
     """Yield values of an argument that differ from its value in the call."""
     kind, name = str(argument.type), argument.name
     if is_unchecked(reference.subject) and not _any_value_is_safe(argument):
@@ -246,7 +246,7 @@ def _unlike_values(reference: OverloadReference, argument: Any, value: Any) -> I
 
 
 def _any_value_is_safe(argument: Any) -> bool:
-    """Return whether an argument of an unchecked overload accepts any value.
+    """Return whether an argument of an unchecked overload accepts any value of its type.
 
     Factors and certain bools do. Numbers by which the kernel reads memory do not.
     """
@@ -256,8 +256,8 @@ def _any_value_is_safe(argument: Any) -> bool:
     return kind == "List[bool]" or name in ("maximize", "nesterov", "zero_infinity")
 
 
-def _more_values(reference: OverloadReference, argument: Any, value: Any) -> Iterator[Any]:
-    """Yield values that some options need to show an effect: negative, a small index, an input element."""
+def _values_with_effect(reference: OverloadReference, argument: Any, value: Any) -> Iterator[Any]:
+    """Yield values with which some options have an effect: -2, small indices, an element of the input."""
     if is_unchecked(reference.subject) or POSITIONS_AND_SIZES.match(argument.name) or isinstance(value, bool):
         return
     if str(argument.type) == "int":
@@ -270,9 +270,10 @@ def _more_values(reference: OverloadReference, argument: Any, value: Any) -> Ite
 
 
 def _with_second_tensor_reversed(reference: OverloadReference) -> Sample | None:
-    """Return the call with the first tensor's elements, reversed, as its second tensor.
+    """Return the call with the reversed elements of its first tensor as its second tensor.
 
-    The result is None if the call needs no change.
+    The result is None if the two tensors have one shape and already differ, or if the call has no two tensors
+    of one dtype with several elements.
     """
     tensors = reference.sample.tensors()
     if len(tensors) < 2 or tensors[0].dtype != tensors[1].dtype or tensors[0].numel() < 2:

@@ -53,7 +53,7 @@ from conformance.target.target import Target
 
 _LIMIT = 3
 _SEED = 20
-#: With fewer elements two draws may be equal by chance.
+#: The fewest elements of a draw that is checked: smaller draws may be equal by chance.
 _FEWEST = 16
 #: Number of elements with which two equal draws are detected even if there are few values, as for bernoulli.
 _ENLARGED_SIZE = 257
@@ -192,7 +192,7 @@ def _check_draws(
             distinct = _distinct_count(first_draw)
             text = f"{first_draw.numel()} elements have {distinct} values."
             fact(recorder, 2 * distinct > first_draw.numel(), Kind.VALUE, text, sample=index)
-        elif _varies(host):
+        elif _cannot_be_constant_by_chance(host):
             text = f"all {first_draw.numel()} elements are the same."
             fact(recorder, _distinct_count(first_draw) > 1, Kind.VALUE, text, sample=index)
         repeated = _repeated_elements(
@@ -299,7 +299,7 @@ def _distinct_count(tensor: torch.Tensor) -> int:
     return len(set(tensor.reshape(-1).tolist()))
 
 
-def _varies(values: torch.Tensor) -> bool:
+def _cannot_be_constant_by_chance(values: torch.Tensor) -> bool:
     """Return whether a draw of so many elements is too long to be constant by chance.
 
     The share of the most frequent value gives the probability of a constant draw.
@@ -370,7 +370,7 @@ def _surprise(hits: int, count: int, chance: float) -> float:
 
 
 def _draws_of_the_cpu(reference: OverloadReference, output_index: int) -> list[torch.Tensor]:
-    """Return draws of the CPU, each from a seed of its own."""
+    """Return one output of several draws of the CPU, each from a different seed."""
     draws = []
     for seed in range(_DRAWS):
         host = to_host(reference.sample)

@@ -48,9 +48,9 @@ from conformance.target.target import Target
 _CALLS = 100
 #: Calls if the tensors are too large to store ``_CALLS`` results.
 _LARGE_CALLS = 8
-#: After so many calls, freed memory is filled with another byte.
+#: After this number of calls, freed memory is filled with another byte.
 _CALLS_PER_FILLER = 20
-#: After so many calls, the retained memory is counted.
+#: After this number of calls, the allocated memory is counted.
 _CALLS_PER_ROUND = 25
 #: Number of calls among which a small one is searched.
 _CANDIDATES = 6
@@ -112,7 +112,7 @@ def _check_in_mode(
                 _check_repeated_calls(target, recorder, of_form, form, wrap)
         _check_call_of_same_sizes(target, recorder, reference, wrap)
         return
-    if calls:  # all are too large to keep a hundred results of
+    if calls:  # every call is too large to store a hundred results of it
         _check_large_calls(target, recorder, calls[0], wrap)
         _check_call_of_same_sizes(target, recorder, calls[0], wrap)
 
@@ -361,6 +361,6 @@ def _check_call_of_same_sizes(
                     recorder,
                     call,
                     value,
-                    label="a call after one of the same sizes",
+                    label="a call after another call of the same sizes",
                     policy=OVERLOADS,
                 )

@@ -1,4 +1,7 @@
-"""Property: scalars, up to seven dimensions, zero elements, and sizes at which kernels change algorithms."""
+"""Property: calls in other shapes give the CPU's results.
+
+The shapes are scalars, up to seven dimensions, zero elements, and sizes at which kernels change algorithms.
+"""
 
 from __future__ import annotations
 
@@ -47,16 +50,16 @@ from conformance.target.target import Target
 _LIMIT = 2
 #: Number of calls that are tried if the results of the first ones do not grow.
 _CANDIDATES = 8
-#: The arguments grow to at most so many times the intended size of the result.
+#: The arguments grow to at most this multiple of the intended size of the result.
 _MAX_GROWTH = 16
 _TENSORS = 4
-#: Number of calls with an empty tensor. They are selected from twice as many that the CPU accepts; calls that
-#: return elements come first.
+#: Number of calls with an empty tensor. They are selected from twice as many calls that the CPU accepts.
+#: Calls whose result has elements come first.
 _EMPTY_CALLS = 6
 _RANKS = (4, 5, 6, 7)
-#: One more than a vector of 16, and above the sizes from which kernels split their work.
+#: Numbers of elements: one more than a vector of 16, and above the sizes from which kernels split their work.
 _SIZES = (17, 257, 1025, 4097, 65_537)
-#: The size in which each overload is called in one of its dtypes, only as a function.
+#: A number of elements in which each overload is called as a function, in one of its dtypes.
 _LARGEST_SIZE = (1 << 20) + 1
 #: Factor on the last size for an overload that returns only some of the elements.
 _DYNAMIC_FACTOR = 3
@@ -120,7 +123,7 @@ def _reshaped_calls(target: Target, subject: Subject, recorder: Recorder) -> Ite
     empty_calls = list(
         itertools.islice(itertools.chain.from_iterable(map(with_empty_tensors, calls)), 2 * _EMPTY_CALLS)
     )
-    yield from sorted(empty_calls, key=lambda reference: _elements(reference) == 0)[:_EMPTY_CALLS]
+    yield from sorted(empty_calls, key=lambda reference: _largest_output_size(reference) == 0)[:_EMPTY_CALLS]
     yield from long_products(calls)
     yield from next(
         filter(None, (list(_with_other_size_arguments(reference)) for reference in calls[:_LIMIT])), []
@@ -135,12 +138,12 @@ def _reshaped_calls(target: Target, subject: Subject, recorder: Recorder) -> Ite
     )
     yield from larger
     if larger and subject.name not in SLOW and torch.Tag.dynamic_output_shape in calls[0].overload.op.tags:
-        # Only some elements appear in the result; of so many elements, enough do.
+        # The result contains only some of the elements, so a larger call is needed for a large result.
         sample = _enlarged_sample([], iter(calls[0].enlargements), _DYNAMIC_FACTOR * _SIZES[-1])
         changed = None if sample is None else reference_of_modified_call(calls[0], sample)
         if changed is not None:
             yield changed
-    if larger and not _grows(calls[0], larger[-1]) and subject.name not in SLOW:
+    if larger and not _has_larger_output(calls[0], larger[-1]) and subject.name not in SLOW:
         yield from next(
             filter(None, (list(_larger_references(reference, sizes, growing=True)) for reference in calls)),
             [],
@@ -192,11 +195,11 @@ def _with_other_size_arguments(reference: OverloadReference) -> Iterator[Overloa
                 yield changed
 
 
-def _grows(reference: OverloadReference, larger: OverloadReference) -> bool:
-    return _elements(larger) > _elements(reference)
+def _has_larger_output(reference: OverloadReference, larger: OverloadReference) -> bool:
+    return _largest_output_size(larger) > _largest_output_size(reference)
 
 
-def _elements(reference: OverloadReference) -> int:
+def _largest_output_size(reference: OverloadReference) -> int:
     return max((t.numel() for t in trees.tensors(reference.outputs)), default=0)
 
 
@@ -261,7 +264,9 @@ def _larger_references(
     enlargements: list[Enlargement] = []
     untried = (enlargement for enlargement in reference.enlargements if enlargement.grows or not growing)
     share = (
-        max(t.numel() for t in reference.sample.tensors()) // max(1, _elements(reference)) if growing else 1
+        max(t.numel() for t in reference.sample.tensors()) // max(1, _largest_output_size(reference))
+        if growing
+        else 1
     )
     for size in sizes[: 3 if reference.subject.name in SLOW else None]:
         sample = _enlarged_sample(enlargements, untried, size * max(1, min(share, _MAX_GROWTH)))

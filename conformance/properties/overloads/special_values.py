@@ -1,4 +1,4 @@
-"""Property: NaN, infinities, signed zeros, subnormal numbers and wide integers in every argument."""
+"""Property: NaN, infinities, signed zeros, subnormal numbers and wide integers give the CPU's results."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def wide_integers(reference: OverloadReference, tensor_index: int) -> Iterator[S
         ):
             rounded = with_elements_replaced(other_tensor, range(other_tensor.numel()), (2**53,) * 2)
             yield with_tensor(wide, other_index, rounded)
-    yield with_tensor(reference.sample, tensor_index, _neighbours(tensor))
+    yield with_tensor(reference.sample, tensor_index, _integers_tied_in_float64(tensor))
     integers = [integer_tensor for integer_tensor in tensors if integer_tensor.dtype == torch.int64]
     if (
         tensor_index == 0
@@ -205,13 +205,12 @@ def wide_integers(reference: OverloadReference, tensor_index: int) -> Iterator[S
         )
 
 
-def _neighbours(tensor: torch.Tensor) -> torch.Tensor:
-    """Return distinct integers that float64 rounds to one value in pairs.
+def _integers_tied_in_float64(tensor: torch.Tensor) -> torch.Tensor:
+    """Return distinct integers, some of them in pairs that float64 rounds to one value.
 
-    The least and the largest are in such pairs.
-
-    An operator that orders integers must distinguish the two. The correct one comes last, because a tie
-    selects the first.
+    The smallest and the largest integer belong to such pairs. An operator that orders integers must
+    distinguish the two integers of a pair. An operator that compares them in float64 sees a tie and selects
+    the first, so the correct integer comes last.
     """
     count = tensor.numel()
     half = count // 2
@@ -270,9 +269,9 @@ def _uniformly_small_calls(target: Target, reference: OverloadReference) -> Iter
 def _subnormals_and_ones(
     target: Target, reference: OverloadReference, tensor_index: int
 ) -> Iterator[OverloadReference]:
-    """Yield references of a sum or product of one argument's subnormal numbers with ones.
+    """Yield the reference of a sum or product in which one argument is subnormal.
 
-    Other summands are zero.
+    The other factors are ones, and the other summands are zeros.
     """
     name = base_name(reference.subject.name)
     if target.precision != "ieee" or not _SUMS.match(name):

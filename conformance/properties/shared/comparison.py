@@ -40,8 +40,8 @@ def tolerance_for(
 ) -> Tolerance:
     """Return the tolerance of one output tensor.
 
-    It is twice as wide if ``peer`` is set: the reference then has no more digits than the output, and the
-    same error.
+    ``peer`` doubles the tolerance. It is set if the reference has no more digits than the output: the
+    rounding error of the reference is then as large as the rounding error of the output.
     """
     bound = tolerance_rule.tolerance(
         output_dtype, computed_dtype, elements=elements, precision=target.precision
@@ -51,13 +51,13 @@ def tolerance_for(
 
 @dataclasses.dataclass(frozen=True)
 class ComparisonPolicy:
-    """The parts of a comparison that differ between properties.
+    """The settings of a comparison that differ between properties.
 
-    ``strides``, ``dtypes`` and ``device`` select the compared metadata. With ``same_bits_agree``, outputs
-    with the CPU's bits agree without the high-precision values, which cost several calls; use it for
-    properties that are not about precision. With ``bool_bytes``, each bool must be stored as 0 or 1. With
-    ``cpu_may_differ``, a value that the CPU does not compute within the tolerance is only noted, even if the
-    CPU is the device under test.
+    ``strides``, ``dtypes`` and ``device`` select the compared metadata. With ``same_bits_agree``, an output
+    with the CPU's bits agrees and is not compared with the high-precision values, which cost several calls.
+    Use it for properties that are not about precision. With ``bool_bytes``, each bool must be stored as 0 or
+    1. If the CPU's own value is not within the tolerance, a deviation is only noted. With
+    ``cpu_may_differ``, this holds even if the CPU is the device under test.
     """
 
     strides: bool = False
@@ -87,10 +87,11 @@ def compare_outputs(
     label: str = "the result",
     policy: ComparisonPolicy = VALUES,
 ) -> bool:
-    """Compare a result of the device with the reference: nesting, metadata, then values or relations.
+    """Compare a result of the device with the reference: nesting, metadata, then values or a relation.
 
-    A value that the CPU does not compute within the tolerance either is noted and agrees, unless the CPU is
-    the device under test. Return True if everything agrees.
+    Return True if everything agrees. A deviation is noted and counts as agreement if the CPU's own value is
+    not within the tolerance either. If the CPU is the device under test, ``policy.cpu_may_differ`` decides
+    whether the deviation is a failure.
     """
     if not compare_leaf_counts(
         recorder, actual, reference.outputs, label=label, sample=reference.sample.index
@@ -107,7 +108,7 @@ def compare_outputs(
 
 @dataclasses.dataclass
 class _Comparison:
-    """The comparison of one result, whose nesting is that of the reference."""
+    """The comparison of one result with its reference, which has the same number of leaves."""
 
     target: Target
     recorder: Recorder
@@ -127,7 +128,7 @@ class _Comparison:
         return self.label if len(self.leaves) == 1 else f"part {number} of {self.label}"
 
     def metadata_agrees(self) -> bool:
-        """Compare types of numbers, and shapes, dtypes, layouts and devices of tensors."""
+        """Compare the selected metadata of each leaf, except for unspecified outputs."""
         statistics = relations.saved_statistics(self.call.name)
         device = self.target.torch_device if self.policy.device and _belongs_on_device(self.call) else None
         agrees = True
@@ -153,7 +154,7 @@ class _Comparison:
         return agrees
 
     def values_agree(self) -> bool:
-        """Compare the relation's equations if the call has a relation, or else each value."""
+        """Compare the equations of the call's relation if it has one that applies, or else each value."""
         unspecified = self.unspecified
         if self.call.is_overload:
             unspecified = unspecified | relations.unspecified_indices(self.call.name, self.call.sample)
@@ -190,7 +191,7 @@ class _Comparison:
         if isinstance(base, torch.Tensor):
             return self._tensor_agrees(number, value, base)
         if isinstance(base, (float, complex)) and not exact:
-            return self._within_tolerance(number, value, base, self.call.dtype)
+            return self._is_within_tolerance(number, value, base, self.call.dtype)
         if isinstance(base, (bool, int, float, complex)):
             return compare_values(self.recorder, value, base, label=self.label_of(number), sample=self.index)
         text = "" if value == base else f"{self.label_of(number)} is {value!r}, expected {base!r}."
@@ -218,7 +219,7 @@ class _Comparison:
             return compare_values(
                 self.recorder, actual, expected, label=label, sample=self.index, signed_zeros=zeros
             )
-        if not self._within_tolerance(number, actual, expected, base.dtype):
+        if not self._is_within_tolerance(number, actual, expected, base.dtype):
             return False
         if reference.agreement is Agreement.SUBNORMALS and not self._keeps_subnormals(
             actual, expected, label
@@ -228,14 +229,15 @@ class _Comparison:
 
     @property
     def _may_agree_by_bits(self) -> bool:
-        """True if equal bits suffice.
+        """True if an output with the CPU's bits agrees without any further comparison.
 
-        They never do for an operator if the CPU is the device under test: its bits are always equal.
+        It is False for an operator if the CPU is the device under test: its bits always equal the
+        reference's.
         """
         return self.policy.same_bits_agree and (self.call.is_overload or not self.target.is_cpu)
 
     def _all_bits_agree(self) -> bool:
-        """Compare the bits of all tensors if equal bits suffice, and count the values if they are equal."""
+        """Return whether equal bits suffice and every leaf is a tensor with the CPU's bits."""
         if not self._may_agree_by_bits:
             return False
         for value, base in self.leaves:
@@ -248,7 +250,7 @@ class _Comparison:
                 return False
         return True
 
-    def _within_tolerance(self, number: int, actual: Any, expected: Any, dtype: torch.dtype) -> bool:
+    def _is_within_tolerance(self, number: int, actual: Any, expected: Any, dtype: torch.dtype) -> bool:
         reference = self.reference
         exact, sensitivity = self._high_precision_leaves[number]
         bound = tolerance_for(
@@ -271,19 +273,22 @@ class _Comparison:
                 sensitivity=sensitivity,
             )
 
-        return self._unless_the_cpu_differs(compare, actual, expected, self.label_of(number))
+        return self._agrees_or_cpu_differs(compare, actual, expected, self.label_of(number))
 
-    def _unless_the_cpu_differs(
+    def _agrees_or_cpu_differs(
         self, compare: Callable[[Recorder, Any], bool], actual: Any, expected: Any, label: str
     ) -> bool:
-        """Compare the device's value; if it differs, note this instead if the CPU's value differs too."""
+        """Return whether the device's value agrees, or the CPU's value fails the same comparison.
+
+        The CPU's failure is recorded as a note that replaces the failure of the device.
+        """
         trial = self.recorder.scratch()
         agrees = compare(trial, actual)
         if not agrees and (self.policy.cpu_may_differ or not self.target.is_cpu):
             # Copies, because torch cannot compare an 8-bit float tensor with itself.
             copies = trees.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, expected)
             if not compare(self.recorder.scratch(), copies):
-                text = f"the CPU's own {label} is not within the tolerance"
+                text = f"not checked: {label} is not within the tolerance on the CPU either"
                 self.recorder.allow_nothing_compared(text)
                 self.recorder.note(text)
                 return True
@@ -291,7 +296,10 @@ class _Comparison:
         return agrees
 
     def _relation_holds(self) -> bool | None:
-        """Compare the equations of the call's relation; None if the values of this call are specified."""
+        """Return whether the equations of the call's relation hold.
+
+        The result is None if the relation does not apply, because the values of this call are specified.
+        """
         equations = self._equations_of(self.recorder, self.actual)
         if equations is None:
             return None
@@ -303,11 +311,13 @@ class _Comparison:
 
         if equations is False:
             return False
-        return self._unless_the_cpu_differs(compare, self.actual, self.reference.outputs, self.label)
+        return self._agrees_or_cpu_differs(compare, self.actual, self.reference.outputs, self.label)
 
     def _equations_of(self, recorder: Recorder, value: Any) -> Any:
-        """Return the equations of the relation for a result; False if they cannot be computed, which is
-        recorded as a failure.
+        """Return the equations of the relation for a result.
+
+        The result is None if the values of this call are specified. It is False if the equations cannot be
+        computed, which is recorded as a failure.
         """
         relation = self.call.relation
         assert relation is not None
@@ -376,7 +386,7 @@ class _Comparison:
         return fact(self.recorder, not bool(wrong.any()), Kind.VALUE, text, sample=self.index)
 
     def _keeps_special_values(self, actual: torch.Tensor, expected: torch.Tensor, label: str) -> bool:
-        """Check that NaN and infinity of the reference are not lost; they may spread to other elements."""
+        """Check that the result keeps each NaN and infinity of the reference, and may have more of them."""
         self.recorder.compared(actual.numel())
         if actual.shape != expected.shape or not (actual.is_floating_point() or actual.is_complex()):
             return True
@@ -398,8 +408,8 @@ class _Comparison:
 def _belongs_on_device(call: Call) -> bool:
     """Return whether the result must be on the device.
 
-    The device argument of the call decides, or else its tensors. Factories return a tensor on the default
-    device, whatever tensors they get.
+    It must if the call has a device argument or a tensor argument. A factory without a device argument
+    returns a tensor on the default device, even if it gets a tensor.
     """
     if call.is_overload:
         return True

@@ -1,7 +1,8 @@
 """The CPU control: a check that fails on the device runs on the CPU too before the failure counts.
 
-A requirement that the CPU does not meet either is noted. It is a failure only if the CPU is the device under
-test.
+A failure that the CPU has too becomes a note. If the CPU is the device under test, :func:`controlled_by_cpu`
+has no control, so every failure counts. :func:`with_cpu_control` has the control even then, because the CPU
+defines which results of an overload are correct.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Conclusion(enum.Enum):
 
     PASSED = "passed"
     FAILED = "failed"
-    #: The CPU refuses the call in that form or layout.
+    #: The CPU refuses the call in the checked form or layout.
     CPU_REJECTS = "the CPU rejects the call"
     #: The CPU fails the same check.
     CPU_FAILS_TOO = "the CPU fails too"
@@ -60,8 +61,9 @@ def with_cpu_control(
 ) -> Conclusion:
     """Run ``check(target, recorder, info)`` of one call on the target; if it fails, run it on the CPU too.
 
-    ``info`` is the entry of the subject: on the CPU torch's own, even if the subject is a broken one of a
-    test. ``cpu_accepts()`` says whether the CPU accepts the checked form of the call.
+    Return the conclusion of both runs. ``info`` is the entry of the subject. The run on the CPU gets torch's
+    own entry, even if a test passes a broken subject. ``cpu_accepts()`` returns whether the CPU accepts the
+    call in the checked form.
     """
     trial = recorder.scratch()
     ran = attempt(lambda: check(target, trial, reference.subject.info))
@@ -98,16 +100,17 @@ def with_cpu_control(
 
 
 def pristine(subject: Subject) -> Subject:
-    """Return torch's own entry of the subject, even if the subject is a broken one of a test."""
+    """Return the subject with torch's own entry, even if a test passes a broken subject."""
     return find(subject.kind, subject.name)
 
 
 def controlled_by_cpu(check: Check) -> Check:
-    """Return the check of a property with a CPU control of each of its failures.
+    """Return ``check`` with a CPU control of each of its failures.
 
-    If the check fails on a device in a mode of single calls, it runs on the CPU in mode eager. Failures of
-    the same kind, sample and message become notes. Compiled programs and graphs have no control, because the
-    CPU is then not the same requirement: it has no graphs, and another compiler.
+    If the check fails on a device in a mode of single calls (eager or lazy), it runs on the CPU in mode
+    eager. Each failure that the CPU has too, with the same kind, sample and message pattern, becomes a note.
+    Modes ``compile`` and ``graph`` have no control: the CPU has no graphs, and its compiler is not the
+    device's.
     """
 
     @functools.wraps(check)
@@ -115,19 +118,23 @@ def controlled_by_cpu(check: Check) -> Check:
         try:
             check(target, subject, recorder)
         except StopAtFirstFailure:
-            if target.is_cpu or target.mode not in CALLS or not _excuse(check, target, subject, recorder):
+            if (
+                target.is_cpu
+                or target.mode not in CALLS
+                or not _all_failures_excused_by_cpu(check, target, subject, recorder)
+            ):
                 raise
             recorder.first_only = False  # the first failure does not count, so look for others
             controlled(target, subject, recorder)
             return
         if recorder.failed and not target.is_cpu and target.mode in CALLS:
-            _excuse(check, target, subject, recorder)
+            _all_failures_excused_by_cpu(check, target, subject, recorder)
 
     return controlled
 
 
-def _excuse(check: Check, target: Target, subject: Subject, recorder: Recorder) -> bool:
-    """Turn the failures that the CPU has too into notes; return whether no other failure is left."""
+def _all_failures_excused_by_cpu(check: Check, target: Target, subject: Subject, recorder: Recorder) -> bool:
+    """Turn the failures that the CPU has too into notes. Return True if no failure is left."""
     control = recorder.scratch()
     control.watch = None
     process_state.seed(recorder.seed, target)

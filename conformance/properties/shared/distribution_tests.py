@@ -106,7 +106,7 @@ def unseeded_random_operator(subject: Subject) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def generators_restored() -> Iterator[None]:
-    """Restore the host's generator at the end and seed the device's generator."""
+    """At the end of the block, restore the host's generator and seed the device's generator."""
     before = torch.default_generator.get_state()
     try:
         yield
@@ -120,8 +120,8 @@ def check_kolmogorov_smirnov(recorder: Recorder, values: torch.Tensor, distribut
     ordered = values.sort().values
     count = ordered.numel()
     above = torch.arange(1, count + 1, dtype=torch.float64) / count
-    promised = distribution(ordered)
-    distance = float(torch.maximum((above - promised).abs(), (above - 1 / count - promised).abs()).max())
+    expected = distribution(ordered)
+    distance = float(torch.maximum((above - expected).abs(), (above - 1 / count - expected).abs()).max())
     message = (
         f"the values do not follow the specified distribution: their distribution function is off by "
         f"{distance:.4f} for {count} values (allowed {KS_BOUND / math.sqrt(count):.4f})."

@@ -70,5 +70,5 @@ def dtype_under_test(recorder: Recorder) -> torch.dtype:
 
 
 def pristine_info(subject: Subject) -> Any:
-    """Return torch's own OpInfo of the operator, even if the subject is a broken one of a test."""
+    """Return torch's own OpInfo of the operator, even if a test passes a broken subject."""
     return find(subject.kind, subject.name).info

@@ -24,5 +24,5 @@ def page_about_error(target: Target, operator: str, error: Exception) -> str:
     if operator not in _FAULTS or not isinstance(error, RuntimeError):
         return ""
     overload, message_part, page = _FAULTS[operator]
-    own = composite_key(overload, torch_testing_internals.dispatch_key(target.device)) is None
-    return "" if own or message_part not in str(error) else page
+    has_own_kernel = composite_key(overload, torch_testing_internals.dispatch_key(target.device)) is None
+    return "" if has_own_kernel or message_part not in str(error) else page

@@ -27,7 +27,7 @@ class EmbeddedTensor:
         self._before = self.base.cpu().clone()
 
     def is_unchanged(self, *, whole: bool) -> bool:
-        """Return whether the memory around the view, or with ``whole`` all memory, has its first bytes."""
+        """Return whether the memory around the view, or with ``whole`` all memory, has its original bytes."""
         before, now = self._before, self.base.cpu().clone()
         if not whole:
             for host in (before, now):
@@ -78,7 +78,7 @@ def with_gaps_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
 
 
 def transposed_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
-    """Place a tensor with reversed strides, at an offset of its own size."""
+    """Place a tensor with reversed strides in the second half of larger memory."""
     if tensor.dim() < 2 or tensor.numel() < 2:
         return None
     order = tuple(reversed(range(tensor.dim())))
@@ -87,7 +87,7 @@ def transposed_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
 
 
 def channels_last_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
-    """Place a tensor with the channels innermost, at an offset of its own size.
+    """Place a tensor with the channels innermost in the second half of larger memory.
 
     A tensor with one channel or one pixel cannot have the layout, because its strides have no order.
     """

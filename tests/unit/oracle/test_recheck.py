@@ -14,10 +14,10 @@ def test_recheck_reports_differing_and_missing_reference_values() -> None:
 
     def digest(operator: str, dtype: str, index: int) -> str:
         if operator == "sub":
-            raise LookupError("no sub")
+            raise LookupError("sub")
         return "same" if operator == "add" else "other"
 
     assert recheck.digest_differences(events, digest) == [
-        "oracle value of mul@float32, sample 1 differs without the backend: other instead of same",
-        "oracle value of sub@float32, sample 1 cannot be computed without the backend: LookupError: no sub",
+        "reference value of mul@float32, sample 1 differs without the backend: other instead of same",
+        "reference value of sub@float32, sample 1 cannot be computed without the backend: LookupError: sub",
     ]

@@ -1,6 +1,4 @@
-"""``oracle.reference``: digests of reference values ignore the last bits, and the tolerance of a remainder
-covers the documented formula.
-"""
+"""Digests of reference values ignore the last bits; the tolerance of a remainder covers its documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relations of factorisations: which results they accept, and the error that they allow."""
+"""Relations of factorisations accept every correct result and reject wrong factors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_eigenvalues_are_compared_relative_to_the_size_of_the_matrix(
     assert agrees(target, "linalg_eigvals", Sample(0, TURNING), exact + off) is expected
 
 
-def test_signs_of_vectors_are_free_and_a_wrong_factor_is_detected(target: Target) -> None:
+def test_signs_of_vectors_are_unspecified_and_a_wrong_factor_is_detected(target: Target) -> None:
     values, vectors = torch.linalg.eigh(SYMMETRIC)
     assert agrees(target, "_linalg_eigh", Sample(0, SYMMETRIC), (values, -vectors))
     assert not agrees(target, "_linalg_eigh", Sample(0, SYMMETRIC), (values, vectors.flip(0)))

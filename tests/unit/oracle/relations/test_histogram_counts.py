@@ -1,5 +1,6 @@
-"""A low-precision dtype can count exactly only up to a limit. For a larger histogram count, every value
-between this limit and the exact count is correct.
+"""The relation of ``histc``: a low-precision dtype counts exactly only up to a limit.
+
+For a larger count, every value between this limit and the exact count is correct.
 """
 
 from __future__ import annotations
@@ -29,8 +30,12 @@ DUE = torch.tensor([256.0, 100.0], dtype=torch.bfloat16)
 )
 def test_a_count_beyond_the_exact_integers_of_the_dtype(found: list[int], right: bool | None) -> None:
     """``right`` is None if no relation applies. The bins are then compared with the reference."""
-    claims = histogram_counts.histc(torch.tensor(found, dtype=torch.bfloat16), DUE, SAMPLE)
-    all_equal = None if claims is None else all(torch.equal(claim.actual, claim.expected) for claim in claims)
+    equations = histogram_counts.histc(torch.tensor(found, dtype=torch.bfloat16), DUE, SAMPLE)
+    all_equal = (
+        None
+        if equations is None
+        else all(torch.equal(equation.actual, equation.expected) for equation in equations)
+    )
     assert all_equal is right
 
 

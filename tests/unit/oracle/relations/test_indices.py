@@ -1,4 +1,4 @@
-"""Relations of operators that return indices: ``kthvalue`` and ``mode``."""
+"""The relations of ``kthvalue`` and ``mode`` accept every correct index and reject wrong ones."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ def test_the_relation_of_kthvalue_reads_dim_after_k() -> None:
     for args, kwargs in (((2,), {}), ((2, 1), {}), ((2,), {"dim": 1}), ((1, 0), {}), ((2, -1, True), {})):
         sample = Sample(0, values, args, kwargs)
         result = sample.call(torch.kthvalue)
-        claims = RELATIONS["kthvalue"](result, result, sample)
-        assert claims is not None
-        assert all(torch.equal(claim.actual, claim.expected) for claim in claims)
+        equations = RELATIONS["kthvalue"](result, result, sample)
+        assert equations is not None
+        assert all(torch.equal(equation.actual, equation.expected) for equation in equations)
 
 
 def _relation_holds(actual: tuple[torch.Tensor, torch.Tensor], sample: Sample) -> bool:
-    claims = RELATIONS["mode"](actual, sample.call(torch.mode), sample)
-    assert claims is not None
-    return all(torch.equal(claim.actual, claim.expected) for claim in claims)
+    equations = RELATIONS["mode"](actual, sample.call(torch.mode), sample)
+    assert equations is not None
+    return all(torch.equal(equation.actual, equation.expected) for equation in equations)
 
 
 def test_mode_may_return_any_most_frequent_value() -> None:

@@ -16,13 +16,14 @@ from conformance.properties.shared import kernel_origin
 from conformance.subjects.torch_databases import find
 from conformance.target.file import load
 
-_TABLE = kernel_origin._has
+_TABLE = kernel_origin._has_kernel
 
 
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Return a function that hides the named CPU kernels from the placement check, or all of them without
-    names.
+    """Return a function that hides the named CPU kernels from the placement check.
+
+    Without names, the function hides all of them.
     """
 
     def clear_caches() -> None:
@@ -33,7 +34,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
         hidden = {f"aten::{name}" for name in names}
         monkeypatch.setattr(
             kernel_origin,
-            "_has",
+            "_has_kernel",
             lambda name, key: not (key == "CPU" and (not names or name in hidden)) and _TABLE(name, key),
         )
         clear_caches()

@@ -1,4 +1,4 @@
-"""The CPU control of operator properties: failures that the CPU has too are notes, others stay."""
+"""The CPU control of operator properties turns failures that the CPU has too into notes. Others remain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ABS = find("operator", "abs")
 
 @pytest.fixture(autouse=True)
 def no_generator(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The device of these tests has no generator that could be seeded."""
+    """Replace the seeding, because the device of these tests has no generator."""
     monkeypatch.setattr(process_state, "seed", lambda value, target: None)
 
 
