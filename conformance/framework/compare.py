@@ -4,6 +4,7 @@ never raise for a deviation.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -67,6 +68,7 @@ def compare_values(
     sensitivity: torch.Tensor | None = None,
     kind: Kind = Kind.VALUE,
     signed_zeros: bool = False,
+    excused: torch.Tensor | None = None,
 ) -> bool:
     """Compare two tensors or numbers element by element, and return whether all elements agree.
 
@@ -81,6 +83,7 @@ def compare_values(
 
     A different shape is a failure of kind METADATA. A tensor that cannot be copied to the host is a failure
     of kind EXCEPTION.
+    Elements of the mask ``excused`` agree.
     """
     fetched = attempt(lambda: on_host(actual))
     if not fetched.ok:
@@ -120,7 +123,16 @@ def compare_values(
     ):
         return True
     return _compare_floating(
-        recorder, actual_host, expected_host, tolerance, label, sample, sensitivity, kind, signed_zeros
+        recorder,
+        actual_host,
+        expected_host,
+        tolerance,
+        label,
+        sample,
+        sensitivity,
+        kind,
+        signed_zeros,
+        excused,
     )
 
 
@@ -149,17 +161,20 @@ def _compare_discrete(
     return False
 
 
-def _compare_floating(
-    recorder: Recorder,
-    actual: torch.Tensor,
-    expected: torch.Tensor,
-    tolerance: Tolerance,
-    label: str,
-    sample: int | None,
-    sensitivity: torch.Tensor | None,
-    kind: Kind,
-    signed_zeros: bool,
-) -> bool:
+@dataclasses.dataclass
+class _FloatingComparison:
+    """Two floating tensors in float64 or complex128, element by element."""
+
+    actual: torch.Tensor
+    expected: torch.Tensor
+    allowed: torch.Tensor
+    distance: torch.Tensor
+    agrees: torch.Tensor
+
+
+def _floating_comparison(
+    actual: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance, sensitivity: torch.Tensor | None
+) -> _FloatingComparison:
     actual_wide, expected_wide = _to_comparison_dtype(actual), _to_comparison_dtype(expected)
     if actual_wide.is_complex() or expected_wide.is_complex():
         actual_wide, expected_wide = actual_wide.to(torch.complex128), expected_wide.to(torch.complex128)
@@ -175,12 +190,52 @@ def _compare_floating(
     )  # an infinite tolerance must not accept finite values
     if not bool(agrees.all()):
         agrees |= _agrees_outside_range(actual_wide, expected_wide, actual.dtype, allowed)
+    return _FloatingComparison(actual_wide, expected_wide, allowed, distance, agrees)
+
+
+def excess_of(
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    *,
+    tolerance: Tolerance,
+    sensitivity: torch.Tensor | None = None,
+) -> tuple[float, torch.Tensor]:
+    """Return how far a floating host tensor exceeds a tolerance, and a mask of the elements for which that
+    is no number.
+
+    The first value is the largest quotient of difference and allowed difference, at least 1. It does not
+    include the elements of the mask: NaNs, infinities, and differences from a value that allows none.
+    """
+    comparison = _floating_comparison(actual, expected, tolerance, sensitivity)
+    quotient = comparison.distance / comparison.allowed
+    without_number = ~comparison.agrees & ~quotient.isfinite()
+    counted = quotient[~comparison.agrees & ~without_number]
+    return max(1.0, float(counted.max())) if counted.numel() else 1.0, without_number
+
+
+def _compare_floating(
+    recorder: Recorder,
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    tolerance: Tolerance,
+    label: str,
+    sample: int | None,
+    sensitivity: torch.Tensor | None,
+    kind: Kind,
+    signed_zeros: bool,
+    excused: torch.Tensor | None,
+) -> bool:
+    comparison = _floating_comparison(actual, expected, tolerance, sensitivity)
+    actual_wide, expected_wide = comparison.actual, comparison.expected
+    allowed, distance, agrees = comparison.allowed, comparison.distance, comparison.agrees
     if signed_zeros and not actual_wide.is_complex():
         agrees &= ~(
             (actual_wide == 0)
             & (expected_wide == 0)
             & (torch.signbit(actual_wide) != torch.signbit(expected_wide))
         )
+    if excused is not None:
+        agrees |= excused
     if bool(agrees.all()):
         return True
     excess = torch.where(agrees, torch.full_like(distance, -1.0), distance / allowed.clamp_min(1e-300))

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Set
 from typing import Any
 
@@ -19,6 +18,10 @@ MAX_MESSAGE = 4000
 MAX_NOTES = 20
 #: The first words of the note of a result that passes without a comparison.
 CHECKED_NOTHING = "checked nothing: "
+
+
+#: Kind, sample and message pattern of a deviation.
+_Key = tuple[Kind, "int | None", str]
 
 
 class StopAtFirstFailure(BaseException):
@@ -48,8 +51,9 @@ class Recorder:
         self._empty_comparisons = 0
         self._failure_count = 0
         self._failures: list[Failure] = []
-        #: Deviations by kind, sample and pattern of the message; also those whose messages are not kept.
-        self._counts: Counter[tuple[Kind, int | None, str]] = Counter()
+        #: The number of deviations and the first one by kind, sample and pattern of the message; also of
+        #: those that are not kept in ``_failures``.
+        self._deviations: dict[_Key, tuple[int, Failure]] = {}
         self._shapes: set[tuple[Kind, str]] = set()
         self._failed_samples: set[int] = set()
         self._notes: list[str] = []
@@ -90,15 +94,14 @@ class Recorder:
         if sample is not None:
             self._failed_samples.add(int(sample))
         message_key = (kind, message_pattern(message, self.id.case.subject))
-        self._counts[(kind, None if sample is None else int(sample), message_key[1])] += 1
+        failure = Failure(kind, message[:MAX_MESSAGE], None if sample is None else int(sample))
+        self._count(failure.kind, failure.sample, message_key[1], 1, failure)
         below_limit = len(self._failures) < MAX_FAILURES_KEPT
         new_kind = all(kind is not failure.kind for failure in self._failures)
         new_shape = message_key not in self._shapes and len(self._shapes) < MAX_SHAPES_KEPT
         if below_limit or new_kind or new_shape:
             self._shapes.add(message_key)
-            self._failures.append(
-                Failure(kind, message[:MAX_MESSAGE], None if sample is None else int(sample))
-            )
+            self._failures.append(failure)
         if self.first_only:
             raise StopAtFirstFailure
 
@@ -182,9 +185,10 @@ class Recorder:
         self._empty_comparisons += scratch._empty_comparisons
         for failure in scratch._failures:
             self.fail(failure.kind, failure.message, sample=failure.sample)
-        for failure in scratch._failures:
-            self._counts[self._key_of(failure)] -= 1  # counted with all deviations of its key below
-        self._counts.update(scratch._counts)
+        for failure in scratch._failures:  # counted by `fail`, and again with all deviations
+            self._count(*self._key_of(failure), -1, failure)
+        for key, (count, failure) in scratch._deviations.items():
+            self._count(*key, count, failure)
         self._failure_count += scratch._failure_count - len(scratch._failures)
         self._failed_samples |= scratch._failed_samples
         for note in scratch._notes:
@@ -194,24 +198,37 @@ class Recorder:
         self._unclaimed |= scratch._unclaimed
         self._cut_off |= scratch._cut_off
 
+    def _count(self, kind: Kind, sample: int | None, pattern: str, count: int, failure: Failure) -> None:
+        before, first = self._deviations.get((kind, sample, pattern), (0, failure))
+        self._deviations[(kind, sample, pattern)] = before + count, first
+
     def excuse(self, control: Recorder, reason: str) -> None:
         """Turn each deviation into a note that ``control`` has too: same kind, sample and message pattern.
 
-        ``reason`` begins the notes.
+        A deviation without a sample is excused only if ``control`` has as many of them. ``reason`` begins the
+        notes.
         """
-        excused = [key for key in self._counts if key in control._counts]
+        excused = {
+            key: first
+            for key, (count, first) in self._deviations.items()
+            if count <= control._deviations.get(key, (0, first))[0]
+            or (key[1] is not None and key in control._deviations)
+        }
         if not excused:
             return
-        for failure in self._failures:
-            if self._key_of(failure) in control._counts:
-                self.note(f"{reason}: {failure.message[:200]}")
-        self._failures = [f for f in self._failures if self._key_of(f) not in control._counts]
+        for failure in excused.values():
+            self.note(f"{reason}: {failure.message[:200]}")
         for key in excused:
-            self._failure_count -= self._counts.pop(key)
-        self._failed_samples = {sample for _, sample, _ in self._counts if sample is not None}
+            self._failure_count -= self._deviations.pop(key)[0]
+        left = [first for _, first in self._deviations.values()]
+        kept = [failure for failure in self._failures if self._key_of(failure) not in excused]
+        # If all kept messages are excused, the first messages of the other deviations replace them.
+        missing = [failure for failure in left if all(failure is not one for one in kept)]
+        self._failures = kept or missing[:MAX_FAILURES_KEPT]
+        self._failed_samples = {failure.sample for failure in left if failure.sample is not None}
         self.allow_nothing_compared(reason)
 
-    def _key_of(self, failure: Failure) -> tuple[Kind, int | None, str]:
+    def _key_of(self, failure: Failure) -> _Key:
         return failure.kind, failure.sample, message_pattern(failure.message, self.id.case.subject)
 
     @property

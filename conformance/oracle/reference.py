@@ -53,6 +53,10 @@ class CallForm(enum.Enum):
     IN_PLACE = "in-place form"
     OUT = "form with out="
 
+    def __str__(self) -> str:
+        """Return the name of the form in messages."""
+        return self.value
+
 
 class Agreement(enum.Enum):
     """The required agreement of the values of a result with the reference."""
@@ -290,6 +294,7 @@ def reference_through_float64(call: Call) -> Reference:
         except Exception as error:
             return Reference(call, error=error)
     reference.outputs = trees.tree_map(rounded, high_precision)
+    reference.coarsest_dtype = call.dtype
     reference.compute_high_precision = lambda: HighPrecision(high_precision, sensitivity, True)
     return reference
 

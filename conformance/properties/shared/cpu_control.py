@@ -125,6 +125,7 @@ def controlled_by_cpu(check: Check) -> Check:
             ):
                 raise
             recorder.first_only = False  # the first failure does not count, so look for others
+            process_state.seed(recorder.seed, target)
             controlled(target, subject, recorder)
             return
         if recorder.failed and not target.is_cpu and target.mode in CALLS:

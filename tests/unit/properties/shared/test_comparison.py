@@ -1,0 +1,72 @@
+"""The comparison of outputs when the CPU itself is not within the tolerance, and the names of call forms."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from conformance.framework.recorder import Recorder
+from conformance.model.verdicts import CaseId, ResultId, Verdict
+from conformance.oracle.reference import Call, CallForm, HighPrecision, Reference
+from conformance.properties.shared.comparison import LARGE, VALUES, ComparisonPolicy, compare_outputs
+from conformance.samples.operators import Sample
+from conformance.subjects.torch_databases import find
+from conformance.target.target import Target
+
+DEVICE = Target("fake", None, "hpu", frozenset({"float32"}), {})
+EXACT = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)
+NO_DEVICE = dataclasses.replace(VALUES, device=False)
+
+
+def reference_with_cpu_error(error: list[float]) -> Reference:
+    """Return a reference whose outputs differ from the high-precision values by ``error``."""
+    call = Call(find("operator", "exp"), torch.float32, Sample(0, torch.zeros(4)))
+    outputs = (EXACT + torch.tensor(error, dtype=torch.float64)).float()
+    return Reference(
+        call, outputs, compute_high_precision=lambda: HighPrecision(EXACT, [torch.zeros(4)], True)
+    )
+
+
+def verdict_of(
+    error: list[float],
+    device_error: list[float],
+    target: Target = DEVICE,
+    policy: ComparisonPolicy = NO_DEVICE,
+) -> Verdict:
+    recorder = Recorder(ResultId(CaseId("value", "exp"), "float32"), seed=0)
+    actual = (EXACT + torch.tensor(device_error, dtype=torch.float64)).float()
+    compare_outputs(target, recorder, reference_with_cpu_error(error), actual, policy=policy)
+    return recorder.result().verdict
+
+
+@pytest.mark.parametrize(
+    ("cpu", "device", "verdict"),
+    [
+        ([0, 0, 0, 0], [0, 0, 0, 0], Verdict.PASS),
+        ([0, 0, 0, 0], [0, 1e-2, 0, 0], Verdict.FAIL),
+        ([1e-2, 0, 0, 0], [0, 1e-2, 0, 0], Verdict.PASS),
+        ([1e-2, 0, 0, 0], [0, 1, 0, 0], Verdict.FAIL),
+        ([1e-2, 0, 0, 0], [1e30, 1e30, 1e30, 1e30], Verdict.FAIL),
+        ([float("nan"), 0, 0, 0], [5, 0, 0, 0], Verdict.PASS),
+        ([float("nan"), 0, 0, 0], [5, 1, 0, 0], Verdict.FAIL),
+    ],
+)
+def test_a_device_may_be_as_far_off_as_the_cpu(
+    cpu: list[float], device: list[float], verdict: Verdict
+) -> None:
+    assert verdict_of(cpu, device) is verdict
+
+
+def test_the_cpu_itself_graphs_and_compiled_programs_are_within_the_tolerance() -> None:
+    off = [1e-2, 0.0, 0.0, 0.0]
+    for change in ({"device": "cpu"}, {"mode": "graph"}, {"mode": "compile"}):
+        target = dataclasses.replace(DEVICE, **change)  # type: ignore[arg-type]
+        assert verdict_of(off, off, target) is Verdict.FAIL
+    large = dataclasses.replace(LARGE, device=False)
+    assert verdict_of(off, off, dataclasses.replace(DEVICE, device="cpu"), large) is Verdict.PASS
+
+
+def test_a_form_has_its_name_in_messages() -> None:
+    assert [f"the {form}" for form in CallForm] == ["the function", "the in-place form", "the form with out="]
