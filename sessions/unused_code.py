@@ -26,6 +26,8 @@ REGISTERING = [
     "@*trial*",
     "@*program*",
     "@*impl*",
+    "@*custom_op*",
+    "@torch.library.*",
 ]
 #: Patterns of names that the code does not call directly, by their caller.
 CALLED_BY_NAME: dict[str, list[str]] = {

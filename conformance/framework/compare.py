@@ -200,8 +200,8 @@ def excess_of(
     tolerance: Tolerance,
     sensitivity: torch.Tensor | None = None,
 ) -> tuple[float, torch.Tensor]:
-    """Return how far a floating host tensor exceeds a tolerance, and a mask of the elements for which that
-    is no number.
+    """Return by which factor a floating host tensor exceeds a tolerance, and a mask of the elements without
+    such a factor.
 
     The first value is the largest quotient of difference and allowed difference, at least 1. It does not
     include the elements of the mask: NaNs, infinities, and differences from a value that allows none.
