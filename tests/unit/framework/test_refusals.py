@@ -8,6 +8,7 @@ import torch
 
 from conformance.framework import refusals
 from conformance.framework.calls import is_refusal
+from conformance.framework.refusals import Disposition
 from conformance.model.verdicts import ResultId
 from conformance.target import file as target_file
 
@@ -18,14 +19,14 @@ def test_refusals_are_declared_and_clean_or_failures() -> None:
     )
     declared, undeclared = ResultId.parse("value/fft_rfft@float16"), ResultId.parse("value/fft_rfft@float32")
 
-    def classify(error: BaseException, result_id: ResultId = declared) -> refusals.Disposition:
+    def classify(error: BaseException, result_id: ResultId = declared) -> Disposition:
         return refusals.classify_exception(target, result_id, error)
 
-    assert classify(NotImplementedError("no")) == classify(RuntimeError("no")) is refusals.Disposition.DECLARED
-    assert classify(NotImplementedError("no"), undeclared) is refusals.Disposition.UNDECLARED
+    assert classify(NotImplementedError("no")) == classify(RuntimeError("no")) is Disposition.DECLARED
+    assert classify(NotImplementedError("no"), undeclared) is Disposition.UNDECLARED
     for error in (torch.OutOfMemoryError("no"), RecursionError("no"), ValueError("no"), TypeError("no"),
                   RuntimeError("x INTERNAL ASSERT FAILED at y")):  # fmt: skip
-        assert classify(error) is refusals.Disposition.UNDECLARED
+        assert classify(error) is Disposition.UNDECLARED
     assert refusals.unsupported_reason(target, declared) == "no half"
 
 
@@ -36,6 +37,8 @@ def test_the_error_of_an_allocator_without_statistics_is_a_clean_refusal() -> No
         "Allocator for privateuseone is not a DeviceAllocator."
     )
     result_id = ResultId.parse("api/statistics-add-up/memory@any")
-    assert refusals.classify_exception(target, result_id, error, ("memory_statistics",)) is refusals.Disposition.DECLARED
-    assert refusals.classify_exception(target, result_id, error) is refusals.Disposition.UNDECLARED
+    assert (
+        refusals.classify_exception(target, result_id, error, ("memory_statistics",)) is Disposition.DECLARED
+    )
+    assert refusals.classify_exception(target, result_id, error) is Disposition.UNDECLARED
     assert is_refusal(error)
