@@ -27,8 +27,8 @@ from sessions.sanitize import session as sanitizers
 from sessions.third_party import run as third_party_programs
 
 TARGET = "hpu-reference"
-#: The legs of ``nox -s conformance``: modes of the reference device by environment. ``fork`` is the same
-#: torch under the version of a fork-like build, which lazy mode requires.
+#: The legs of ``nox -s conformance``: modes of the reference device by environment. The environment
+#: ``fork`` has the same torch with the version label of a fork-like build, which lazy mode requires.
 LEGS = {"device": ("eager", "compile", "graph", "distributed"), "fork": ("lazy", "graph")}
 #: Arguments of pytest for all tests. All tests of a file run in one worker and share their fixtures.
 TESTS = (
@@ -74,7 +74,7 @@ def legs_of(session: nox.Session, environment: Environment, modes: str | None) -
     if modes is not None:
         requested = modes.split(",")
         defined = {mode for _, mode in legs}
-        # `conformance run` runs or rejects a mode that LEGS does not define.
+        # A mode that LEGS does not define is passed to `conformance run`, which runs or rejects the mode.
         undefined = [("device", mode) for mode in requested if mode not in defined]
         return [leg for leg in legs if leg[1] in requested] + undefined
     code = f"from conformance.target.file import load; print(*load({TARGET!r}).modes)"
@@ -124,7 +124,7 @@ def run_legs(
         folder = output / "legs" / f"{builds[name]}-{mode}"
         leg = ["python", "-m", "conformance", "run", *arguments, "--mode", mode, "-o", str(folder)]
         try:
-            # Exit codes 1, 2 and 3 are in the results of the leg, so the merged results fail for them.
+            # A leg that exits with 1, 2 or 3 records this in its results. The merged results then fail.
             environments[name].run(*leg, "--part", success_codes=[0, 1, 2, 3])
         except nox.command.CommandFailed:
             failed.append(f"{name} {mode}")

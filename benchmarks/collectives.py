@@ -21,7 +21,7 @@ from benchmarks.measure import medians_of, show
 
 SIZE = 2
 BYTES = {"4 KiB": 1 << 12, "64 KiB": 1 << 16, "1 MiB": 1 << 20, "16 MiB": 1 << 24, "64 MiB": 1 << 26}
-#: The largest allowed ratios of seconds: of all_reduce by tensor size, and of the DDP step.
+#: The largest allowed ratios of seconds, hccl / gloo: for ``all_reduce`` by tensor size, and for a DDP step.
 TARGETS = {"4 KiB": 1.2, "1 MiB": 0.7, "64 MiB": 0.7}
 STEP_TARGET = 0.95
 

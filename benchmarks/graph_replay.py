@@ -17,7 +17,7 @@ from benchmarks.measure import best_of, show
 
 OPERATORS = 200
 SIZE = 32
-#: The time limit in seconds for a compilation. It takes some seconds, and longer on a busy machine.
+#: The time limit in seconds for a compilation. A compilation takes seconds, and longer on a busy machine.
 LONGEST_WAIT = 300.0
 
 
@@ -39,7 +39,7 @@ def capture_chain(x: torch.Tensor) -> tuple[Any, torch.Tensor]:
 
 
 def wait_until_fused(graph: Any) -> bool:
-    """Request fused code for a graph, and wait. Return False if it is not ready within LONGEST_WAIT."""
+    """Request fused code for a graph, and wait. Return False if the code is not ready within LONGEST_WAIT."""
     digest = service.request(
         graph.describe(), lambda artifact: fusion_policy.install_fused_code(graph, artifact)
     )

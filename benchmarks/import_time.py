@@ -12,7 +12,10 @@ from benchmarks.measure import show
 
 
 def import_seconds(autoload: str) -> float:
-    """Return the wall seconds of a process that imports torch with this TORCH_DEVICE_BACKEND_AUTOLOAD."""
+    """Return the wall seconds of a process that imports torch.
+
+    ``autoload`` is the value of TORCH_DEVICE_BACKEND_AUTOLOAD.
+    """
     environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": autoload}
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import torch"], check=True, env=environment)
@@ -20,7 +23,7 @@ def import_seconds(autoload: str) -> float:
 
 
 def main() -> None:
-    """Measure the median difference of alternating runs, and print it.
+    """Import torch with and without autoloading in alternation, and print the median difference in seconds.
 
     Raises:
         SystemExit: the backend is not installed with its metadata, so it does not autoload.

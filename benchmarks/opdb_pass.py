@@ -45,7 +45,9 @@ def main() -> None:
         for sample in info.sample_inputs("cpu", torch.float32):
             host.append(((sample.input, *sample.args), sample.kwargs))
             device.append(tree_map(to_device, host[-1]))
-        try:  # an untimed first pass; omits operators with arguments on the CPU (tensor_split)
+        # The first pass is not timed. An operator that raises is omitted. An example is tensor_split, which
+        # needs an argument on the CPU.
+        try:
             seconds_of_calls(info.op, device)
             seconds_of_calls(info.op, host)
         except Exception:

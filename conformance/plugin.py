@@ -212,7 +212,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> list[pytest.Item] | None:
-    """Return a pytest item for each planned case of a placeholder."""
+    """If ``obj`` is a placeholder (:class:`Cases`), return a pytest item for each planned case of its subject
+    kind.
+    """
     if not isinstance(obj, Cases):
         return None
     session = collector.config.stash[_SESSION]
@@ -266,7 +268,8 @@ def _run_with_reports(item: CaseItem) -> None:
     report = hook.pytest_runtest_makereport(item=item, call=call)
     hook.pytest_runtest_logreport(report=report)
     hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    # The report contains a skip. Any other exception that is not an Exception ends the session.
+    # pytest has already reported a skip, whose exception is not an Exception. Any other such exception ends
+    # the session.
     if error is not None and not isinstance(error, (Exception, pytest.skip.Exception)):
         raise error
 

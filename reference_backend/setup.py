@@ -1,8 +1,9 @@
 """Build the C++ core with torch's extension builder, through ninja, and through ccache if it is installed.
 
-In place, the core for a public torch is next to the package's modules, and cores for fork-like builds are in
-``_builds/KEY``. Each has its own object files, so one checkout serves several environments. A fork-like torch
-with the binaries of a public torch (a repack) uses the public core: see ``_loader.py``.
+A build in place writes the core for a public torch next to the package's modules, and the core for a
+fork-like torch to ``_builds/KEY``. Each core has its own object files, so one checkout serves several
+environments. A fork-like torch with the binaries of a public torch (a repack) uses the public core: see
+``_loader.py``.
 
 ``HPU_REFERENCE_ONE_OF_MANY=1`` writes every core to ``_builds/KEY`` and builds a wheel with all cores found
 there. The wheel serves the Python version that builds it, and each torch with a core.
@@ -158,7 +159,7 @@ class Built(Distribution):
 
 
 class Collect(build_py):
-    """Adds the cores that were built before to the wheel."""
+    """Adds all existing cores to the wheel."""
 
     def run(self) -> None:
         super().run()

@@ -86,7 +86,7 @@ def run_with_coverage(session: nox.Session, tests: Sequence[str]) -> None:
     settings.write_text(SETTINGS.format(folder=FOLDER))
     variables = {
         "PYTHONPATH": os.pathsep.join([str(core), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
-        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # the entry point is not installed here
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # this environment has no entry point that loads the device
     }
     pytest_arguments = [*tests[:-2], *session.posargs] if session.posargs else list(tests)
     # Failed tests (exit code 1) do not fail this session, because the session `tests` reports them.

@@ -37,13 +37,13 @@ _VARIABLE = re.compile(r"^([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(=\S*)?$")
 _SCOPED = re.compile(r"^([a-z_]\w*)::(\w+)(\(.*\))?$")
 _IDENTIFIER = re.compile(r"^_?[a-z]\w*_\w+(\(\))?$|^[A-Z][a-z]+([A-Z][a-z]+)+(\(\))?$")
 _MODULE = re.compile(r"^(conformance|habana_frameworks|sessions|tests|benchmarks)(\.\w+)+$")
-#: Namespaces of other projects.
+#: Namespaces of other projects. References to their symbols are not checked.
 _FOREIGN_NAMESPACES = {"at", "aten", "c10", "c10d", "torch", "std", "vendor"}
 #: Variables of the real device that a page mentions because the reference device does not have them.
 _ABSENT = {"PT_HPU_EMULATE_DISTRIBUTED"}
 #: Generated pages of docs/. They mention names of torch, which the project's code does not contain.
 _GENERATED = {"mutation-score.md"}
-#: Names of torch that pages quote.
+#: Names of torch that pages quote. The project's code does not contain them.
 _OF_TORCH = {"PendingUnbackedSymbolNotFound", "capture_scalar_outputs"}
 #: Output files of the project, and placeholders. They do not exist in the checkout.
 _OUTPUTS_AND_PLACEHOLDERS = re.compile(
@@ -210,7 +210,10 @@ def _cpp_symbol_exists(scope: str, name: str) -> bool:
 
 
 def span_error(span: str) -> str | None:
-    """Return the error in a code span, or None if its reference exists or is not the project's."""
+    """Return the error in a code span.
+
+    Return None if the reference exists, or if the span is not a reference to the project.
+    """
     if _OUTPUTS_AND_PLACEHOLDERS.search(span):
         return None
     if span.startswith(("conformance ", "nox ", "python ", ".venv/")):

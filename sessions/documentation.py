@@ -79,7 +79,7 @@ def rebuild_site_source(folder: Path = PAGES) -> None:
     (folder / "index.md").write_text(readme)
     contributing = folder / "CONTRIBUTING.md"
     text = re.sub(r"\]\(docs/", "](", contributing.read_text())
-    # The site contains pages only. A link to another file of the repository becomes its text.
+    # The site contains pages only. A link to any other file of the repository is replaced by its link text.
     contributing.write_text(re.sub(r"\[([^]]*)\]\((?:tests|conformance)/[^)]*\)", r"\1", text))
     (folder / "target-file.md").write_text(target_file_page())
     (folder / "extension.md").write_text(EXTENSION)

@@ -32,7 +32,7 @@ class Environment:
         self.session = session
         self.python = python or OWN_PYTHON
         self.folder = ROOT / ".nox" / f"{name}-{self.python}"
-        #: The PATH that follows the environment's own folder.
+        #: The folders of PATH that follow the environment's own folder.
         self.path = os.environ["PATH"]
         if not overlay and not (self.folder / "bin" / "python").exists():
             interpreter = interpreter_of(self.python)
@@ -43,10 +43,10 @@ class Environment:
     def run(self, program: str, *arguments: str, through: Sequence[str] = (), **options: object) -> str:
         """Run a program of the environment. Return its output if ``silent`` is passed.
 
-        ``through`` is a command that starts the program.
+        ``through`` is a command prefix that starts the program, such as ``timeout 600``.
         """
         variables = {"PATH": f"{self.folder / 'bin'}{os.pathsep}{self.path}"}
-        # Hundreds of processes import the suite. Without bytecode each would compile it again.
+        # Allow bytecode files. Hundreds of processes import the suite, and each would otherwise compile it.
         variables["PYTHONDONTWRITEBYTECODE"] = ""
         variables.update(options.pop("env", {}))  # type: ignore[call-overload]
         command = [*through, str(self.folder / "bin" / program), *arguments]
@@ -62,7 +62,7 @@ class Environment:
         self.run("python", "-m", *command, "-w", str(ROOT / "dist"), str(source), **options)
 
     def version_of(self, distribution: str) -> str:
-        """Return the installed version, or the empty string."""
+        """Return the installed version of a distribution, or an empty string if it is not installed."""
         code = (
             "import importlib.metadata as m\n"
             f"try: print(m.version({distribution!r}))\n"
@@ -96,7 +96,7 @@ def install_torch(environment: Environment, version: str = TORCH) -> None:
         return
     requirement = f"torch=={version}"
     try:
-        # Try the wheel folder in pip's configuration first. Without one, --no-index fails immediately.
+        # Try the wheel folder in pip's configuration first. Without such a folder pip fails immediately.
         environment.install("--no-index", "--no-deps", requirement, silent=True, log=False)
         session.log(f"torch {version} comes from the wheel folder that pip is configured with")
     except nox.command.CommandFailed:
@@ -128,7 +128,7 @@ def prepare_device(session: nox.Session) -> Environment:
 
 
 def install_device(environment: Environment) -> None:
-    """Install the device from this checkout, with its built core, so that torch loads it."""
+    """Install the device from this checkout, with its built core, so that torch loads the device."""
     if not environment.version_of("hpu-reference-backend"):
         environment.install(
             "--no-build-isolation",

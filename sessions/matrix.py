@@ -63,8 +63,8 @@ def run_matrix(session: nox.Session) -> None:
     )
     cells = json.loads(plan.read_text())["include"]
     for cell in cells:
-        # 'newest' may be a torch that the device refuses. A release that was requested explicitly is always
-        # measured.
+        # The newest torch may be one that the device refuses. Its cells then expect a refusal. A release that
+        # was requested explicitly is always measured.
         if cell["spec"] == "newest" and (why := wheels.refusal_reason(environments["newest"])):
             cell.update(says="" if cell["expect"] == "refusal" else wheels.REFUSAL, expect="refusal", why=why)
     plan.write_text(json.dumps({"include": cells}))
@@ -77,7 +77,7 @@ def run_matrix(session: nox.Session) -> None:
                 forks[spec] = make_overlay(environment, driver, f"torch-{spec}-fork")
             environment = forks[spec]
         arguments = ["--target", TARGET, "--mode", cell["mode"], "--level", cell["level"], "--part"]
-        # The results explain an exit code, and the table shows a cell without results as missing.
+        # Continue after a failure: the results contain its reason, and the table shows cells without results.
         with contextlib.suppress(nox.command.CommandFailed):
             environment.run(
                 *("python", "-m", "conformance", "run", *arguments, "-o", str(output / cell["id"])),

@@ -72,8 +72,8 @@ def build_wheel(
 ) -> Path:
     """Build the wheel, import it with each torch, and return its path.
 
-    If ``lacking`` is passed, it collects the torch versions for which no core can be compiled, and the wheel
-    is built without them.
+    ``lacking`` is a list that collects the torch versions for which no core can be compiled. The wheel is
+    then built without these cores. Without the list, such a version is an error.
     """
     copy_source(session)
     environments = {torch: make_environment(session, torch) for torch in torches}

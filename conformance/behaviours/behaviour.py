@@ -34,7 +34,7 @@ from conformance.behaviours.statement_positions import StatementPosition
 from conformance.device import process_state
 from conformance.framework import trees, undeclared_dtypes
 from conformance.framework.calls import report_error
-from conformance.framework.property import register
+from conformance.framework.property import register, requirement_of
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE, CALLS
@@ -127,7 +127,7 @@ def behaviour(
 
     def wrap(program: Program) -> Program:
         title = name or program.__name__.strip("_").replace("_", "-")
-        statement = " ".join((inspect.getdoc(program) or "").partition("\n\n")[0].split())
+        statement = requirement_of(program)
         if not statement:
             raise ValueError(f"behaviour {title!r} has no docstring; state there what must hold")
         BEHAVIOURS[title] = Behaviour(title, area, program, tuple(must_detect))
@@ -232,7 +232,8 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
 
 
 class _UndeclaredStatements:
-    """Finds the statements of a program that need an undeclared dtype, to exclude their deviations.
+    """Finds the statements of a program that need an undeclared dtype, so that deviations at these statements
+    can be ignored.
 
     The first call of :meth:`needs_undeclared_dtype` runs the program on the CPU.
     """
@@ -289,7 +290,8 @@ def _tensors_of(thing: Any) -> list[torch.Tensor]:
     return trees.tensors(thing)
 
 
-# The runs have different functions, so that the stack sampler can distinguish them.
+# The run on the CPU and the run on the device call different functions, so that the stack sampler can tell
+# the two runs apart.
 
 
 def on_cpu(entry: Behaviour, lab: Lab) -> None:

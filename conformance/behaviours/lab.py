@@ -87,7 +87,7 @@ class Lab:
         self.program: CodeType | None = None
         #: If not None, this function is called with each tensor or module that is copied to the device.
         self.uploaded: Callable[[Any], object] | None = None
-        #: The reason why the program may record no observation, or None.
+        #: The reason that allows the program to end without an observation, or None.
         self.nothing_due_reason: str | None = None
         self._random = torch.Generator().manual_seed(seed)
 
@@ -387,8 +387,8 @@ class Lab:
         return True
 
     def nothing_due(self, reason: str) -> None:
-        """Allow the program to record no observation on this target. If it records an observation, this call
-        has no effect.
+        """Allow the program to end without an observation on this target. If the program records an
+        observation, this call has no effect.
         """
         self.nothing_due_reason = reason
 

@@ -120,7 +120,8 @@ def compare_observation(
     they agree.
 
     Tensors of undeclared dtypes are ignored. A difference of numbers or strings is ignored if ``unclaimed``
-    returns True for the position of the observation, because its statement needs an undeclared dtype.
+    returns True for the position of the observation, because the statement at this position needs an
+    undeclared dtype.
     """
     comparison = _Comparison(recorder, expected, device, target, lambda: unclaimed(actual.position))
     return comparison.trees(actual.value, expected.value, expected.name)

@@ -26,7 +26,7 @@ class StatementPosition(NamedTuple):
 
 @functools.cache
 def _statements(file: str) -> dict[int, int]:
-    """Return the first line of the innermost statement of each line of a file.
+    """Map each line of a file to the first line of the innermost statement that contains the line.
 
     A call and its arguments may span several lines.
     """

@@ -38,9 +38,9 @@ _LARGEST = 4 << 30
 class Abi:
     """A measured C++ ABI.
 
-    ``value`` is ``0``, ``1``, ``stable`` or ``unknown``. ``new`` and ``old`` count the symbols of torch that
-    contain the new and the old ``std::string``. ``example`` is one of these symbols. ``files`` is the number
-    of files that were read.
+    ``value`` is the value of ``_GLIBCXX_USE_CXX11_ABI`` (``0`` or ``1``), ``stable`` or ``unknown``. ``new``
+    and ``old`` count the symbols of torch that contain the new and the old ``std::string``. ``example`` is
+    one of these symbols. ``files`` is the number of files that were read.
     """
 
     value: str
@@ -206,7 +206,8 @@ def _open_wheel(path: Path) -> zipfile.ZipFile:
 def _read_member(wheel: zipfile.ZipFile, name: str) -> IO[bytes]:
     if wheel.getinfo(name).file_size > _LARGEST:
         raise UsageError(
-            f"{name} has {wheel.getinfo(name).file_size} bytes; unpack the wheel and give the folder"
+            f"{name} in the wheel has {wheel.getinfo(name).file_size} bytes, more than the limit of "
+            f"{_LARGEST}; unpack the wheel and pass its folder instead"
         )
     try:
         return io.BytesIO(wheel.read(name))

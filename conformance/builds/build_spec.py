@@ -136,7 +136,7 @@ def sha256(path: Path) -> str:
         )
 
 
-def _sha256(file: Any) -> str:  # Python 3.10
+def _sha256(file: Any) -> str:  # Python 3.10 has no hashlib.file_digest
     digest = hashlib.sha256()
     while block := file.read(1 << 20):
         digest.update(block)

@@ -148,9 +148,9 @@ def kind_and_evidence(
 ) -> tuple[str, list[str]]:
     """Return the kind of a build and the evidence for it.
 
-    Gaudi's bridge treats a build whose local label begins with ``git`` as a fork. Source builds of public
-    PyTorch have such a label too. With the label alone the kind is therefore ``source``; ``fork`` requires a
-    marker file or a known digest.
+    Gaudi's package ``habana_frameworks`` treats a build whose local label begins with ``git`` as a fork.
+    Source builds of public PyTorch have such a label too. With the label alone the kind is therefore
+    ``source``; ``fork`` requires a marker file or a known digest.
     """
     evidence: list[str] = []
     local = version.partition("+")[2]

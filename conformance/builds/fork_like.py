@@ -21,7 +21,7 @@ from typing import IO
 from conformance.errors import UsageError
 
 VERSION_FILE = "torch/version.py"
-#: Signatures of the RECORD file. The repacked wheel omits them, because its RECORD differs.
+#: Files with signatures of RECORD. The repacked wheel omits these files, because it has a different RECORD.
 _SIGNATURES = ("RECORD.jws", "RECORD.p7s")
 
 
@@ -150,8 +150,8 @@ def repack(wheel: Path, folder: Path, label: str | None = None) -> Path:
 def _copy_member(raw: IO[bytes], info: zipfile.ZipInfo, out: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
     """Copy a member of a wheel without decompressing it.
 
-    ``zipfile`` has no public API for this. The private attributes used here are equal from Python 3.8 to
-    3.14.
+    ``zipfile`` has no public API for this. The private attributes that this function uses are the same from
+    Python 3.8 to 3.14.
     """
     raw.seek(info.header_offset)
     head = raw.read(30)

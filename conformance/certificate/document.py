@@ -33,8 +33,9 @@ class Claim(TypedDict):
 class DetectionPower(TypedDict):
     """The mutation score of a level.
 
-    ``killed`` of ``of`` mutants were killed, and ``killed_called`` of the ``of_called`` mutants whose trigger
-    condition a call met. ``measured_on`` names the target, mode and torch of the mutation run.
+    ``of`` is the number of mutants, and ``killed`` is the number of killed mutants. ``of_called`` and
+    ``killed_called`` count only the mutants whose trigger condition a call met. ``measured_on`` names the
+    target, mode and torch of the mutation run.
     """
 
     killed: int

@@ -18,7 +18,9 @@ MOST = 30
 
 @dataclasses.dataclass(frozen=True)
 class Action:
-    """An action for a cell: ``done`` says whether its issue ``number`` was opened, updated or closed."""
+    """An action on the issue of a cell. ``done`` says whether the issue with number ``number`` was opened,
+    updated or closed.
+    """
 
     cell: str
     done: str

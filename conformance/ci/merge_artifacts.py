@@ -16,7 +16,8 @@ from conformance.results import merge
 
 #: The files that are copied from the artifact of a leg.
 TAKEN = ("results.json", "journal.jsonl", "junit.xml", "report.html")
-#: The file that contains the name of an artifact. The download of a single artifact may omit its folder.
+#: The file that contains the name of an artifact. It is needed because the download of a single artifact may
+#: omit the folder with this name.
 NAMED = "artifact.txt"
 #: The maximum size of a copied file in bytes.
 LARGEST = 96 << 20

@@ -1,7 +1,7 @@
 """Send a callback to PyTorch's relay, with the OIDC token of the job.
 
 The token is read from an environment variable and sent in one header. No message, exception or output
-contains it. Redirects are not followed, because they could send the token to a different server.
+contains the token. Redirects are not followed, because they could send the token to a different server.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ANSWER = 10_000
 class RelayResponse:
     """The response of the relay.
 
-    ``accepted`` is False if the relay ignored the callback, because its allowlist does not have this
+    ``accepted`` is False if the relay ignored the callback, because the relay's allowlist does not have this
     repository at level L2 or above.
     """
 

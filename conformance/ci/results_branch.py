@@ -29,9 +29,11 @@ from conformance.site.submissions import LARGEST
 BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 #: The files of a run on the branch. Only matrix runs have ``matrix.json``.
 FILES = ("results.json", "provenance.json", "matrix.json")
-#: At most this number of runs of a backend is fetched: the newest by name. The branch keeps all runs.
+#: The maximum number of runs that are fetched for each backend: the runs with the newest names. The branch
+#: keeps all runs.
 KEPT = 60
-#: The folder of the site's store on the branch. The name begins with a dot, so that it cannot be a backend's.
+#: The folder of the site's store on the branch. The name begins with a dot, because the folder of a backend
+#: never does.
 STORE = ".store"
 _TRIES = 5
 
@@ -88,9 +90,9 @@ def write_run_entry(
 def add_runs(repository: str, branch: str, source: Path, token: str = "") -> str:
     """Add all runs of ``source/BACKEND/RUN`` to the results branch in one commit, and return the commit hash.
 
-    If someone else pushes at the same time, the push is retried on top of that commit. The token is passed to
-    git in an environment variable, not on the command line. Raise UsageError if the branch has one of the
-    runs with different results, or if the push is rejected.
+    If the branch gets a different commit at the same time, the push is retried on top of that commit. The
+    token is passed to git in an environment variable, not on the command line. Raise UsageError if the branch
+    has one of the runs with different results, or if the push is rejected.
     """
     runs = sorted(path for path in source.glob("*/*") if path.is_dir())
     if not runs:

@@ -1,4 +1,6 @@
-"""Render the workflow that a vendor copies into its repository, with this project pinned by commit."""
+"""Render the workflow that a vendor copies into its repository. The workflow uses this project at a fixed
+commit.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from conformance.plan import levels
 from conformance.target import file as target_file
 
 FILE = Path(__file__).parent / "templates" / "hardware.yml"
-# Values are between << and >>, since GitHub uses {{ }}. No escaping fits every position of a value in YAML:
-# 'render_workflow' accepts only plain words, and writes the list and the optional text as JSON.
+# Placeholders are between << and >>, because GitHub uses {{ }}. The positions of a placeholder in the YAML
+# file need different escaping. Therefore ``render_workflow`` accepts only plain words, and writes the list
+# and the optional text as JSON.
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(FILE.parent),
     variable_start_string="<<",

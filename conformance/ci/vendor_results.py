@@ -1,7 +1,7 @@
 """Fetch and verify the results of vendors' workflows, which the registry lists.
 
-The publisher runs this on a schedule; a vendor's run cannot start it. The provenance record is made from data
-of GitHub and the registry, never from a file of the vendor.
+This project's own workflow runs this module on a schedule; a vendor's run cannot start it. The module makes
+the provenance record from data of GitHub and the registry, never from a file of the vendor.
 """
 
 from __future__ import annotations

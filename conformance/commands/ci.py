@@ -379,7 +379,8 @@ def _execute_issues(arguments: argparse.Namespace) -> int:
             f"{arguments.before} does not exist; fetch the results branch with 'conformance ci fetch'"
         )
     _check_backend_is_registered(arguments.backend)
-    # The target is only quoted in the issue: its file may be in a different repository.
+    # ``arguments.target`` is only quoted in the issue and not read, because the target file may be in a
+    # different repository.
     before = cell_regressions.earlier_runs(arguments.before, arguments.backend, other_than=number)
     changes = cell_regressions.compare_cells(before, arguments.folder)
     server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")

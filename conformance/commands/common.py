@@ -90,6 +90,6 @@ def opening_of(legs: Sequence[Leg], before: Sequence[Leg] | None = None) -> Open
     if before:
         try:
             changes = diff.compare_runs(before, legs)
-        except UsageError:  # the runs have no mode in common
+        except UsageError:  # the two runs have no mode in common
             changes = None
     return Opening(level_progress.level_progress_of(legs), changes)

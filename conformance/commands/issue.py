@@ -9,7 +9,7 @@ from typing import Any
 from conformance.commands import common, run_snippets
 from conformance.errors import UsageError
 from conformance.report import causes as groups
-from conformance.report import issue, output_files, snippet_files, summary
+from conformance.report import issue, output_files, snippet_lookup, summary
 
 
 def add(commands: Any) -> None:
@@ -57,7 +57,7 @@ def execute(arguments: argparse.Namespace) -> int:
     target = arguments.target or summary.target_argument(legs[number])
     snippet = None
     if not arguments.no_snippet:
-        stored_snippet = snippet_files.read_snippet([arguments.directory], legs[number], row)
+        stored_snippet = snippet_lookup.read_snippet([arguments.directory], legs[number], row)
         snippet = stored_snippet or run_snippets.make_snippet(row, target, legs[number])
     print(f"# {issue.issue_title(group)}\n")
     # Readers of the issue cannot use the path of a target file, only its name.

@@ -124,7 +124,8 @@ def _run_in_this_process(
     if watch.again:
         from conformance.reproduction import crash_snippet
 
-        # The result ended the previous process. Now the snippet of each call is written before the call.
+        # The first run of this result ended its process. In this second run, the snippet of each call is
+        # written before the call.
         return crash_snippet.run_with_trace(trial, watch, lambda text: print(text, flush=True))
     print(f"{result_id}: {entry.statement}", flush=True)
     with contextlib.suppress(DeviceUnusable):
@@ -173,7 +174,7 @@ def _make_snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -
 
 
 def print_snippet_summary(snippet: Snippet) -> None:
-    """Print the form of the snippet, its sample and its failure."""
+    """Print the form of a snippet, and the sample and the failure that it reproduces."""
     shrunk = snippet.shrunk
     print()
     print(f"snippet: {snippet.form}")

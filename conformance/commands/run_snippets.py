@@ -13,7 +13,7 @@ from conformance.commands import common
 from conformance.model.records import Leg, ResultRow
 from conformance.process_control import supervisor
 from conformance.process_control.child import How
-from conformance.report import causes, snippet_files, summary
+from conformance.report import causes, snippet_lookup, summary
 
 #: Time limits in seconds: ``_RESULT`` for the result, ``_LIMIT`` for the whole command. The command may check
 #: the result a second time after a crash, and it runs the snippet once.
@@ -90,7 +90,7 @@ def write_snippets(
     for group in causes.causes_of(legs)[:number]:
         leg_index, row = group.example
         leg = legs[leg_index]
-        file = snippet_files.snippet_path(folder, leg, row)
+        file = snippet_lookup.snippet_path(folder, leg, row)
         if file.exists():
             continue
         if leg["torch"] != installed_torch.version():

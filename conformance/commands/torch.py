@@ -77,7 +77,7 @@ def add(commands: Any) -> None:
     command.add_argument("file", type=Path)
     command.add_argument("--constraints", metavar="FILE", help="constraints file to mention in the advice")
     _add_python_option(command)
-    command.set_defaults(execute=_execute_check)
+    command.set_defaults(execute=_execute_check_unchanged)
 
 
 def _add_python_option(parser: argparse.ArgumentParser) -> None:
@@ -166,7 +166,7 @@ def _execute_record(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _execute_check(arguments: argparse.Namespace) -> int:
+def _execute_check_unchanged(arguments: argparse.Namespace) -> int:
     before = torch_guard.read_record(arguments.file)
     environment = describe.find_torch(arguments.python)
     if environment.site is None:

@@ -140,7 +140,7 @@ def is_delay_pending_after(api: DeviceApi, stream: Any, work: Callable[[], Any])
         api.synchronize()
         if not done:
             return True
-        # The delay is over: ``work`` waited for it, or the device ran the delay before it returned to the
-        # host. Both are deviations.
+        # The delay is over: either ``work`` waited for it, or the call of ``delay`` itself blocked the host
+        # until the delay was over. Both are deviations.
         was_pending = False if queued < seconds or seconds == DELAYS[-1] else was_pending
     return was_pending

@@ -24,7 +24,7 @@ def probe_dtype(target: Target) -> torch.dtype:
     return torch.float32
 
 
-def _copied_and_expected(start: torch.Tensor) -> tuple[torch.Tensor, Any]:
+def _clone_and_expected(start: torch.Tensor) -> tuple[torch.Tensor, Any]:
     return start.clone(), [[0, 1, 2], [3, 4, 5]]
 
 
@@ -37,7 +37,7 @@ def _product_and_expected(start: torch.Tensor) -> tuple[torch.Tensor, Any]:
 
 
 PARTS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, Any]]] = {
-    "copy": _copied_and_expected,
+    "copy": _clone_and_expected,
     "add": _sum_and_expected,
     "matmul": _product_and_expected,
 }

@@ -1,4 +1,4 @@
-"""Record profiler traces (`torch.profiler`) and the memory history of a target's device."""
+"""Record profiler traces (``torch.profiler``) and the memory history of a target's device."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _exported_trace(profiler: Any) -> Any:
 
 class MemoryHistory:
     """Records the memory history of a device by ``_record_memory_history`` and ``_snapshot`` of its module,
-    as `torch.cuda.memory` does.
+    as ``torch.cuda.memory`` does.
 
     Raises:
         AttributeError: the module does not have these functions.

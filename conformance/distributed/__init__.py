@@ -21,7 +21,8 @@ LIMIT = "CONFORMANCE_LIMIT"
 #: Environment variable with the name of a module. Each rank calls ``prepare()`` of this module before it
 #: joins the process group.
 PREPARE = "CONFORMANCE_PREPARE"
-#: The default limit of a result in seconds. The limits of ranks were chosen for this limit.
+#: The default limit of a result in seconds. The time limits of ranks in this package were chosen for this
+#: default.
 USUAL_LIMIT = 120.0
 
 

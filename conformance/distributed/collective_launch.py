@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from conformance.distributed.collective_call import CollectiveCall, IssuedCall, Tensors
-from conformance.distributed.collective_inputs import rows_sent_to
+from conformance.distributed.collective_input_shapes import rows_sent_to
 
 Issue = Callable[[Any, CollectiveCall, Tensors], IssuedCall]
 

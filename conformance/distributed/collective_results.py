@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from conformance.distributed.collective_call import Tensors
-from conformance.distributed.collective_inputs import rows_sent_to
+from conformance.distributed.collective_input_shapes import rows_sent_to
 
 
 def reduced(parts: Sequence[torch.Tensor], reduction: str) -> torch.Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from conformance.distributed import collective_inputs, collective_launch, collective_results
+from conformance.distributed import collective_input_shapes, collective_launch, collective_results
 from conformance.distributed.collective_call import FLOATS, INTEGERS, OTHERS, REDUCTIONS, Shape, Tensors
 from conformance.distributed.collective_launch import Issue
 
@@ -89,14 +89,14 @@ _FEW = ("sum", "max", "avg")
 COLLECTIVES: tuple[Collective, ...] = (
     *_collective_per_reduction(
         "all_reduce",
-        collective_inputs.one_tensor,
+        collective_input_shapes.one_tensor,
         collective_launch.all_reduce,
         collective_results.all_reduced,
         in_place=True,
     ),
     *_collective_per_reduction(
         "all_reduce_coalesced",
-        collective_inputs.two_tensors,
+        collective_input_shapes.two_tensors,
         collective_launch.all_reduce_coalesced,
         collective_results.all_reduced,
         ("sum",),
@@ -104,97 +104,100 @@ COLLECTIVES: tuple[Collective, ...] = (
     ),
     *_collective_per_reduction(
         "reduce",
-        collective_inputs.one_tensor,
+        collective_input_shapes.one_tensor,
         collective_launch.reduce,
         collective_results.reduced_at_root,
         in_place=True,
     ),
     _collective_without_reduction(
         "broadcast",
-        collective_inputs.one_tensor,
+        collective_input_shapes.one_tensor,
         collective_launch.broadcast,
         collective_results.tensor_of_root,
         in_place=True,
     ),
     _collective_without_reduction(
-        "all_gather", collective_inputs.one_tensor, collective_launch.all_gather, collective_results.gathered
+        "all_gather",
+        collective_input_shapes.one_tensor,
+        collective_launch.all_gather,
+        collective_results.gathered,
     ),
     _collective_without_reduction(
         "all_gather_into_tensor",
-        collective_inputs.one_tensor,
+        collective_input_shapes.one_tensor,
         collective_launch.all_gather_into_tensor,
         collective_results.concatenated,
         scalars=False,
     ),
     _collective_without_reduction(
         "all_gather_into_tensor.stacked",
-        collective_inputs.one_tensor,
+        collective_input_shapes.one_tensor,
         collective_launch.all_gather_stacked,
         collective_results.stacked,
     ),
     *_collective_per_reduction(
         "reduce_scatter",
-        collective_inputs.one_per_rank,
+        collective_input_shapes.one_per_rank,
         collective_launch.reduce_scatter,
         collective_results.scattered_reductions,
     ),
     *_collective_per_reduction(
         "reduce_scatter_tensor",
-        collective_inputs.shape_of_concatenated_rows,
+        collective_input_shapes.shape_of_concatenated_rows,
         collective_launch.reduce_scatter_tensor,
         collective_results.row_groups_of_reduction,
         scalars=False,
     ),
     *_collective_per_reduction(
         "reduce_scatter_tensor.stacked",
-        collective_inputs.shape_with_rank_dimension,
+        collective_input_shapes.shape_with_rank_dimension,
         collective_launch.reduce_scatter_stacked,
         collective_results.slices_of_reduction,
         ("sum",),
     ),
     _collective_without_reduction(
         "all_to_all",
-        collective_inputs.one_per_rank,
+        collective_input_shapes.one_per_rank,
         collective_launch.all_to_all,
         collective_results.exchanged,
     ),
     _collective_without_reduction(
         "all_to_all_single",
-        collective_inputs.shape_of_concatenated_rows,
+        collective_input_shapes.shape_of_concatenated_rows,
         collective_launch.all_to_all_single,
         collective_results.exchanged_row_groups,
         scalars=False,
     ),
     _collective_without_reduction(
         "all_to_all_single.uneven",
-        collective_inputs.shape_of_uneven_rows,
+        collective_input_shapes.shape_of_uneven_rows,
         collective_launch.all_to_all_uneven,
         collective_results.exchanged_unevenly,
     ),
     _collective_without_reduction(
         "gather",
-        collective_inputs.one_tensor,
+        collective_input_shapes.one_tensor,
         collective_launch.gather,
         collective_results.gathered_at_root,
         at_root=True,
     ),
     _collective_without_reduction(
         "scatter",
-        collective_inputs.one_per_rank_on_root,
+        collective_input_shapes.one_per_rank_on_root,
         collective_launch.scatter,
         collective_results.scattered,
         pairwise=True,
     ),
     _collective_without_reduction(
         "isend_irecv",
-        collective_inputs.one_tensor,
+        collective_input_shapes.one_tensor,
         collective_launch.send_around_ring,
         collective_results.from_left,
         pairwise=True,
     ),
     _collective_without_reduction(
         "send_recv",
-        collective_inputs.one_tensor,
+        collective_input_shapes.one_tensor,
         collective_launch.exchange_in_pairs,
         collective_results.from_partner,
         asynchronous=False,
@@ -202,14 +205,14 @@ COLLECTIVES: tuple[Collective, ...] = (
     ),
     _collective_without_reduction(
         "batch_isend_irecv",
-        collective_inputs.one_tensor,
+        collective_input_shapes.one_tensor,
         collective_launch.send_around_ring_in_batch,
         collective_results.from_left,
         pairwise=True,
     ),
     *_collective_per_reduction(
         "functional.all_reduce",
-        collective_inputs.one_tensor,
+        collective_input_shapes.one_tensor,
         collective_launch.functional_collective_issuer("all_reduce"),
         collective_results.all_reduced,
         _FEW,
@@ -217,7 +220,7 @@ COLLECTIVES: tuple[Collective, ...] = (
     ),
     *_collective_per_reduction(
         "functional.all_reduce_coalesced",
-        collective_inputs.two_tensors,
+        collective_input_shapes.two_tensors,
         collective_launch.functional_collective_issuer("all_reduce_coalesced"),
         collective_results.all_reduced,
         ("sum",),
@@ -225,7 +228,7 @@ COLLECTIVES: tuple[Collective, ...] = (
     ),
     *_collective_per_reduction(
         "functional.reduce_scatter_tensor",
-        collective_inputs.shape_of_concatenated_rows,
+        collective_input_shapes.shape_of_concatenated_rows,
         collective_launch.functional_collective_issuer("reduce_scatter_tensor"),
         collective_results.row_groups_of_reduction,
         _FEW,
@@ -234,7 +237,7 @@ COLLECTIVES: tuple[Collective, ...] = (
     ),
     _collective_without_reduction(
         "functional.all_gather_tensor",
-        collective_inputs.one_tensor,
+        collective_input_shapes.one_tensor,
         collective_launch.functional_collective_issuer("all_gather_tensor"),
         collective_results.concatenated,
         scalars=False,
@@ -242,14 +245,14 @@ COLLECTIVES: tuple[Collective, ...] = (
     ),
     _collective_without_reduction(
         "functional.broadcast",
-        collective_inputs.one_tensor,
+        collective_input_shapes.one_tensor,
         collective_launch.functional_collective_issuer("broadcast"),
         collective_results.tensor_of_root,
         asynchronous=False,
     ),
     _collective_without_reduction(
         "functional.all_to_all_single",
-        collective_inputs.shape_of_concatenated_rows,
+        collective_input_shapes.shape_of_concatenated_rows,
         collective_launch.functional_collective_issuer("all_to_all_single"),
         collective_results.exchanged_row_groups,
         scalars=False,

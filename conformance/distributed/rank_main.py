@@ -91,8 +91,8 @@ def run_program(rank: Any, name: str, arguments: dict[str, Any]) -> Any:
 
 
 def error_reply(rank: int, error: BaseException, seconds: float) -> Any:
-    """Return the reply for an exception. The reply names the exception's types, because the worker may not
-    have these types.
+    """Return the reply for an exception. The reply contains the names of the exception's type and its base
+    classes, because the worker may be unable to import these types.
     """
     from conformance.distributed.rank_replies import Ending, RankReply
 

@@ -33,9 +33,9 @@ class RankPool:
     """The processes of the ``size`` ranks of a target's process group.
 
     ``file`` is the path of the target file. ``timeout`` is the timeout of collectives in seconds; the default
-    is ``TIMEOUT``, extended by :func:`patient`. The first :meth:`run` starts the processes. They end with
-    :meth:`close`, :meth:`kill` or the worker. The ranks initialise the process group through a file in a
-    temporary folder, which is deleted when the processes end.
+    is ``TIMEOUT``, extended by :func:`patient`. The first :meth:`run` starts the processes. The processes end
+    when :meth:`close` or :meth:`kill` is called, or when the worker ends. The ranks initialise the process
+    group through a file in a temporary folder, which is deleted when the processes end.
     """
 
     def __init__(self, file: str, size: int, *, timeout: float | None = None) -> None:

@@ -15,8 +15,8 @@ import torch
 def to_bytes(message: Any) -> bytes:
     """Return a message as bytes.
 
-    The bytes contain the values of tensors. torch's own reduction for other processes would put tensors into
-    shared memory.
+    The bytes contain the values of tensors. The serialization of ``torch.multiprocessing`` would put tensors
+    into shared memory instead.
     """
     buffer = io.BytesIO()
     _Pickler(buffer).dump(message)

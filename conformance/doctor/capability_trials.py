@@ -1,5 +1,5 @@
-"""One small trial per capability. A trial shows that calls which need the capability do not fail; properties
-check their results.
+"""One small trial per capability. A trial shows that calls which need the capability do not raise an error.
+The properties of the suite check the results of such calls.
 """
 
 from __future__ import annotations

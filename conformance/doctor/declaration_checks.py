@@ -83,7 +83,8 @@ def _capability_facts(
         if declared and outcome.ok:
             working.append(capability)
         elif declared:
-            # registration_checks has a fact about synchronization, which also tries the target file's hook.
+            # The failed trial of ``asynchronous`` is for information only: the fact about synchronization in
+            # ``registration_checks`` also tries the hook of the target file.
             ok = None if capability == "asynchronous" else False
             step = f"make {capability} work ({CAPABILITIES[capability]}), or declare {capability} = false"
             yield Fact(capability, ok, f"declared, but {outcome.text}", step=step)

@@ -110,7 +110,7 @@ def _requires_capability(capability: str, entry: RequiredResult) -> bool:
 
 
 def with_impact(fact: Fact, target: Target, level: str) -> Fact:
-    """Return the fact, with its impact if the feature is missing."""
+    """Return the fact. If its feature is missing, the returned fact describes the impact too."""
     if fact.ok is not False:
         return fact
     return dataclasses.replace(fact, impact=impact_of(fact, target, level))

@@ -162,7 +162,8 @@ def _operators(target: Target) -> Iterator[Fact]:
     text = (
         f"{reached} of the CPU's {len(on_cpu)} overloads have a kernel, {direct} are registered under {key}"
     )
-    # No device has a kernel for every operator. declaration_checks finds the kernels that a level needs.
+    # This fact is for information only, because no device has a kernel for every operator.
+    # ``declaration_checks`` finds the missing kernels that a level needs.
     yield Fact("aten operators", None, text, missing)
     composite = tuple(
         name
@@ -248,8 +249,8 @@ def _module(target: Target) -> Iterator[Fact]:
 
 
 def _capabilities_to_withdraw(missing: tuple[str, ...]) -> str:
-    """Return the end of an advice: the capabilities that the target file may set to false, if the backend
-    does not add the missing names.
+    """Return the end of an advice sentence: the capabilities that the target file may set to false, if the
+    backend does not add the missing names.
     """
     capabilities = dict.fromkeys(
         capability for capability in map(MODULE_FUNCTIONS.get, missing) if capability is not None

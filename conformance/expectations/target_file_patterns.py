@@ -15,7 +15,8 @@ from conformance.target.file import DTYPES, TargetFile
 
 #: Maximum number of mistakes in one message.
 _MAX_MISTAKES = 10
-#: Kinds whose subjects ``[operators]`` cannot list. It may list subjects of extra modules.
+#: The subject kinds whose subjects the table ``[operators]`` of a target file must not list. The table may
+#: list subjects of all other kinds, including kinds of extra modules.
 _WITHOUT_DTYPES = ("optimizer", "device", "api")
 
 

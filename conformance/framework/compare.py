@@ -200,11 +200,12 @@ def excess_of(
     tolerance: Tolerance,
     sensitivity: torch.Tensor | None = None,
 ) -> tuple[float, torch.Tensor]:
-    """Return by which factor a floating host tensor exceeds a tolerance, and a mask of the elements without
-    such a factor.
+    """Return the factor by which a floating host tensor exceeds a tolerance, and a mask of the elements for
+    which no factor can be computed.
 
-    The first value is the largest quotient of difference and allowed difference, at least 1. It does not
-    include the elements of the mask: NaNs, infinities, and differences from a value that allows none.
+    The factor is the largest quotient of difference and allowed difference, and at least 1. The elements of
+    the mask do not affect the factor. They are wrong NaNs and infinities, and elements that differ although
+    the tolerance allows no difference.
     """
     comparison = _floating_comparison(actual, expected, tolerance, sensitivity)
     quotient = comparison.distance / comparison.allowed
@@ -256,8 +257,8 @@ def _compare_floating(
 def _agrees_outside_range(
     actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, allowed: torch.Tensor
 ) -> torch.Tensor:
-    """Return a mask of the elements that agree although their difference says nothing: NaNs, infinities, and
-    values out of range.
+    """Return a mask of the elements that agree although their difference cannot be compared with the
+    tolerance: NaNs, infinities, and values out of range.
     """
     if actual.is_complex():
         limit = torch.finfo(dtype).max if dtype.is_complex or dtype.is_floating_point else float("inf")

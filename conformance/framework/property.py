@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,10 @@ class Property:
     dtype (``float32``) or ``any``. ``applies(target, subject)`` returns the names of the dtypes in which the
     subject is checked, without using the device. If the sequence is empty, the case does not exist.
 
-    ``modes`` are the modes in which the property is checked. ``runs`` declares that the subject's kernels run
-    in every result; mode lazy counts kernels, and there a result without kernel calls is vacuous.
-    ``capabilities`` are keys of :data:`conformance.model.vocabulary.CAPABILITIES`. A target that does not
-    declare all of these capabilities may refuse the calls of the check.
+    ``modes`` are the modes in which the property is checked. If ``runs`` is true, every result must run the
+    subject's kernels. Mode lazy counts kernel calls, and a result without them is vacuous. ``capabilities``
+    are keys of :data:`conformance.model.vocabulary.CAPABILITIES`. A target that does not declare all of these
+    capabilities may refuse the calls of the check.
 
     ``documentation`` is the page of PyTorch's documentation that states the requirement: a path below
     :data:`conformance.model.documentation.ROOT`, or the full address of a different page.
@@ -45,6 +46,12 @@ class Property:
     runs: bool = True
     capabilities: tuple[str, ...] = ()
     documentation: str = ""
+
+
+def requirement_of(function: Callable[..., Any]) -> str:
+    """Return the requirement that the docstring of a function states: its first paragraph as plain text."""
+    paragraph = (inspect.getdoc(function) or "").partition("\n\n")[0]
+    return " ".join(paragraph.replace("``", "").split())
 
 
 #: Registered properties by subject kind and name.

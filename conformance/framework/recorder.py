@@ -51,8 +51,8 @@ class Recorder:
         self._empty_comparisons = 0
         self._failure_count = 0
         self._failures: list[Failure] = []
-        #: The number of deviations and the first one by kind, sample and pattern of the message; also of
-        #: those that are not kept in ``_failures``.
+        #: For each kind, sample and message pattern: the number of deviations, and the first deviation.
+        #: Deviations that ``_failures`` does not keep are counted too.
         self._deviations: dict[_Key, tuple[int, Failure]] = {}
         self._shapes: set[tuple[Kind, str]] = set()
         self._failed_samples: set[int] = set()
@@ -185,7 +185,7 @@ class Recorder:
         self._empty_comparisons += scratch._empty_comparisons
         for failure in scratch._failures:
             self.fail(failure.kind, failure.message, sample=failure.sample)
-        for failure in scratch._failures:  # counted by `fail`, and again with all deviations
+        for failure in scratch._failures:  # ``fail`` counted them, and the next loop counts all deviations
             self._count(*self._key_of(failure), -1, failure)
         for key, (count, failure) in scratch._deviations.items():
             self._count(*key, count, failure)
@@ -205,8 +205,8 @@ class Recorder:
     def excuse(self, control: Recorder, reason: str) -> None:
         """Turn each deviation into a note that ``control`` has too: same kind, sample and message pattern.
 
-        A deviation without a sample is excused only if ``control`` has as many of them. ``reason`` begins the
-        notes.
+        A deviation without a sample is excused only if ``control`` has at least as many deviations of this
+        kind and pattern. ``reason`` begins the notes.
         """
         excused = {
             key: first

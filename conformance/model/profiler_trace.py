@@ -14,7 +14,7 @@ class DeviceActivity:
     stream: int  # the number that the profiler gives to the stream
     start: float
     end: float
-    operator: int  # id of the operator that issued it, or 0
+    operator: int  # id of the operator that issued the activity, or 0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-#: Digests by name (``suite``, ``target``, …). Some are missing in a leg that did not start.
+#: Digests by name (``suite``, ``target``, …). A leg that did not start has only some of the digests.
 Digests = dict[str, str | None]
 #: Numbers of results by verdict, the worst verdict first; verdicts without a result are omitted.
 Totals = dict[str, int]

@@ -1,4 +1,4 @@
-"""New host memory that holds known bytes: a result that depends on them reads memory that nothing wrote."""
+"""Fill new host memory with known bytes, to detect results that depend on memory that nothing wrote."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import torch
 
 #: Fill bytes: 255 gives NaN in floats and -1 in integers, 63 a number near one half, 0 zeros.
 FILLERS = (255, 63, 0)
-#: Blocks of each size. Allocators cache several; glibc reserves seven small ones for unaligned memory, which
-#: tensors do not use.
+#: The number of blocks of each size that are filled and freed. It must exceed the number of freed blocks that
+#: an allocator sets aside: glibc reserves seven small blocks of a size for unaligned requests, which tensors
+#: do not make.
 _BLOCKS_PER_SIZE = 10
 #: The largest size, in bytes, of the blocks that glibc reserves for unaligned memory.
 _SET_ASIDE = 1024
@@ -23,9 +24,9 @@ KERNEL_ALLOCATION_SIZES = range(64, 1 << 16, 64)
 
 
 def leave_freed_memory(sizes: Iterable[int], device: torch.device, filler: int) -> None:
-    """Write a byte to blocks of the given sizes in bytes and free them.
+    """Allocate blocks of the given sizes in bytes, fill them with the byte ``filler``, and free them.
 
-    The allocator returns these blocks next.
+    The allocator then returns these blocks to the next requests of these sizes.
     """
     blocks = [
         torch.empty(size, dtype=torch.uint8, device=device) for size in sizes for _ in range(_BLOCKS_PER_SIZE)
@@ -36,7 +37,8 @@ def leave_freed_memory(sizes: Iterable[int], device: torch.device, filler: int) 
 
 #: The parameter of glibc's ``mallopt`` that fills new memory with the complement of a byte (mallopt(3)).
 _M_PERTURB = -6
-#: A small, a medium and a large block, in bytes.
+#: The sizes in bytes of the blocks with which :func:`_glibc_fills` tests whether glibc fills memory: small,
+#: medium and large.
 _PROBES = (8, 4096, 1 << 20)
 
 
@@ -61,8 +63,8 @@ def host_memory_holding(filler: int, sizes: Iterable[int]) -> Iterator[None]:
 def freed_memory_of_nan(sizes: Iterable[int]) -> Iterator[None]:
     """Free blocks of ``sizes`` and ``KERNEL_ALLOCATION_SIZES`` that are NaN in every floating dtype.
 
-    The sizes are in bytes. A value that a kernel multiplies with zero shows only if it is NaN. glibc cannot
-    fill new memory with NaN: it cannot write the byte 255.
+    The sizes are in bytes. If a kernel multiplies an unwritten value by zero, the result reveals the value
+    only if it is NaN. glibc cannot fill new memory with NaN, because it cannot write the byte 255.
     """
     counts = [
         (size, _BLOCKS_PER_SIZE if size <= _SET_ASIDE else 2) for size in (*sizes, *KERNEL_ALLOCATION_SIZES)
@@ -80,7 +82,8 @@ def freed_memory_of_nan(sizes: Iterable[int]) -> Iterator[None]:
 def _glibc_fills_with(filler: int) -> Iterator[None]:
     mallopt = ctypes.CDLL(None).mallopt
     mallopt(_M_PERTURB, (filler ^ 255) or 1)  # the value 0 would turn filling off
-    # A large request sorts the freed blocks: glibc may return an unsorted block unfilled.
+    # This large request makes glibc sort the freed blocks. Otherwise glibc could return an unsorted block
+    # without filling it.
     torch.empty(1 << 16, dtype=torch.uint8)
     try:
         yield

@@ -74,7 +74,7 @@ def replay_data_with_reference(
     sample: Sample,
     accurate: Callable[[Sample, Reference], bool] = lambda sample, expected: True,
 ) -> tuple[Sample, Reference] | None:
-    """Return replay data with its reference, or None if there is none or the CPU refuses all of it.
+    """Return replay data with its reference, or None if no replay data exists or the CPU refuses all of it.
 
     The first replay data that ``accurate`` accepts is returned, or else the first that the CPU accepts.
     """

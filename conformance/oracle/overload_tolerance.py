@@ -15,13 +15,14 @@ from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample, dtype_name
 from conformance.subjects.overloads import Overload
 
-#: Base names of overloads that use the rule of this operator instead of the rule of their first caller.
+#: Maps the base name of an overload to the operator whose rule it uses. All other overloads use the rule of
+#: the first operator that calls them.
 _RULE_OPERATORS = {
     **dict.fromkeys(("index_reduce", "scatter_reduce", "scatter", "put", "index_put"), "scatter_add"),
     **{"div": "true_divide", "remainder": "remainder", "rsub": "rsub"},
 }
-#: Overloads that receive the inverse deviation and the weight by which they multiply a gradient before its
-#: terms cancel.
+#: Matches backward overloads of normalisations. They multiply a gradient by the inverse deviation and the
+#: weight, which are arguments of the call. The terms of the product then cancel.
 _NORMALISES = re.compile(r"\w*(batch|layer|group)_norm_backward$")
 _INVERSE_DEVIATIONS = ("rstd", "save_invstd", "save_var")
 _WEIGHTS = ("weight", "gamma")
@@ -34,7 +35,8 @@ def rule_of_overload(name: str, overload: Overload, dtype: torch.dtype, sample: 
     """
     base = base_name(name)
     direction = "backward" if overload.backward else "forward"
-    # Converted calls come from the operator with the overload's own name, which is the last in the list.
+    # In a dtype of ``converted``, the calls belong to the operator with the overload's own name, which is the
+    # last operator in the list.
     operator = overload.operators[-1 if dtype_name(dtype) in overload.converted else 0]
     operator_rule = rule(_RULE_OPERATORS.get(base, operator), dtype, direction)
     if overload.pointwise:
@@ -69,7 +71,7 @@ def _largest_gradient_term(overload: Overload, sample: Sample) -> float:
 
 
 def _largest_magnitude(value: Any) -> float:
-    """Return the largest absolute value of a tensor; 0 for a tensor without elements or another value."""
+    """Return the largest absolute value of a tensor; 0 for any other value and without elements."""
     return (
         float(value.detach().double().abs().max())
         if isinstance(value, torch.Tensor) and value.numel()

@@ -20,10 +20,11 @@ HIGH_PRECISION_DTYPES: dict[torch.dtype, torch.dtype] = {
     torch.complex64: torch.complex128,
 }
 
-#: The number of probes. A probe is a computation with inputs moved in random directions.
+#: The number of probes. A probe recomputes a result with inputs moved in random directions, to measure how
+#: far the result moves.
 PROBE_COUNT = 2
-#: The step in float64. High-precision values have no more digits than float64 results, so the step must
-#: exceed their rounding errors.
+#: The relative distance by which a probe moves the inputs if the dtype under test is float64 or complex128.
+#: Probes are computed in float64 too, so the distance must exceed the rounding errors of float64.
 FLOAT64_PROBE_STEP = 2.0**-24
 _PROBE_STEP = 2.0**-20
 
@@ -35,8 +36,8 @@ def probe_step(dtype: torch.dtype) -> float:
 
 @contextlib.contextmanager
 def reproducible_cpu_state(default: torch.dtype, seed: int = 0) -> Iterator[None]:
-    """Run the block on one thread, with a default dtype and a seeded CPU generator; then restore
-    all three.
+    """Run the block on one thread, with a default dtype and a seeded CPU generator. Afterwards restore the
+    number of threads, the default dtype and the generator.
     """
     threads, before = torch.get_num_threads(), torch.get_default_dtype()
     if threads != 1:

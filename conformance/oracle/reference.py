@@ -392,11 +392,11 @@ def announce_digest(operator: str, dtype: str, index: int, value: Reference) -> 
 
 
 def _rounded_coarsely(leaf: torch.Tensor) -> torch.Tensor:
-    """Return floating values as whole steps of a fraction of the largest value; return other values
-    unchanged.
+    """Return floating values rounded to multiples of a step, which is a fraction of the largest value. Return
+    other values unchanged.
 
-    The last bits of a solver's result depend on the alignment of the heap. A backend that changes the CPU's
-    results changes more than the last bits.
+    The last bits of a solver's result depend on the alignment of the heap. The rounding removes these bits. A
+    backend that changes the CPU's results changes more than these bits.
     """
     if leaf.is_complex():
         leaf = torch.view_as_real(leaf)

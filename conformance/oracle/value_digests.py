@@ -13,13 +13,13 @@ _receiver: Receiver | None = None
 
 
 def set_receiver(receiver: Receiver | None) -> None:
-    """Make ``receiver`` the receiver of this process's digests. None drops them."""
+    """Make ``receiver`` the receiver of this process's digests. If it is None, digests are dropped."""
     global _receiver
     _receiver = receiver
 
 
 def has_receiver() -> bool:
-    """Return whether a receiver is registered. Callers skip the digest if none is."""
+    """Return whether a receiver is registered. If none is registered, callers do not compute the digest."""
     return _receiver is not None
 
 

@@ -20,7 +20,8 @@ from conformance.process_control import exit_with_parent, parent_link
 from conformance.process_control.channel import Channel, Unreadable
 from conformance.process_control.parent_link import ParentLink
 
-#: Seconds that a process may take to exit after its channel was closed. Python closes sockets early at exit.
+#: Seconds that a process may take to exit after its channel was closed. The time is long, because Python
+#: closes sockets early when it exits.
 LEAVE = 10.0
 #: Seconds to wait for the end of a process group after SIGTERM, and after SIGKILL.
 STOP, KILL = 3.0, 10.0
@@ -262,7 +263,7 @@ class Child:
         process was not stopped.
         """
         if self.end is None:
-            self._signal(signal.SIGKILL)  # processes that it started and that still run
+            self._signal(signal.SIGKILL)  # kill the processes that the child started
             if self._code is None:
                 self._reap()
             # If SIGKILL did not end the process, because it hangs in a driver, do not wait for it.

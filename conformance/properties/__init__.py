@@ -1,1 +1,3 @@
-"""The properties: statements that must hold for a subject, by kind of subject."""
+"""The properties of the suite: for each subject kind, the requirements on its subjects and the checks that
+verify them.
+"""

@@ -64,7 +64,9 @@ class ResultFields:
         return f"{self.property}/{self.op}@{self.dtype}"
 
     def values(self, key: str) -> tuple[str, ...]:
-        """Return the values of a key that is compared by name. A verdict also has its group."""
+        """Return the values of a key that is compared by name. The values of a verdict include its group,
+        ``expected`` or ``unexpected``.
+        """
         if key == "kind":
             return self.kinds
         if key == "verdict":

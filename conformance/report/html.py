@@ -63,5 +63,5 @@ def page_html(results: Document, linked: LinkedFiles = LinkedFiles(), opening: O
 def write_page(
     path: Path, results: Document, linked: LinkedFiles = LinkedFiles(), opening: Opening | None = None
 ) -> None:
-    """Write the report page of a results document. `page_html` describes the arguments."""
+    """Write the report page of a results document. :func:`page_html` describes the arguments."""
     path.write_text(page_html(results, linked, opening))

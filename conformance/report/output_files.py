@@ -11,7 +11,7 @@ from conformance.errors import UsageError
 from conformance.expectations import entries
 from conformance.expectations.entries import TargetExpectations
 from conformance.model.records import Document, Header, Leg
-from conformance.report import html, junit, snippet_files, time_profile
+from conformance.report import html, junit, snippet_lookup, time_profile
 from conformance.report.headline import Opening
 from conformance.results import document as results
 from conformance.results import run_folder
@@ -46,7 +46,7 @@ def write_reports(
         document,
         html.LinkedFiles(
             profile_files[0].name if profile_files else None,
-            functools.partial(snippet_files.read_snippet, (folder, *sources)),
+            functools.partial(snippet_lookup.read_snippet, (folder, *sources)),
         ),
         opening,
     )
@@ -67,8 +67,8 @@ def leg_folders(folder: Path) -> list[Path]:
 def leg_from_journal(folder: Path, target_expectations: TargetExpectations | None = None) -> Leg:
     """Build a leg from the journal in a folder.
 
-    The expectations are taken from ``book`` if it is given. Else they come from the target file of the run if
-    that file is unchanged, else from the suite's expectations for the name of the target.
+    If ``target_expectations`` is given, it has the expectations. Otherwise they come from the target file of
+    the run if that file is unchanged, else from the suite's expectations for the name of the target.
     """
     journal = folder / "journal.jsonl"
     if target_expectations is None:

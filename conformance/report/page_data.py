@@ -169,7 +169,8 @@ def _leg_data(leg: Leg) -> dict[str, object]:
         verdict = LETTERS[Verdict(row["verdict"])]
         if (subject, name) not in cases:
             kind = _KINDS.index(requirements.subject_kind_of(result_id.case.property, result_id.case.subject))
-            # subject, property, dtypes, verdicts, placement, numbers of each result, kind of the subject
+            # Items: subject, property, dtypes, verdicts, placement, numbers of each result, kind of the
+            # subject.
             cases[(subject, name)] = [subject, name, [], "", -1, [], kind]
         case = cases[(subject, name)]
         case[2].append(dtype)

@@ -170,19 +170,19 @@ def record_failed_comparison(trial: Trial, wanted_signature: str) -> Comparison 
     """Run the check once and return the comparison of its first failure with the signature, or None."""
     recorder = CallRecorder(wanted_signature)
     with (
-        replaced_everywhere(_TO_DEVICE, recorder.to_device),
-        replaced_everywhere(RUN, recorder.run),
-        replaced_everywhere(_DIFFERENTIATE, recorder.differentiate),
-        replaced_everywhere(_COMPARE_VALUES, recorder.compare_values),
-        replaced_everywhere(_COMPARE_METADATA, recorder.compare_metadata),
-        replaced_everywhere(_FAILED_CALL, recorder.failed_call),
+        replaced_in_suite_modules(_TO_DEVICE, recorder.to_device),
+        replaced_in_suite_modules(RUN, recorder.run),
+        replaced_in_suite_modules(_DIFFERENTIATE, recorder.differentiate),
+        replaced_in_suite_modules(_COMPARE_VALUES, recorder.compare_values),
+        replaced_in_suite_modules(_COMPARE_METADATA, recorder.compare_metadata),
+        replaced_in_suite_modules(_FAILED_CALL, recorder.failed_call),
     ):
         trial.run()
     return recorder.comparison
 
 
 @contextlib.contextmanager
-def replaced_everywhere(original: Callable[..., Any], substitute: Callable[..., Any]) -> Iterator[None]:
+def replaced_in_suite_modules(original: Callable[..., Any], substitute: Callable[..., Any]) -> Iterator[None]:
     """Replace a function wherever the suite has imported it."""
     imports = [
         (module, name)

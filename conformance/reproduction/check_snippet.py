@@ -15,7 +15,7 @@ from conformance.reproduction.rerun import Trial
 from conformance.reproduction.script import REPLACED, Script
 from conformance.reproduction.snippet_data import STANDINS, SnippetData
 
-#: In mode ``lazy`` the check runs twice.
+#: The code of the first of the two runs of the check in mode ``lazy``.
 _REHEARSAL = """\
 # The device compiles each call in the first run; the second run is the check.
 with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
@@ -64,7 +64,7 @@ class _CheckSnippet:
         )
         self.collector.reserve((STANDINS, "SUBJECT"), "SUBJECT")
         self.writer = Writer(self.collector)
-        #: Assignments of requested data, after the data that they need.
+        #: The assignments of the requested data. Each assignment follows the data that it needs.
         self.data: dict[Place, str] = {}
 
     def write(self, advice: str) -> Script:
@@ -127,8 +127,8 @@ class _CheckSnippet:
         """Return the expression of the subject. Its OpInfo has only the attributes that the code reads."""
         subject, info = self.trial.subject, "None"
         if getattr(subject, "info", None) is not None:
-            # The second iteration includes attributes that the functions of the subject read, which the first
-            # one wrote.
+            # The first iteration writes the functions of the subject. The second iteration adds the
+            # attributes that these functions read.
             for _ in range(2):
                 text = [self.collector.text(), *self.data.values(), *self.writer.statements]
                 self.writer.attributes = _attributes_read("\n".join(text)) - {"info", "kind"}

@@ -59,8 +59,8 @@ def run_with_trace(trial: Trial, watch: Watch, report_line: Callable[[str], None
         return call_recorder.RUN(target, op, sample, grad=grad)
 
     with (
-        call_recorder.replaced_everywhere(to_device, calls.to_device),
-        call_recorder.replaced_everywhere(call_recorder.RUN, run),
+        call_recorder.replaced_in_suite_modules(to_device, calls.to_device),
+        call_recorder.replaced_in_suite_modules(call_recorder.RUN, run),
     ):
         result = trial.run()
     report_line(f"this time: {result.verdict.value}")

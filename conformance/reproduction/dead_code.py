@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from conformance.reproduction.module_ast import names_bound_by
 
-#: Temporary names of collected definitions.
+#: Matches the temporary names of collected definitions.
 COLLECTED = re.compile(r"\b_q\d+q_\w+")
 
 

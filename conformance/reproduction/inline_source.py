@@ -57,7 +57,7 @@ class Collector:
         """Assign a fixed name to a definition that the caller writes."""
         self._names[definition] = name
 
-    def unique_name(self, name: str) -> str:
+    def temporary_name(self, name: str) -> str:
         """Return a unique temporary name. :meth:`with_readable_names` replaces it when the text is
         complete.
         """
@@ -104,7 +104,7 @@ class Collector:
         if definition in self._names:
             return self._names[definition]
         if definition in self.data:
-            self._names[definition] = self.requested_data[definition] = self.unique_name(name)
+            self._names[definition] = self.requested_data[definition] = self.temporary_name(name)
             return self._names[definition]
         node = statements_by_name(module).get(name)
         if node is None and not is_module(f"{module}.{name}"):
@@ -122,7 +122,7 @@ class Collector:
         if isinstance(node, ast.AnnAssign) and node.value is None:
             raise Unwritable(f"{name} of {module} has no value")
         for bound in names_bound_by(node):
-            self._names[(module, bound)] = self.unique_name(bound)
+            self._names[(module, bound)] = self.temporary_name(bound)
         rewritten = copy.deepcopy(node)
         if isinstance(rewritten, (ast.FunctionDef, ast.ClassDef)):
             rewritten.name = self._names[definition]
@@ -148,8 +148,8 @@ class Collector:
         node = Rewriter(self, module, {*values, own}).visit(node)
         text = ast.unparse(ast.fix_missing_locations(node))
         body = f"return {text}" if isinstance(node, ast.Lambda) else f"{text}\nreturn {own}"
-        name = self._names[function] = self.unique_name(own)
-        maker = self.unique_name(f"make_{own}")
+        name = self._names[function] = self.temporary_name(own)
+        maker = self.temporary_name(f"make_{own}")
         maker_text = f"def {maker}({', '.join(values)}):\n{textwrap.indent(body, '    ')}\n"
         maker_text += f"{name} = {maker}({', '.join(values.values())})"
         is_simple_lambda = isinstance(node, ast.Lambda) and not values

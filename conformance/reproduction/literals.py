@@ -131,7 +131,7 @@ class Writer:
         elif tensor.requires_grad:
             text = f"{text}.requires_grad_()"
         self._alive.append(tensor)
-        name = self._tensors[id(tensor)] = self.collector.unique_name("x")
+        name = self._tensors[id(tensor)] = self.collector.temporary_name("x")
         self.statements.append(f"{name} = {text}")
         return name
 
@@ -174,7 +174,7 @@ class Writer:
             raise Unwritable("a tensor over memory that is not a whole number of its elements has no literal")
         base = self._bases.get(storage._cdata)
         if base is None:
-            base = self._bases[storage._cdata] = self.collector.unique_name("memory")
+            base = self._bases[storage._cdata] = self.collector.temporary_name("memory")
             self._alive.append(detached)
             flat = torch.empty(0, dtype=detached.dtype)
             flat.set_(storage, 0, (storage.nbytes() // detached.itemsize,), (1,))
@@ -324,7 +324,7 @@ def _public_name(value: Any) -> str | None:
         return name
     value_name = getattr(value, "__name__", None)
     for prefix, namespace in _NAMED.items() if isinstance(value_name, str) else ():
-        try:  # each access creates a new bound method of a C function
+        try:  # compare with ==: each access to a C method creates a new object
             if getattr(namespace, value_name, None) == value:  # type: ignore[arg-type]
                 return f"{prefix}.{value_name}".lstrip(".")
         except Exception:

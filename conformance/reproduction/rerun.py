@@ -104,7 +104,8 @@ def clear_reference_caches() -> None:
     optimizer_oracle.clear_cache()
 
 
-#: For each subject kind: the cache of its sample sets, a function from a set to its members, and its inverse.
+#: For each subject kind: the cache of its sample sets, a function that returns the members of a set, and a
+#: function that makes a set of members.
 _CACHES: dict[str, tuple[Any, Callable[[Any], list[Any]], Callable[[str, list[Any]], Any]]] = {
     "operator": (samples._cache, lambda sample_set: list(sample_set.chosen(None)), samples.SampleSet),
     "overload": (recorded_calls._cache, lambda sample_set: list(sample_set.chosen(None)), samples.SampleSet),

@@ -27,7 +27,7 @@ _REPLACED = {
     "framework.tolerances": ("rule",),
     "samples.operators": ("samples_of", "reference_samples_of"),
     "samples.recorded_calls": ("calls_of",),
-    "properties.overloads._caller_calls": ("calls_of_callers",),
+    "properties.overloads._calls_of_unchecked_overloads": ("calls_of_callers",),
     "properties.overloads._one_argument_pairs": ("calls_alike",),
     "samples.random_programs.generator": ("programs_of",),
     "samples.modules": ("module_samples",),

@@ -100,7 +100,7 @@ class SnippetData:
 
         if self.rules_by_run:
             module_properties.rule_of.cache_clear()
-            with call_recorder.replaced_everywhere(rule, recording_rule):
+            with call_recorder.replaced_in_suite_modules(rule, recording_rule):
                 self.trial.run()
             module_properties.rule_of.cache_clear()
         if self.subject.kind == "operator":

@@ -307,7 +307,9 @@ def foreach_db() -> Any:
 
 
 def databases() -> Any:
-    """Return torch's module of operator databases. It imports a package of which only a name is needed."""
+    """Return torch's module of operator databases. That module imports the package ``expecttest``, but uses
+    only a name of it.
+    """
     try:
         importlib.import_module("expecttest")
     except ImportError:

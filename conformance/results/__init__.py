@@ -1,1 +1,1 @@
-"""From the events of a run to verdicts and the results document."""
+"""Compute the verdicts and the results document of a run from its events."""

@@ -164,7 +164,7 @@ def _missing_shards_text(numbers: Sequence[int], count: int) -> str:
 
 
 def _missing_shards_problem(missing_text: str) -> str:
-    # Results files contain this text, and `missing_shards` compares with it.
+    # Results files contain this text, and ``missing_shards`` compares with it.
     return f"{missing_text}; merge what is missing too"
 
 
@@ -222,7 +222,7 @@ def _joined_leg(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
         ),
     )
     # A part may have been incomplete only because other shards were missing. Its exit code is then ignored,
-    # and the code of its rows is recomputed in `judgement`.
+    # and the code of its rows is recomputed in ``judgement``.
     both = zip(parts, legs, strict=True)
     codes = [part["exit"] for part, leg in both if leg["complete"] == part["complete"]]
     return {

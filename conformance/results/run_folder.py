@@ -29,7 +29,7 @@ _OWN = (
     "logs",
     "legs",
 )
-#: The first line of a results file, before its legs.
+#: Matches the first line of a complete results file, up to its legs.
 _COMPLETE = re.compile(rb'^\{"schema":[^\[]*?"complete":true,')
 _HEAD = 4096
 

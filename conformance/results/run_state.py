@@ -209,8 +209,9 @@ def final_attempt(rows: Sequence[AttemptRow]) -> tuple[str, AttemptRow]:
     Expectations are not applied. If the last attempt passes after a failed attempt, the verdict is ``flaky``.
     If the last attempt fails, the verdict is the worst verdict of all attempts.
 
-    An attempt may have been blamed for an unusable device. It is ignored if the last attempt, in a new
-    process, fails and leaves the device usable. The returned attempt then has an additional failure of kind
+    If an attempt left the device unusable, the worker recorded a failure of kind ``state`` for it. Such an
+    attempt is ignored if the last attempt, in a new process, fails and leaves the device usable: an earlier
+    case may have caused the unusable device. The returned attempt then gets an additional failure of kind
     ``state``, so that an expectation of a different kind cannot excuse the result.
     """
     last = rows[-1]

@@ -159,7 +159,8 @@ def run_new_leg(options: Request, mode: str, folder: Path, *, loud: bool = True)
     book = entries.load_expectations(
         entries.expectation_files(options.target.name, options.target.expectations)
     )
-    # A selection is usually small enough for one worker, which imports torch while the target is brought up.
+    # A selection is usually small enough for one worker. This worker imports torch while the target is
+    # brought up.
     warm = (
         None
         if options.select is None

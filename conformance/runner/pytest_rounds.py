@@ -132,7 +132,7 @@ class Rounds:
         return count
 
     def _record_lost(self, *, stalled: bool) -> None:
-        """Record a `crash` or `timeout` result for each lost worker."""
+        """Record a ``crash`` or ``timeout`` result for each lost worker."""
         for worker in self.run_state.unrecorded_lost_workers():
             self.journal.write("lost", worker=worker.name)
             owed = self._result_of_lost_worker(worker, stalled=stalled)

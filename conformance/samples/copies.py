@@ -244,8 +244,9 @@ def to_device(
     ``check=False`` skips the comparison of the copy with the original. A caller can skip it if it compares
     the arguments with the CPU after the call, and checks the copy only if they differ.
 
-    The reason for None is recorded in ``recorder`` (see `report_failed_copy`): kind VALUE for wrong bits,
-    METADATA for a wrong layout, REFUSED or EXCEPTION for an error. Without a recorder, the error is raised.
+    The reason for None is recorded in ``recorder`` (see :func:`report_failed_copy`): kind VALUE for wrong
+    bits, METADATA for a wrong layout, REFUSED or EXCEPTION for an error. Without a recorder, the error is
+    raised.
     """
     if recorder is not None and recorder.watch is not None:
         recorder.watch(sample)

@@ -1,4 +1,6 @@
-"""The sample limit: how many samples a check takes. The suite sets it once at the start."""
+"""The sample limit: how many samples a check takes. Each process of the suite sets the limit once at its
+start.
+"""
 
 from __future__ import annotations
 

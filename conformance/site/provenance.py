@@ -87,7 +87,10 @@ def read_provenance(file: Path, backend: Backend, today: datetime.date, ours: st
     if received.date() > today + datetime.timedelta(days=1):
         raise UsageError(f"{file.name} has the time of receipt {received.date()}, which is in the future")
     if provenance.channel == "our-workflow" and (not ours or provenance.repository != ours):
-        raise UsageError(f"it claims this project's workflow, whose repository is {ours or 'unknown'}")
+        raise UsageError(
+            f"{file.name} has the channel our-workflow and the repository {provenance.repository or 'none'}; "
+            f"this project's repository is {ours or 'unknown'}"
+        )
     if provenance.channel == "vendor-workflow":
         _check_vendor(provenance, backend, today)
     return provenance

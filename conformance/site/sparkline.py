@@ -12,7 +12,7 @@ WIDTH, HEIGHT, _EDGE = 300, 60, 3
 
 @dataclasses.dataclass(frozen=True)
 class Trend:
-    """Values over time. ``points`` is the SVG polyline in a drawing of `WIDTH` by `HEIGHT`."""
+    """Values over time. ``points`` is the SVG polyline in a drawing of ``WIDTH`` by ``HEIGHT``."""
 
     first: datetime.date
     last: datetime.date

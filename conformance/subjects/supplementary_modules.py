@@ -17,7 +17,7 @@ from torch import nn
 _FLOATS = (torch.float32, torch.float64)
 
 Make = Callable[..., torch.Tensor]
-#: (constructor's args, constructor's kwargs, the call's args)
+#: The args and the kwargs of the constructor, and the args of the call.
 Call = tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]
 
 

@@ -1,8 +1,8 @@
 """Find the upstream test methods for a property and a subject, by inverting the coverage map.
 
 Only methods that run over torch's databases of operators, modules and optimizers are considered, because only
-the names of their tests contain the entry and the dtype. The method names come from the pinned lists of
-:mod:`conformance.upstream.coverage_map`.
+the names of their tests contain the entry and the dtype. The method names come from the folder ``test_names``
+of :mod:`conformance.upstream.coverage_map`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ def methods_for_property(name: str, subject: str, databases: Databases) -> list[
     """Return the upstream methods for a property of a subject.
 
     Methods that only this property covers are preferred. A method that several properties cover is returned
-    only if no such method exists, because a deviation from one of its properties may not make it fail.
+    only if no such method exists, because a deviation from one of these properties need not make the method
+    fail.
     """
     tests = [test for test in _methods_by_property().get(name, ()) if databases.has(test, subject)]
     alone = [test for test in tests if covering_properties()[test] == (name,)]

@@ -81,8 +81,8 @@ class Executor:
         self.last: Result | None = None
         self._subjects: dict[str, dict[str, catalogue.Subject]] = {}
         self._properties: dict[tuple[str, str], Property] = {}
-        #: Parts of the known-answer probe that already fail at the start. Later failures of these parts do
-        #: not show that the device broke.
+        #: ``_never`` has the parts of the known-answer probe that already fail at the start. Later failures
+        #: of these parts do not show that the device broke.
         can_probe = not target.is_cpu and not target.elsewhere
         self._never = frozenset(self._wrong_probe_answers()) if can_probe else frozenset()
         self._state = process_state.capture()
@@ -170,7 +170,8 @@ class Executor:
             )
             return dataclasses.replace(recorder.result(), attempt=self.attempt)
         if self.target.rehearses:
-            # The device runs the first call of each kind at once. Later calls of that kind enter its graph.
+            # Run the check once before the check that counts: the device runs the first call of each kind at
+            # once, and only later calls of that kind enter its graph.
             self._rehearse(entry, subject, result_id, seed)
         suite_fault: str | None = None
         try:

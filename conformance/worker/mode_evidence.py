@@ -26,7 +26,7 @@ _HARNESS = frozenset(
     {"copy", "_to_copy", "clone", "fill", "zero", "empty_like", "eq", "equal", "_local_scalar_dense", "all"}
 )
 
-#: Operators that only fill memory. A device may implement any of them by a kernel of any other of them.
+#: Operators that only fill memory. A device may run a different one of these operators instead.
 _FILLING = frozenset(
     {
         *("full", "zeros", "ones", "eye", "arange", "linspace", "logspace", "scalar_tensor", "lift_fresh"),
@@ -82,7 +82,7 @@ def watch_mode(target: Target, entry: Property, subject: Any, recorder: Recorder
     target.mark_step()
     target.synchronize()
     after = target.executed() or {}
-    expected = expected_kernels(subject, recorder.id.dtype)
+    expected = possible_kernels_in_lazy_graph(subject, recorder.id.dtype)
     if expected is not None and recorder.samples_used and not expected_kernel_ran(before, after, expected):
         reason = _NOTHING_RUNS.get((entry.name, subject.name))
         if reason is not None:
@@ -127,11 +127,11 @@ def expected_kernel_ran(before: Mapping[str, int], after: Mapping[str, int], exp
     return bool(grown & names) or bool(grown - _HARNESS) or (alike and bool(grown))
 
 
-def expected_kernels(subject: Any, dtype: str) -> frozenset[str] | None:
+def possible_kernels_in_lazy_graph(subject: Any, dtype: str) -> frozenset[str] | None:
     """Return the names (without overload names) of the subject's CPU kernels that a lazy graph can contain.
 
-    None if there are none: views, operators with data-dependent shapes and operators that read values on the
-    host run at once in every mode.
+    Return None if there are no such kernels: views, operators with data-dependent shapes and operators that
+    read values on the host run at once in every mode.
     """
     if subject.kind == "operator":
         return _kernels_of_operator(subject.name, dtype)

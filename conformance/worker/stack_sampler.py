@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 _INTERVAL = 0.004
-_DEPTH = 1000  # torch.compile goes deep
+_DEPTH = 1000  # the maximum number of inspected frames; torch.compile has deep stacks
 _ROOT = Path(__file__).parents[1]
 
 #: Maps a file or folder of the suite to the phase of its frames. The first match counts. An empty phase means
@@ -54,8 +54,8 @@ class StackSampler:
         self._spent: dict[str, float] = {}
         self._active = False
         self._last = time.perf_counter()
-        #: Phases by file and function name. Code objects cannot be keys: those of equal functions in two
-        #: files are equal.
+        #: Phases by file and function name. Code objects cannot be keys, because the code objects of equal
+        #: functions in two files are equal.
         self._phases: dict[tuple[str, str], str] = {}
         self._closed = threading.Event()
         self._sampler = threading.Thread(target=self._sample_until_closed, name="stack sampler", daemon=True)

@@ -49,7 +49,7 @@ class HabanaDataLoader:
         return len(self.dataloader)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "dataloader":  # while a copy is being created
+        if name == "dataloader":  # copy and pickle create an object without this attribute
             raise AttributeError(name)
         return getattr(self.dataloader, name)
 
@@ -57,8 +57,8 @@ class HabanaDataLoader:
 def unsupported_reason(dataset: Any, loader: DataLoader[Any]) -> str | None:
     """Return the reason why Gaudi's loader does not support a data set, or None if it supports the data set.
 
-    Supported are ImageNet folders with the usual transforms, eight workers, pinned memory and no incomplete
-    last batch, and COCO for detection.
+    Gaudi's loader supports COCO for detection. It also supports ImageNet folders, if the transforms are the
+    usual ones and the loader has eight workers, pinned memory and no incomplete last batch.
     """
     kinds = {kind.__name__ for kind in type(dataset).__mro__}
     if "CocoDetection" in kinds:

@@ -16,7 +16,7 @@ _PACKAGE = "habana_frameworks.torch"
 
 def __getattr__(name: str) -> bool:
     if name == "is_loaded":
-        # True during the import too: the package imports torch, and torch calls this entry point.
+        # Also True while the package is being imported: it imports torch, which calls this entry point.
         return _PACKAGE in sys.modules
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

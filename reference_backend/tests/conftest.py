@@ -19,13 +19,13 @@ from tests.support.nightly import pytest_collection_modifyitems, pytest_configur
 __all__ = ["pytest_collection_modifyitems", "pytest_configure"]
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
-#: Seconds after which the fixture `gate` opens all gates itself and fails the test.
+#: Seconds after which the fixture ``gate`` opens all gates itself and fails the test.
 PATIENCE = 60
 
 
 @pytest.fixture(scope="session")
 def run_python(tmp_path_factory: pytest.TempPathFactory) -> RunPython:
-    """Return a function that runs code in a new process (see `run_code`), by default in an empty folder."""
+    """Return a function that runs code in a new process (see ``run_code``), by default in an empty folder."""
 
     def run_in_folder(code: str, *arguments: str, cwd: Path | None = None, **options: Any) -> Any:
         return run_code(code, *arguments, cwd=cwd or tmp_path_factory.mktemp("process"), **options)
@@ -35,7 +35,7 @@ def run_python(tmp_path_factory: pytest.TempPathFactory) -> RunPython:
 
 @pytest.fixture(scope="session")
 def output_of(run_python: RunPython) -> Callable[..., str]:
-    """Return a function that runs code as `run_python` does, asserts success and returns the printed text."""
+    """Return a function that runs code like ``run_python``, asserts success and returns the printed text."""
 
     def run_and_return_output(code: str, *arguments: str, **options: Any) -> str:
         done = run_python(code, *arguments, **options)

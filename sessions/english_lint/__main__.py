@@ -113,7 +113,7 @@ def _python_passages(text: str) -> Iterator[Passage]:
         if id(node) in docstrings:
             continue
         match node:
-            # A message contains several words; names, paths and code do not.
+            # Only a string of several words is a message. Names, paths and code are skipped.
             case ast.Constant(str(words)) if re.search(r"[a-z]+ [a-z]+ ", words) and "\n    " not in words:
                 yield Passage(node.lineno, words)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):

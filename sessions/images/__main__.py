@@ -47,7 +47,7 @@ def main() -> int:
     wheels.suite_wheel()
     report = {}
     codes = [0]
-    for image in chosen:  # all wheels first, because a changed folder invalidates image layers
+    for image in chosen:  # all wheels first: a change of their folder invalidates image layers
         wheels.torch_wheel(
             image.args["TORCH"], "public", image.args["PYTHON"]
         )  # the torch that the device is compiled for

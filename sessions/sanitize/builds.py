@@ -38,7 +38,7 @@ KINDS = {
                 # Accesses by torch and Python are ignored, because they are not instrumented; their locks are
                 # observed.
                 "ignore_noninstrumented_modules=1",
-                "history_size=5",  # keeps the older of two stacks
+                "history_size=5",  # long enough that a report has the stacks of both accesses
                 "second_deadlock_stack=1",
                 "die_after_fork=0",  # a forked child of a threaded process continues, without checks
             )
@@ -50,7 +50,7 @@ KINDS = {
         ("libasan.so", "libubsan.so"),
         {
             "ASAN_OPTIONS": (
-                "detect_leaks=0",  # Python never frees everything
+                "detect_leaks=0",  # Python does not free all its memory at exit
                 "detect_stack_use_after_return=1",
                 "strict_init_order=1",
                 "alloc_dealloc_mismatch=1",
@@ -67,7 +67,7 @@ def process_variables(kind: Kind, core: Path, reports: Path) -> dict[str, str]:
     """Return the environment variables of the test processes."""
     environment_variables = {
         "PYTHONPATH": os.pathsep.join([str(core), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
-        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # the entry point is not installed here
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # this environment has no entry point that loads the device
         "LD_PRELOAD": " ".join(compiler_library_path(name) for name in kind.libraries),
     }
     for variable, options in kind.options.items():

@@ -46,7 +46,7 @@ class Client:
     without: tuple[str, ...] = ()
     #: Whether torch must load the device, because the client does not import the device itself.
     asks_torch: bool = False
-    #: Environment variables while requirements are built.
+    #: Environment variables for the build of the requirements.
     build: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: The number of the client's own tests, or 0. If it is not 0, the page lists the tests that pass in no
     #: run.
@@ -62,8 +62,9 @@ def _run_of_project_tests(name: str, file: str, **variables: str) -> Run:
 
 _QUIET = ("-W", "ignore::FutureWarning", "-q")
 _LIGHTNING = ("--hpus", "1", *_QUIET)
-#: Variables for lightning-habana. It requires the DeepSpeed of Gaudi software 1.18, and neural_compressor
-#: from 1.17 on. The last variable lets torch 2.6 and later load checkpoints that contain DeepSpeed's classes.
+#: Variables for lightning-habana. The client requires the DeepSpeed of Gaudi software 1.18. With software
+#: 1.17 or later it also requires neural_compressor. The last variable lets torch 2.6 and later load
+#: checkpoints that contain DeepSpeed's classes.
 _OF_LIGHTNING = {
     "PT_HPU_LAZY_MODE": "0",
     "HPU_REFERENCE_PROFILER_ACTIVITY": "replaced",
@@ -102,7 +103,7 @@ CLIENTS = (
             Run(
                 "one device, first Gaudi",
                 ("tests/test_pytorch/test_precision.py", *_LIGHTNING, "-k", "not_supported_on_gaudi"),
-                # Without neural_compressor, which does not support that device.
+                # Software 1.16 needs no neural_compressor, which does not support the first Gaudi.
                 {**_OF_LIGHTNING, "HPU_REFERENCE_DEVICE_NAME": "GAUDI",
                  "HPU_REFERENCE_SMI_VERSION": "1.16.0"},
             ),
@@ -121,9 +122,9 @@ CLIENTS = (
         tests=392,
         sources=("deepspeed==0.14.4",),
         needs_data=True,
-        # The client uses results of importlib.resources.path as paths, which works up to Python 3.10. For
-        # this Python, a CUDA build of torch up to 2.6 also works, and 2.6 is the release of the public
-        # bridge.
+        # The client uses results of importlib.resources.path as paths, which works up to Python 3.10. Torch
+        # 2.6 is the newest torch whose CUDA build also works with this Python, and the torch of the public
+        # Gaudi software.
         python="3.10",
         torch="2.6.0",
         without=("triton",),

@@ -171,9 +171,9 @@ def run_tests(environment: Environment, arguments: list[str], variables: dict[st
 def commands_of_single_tests(
     environment: Environment, arguments: list[str], variables: dict[str, str]
 ) -> list[list[str]]:
-    """Return the pytest arguments of each test, for a separate process.
+    """Return one list of pytest arguments for each test, so that each test can run in a separate process.
 
-    The first argument, a folder, is replaced by the test.
+    In each list the test replaces the first argument, which is a folder.
     """
     listed = run_tests(environment, [*arguments, "--collect-only", "--color=no"], variables)
     tests = [line for line in listed.splitlines() if "::" in line and not line.startswith("ERROR")]

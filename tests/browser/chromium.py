@@ -54,7 +54,7 @@ def save_screenshot_if_requested(browser: Any, name: str) -> None:
 
 
 def emulate_color_scheme(browser: Any, dark: bool) -> None:
-    """Emulate a user whose browser prefers dark pages, or light pages if ``wanted`` is false."""
+    """Emulate a user whose browser prefers dark pages, or light pages if ``dark`` is false."""
     features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 

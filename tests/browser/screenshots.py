@@ -45,7 +45,7 @@ def mean_and_share_of_differences(current: Any, committed: Any) -> tuple[float, 
 
 def assert_page_matches_screenshot(browser: Any, name: str, output_folder: Path, dark: bool = False) -> None:
     """Assert that the page looks like the committed screenshot ``name``. If not, save the page's screenshot
-    in ``folder``.
+    in ``output_folder``.
 
     ``dark``: emulate a user whose browser prefers dark pages.
     """

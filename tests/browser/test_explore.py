@@ -67,8 +67,10 @@ def address(folder: Path) -> Iterator[str]:
 
 @pytest.fixture
 def show(browser: Any, address: str) -> Iterator[Open]:
-    """Return a function that opens a view of the page. It asserts the title, which a script of a results file
-    would have changed. After the test, assert that the console is empty and no external request was made.
+    """Return a function that opens a view of the page and asserts the page's title.
+
+    A script in a results file, if executed, would have changed the title. After the test, assert that the
+    console is empty and that the page made no external request.
     """
     browser.get_log("performance")
 

@@ -168,7 +168,7 @@ def test_every_link_leads_to_an_existing_page_and_anchor(page):
         if link.startswith(origin) and not link.partition("#")[0].endswith(".html"):
             with urllib.request.urlopen(
                 link
-            ) as answer:  # Chromium would request an icon for a page without this line
+            ) as answer:  # Chromium would also request an icon for a file without an icon link
                 assert answer.status == 200
         elif link.startswith(origin):
             page.get(link)
@@ -179,7 +179,8 @@ def test_every_link_leads_to_an_existing_page_and_anchor(page):
 
 def test_the_page_of_a_backend(page):
     page.find_element(By.LINK_TEXT, "Reference HPU (simulated)").click()
-    assert page.title == "Reference HPU (simulated)"  # a script of a results file would have changed it
+    # A script in a results file, if executed, would have changed the title.
+    assert page.title == "Reference HPU (simulated)"
     summary = page.find_element(By.CSS_SELECTOR, "details summary")
     summary.click()
     assert "document.title" in page.find_element(By.CSS_SELECTOR, "details").text

@@ -69,7 +69,9 @@ def faulty_writes_to_copies(module: Any, inputs: Any) -> Callable[..., Any]:
 
 @register_backend
 def faulty_saves_the_state_that_it_writes(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Compile a graph whose backward pass reads the inputs then, after later writes, and not saved copies."""
+    """Compile a graph that saves no copies of its inputs. Its backward pass reads the inputs, which later
+    writes may have changed.
+    """
 
     class Late(torch.autograd.Function):
         @staticmethod

@@ -1,4 +1,4 @@
-"""The fixture ``faulty``: a test's rank processes import the faults, and the test's end kills them."""
+"""The fixture ``faulty``: it lets the rank processes of a test import the injected faults."""
 
 from __future__ import annotations
 

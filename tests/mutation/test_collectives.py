@@ -1,5 +1,5 @@
-"""Mutants of collectives in a rank pool of two ranks on the CPU. They act in all ranks, and have no effect
-after they are disabled.
+"""Mutants of collectives act in all ranks of a rank pool, and have no effect after they are disabled. The
+tests use two ranks on the CPU.
 """
 
 from __future__ import annotations

@@ -464,7 +464,7 @@ def test_a_stale_number_comes_from_a_call_of_equal_dtypes(inject: Any) -> None:
         return aten.add.Tensor(ramp(2, dtype=torch.float64), ramp(2), alpha=2).tolist()
 
     assert inject(stale, of_other_dtypes)[0] == [3, 6]
-    # The enabled mutant does not reuse numbers of the previous activation.
+    # A mutant that is enabled again does not use numbers that it stored when it was enabled before.
     assert inject(stale, lambda: aten.add.Tensor(ramp(2), ramp(2), alpha=5))[0].tolist() == [6, 12]
 
 

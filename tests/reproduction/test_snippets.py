@@ -17,7 +17,7 @@ import pytest
 
 from conformance.behaviours.behaviour import BEHAVIOURS
 from conformance.properties.registry import properties
-from conformance.report import html, output_files, snippet_files
+from conformance.report import html, output_files, snippet_lookup
 from conformance.reproduction import script
 from conformance.reproduction.inline_source import Collector
 from conformance.reproduction.literals import Writer
@@ -64,8 +64,9 @@ def server(fault: str, shared_server: Server) -> Iterator[Server]:
     early.close()
 
 
-#: Outside the nightly run every third fault is tested, with three results each. One program writes all
-#: snippets, and ``tests/injected_faults`` tests in every run that each property detects its fault.
+#: Outside the nightly run every third fault is tested, with three results each. This suffices,
+#: because the same code writes all snippets. In every run, ``tests/injected_faults`` tests that each property
+#: detects its faults.
 TRIED = [
     (mode, fault, ids[: None if NIGHTLY else 3])
     for mode, fault, ids in every_nth(3, expected_failures_by_fault.RED)
@@ -94,7 +95,7 @@ def test_a_snippet_fails_on_the_broken_device_and_passes_on_the_correct_device(
 @pytest.mark.parametrize("kind", ["operator", "overload", "module", "optimizer", "device"])
 def test_every_property_has_a_snippet_here(kind: str) -> None:
     property_names = {text.split("/")[0] for _, _, ids in expected_failures_by_fault.RED for text in ids}
-    unshown = {"huge_tensors"}  # the property needs 8 GiB
+    unshown = {"huge_tensors"}  # not tested here, because it needs 8 GiB
     assert {entry.name for entry in properties(kind)} - unshown <= property_names
 
 
@@ -153,7 +154,7 @@ def test_the_command_writes_a_snippet_that_runs_alone(tmp_path: Path) -> None:
 
 def snippet_of_first_result(folder: Path) -> str | None:
     (leg,) = output_files.read_legs(folder)
-    return snippet_files.read_snippet([folder], leg, leg["results"][0])
+    return snippet_lookup.read_snippet([folder], leg, leg["results"][0])
 
 
 def test_a_report_contains_the_snippet_of_a_cause(tmp_path: Path) -> None:
@@ -171,8 +172,8 @@ def test_a_report_contains_the_snippet_of_a_cause(tmp_path: Path) -> None:
     script = snippet_of_first_result(folder)
     assert script is not None and "torch.sin" in script and "conformance" not in script.partition("import")[2]
     assert html.embedded_json(script) in (folder / "report.html").read_text()
-    # The report that `conformance report` regenerates contains the snippet too. A new run without --snippets
-    # removes it.
+    # `conformance report` writes a report that contains the snippet too. A new run without --snippets removes
+    # the snippet.
     (folder / "report.html").unlink()
     subprocess.run([sys.executable, "-m", "conformance", "report", str(folder)], capture_output=True)
     assert html.embedded_json(script) in (folder / "report.html").read_text()

@@ -33,14 +33,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude the objects that the collection of tests created from garbage collection."""
+    """Make garbage collection skip all objects that exist after the collection of tests."""
     _collect_and_freeze_garbage()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Fail the test if it left the garbage collector off. After the last test of a file, exclude the
-    remaining objects from garbage collection.
+    """Fail the test if it left the garbage collector off. After the last test of a file, make
+    garbage collection skip the remaining objects.
     """
     if not gc.isenabled():
         gc.enable()

@@ -79,7 +79,8 @@ def leg_with_expectations(
 ) -> dict[str, Any]:
     """Return a leg with the expectations ``entries`` applied, computed from the events of a run.
 
-    Subject name -> verdict. A failure has kind ``value``. ``missing`` cases are planned and have no result.
+    ``verdicts``: subject name -> verdict. Each failure has kind ``value``. ``missing``: the number of further
+    cases that are planned and have no result.
     """
     run_state = RunState()
     names = [*verdicts, *(f"missing{number}" for number in range(missing))]

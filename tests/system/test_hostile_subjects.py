@@ -1,4 +1,4 @@
-"""Subjects that damage their worker process cost no result of other cases, and the run ends."""
+"""If a subject damages its worker process, the run still ends, and every other case has a result."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.support.cli_process import Run, conformance
 SHAM = "good," + ",".join(hostile_subjects.NAMES)
 
 
-#: With one worker all cases run in the same process, which is the harder case. The nightly run also tests two
-#: workers.
+#: The run of all hostile subjects. With one worker all cases share a process, which is the harder case. The
+#: nightly run also tests two workers.
 @pytest.fixture(
     scope="module",
     params=[1, pytest.param(2, marks=pytest.mark.nightly("one worker is the harder case"))],
@@ -48,7 +48,7 @@ def test_every_planned_result_exists_once(run: Run) -> None:
 
 
 def test_neighbours_of_hostile_subjects_pass(run: Run) -> None:
-    """A hostile subject may cost other subjects of its process a second attempt, but never a result."""
+    """Subjects that share a worker process with a hostile subject still pass. Some need a second attempt."""
     neighbours = {
         key: row["verdict"] for key, row in run.rows.items() if key.startswith(("beside/", "acts/good"))
     }

@@ -1,5 +1,5 @@
-"""The pages of ``docs/how-to`` work from their first command to their last, each in its own copy of the
-checkout.
+"""The commands of each page of ``docs/how-to`` succeed in the order of the page. Each page has its own copy
+of the checkout.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.support import ROOT
 PAGES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
 #: Pages that compile the device or the interposer.
 COMPILING = ("add-an-operator-kernel", "support-a-torch-release", "add-a-mutation-operator")
-#: Seconds for one block of commands.
+#: The time limit in seconds for one block of commands.
 PATIENCE = 3000
 
 Block = tuple[str, str | None, str]
@@ -81,7 +81,10 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def environment_of(checkout: Path) -> dict[str, str]:
-    """Return the variables of a shell in which the environment of the tests is active for the copy."""
+    """Return the environment variables for the commands of a page.
+
+    Python and torch come from the environment of this test. The suite and the device come from ``checkout``.
+    """
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

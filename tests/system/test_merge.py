@@ -32,9 +32,9 @@ def test_a_merge_without_a_shard_fails_and_names_the_shard(cli: Cli, tmp_path: P
         True,
         False,
     )
-    # OUT/legs/NAME is a leg of the run whose output folder is OUT. If the leg is a shard, the merged run is a
-    # shard too, and no shard is missing. In any other folder the leg is the shard of a run that lacks shard
-    # 2/2.
+    # In the folder OUT/legs/NAME, the shard is a leg of the run whose output folder is OUT. The merged run is
+    # then a shard too, and no shard is missing. In any other folder, the shard belongs to a run of all
+    # shards, of which shard 2/2 is missing.
     part = tmp_path / "nox" / "legs" / run.results["legs"][0]["name"]
     shutil.copytree(run.folder, part)
     assert cli("merge", str(part), "-o", "nox").code == 0

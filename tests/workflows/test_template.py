@@ -38,8 +38,8 @@ def machine(tmp_path_factory) -> Iterator[Path]:
     python, build = folder / "bin" / "python", str(site_packages / "tinyaccel" / "build")
     with pytest.MonkeyPatch.context() as variables:
         variables.setenv("TINYACCEL_BUILD", build)
-        # The packages of this torch may include an entry point of the reference device, whose code is not
-        # importable here.
+        # The folder of this torch may contain an entry point of the reference device. Torch must not load it,
+        # because the code of the device cannot be imported here.
         variables.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
         subprocess.run([str(python), "-m", "tinyaccel_build"], check=True, cwd=folder)
         yield python
@@ -54,7 +54,7 @@ def vendor(runner, machine, tmp_path):
     copy_checkout(suite)
     suite_folder = (
         runner.root / "conformance"
-    )  # the name of the suite's own package: the installed package must run and not this folder
+    )  # has the name of the suite's package: Python must import the installed package, not this folder
     suite_folder.mkdir(parents=True)
     harness.write_target(suite_folder)
     text = render_workflow(

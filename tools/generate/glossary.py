@@ -1,4 +1,4 @@
-"""The terms of ``docs/glossary.md`` as data for reports and for the site, which the wheel contains."""
+"""Convert the terms of ``docs/glossary.md`` to a data file in the wheel, for reports and for the site."""
 
 from __future__ import annotations
 

@@ -105,7 +105,9 @@ def _validity_spans(
     minor: Minor,
     minors: tuple[Minor, ...],
 ) -> dict[str, list[tuple[str, Minor, Minor | None]]]:
-    """Return the first minor of each dtype of each subject, and the first minor without it."""
+    """Return the spans of torch minors in which each subject has results: dtype, first minor, first minor
+    after the span (None if there is none).
+    """
     minors_by_dtype: dict[str, dict[str, set[Minor]]] = collections.defaultdict(
         lambda: collections.defaultdict(set)
     )
@@ -127,7 +129,7 @@ def _validity_spans(
 
 
 def _unbroken_runs(present: set[Minor], minors: tuple[Minor, ...]) -> list[tuple[Minor, Minor | None]]:
-    """Return the unbroken runs of minors, each with the first minor after the run."""
+    """Return each unbroken run of the minors ``present``: its first minor, and the first minor after it."""
     runs: list[tuple[Minor, Minor | None]] = []
     start: Minor | None = None
     for minor in minors:
@@ -152,8 +154,8 @@ def upstream_waivers(manifest: Manifest, minor: Minor) -> tuple[Waiver, ...]:
             if entry.reason != "upstream" or not entry.until.startswith("torch "):
                 continue
             for mode in entry.modes or MODES:
-                # A bug in gloo excuses no other backend, because c10d delegates these results to the process
-                # group.
+                # Mode distributed gets no waivers. Its expectations are bugs in gloo, which other backends do
+                # not use.
                 if mode == "distributed" or not entry.applies_to(mode, version):
                     continue
                 for text in ids[mode].matching(entry.id):

@@ -164,7 +164,7 @@ def add_converted_dtypes(rows: dict[str, Any]) -> int:
     dtypes.
 
     The operator of the same name supports such a dtype, but no sample of an operator calls the overload in
-    it. The calls are therefore converted from another dtype.
+    that dtype. The calls are therefore converted from another dtype.
     """
     own: dict[str, Subject] = {}
     for operator in subjects("operator"):

@@ -32,9 +32,9 @@ class ResultCoverage:
     result: str
     verdict: str
     seconds: float
-    #: Flat pairs of (mutant index, dtype number).
+    #: Pairs of (mutant index, dtype number), as one flat list.
     triggered: list[int]
-    #: Flat triples of (point index, question index, dtype number).
+    #: Triples of (point index, question index, dtype number), as one flat list.
     calls: list[int]
 
     def line(self) -> str:
@@ -82,7 +82,7 @@ class CoverageData:
         return list(dict.fromkeys(Mutant.parse(name).point for name in self.mutants))
 
     def write(self, path: Path) -> None:
-        """Write everything as lines of JSON; the first line is the head."""
+        """Write the data as lines of JSON: the digest, the mutants and the levels, then each coverage."""
         head = {"digest": self.digest, "faults": self.mutants, "levels": self.levels}
         with path.open("w") as file:
             file.write(json.dumps(head, separators=(",", ":")) + "\n")
@@ -190,7 +190,7 @@ class TriggeringResults:
     """The results that trigger each mutant, best first, and the kinds of calls of each point."""
 
     results: dict[Mutant, list[str]]
-    #: By (point, question): the dtypes of the calls for which the answer is yes.
+    #: By (point, question): the dtypes of the calls for which the answer to the question is yes.
     calls: dict[tuple[str, str], set[str]]
 
 

@@ -19,12 +19,12 @@ def draw_key(name: str) -> str:
 
 
 def draw_mutants(mutants: Iterable[str], count: int) -> list[Mutant]:
-    """Return ``count`` mutants. Every operator at every point is drawn once before any is drawn twice.
+    """Return ``count`` mutants. Each pair of point and operator is drawn once before any is drawn twice.
 
     The order within an operator at a point depends on the mutants' names only, so a larger draw contains a
     smaller one. Mutants of other families than kernels are few, and are :data:`OTHER_FAMILY_WEIGHT` times as
-    likely to be drawn. A draw of more than 1 / OTHER_FAMILY_WEIGHT of the kernel mutants contains all of
-    them.
+    likely to be drawn. A draw of more than 1 / OTHER_FAMILY_WEIGHT of the kernel mutants contains all
+    mutants of other families.
     """
     turns: dict[tuple[str, str], int] = {}
     rows: list[tuple[int, float, Mutant]] = []

@@ -30,7 +30,7 @@ from conformance.properties.overloads._call_forms import (
     cpu_accepts_form,
     forms_of,
 )
-from conformance.properties.overloads._caller_calls import calls_of_callers
+from conformance.properties.overloads._calls_of_unchecked_overloads import calls_of_callers
 from conformance.properties.overloads._modified_calls import (
     arguments_with_values,
     bits_differ,
@@ -92,7 +92,8 @@ OPTION_OPERATORS = frozenset({"option-ignored", "number-stale"})
 ARGUMENT_OPERATORS = LAYOUT_OPERATORS | {
     *("offset-ignored", "offset-in-channels-last-ignored", "offset-in-other-rank-ignored"),
 }
-#: The memory layouts of the argument that reveal a mutation operator. Keys of ``LAYOUTS``, and ``expanded``.
+#: By mutation operator: the memory layouts of the argument that reveal its mutants. A layout is a key of
+#: ``LAYOUTS``, or ``expanded``.
 _LAYOUTS_BY_OPERATOR: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(
         ("strides-ignored", "grad-strided"),
@@ -109,8 +110,7 @@ _SYMMETRIC = re.compile(
     r"(add|mul|multiply|eq|ne|not_equal|maximum|minimum|fmax|fmin|gcd|lcm|hypot|logaddexp2?|logical_(and|or|xor)"
     r"|bitwise_(and|or|xor)|mse_loss|smooth_l1_loss|huber_loss|dot|equal|clamp_(max|min))$"
 )
-#: Operators whose formula is symmetric in the two tensors after the first one, which the in-place form
-#: writes.
+#: Operators whose formula is symmetric in the second and third tensor. The in-place form writes the first.
 _SYMMETRIC_AFTER_FIRST = re.compile("addcmul$")
 #: Arguments that are only sizes.
 _SIZE_ARGUMENTS = frozenset({"size", "n", "m", "window_length"})
@@ -708,7 +708,7 @@ def _option_changes_no_value(mutant: Mutant, subject: Subject) -> bool:
         return False  # these options affect errors and waits
     real = mutant.dtype is not None and not dtype_of(mutant.dtype).is_complex
     if name == "hermitian" and real and base_name(subject.name).startswith("linalg_ldl_"):
-        return True  # torch.linalg.ldl_factor
+        return True  # as torch.linalg.ldl_factor documents
     return name in VALUE_NEUTRAL_OPTIONS or f"{base_name(subject.name)}.{name}" in VALUE_NEUTRAL_OPTIONS
 
 

@@ -12,9 +12,9 @@ class Mutant:
 
     ``point`` is an overload in torch's spelling (``aten::add.Tensor``), or a point of another family
     (``module::set_device``). ``operator`` is one of :data:`tools.mutation.injectors.MUTATION_OPERATORS`.
-    ``position`` is the index of the mutated argument or result. ``value`` is a size, a rank or a number of
-    calls. ``dtype`` confines the mutant to calls whose first tensor argument has this dtype; None means every
-    dtype.
+    ``position`` is the index of the mutated argument or result. ``value`` is the parameter of the operator: a
+    size, a rank, a number of calls, the value of an option, or a second position. ``dtype`` confines the
+    mutant to calls whose first tensor argument has this dtype; None means every dtype.
     """
 
     point: str

@@ -28,8 +28,9 @@ def markdown(
     """Return the page as Markdown.
 
     ``calls`` is the coverage of each point. ``core`` counts the mutants at points that level core calls, and
-    ``checked_overloads`` the mutants at points of the overloads that level core checks. ``point_names`` holds
-    tallies by family of points. ``necessities`` holds the necessity of properties, if the run determined it.
+    ``checked_overloads`` the mutants at points of the overloads that level core checks. ``tallies_by_family``
+    holds tallies by family of points. ``necessities`` holds the necessity of properties, if the run has
+    determined it.
     """
     everything = tallies["all"]
     lines = [

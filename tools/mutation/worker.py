@@ -96,7 +96,7 @@ class Worker:
         return {"learned": coverage_rows}
 
     def _run_observed(self, case: Case, observing: list[Injector]) -> tuple[Result, list[int], list[int]]:
-        """Run a case while injectors observe. Return the result and :meth:`_take_observed`."""
+        """Run a case while injectors observe. Return the result and what they observed."""
         for injector in observing:
             injector.take_observed()
             injector.observe(True)
@@ -110,7 +110,7 @@ class Worker:
     def _take_observed(self) -> tuple[list[int], list[int]]:
         """Return the triggered mutants and the kinds of calls that all injectors have observed, flat.
 
-        The indices count the mutants, and the points, of all injectors.
+        An index is a position in the list of all mutants, or of all points, of all injectors.
         """
         triggered: list[int] = []
         calls: list[int] = []

@@ -18,7 +18,7 @@ class Figures:
 
     @property
     def share(self) -> float:
-        """The covered share of the methods that no reason exempts."""
+        """The share of covered methods among the methods that are not exempt."""
         required = self.total - self.exempt
         return self.covered / required if required else 1.0
 
@@ -59,7 +59,7 @@ def _references_with_wrong_area(mapped: Sequence[Method]) -> list[str]:
 
 
 def count_methods(mapped: Sequence[Method]) -> Figures:
-    """Return the counts of methods by their map entries."""
+    """Count all methods, the covered methods, and the methods that a reason exempts."""
     return Figures(
         total=len(mapped),
         covered=sum(bool(method.covered_by) for method in mapped),

@@ -80,7 +80,7 @@ def _coverage_text(method: Method) -> str:
 
 
 def write(folder: Path, mapped: Map) -> None:
-    """Write all pages, and delete pages of files that are no longer pinned."""
+    """Write all pages, and delete the pages of upstream files that the map no longer contains."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = pages(mapped)
     for path in folder.glob("*.md"):

@@ -55,7 +55,8 @@ else:
 
 DIRECTIONS = ("forward", "backward")
 TF32_UNIT = 2.0**-10
-#: The largest growth for a dtype of less than 24 bits: the square root of 64 partial sums in that dtype.
+#: The maximum growth of the rounding error in a dtype with a significand of less than 24 bits. It is the
+#: square root of 64, for 64 partial sums that are rounded to that dtype.
 _LOW_GROWTH = 8.0
 
 

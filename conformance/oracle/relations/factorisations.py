@@ -79,7 +79,7 @@ def svd_lowrank(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation
     matrix = widened(sample.input) @ widened(sample.args[0]).mT
     if (
         sample.kwargs.get("M") is not None
-    ):  # a matrix of full rank: the low-rank factors do not multiply to it
+    ):  # the matrix has full rank, so it is not the product of the factors
         return [_unitary_equation("U", widened(actual[0])), _unitary_equation("V", widened(actual[2]))]
     return _low_rank_equations(actual, expected, matrix)
 

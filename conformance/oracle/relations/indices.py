@@ -101,8 +101,8 @@ def _topk_equations(actual: Any, expected: Any, sample: Sample) -> Iterable[Equa
 
 
 def one_value_per_row(dim_position: int) -> Relation:
-    """Return the relation of median, kthvalue and similar: the value is specified, and its index is any that
-    holds it.
+    """Return the relation of median, kthvalue and similar: the value is specified, and the index may be any
+    position that holds this value.
 
     ``dim_position`` is the position of ``dim`` among the arguments after the input.
     """

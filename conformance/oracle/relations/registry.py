@@ -1,4 +1,4 @@
-"""The relation of each operator and overload that has one."""
+"""Tables that map operators and overloads to their relations."""
 
 from __future__ import annotations
 

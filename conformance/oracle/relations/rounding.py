@@ -14,7 +14,7 @@ import torch
 from conformance.oracle.relations.relation import Equation
 from conformance.samples.operators import Sample
 
-#: The number of units by which the device's product and quotient may be rounded.
+#: The allowed relative rounding error of the device's product and quotient, in units of the dtype.
 _ROUNDINGS = 4
 
 

@@ -20,8 +20,8 @@ PATH = levels.FOLDER / "mutation_score.json"
 class LevelScore:
     """The mutation score of a level.
 
-    The results of the level killed ``killed`` of all ``of`` mutants. Among the ``of_called`` mutants in code
-    that the level calls, they killed ``killed_called``.
+    ``of`` is the number of mutants, and ``killed`` is the number of mutants that the results of the level
+    killed. ``of_called`` and ``killed_called`` count only the mutants in code that the level calls.
     """
 
     killed: int

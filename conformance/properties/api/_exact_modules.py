@@ -1,4 +1,6 @@
-"""Helpers for behaviours of modules: parameters that make the results exact."""
+"""Helpers for behaviours of modules: set parameters to whole numbers, so that results are exact, and compare
+results.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def with_whole_number_state(lab: Lab, module: M, *, low: int = -3, high: int = 4) -> M:
-    """Return the module on the lab's device and in its dtype, with whole numbers in ``[low, high)`` as its
+    """Return the module on the Lab's device and in its dtype, with whole numbers in ``[low, high)`` as its
     state.
 
     Running variances become whole numbers in ``[1, 5)``, because a variance must be positive. Tensors of
@@ -30,7 +32,7 @@ def with_whole_number_state(lab: Lab, module: M, *, low: int = -3, high: int = 4
 
 
 def whole_numbers_on_host(lab: Lab, shape: tuple[int, ...], low: int = -3, high: int = 4) -> torch.Tensor:
-    """Return whole numbers from the lab's generator as a float32 tensor on the host."""
+    """Return whole numbers from the Lab's generator as a float32 tensor on the host."""
     return lab.integers(*shape, low=low, high=high, dtype=torch.float32).cpu()
 
 
@@ -44,14 +46,14 @@ def state_by_name(module: nn.Module) -> dict[str, torch.Tensor]:
     return dict(module.state_dict())
 
 
-#: Roundings that are allowed for a convolution of whole numbers. Direct sums of whole numbers are exact, but
-#: a kernel may first transform its inputs (Winograd, Fourier), which rounds. An error of one is still
-#: detected.
+#: The tolerance for a convolution of whole numbers, in roundings of the dtype. Direct sums of whole numbers
+#: are exact. A kernel may first transform its inputs (Winograd, Fourier), which rounds. A result that is
+#: wrong by 1 is still detected.
 ROUNDINGS = 32.0
 
 
 def show_close_convolution(lab: Lab, name: str, value: Any) -> None:
-    """Record the result of a convolution of whole numbers. It is compared with ``ROUNDINGS`` roundings."""
+    """Record the result of a convolution of whole numbers. An error of ``ROUNDINGS`` roundings is allowed."""
     lab.close(name, value, roundings=ROUNDINGS, matrix=True)
 
 

@@ -1,4 +1,6 @@
-"""Convert tensors of the device to NumPy arrays and back, for expectations that are computed on the host."""
+"""Convert tensors of the device to NumPy arrays and back, for expected values that NumPy computes on the
+host.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,14 @@ import torch
 from conformance.behaviours.lab import Lab, lab_work
 from conformance.framework.compare import on_host
 
-#: The arrays have several dtypes, which NumPy's annotations cannot express.
+#: The annotation of NumPy arrays. It is ``Any``, because the arrays have several dtypes.
 Array = Any
 
 
 def to_wide_array(tensor: torch.Tensor) -> Array:
-    """Return the elements as bool, int64, float64 or complex128, in the tensor's shape."""
+    """Return the elements of a tensor as an array of bool, int64, float64 or complex128, in the tensor's
+    shape.
+    """
     with lab_work():
         host = on_host(tensor).clone()
         if host.is_complex():
@@ -29,7 +33,7 @@ def to_wide_array(tensor: torch.Tensor) -> Array:
 def tensor_from_array(
     lab: Lab, array: Any, dtype: torch.dtype | None = None, *, requires_grad: bool = False
 ) -> torch.Tensor:
-    """Return a tensor on the device with the values of an array, of dtype ``dtype`` or the lab's dtype."""
+    """Return a tensor on the device with the values of an array, of dtype ``dtype`` or the Lab's dtype."""
     with lab_work():
         host = torch.from_numpy(numpy.ascontiguousarray(array).copy()).reshape(numpy.shape(array))
     return lab.put(host, dtype=dtype or lab.dtype, requires_grad=requires_grad)

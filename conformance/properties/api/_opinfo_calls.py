@@ -1,4 +1,6 @@
-"""Calls made from torch's operator database (op_db): the first sample of each OpInfo, on a lab's device."""
+"""Make calls from torch's operator database (``op_db``): the first sample of each OpInfo, on the device of a
+Lab.
+"""
 
 from __future__ import annotations
 

@@ -39,8 +39,9 @@ def _applies_to_asynchronous(target: Target, subject: Subject) -> Sequence[str]:
 
 @program
 def delayed_collective(rank: Rank, name: str, side: bool) -> tuple[float, list[torch.Tensor]]:
-    """Run :func:`collective_after_slow_kernel` once to warm up and three times measured. If ``side`` is true,
-    use a side stream. Return the smallest measured number of seconds, and the results of the last run.
+    """Run :func:`collective_after_slow_kernel` once as a warm-up, and then three times with time measurement.
+    If ``side`` is true, use a side stream. Return the smallest measured number of seconds, and the results of
+    the last run.
     """
     collective = find_collective(name)
     with side_stream(rank.target) if side else contextlib.nullcontext():
@@ -57,7 +58,7 @@ def collective_after_slow_kernel(rank: Rank, collective: Collective) -> tuple[fl
     collective that is still reading.
 
     Returns:
-        The seconds for which the host was blocked, and the results of the collective plus one.
+        The seconds for which the host was blocked, and the results of the collective, each increased by one.
     """
     import torch.distributed as dist
 

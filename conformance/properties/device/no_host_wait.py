@@ -30,7 +30,7 @@ from conformance.target.target import Target
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Make each call behind a delayed stream and check that it returns while the delay is pending."""
+    """Make each call on a delayed stream and check that the call returns while the delay is pending."""
     api = device_api.device_api(target)
     x, y = zeros(target), zeros(target)
     calls: dict[str, Callable[[], Any]] = {

@@ -134,7 +134,9 @@ def chosen_samples(
     *,
     such_that: Callable[[ModuleSample], bool] | None = None,
 ) -> list[ModuleSample]:
-    """Return the samples to check, without those that draw random numbers, and record their number."""
+    """Return the samples to check, and record how many there are. Samples that draw random numbers are
+    omitted.
+    """
     samples = module_samples(subject, dtype_under_test(recorder))
     fitting = samples.chosen(sample_limit.limit(own_limit), such_that)
     recorder.samples(len(fitting), samples.available)

@@ -22,13 +22,14 @@ from conformance.samples.modules import ModuleSample, module_samples
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: The allowed deviation of a frequency in standard deviations. A correct generator exceeds it once in 10**9
-#: draws.
+#: The allowed deviation of a frequency in standard deviations. The frequency of a correct generator deviates
+#: more once in 10**9 draws.
 _SIGMAS = 6.0
 #: The number of leading dimensions whose elements are dropped independently. The elements along the remaining
 #: dimensions are dropped together.
 _CHANNELS = {"nn.Dropout1d": 2, "nn.Dropout2d": 2, "nn.Dropout3d": 2, "nn.FeatureAlphaDropout": 2}
-#: The value of elements that alpha dropout drops: the lower bound of SELU, from its paper (arXiv 1706.02515).
+#: The value of elements that alpha dropout drops: the lower bound of SELU, from the paper that defines SELU
+#: (arXiv 1706.02515).
 _SELU_FLOOR = -1.0507009873554805 * 1.6732632423543772
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from conformance.distributed import worker_ranks
 from conformance.distributed.rank_programs import Rank, program
 from conformance.distributed.rank_replies import RankReply
 from conformance.framework.compare import compare_values, fact
-from conformance.framework.property import register
+from conformance.framework.property import register, requirement_of
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import Tolerance, unit_of
 from conformance.model.verdicts import Kind
@@ -135,7 +134,7 @@ def multi_rank_property(
         )
 
     def wrap(check: Callable[[Bench], None]) -> Callable[[Bench], None]:
-        statement = " ".join((inspect.getdoc(check) or "").partition("\n\n")[0].split())
+        statement = requirement_of(check)
 
         def applies(target: Target, subject: Any) -> Sequence[str]:
             if subject.name != area or (accelerators and target.is_cpu):

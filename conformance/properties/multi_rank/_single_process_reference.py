@@ -8,20 +8,31 @@ import torch
 
 from conformance.model.verdicts import Kind
 from conformance.properties.multi_rank._multi_rank_checks import Bench
-from conformance.properties.multi_rank._training_model import Feed, Losses, make_model, train, without_losses
+from conformance.properties.multi_rank._training_model import (
+    Feed,
+    TensorsByName,
+    make_model,
+    train,
+    without_losses,
+)
 
 #: The largest allowed error of a training step in bfloat16, relative to the size of the step.
 _LARGEST_RELATIVE_ERROR = 0.1
 FLOATS = ("float32", "float64")
 
 
-def train_single_process(dtype: str, *, normalise: bool = True, **options: Any) -> Losses:
+def train_single_process(dtype: str, *, normalise: bool = True, **options: Any) -> TensorsByName:
     """Train the model in this process on the CPU with whole batches. Return losses and parameters."""
     return train(make_model(dtype, normalise=normalise), Feed(torch.device("cpu"), dtype), **options)
 
 
 def compare_with_single_process(
-    bench: Bench, results: list[Losses] | None, expected: Losses, *, roundings: float = 0.0, label: str = ""
+    bench: Bench,
+    results: list[TensorsByName] | None,
+    expected: TensorsByName,
+    *,
+    roundings: float = 0.0,
+    label: str = "",
 ) -> None:
     """Compare the mean of the ranks' losses, and the parameters of each rank, with the results of a single
     process.
@@ -48,7 +59,7 @@ def compare_with_single_process(
         )
 
 
-def compare_with_float32_step(bench: Bench, label: str, parameters_after_step: Losses) -> None:
+def compare_with_float32_step(bench: Bench, label: str, parameters_after_step: TensorsByName) -> None:
     """Compare the parameters after one step in lower precision with the parameters after one float32 step of
     a single process.
 

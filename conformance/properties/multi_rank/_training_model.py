@@ -18,7 +18,7 @@ from conformance.distributed import worker_ranks
 ROWS = 4
 STEPS = 3
 
-Losses = dict[str, torch.Tensor]
+TensorsByName = dict[str, torch.Tensor]
 
 
 def make_model(dtype: str, *, normalise: bool = True) -> nn.Sequential:
@@ -98,7 +98,7 @@ def take_steps(
     steps: int = STEPS,
     accumulate: int = 1,
     pause: Callable[[bool], Any] | None = None,
-) -> Losses:
+) -> TensorsByName:
     """Train for ``steps`` steps and return the loss of each step.
 
     Each step adds the gradients of ``accumulate`` batches. Each batch runs inside the context manager
@@ -119,7 +119,7 @@ def take_steps(
     return losses
 
 
-def parameters_on_cpu(net: nn.Module) -> Losses:
+def parameters_on_cpu(net: nn.Module) -> TensorsByName:
     """Return full CPU copies of all parameters, by their names in the unwrapped model."""
     return {_name_in_unwrapped_model(name): full_copy_on_cpu(value) for name, value in net.named_parameters()}
 
@@ -130,12 +130,12 @@ def _name_in_unwrapped_model(name: str) -> str:
     return name
 
 
-def train(net: nn.Module, feed: Feed, **options: Any) -> Losses:
+def train(net: nn.Module, feed: Feed, **options: Any) -> TensorsByName:
     """Train the model, and return the losses and the final parameters by name."""
     losses = take_steps(net, feed, **options)
     return {**losses, **parameters_on_cpu(net)}
 
 
-def without_losses(results: Losses) -> Losses:
+def without_losses(results: TensorsByName) -> TensorsByName:
     """Return only the parameters of the results of :func:`train`."""
     return {name: value for name, value in results.items() if not name.startswith("loss")}

@@ -14,7 +14,7 @@ from conformance.properties.multi_rank._single_process_reference import (
     compare_with_single_process,
     train_single_process,
 )
-from conformance.properties.multi_rank._training_model import Feed, Losses, make_model, train
+from conformance.properties.multi_rank._training_model import Feed, TensorsByName, make_model, train
 from conformance.properties.multi_rank.ddp import wrap_in_ddp
 from conformance.properties.multi_rank.fsdp import shard_with_fsdp2
 
@@ -68,7 +68,7 @@ def collectives_in_compiled_functions(bench: Bench) -> None:
             )
 
 
-def train_compiled(rank: Rank, net: Any, dtype: str) -> Losses:
+def train_compiled(rank: Rank, net: Any, dtype: str) -> TensorsByName:
     """Compile a model and train it. Reset the compiler before and after."""
     torch._dynamo.reset()
     results = train(compile_for_target(rank, net), Feed(rank.device, dtype, rank.rank, rank.size))
@@ -77,7 +77,7 @@ def train_compiled(rank: Rank, net: Any, dtype: str) -> Losses:
 
 
 @program
-def train_compiled_ddp(rank: Rank, dtype: str) -> Losses:
+def train_compiled_ddp(rank: Rank, dtype: str) -> TensorsByName:
     """Train a compiled model under DDP."""
     return train_compiled(rank, wrap_in_ddp(rank, make_model(dtype)), dtype)
 
@@ -93,7 +93,7 @@ def compiled_data_parallel(bench: Bench) -> None:
 
 
 @program
-def train_compiled_fsdp2(rank: Rank, dtype: str) -> Losses:
+def train_compiled_fsdp2(rank: Rank, dtype: str) -> TensorsByName:
     """Train a compiled model under fully_shard."""
     return train_compiled(rank, shard_with_fsdp2(rank, make_model(dtype)), dtype)
 

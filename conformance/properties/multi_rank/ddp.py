@@ -20,7 +20,7 @@ from conformance.properties.multi_rank._single_process_reference import (
 )
 from conformance.properties.multi_rank._training_model import (
     Feed,
-    Losses,
+    TensorsByName,
     make_adamw,
     make_model,
     parameters_on_cpu,
@@ -43,7 +43,7 @@ def wrap_in_ddp(rank: Rank, net: nn.Module, **options: Any) -> DistributedDataPa
 
 
 @program
-def train_ddp(rank: Rank, dtype: str, options: dict[str, Any], use_adamw: bool = False) -> Losses:
+def train_ddp(rank: Rank, dtype: str, options: dict[str, Any], use_adamw: bool = False) -> TensorsByName:
     """Train a model under DDP, which is constructed with ``options``. The optimizer is AdamW if ``use_adamw``
     is true, else SGD.
     """
@@ -92,7 +92,7 @@ def data_parallel_small_buckets(bench: Bench) -> None:
 
 
 @program
-def train_ddp_accumulating(rank: Rank, dtype: str) -> Losses:
+def train_ddp_accumulating(rank: Rank, dtype: str) -> TensorsByName:
     """Train with two batches per step. The first batch of a step runs under no_sync()."""
     net = wrap_in_ddp(rank, make_model(dtype))
 
@@ -123,7 +123,7 @@ def model_of_rank(rank: int) -> nn.Module:
 
 
 @program
-def initial_ddp_state(rank: Rank) -> Losses:
+def initial_ddp_state(rank: Rank) -> TensorsByName:
     """Wrap a model with different values on each rank in DDP, and return its state dict."""
     net = wrap_in_ddp(rank, model_of_rank(rank.rank))
     return {name.removeprefix("module."): value.detach().cpu() for name, value in net.state_dict().items()}
@@ -143,7 +143,7 @@ def batch_count_of_rank(rank: int) -> int:
 
 
 @program
-def train_uneven(rank: Rank, dtype: str) -> tuple[int, Losses]:
+def train_uneven(rank: Rank, dtype: str) -> tuple[int, TensorsByName]:
     """Train under Join with a different number of batches on each rank. Return the number of steps of this
     rank and the parameters.
     """
@@ -163,7 +163,7 @@ def train_uneven(rank: Rank, dtype: str) -> tuple[int, Losses]:
     return steps, parameters_on_cpu(net)
 
 
-def train_uneven_single_process(dtype: str, size: int) -> Losses:
+def train_uneven_single_process(dtype: str, size: int) -> TensorsByName:
     """Return the parameters that :func:`train_uneven` must have, computed in a single process.
 
     Each step uses the sum of the gradients of the ranks that still have a batch, divided by ``size``.
@@ -182,7 +182,9 @@ def train_uneven_single_process(dtype: str, size: int) -> Losses:
 
 @multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
 def data_parallel_uneven_inputs(bench: Bench) -> None:
-    """Under Join, ranks with more batches train to their end, as a single process would."""
+    """Under ``Join``, a rank that has more batches than other ranks trains on all its batches. The result
+    equals the training of a single process.
+    """
     expected = train_uneven_single_process(bench.dtype, bench.size)
     for number, (steps, final_parameters) in enumerate(bench.values(train_uneven, dtype=bench.dtype) or ()):
         bench.same(f"the number of steps on rank {number}", steps, batch_count_of_rank(number))
@@ -223,7 +225,7 @@ def data_parallel_unused_parameters(bench: Bench) -> None:
 
 
 @program
-def train_with_comm_hook(rank: Rank, dtype: str) -> Losses:
+def train_with_comm_hook(rank: Rank, dtype: str) -> TensorsByName:
     """Train under DDP with a communication hook that averages the buckets itself."""
     import torch.distributed as dist
 
@@ -242,8 +244,8 @@ def train_with_comm_hook(rank: Rank, dtype: str) -> Losses:
 
 @multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
 def data_parallel_hooks(bench: Bench) -> None:
-    """A communication hook that itself reduces buckets, and returns futures, trains like
-    built-in reduction.
+    """Training with a communication hook that reduces buckets itself and returns futures equals training with
+    the built-in reduction.
     """
     compare_with_single_process(
         bench, bench.values(train_with_comm_hook, dtype=bench.dtype), train_single_process(bench.dtype)
@@ -251,7 +253,7 @@ def data_parallel_hooks(bench: Bench) -> None:
 
 
 @program
-def train_recomputing(rank: Rank, dtype: str) -> Losses:
+def train_recomputing(rank: Rank, dtype: str) -> TensorsByName:
     """Train a model whose activations are recomputed in the backward pass."""
     from torch.utils.checkpoint import checkpoint
 
@@ -278,7 +280,7 @@ def data_parallel_checkpointing(bench: Bench) -> None:
 
 
 @program
-def step_under_autocast(rank: Rank) -> Losses:
+def step_under_autocast(rank: Rank) -> TensorsByName:
     """Take one step under autocast and return the parameters."""
     net = wrap_in_ddp(rank, make_model("float32"))
     feed = Feed(rank.device, "float32", rank.rank, rank.size)
@@ -298,7 +300,7 @@ def data_parallel_autocast(bench: Bench) -> None:
 
 
 @program
-def train_sync_batch_norm(rank: Rank, dtype: str) -> Losses:
+def train_sync_batch_norm(rank: Rank, dtype: str) -> TensorsByName:
     """Train with SyncBatchNorm. Return losses, parameters and buffers."""
     convert: Any = nn.SyncBatchNorm.convert_sync_batchnorm
     net = wrap_in_ddp(rank, convert(make_model(dtype, normalise=False)))

@@ -102,7 +102,9 @@ def redistributed_tensors(rank: Rank, dtype: str) -> dict[str, torch.Tensor]:
 
 @multi_rank_property("mesh", dtypes=FLOATS)
 def distributed_tensors(bench: Bench) -> None:
-    """Sharded, replicated and partial tensors are created, converted into each other and computed with."""
+    """Sharded, replicated and partial DTensors can be created, converted into each other and used in
+    computations.
+    """
     dtype = getattr(torch, bench.dtype)
     whole, square = integer_matrix(5, 3, dtype), integer_matrix(3, 3, dtype, 1)
     for number, tensors in enumerate(bench.values(redistributed_tensors, dtype=bench.dtype) or ()):
@@ -231,7 +233,9 @@ def columns_and_rows(bench: Bench) -> None:
 
 @multi_rank_property("tensor-parallel", dtypes=FLOATS, capabilities=("autograd",))
 def sequences(bench: Bench) -> None:
-    """Sequence parallelism between split modules trains like ordinary modules."""
+    """Modules that are split over the ranks, with sequence parallelism between them, train like ordinary
+    modules.
+    """
     _compare_with_unsharded_training(
         bench, bench.values(train_tensor_parallel, dtype=bench.dtype, sequence=True)
     )

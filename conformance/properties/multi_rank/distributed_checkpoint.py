@@ -1,5 +1,5 @@
-"""Check torch.distributed.checkpoint: a different number of ranks can load what one rank or all ranks
-saved.
+"""Check torch.distributed.checkpoint: a checkpoint that one rank or all ranks saved can be loaded by a
+different number of ranks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from conformance.properties.multi_rank._multi_rank_checks import Bench, multi_ra
 from conformance.properties.multi_rank._single_process_reference import FLOATS, train_single_process
 from conformance.properties.multi_rank._training_model import (
     Feed,
-    Losses,
+    TensorsByName,
     make_adamw,
     make_model,
     parameters_on_cpu,
@@ -44,7 +44,7 @@ def state_for_checkpoint(net: Any, optimizer: Any) -> dict[str, Any]:
 
 
 @program
-def train_and_save(rank: Rank, dtype: str, folder: str) -> Losses:
+def train_and_save(rank: Rank, dtype: str, folder: str) -> TensorsByName:
     """Train a model under fully_shard and save it. Return its parameters."""
     import torch.distributed as dist
 
@@ -57,7 +57,7 @@ def train_and_save(rank: Rank, dtype: str, folder: str) -> Losses:
 
 
 @program
-def load_and_train(rank: Rank, dtype: str, folder: str) -> Losses:
+def load_and_train(rank: Rank, dtype: str, folder: str) -> TensorsByName:
     """Load the checkpoint into a new model and continue training. Return the parameters after each step."""
     from torch.distributed.checkpoint.state_dict import set_state_dict
 

@@ -17,7 +17,7 @@ from conformance.properties.multi_rank._single_process_reference import (
 )
 from conformance.properties.multi_rank._training_model import (
     Feed,
-    Losses,
+    TensorsByName,
     make_model,
     parameters_on_cpu,
     run_backward,
@@ -54,7 +54,7 @@ def wrap_in_fsdp1(rank: Rank, net: nn.Module, strategy: str, **options: Any) -> 
 
 
 @program
-def train_fsdp1(rank: Rank, dtype: str, strategy: str, offload: bool = False) -> Losses:
+def train_fsdp1(rank: Rank, dtype: str, strategy: str, offload: bool = False) -> TensorsByName:
     """Train a model under FSDP1. If ``offload`` is true, its parameters are offloaded to the host."""
     from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel
 
@@ -140,8 +140,8 @@ def _check_mixed_precision(bench: Bench, replies: list[dict[str, Any]] | None) -
 
 @multi_rank_property("fsdp1", capabilities=_NEEDS, accelerators=True)
 def full_shard_mixed_precision(bench: Bench) -> None:
-    """With bfloat16 computation and float32 reduction, parameters stay in float32, near the results in
-    float32.
+    """With bfloat16 computation and float32 reduction, parameters stay in float32. After one step, they are
+    close to the parameters of a step that is computed in float32.
     """
     _check_mixed_precision(bench, bench.values(step_fsdp1_mixed_precision))
 
@@ -204,7 +204,7 @@ def shard_with_fsdp2(rank: Rank, net: nn.Sequential, **options: Any) -> nn.Modul
 @program
 def train_fsdp2(
     rank: Rank, dtype: str, options: dict[str, Any], accumulate: int = 1, offload: bool = False
-) -> Losses:
+) -> TensorsByName:
     """Train a model under fully_shard. If ``offload`` is true, its parameters are offloaded to the host."""
     if offload:
         from torch.distributed.fsdp import CPUOffloadPolicy
@@ -273,14 +273,14 @@ def step_fsdp2_mixed_precision(rank: Rank) -> dict[str, Any]:
 
 @multi_rank_property("fsdp2", capabilities=_NEEDS)
 def fully_sharded_mixed_precision(bench: Bench) -> None:
-    """With bfloat16 computation and float32 reduction, parameters stay in float32, near the results in
-    float32.
+    """With bfloat16 computation and float32 reduction, parameters stay in float32. After one step, they are
+    close to the parameters of a step that is computed in float32.
     """
     _check_mixed_precision(bench, bench.values(step_fsdp2_mixed_precision))
 
 
 @program
-def clipped_gradients(rank: Rank, dtype: str) -> Losses:
+def clipped_gradients(rank: Rank, dtype: str) -> TensorsByName:
     """Clip the gradients of a model under fully_shard. Return their norm and the gradients."""
     net = shard_with_fsdp2(rank, make_model(dtype))
     inputs, targets = Feed(rank.device, dtype, rank.rank, rank.size).batch(0)
@@ -296,7 +296,7 @@ def clipped_gradients(rank: Rank, dtype: str) -> Losses:
 
 @multi_rank_property("fsdp2", dtypes=FLOATS, capabilities=_NEEDS)
 def fully_sharded_clipping(bench: Bench) -> None:
-    """Clipping uses the norm of all gradients together, on whichever rank their shards are."""
+    """Clipping uses the norm of all gradients together, although their shards are on different ranks."""
     net = make_model(bench.dtype)
     inputs, targets = Feed(torch.device("cpu"), bench.dtype).batch(0)
     run_backward(10 * nn.functional.mse_loss(net(inputs), targets))

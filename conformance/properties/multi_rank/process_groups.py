@@ -93,7 +93,7 @@ def facts_of_last_group(rank: Rank) -> dict[str, Any]:
 
 @multi_rank_property("groups", level="core")
 def members_and_others(bench: Bench) -> None:
-    """A rank outside a group has the number -1 in it. The members are numbered from 0."""
+    """The members of a group are numbered from 0. A rank outside the group gets the number -1."""
     last = bench.size - 1
     for number, facts in enumerate(bench.values(facts_of_last_group) or ()):
         expected: dict[str, Any] = {"number": -1}
@@ -166,8 +166,8 @@ def sums_of_several_groups(rank: Rank) -> list[float]:
 
 @multi_rank_property("groups")
 def groups_beside_each_other(bench: Bench) -> None:
-    """Several groups of the same ranks can be used at the same time. Destroying one does not affect the
-    others.
+    """Several groups of the same ranks can be used at the same time. Destroying one group does not affect the
+    other groups.
     """
     for number, sums in enumerate(bench.values(sums_of_several_groups) or ()):
         bench.same(f"the sums on rank {number}", sums, [expected_sum_over_ranks(bench.size)] * 6)
@@ -189,7 +189,7 @@ def sums_of_host_and_device_tensor(rank: Rank) -> list[float]:
 
 @multi_rank_property("groups", accelerators=True)
 def host_and_device_in_one_group(bench: Bench) -> None:
-    """A group with one backend for the host and one for the device accepts tensors of both."""
+    """A group with one backend for the host and one for the device accepts host and device tensors."""
     for number, sums in enumerate(bench.values(sums_of_host_and_device_tensor) or ()):
         bench.same(f"the sums on rank {number}", sums, [expected_sum_over_ranks(bench.size)] * 2)
 

@@ -21,7 +21,8 @@ from conformance.model.verdicts import Kind
 from conformance.properties.multi_rank._multi_rank_checks import Bench, multi_rank_property
 from conformance.properties.multi_rank.process_groups import expected_sum_over_ranks
 
-#: Timeout in seconds of the groups in these checks, and the seconds after it in which torch must report it.
+#: ``_TIMEOUT`` is the timeout in seconds of the groups in these checks. ``_GRACE`` is the number of further
+#: seconds in which torch must raise an error.
 _TIMEOUT = 3.0
 _GRACE = 20.0
 

@@ -22,10 +22,12 @@ from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Dtypes that give different graphs. A graph does not depend on float64 or float16: eager mode checks them.
+#: The dtypes that mode ``compile`` checks, because their graphs can differ. float64 and float16 give no
+#: further graphs; mode eager checks these dtypes.
 DTYPES = ("float32", "bfloat16", "complex64", "int64", "bool")
 
-#: Operators that torch's database wraps in a function that seeds a generator, which breaks every graph.
+#: The operators that torch's database wraps in a function that seeds a generator, each with the function
+#: without the wrapper. Seeding breaks every graph.
 _UNSEEDED: dict[str, Callable[..., Any]] = {
     **UNSEEDED_OPERATORS,
     "empty_strided": torch.empty_strided,
@@ -47,9 +49,9 @@ def is_seeded(subject: Subject) -> bool:
 
 
 def unseeded_operator(subject: Subject) -> Callable[..., Any]:
-    """Return the operator of an entry without the database's seeding.
+    """Return the operator of a subject without the wrapper of torch's database that seeds a generator.
 
-    A test's broken operator is returned unchanged.
+    If a test has replaced the operator by a broken one, the broken operator is returned unchanged.
     """
     op: Callable[..., Any] = subject.info.op
     return _UNSEEDED.get(subject.name, op) if op is pristine_info(subject).op else op
@@ -68,7 +70,7 @@ def varied_samples_with_references(
 
 
 class Compiler:
-    """Compiler of the calls of one result; it counts the calls that ran as a graph."""
+    """Compiles the calls of one result, and counts the calls that ran as a graph."""
 
     def __init__(self, target: Target, recorder: Recorder, *, fused: bool = False) -> None:
         self.target = target
@@ -154,7 +156,7 @@ class Compiler:
         )
 
     def require_evidence(self) -> None:
-        """Mark the result vacuous if no call of it ran as a graph."""
+        """Mark the result as vacuous if none of its calls ran as a graph."""
         if not self.captured:
             reason = self.reasons[0] if self.reasons else "no sample was compiled"
             self.recorder.vacuous(f"no call of the subject ran compiled: {reason}")

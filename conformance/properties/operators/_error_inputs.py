@@ -32,7 +32,8 @@ def error_input_count(name: str) -> int:
 def _names_an_error(item: Any) -> bool:
     """Return whether an error input names an error and calls an operator.
 
-    Some error inputs expect any Exception; others pass numbers to the method of a number.
+    Some error inputs accept any Exception, so they name no error. Others call a method of a Python number, so
+    they call no operator.
     """
     arguments = (item.sample_input.input, item.sample_input.args, item.sample_input.kwargs)
     named = item.error_type is not Exception or bool(item.error_regex)

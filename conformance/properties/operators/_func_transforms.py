@@ -37,11 +37,13 @@ from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Double precision if the device has it, so that wrong derivative rules stand out against rounding.
+#: An operator is checked in the first of these dtypes that it supports. In double precision, wrong derivative
+#: rules stand out against rounding errors.
 DTYPES = ("float64", "float32")
-#: Samples of an operator; each is transformed several times.
+#: The number of samples of an operator that are checked. It is small, because each sample is transformed
+#: several times.
 LIMIT = 2
-#: Elements of a batch.
+#: The number of elements in a batch.
 BATCH = 3
 
 Tensors = list[torch.Tensor]
@@ -262,7 +264,8 @@ def movement_of_reference(
     unit = unit_of(reference_results[output_index].dtype)
     change = (outcome.value[output_index] - reference_results[output_index]).detach().abs().to(torch.float64)
     change = torch.nan_to_num(change, nan=0.0, posinf=0.0, neginf=0.0)
-    # A jump of one element has no meaning for its neighbours; the smooth sensitivity is common to all.
+    # The change of an element at a jump of the function is the sensitivity of this element only. All other
+    # elements get one common sensitivity: the largest change without a jump.
     jumps = change > unit**0.5 * largest_magnitude(reference_results[output_index])
     smooth = largest_magnitude(change[~jumps]) / unit
     return torch.where(jumps, change / unit, torch.full_like(change, smooth))

@@ -1,6 +1,6 @@
-"""Sensitivity of derivatives: their movement if the inputs move by one rounding.
+"""Compute the sensitivity of derivatives: how far they move if the inputs move by one rounding.
 
-A device cannot be required to be more exact.
+A device is not required to be more accurate than this movement.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from conformance.samples.operators import Sample
 
 #: Seeds of the directions in which inputs are moved.
 _SEEDS = (5, 105)
-#: A gradient jumps, for example at a tie, if one step of the inputs moves it by more than this multiple of
-#: one step of its own size.
+#: The limit for jumps. A gradient jumps, for example at a tie, if its sensitivity is larger than this
+#: multiple of its largest element.
 JUMP = 2.0**26
 
 
 def perturb_inputs(sample: Sample, step: float, seed: int) -> None:
-    """Multiply each element of the inputs of a separate copy by 1 + step or 1 - step, in place."""
+    """Multiply each element of the sample's inputs by 1 + step or 1 - step, in place. The sample must be a
+    separate copy.
+    """
     with torch.no_grad():
         for index, tensor in enumerate(_gradients.inputs_of(sample)):
             tensor.mul_(1 + torch.sign(_gradients.noise(tensor.real, seed + index)) * step)

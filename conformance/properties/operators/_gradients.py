@@ -1,4 +1,4 @@
-"""Derivatives on a device and on the CPU, and their comparison."""
+"""Compute the derivatives of operators on a device and on the CPU, and compare them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ Operator = Callable[..., Any]
 class Derivative:
     """Outputs, their cotangents, the inputs, and d<cotangents, outputs>/d(input) for each input.
 
-    ``before`` holds the bytes of outputs and cotangents before the backward. ``scale`` is the natural size of
-    outputs that are derivatives themselves, which may be small differences of large numbers.
+    ``before`` holds the bytes of outputs and cotangents before the backward pass. If the outputs are
+    derivatives themselves, ``scale`` is their natural size, because they may be small differences of large
+    numbers.
     """
 
     outputs: list[torch.Tensor]
@@ -45,7 +46,7 @@ class Derivative:
     gradients: list[torch.Tensor | None]
     before: list[bytes] = dataclasses.field(default_factory=list)
     scale: float = 0.0
-    #: On the CPU: which tensors of the arguments were written.
+    #: The indices of the argument tensors that the call wrote. Only derivatives on the CPU have them.
     written: frozenset[int] = frozenset()
 
 
@@ -61,7 +62,7 @@ def inputs_of(sample: Sample) -> list[torch.Tensor]:
 def noise_for(tensor: torch.Tensor, seed: int) -> torch.Tensor:
     """Return normally distributed values in the shape and dtype, and on the device, of a tensor.
 
-    The host rounds them, because the device may not support float64.
+    The values are rounded to the dtype on the host, because some devices do not support float64.
     """
     return noise(tensor, seed).to(tensor.dtype).to(tensor.device)
 
@@ -99,9 +100,9 @@ def on_clone(form: Operator) -> Operator:
 
 
 def in_place_form(info: Any) -> Operator | None:
-    """Return the differentiable in-place form of an entry on a clone of its input.
+    """Return the differentiable in-place form of an operator, applied to a clone of its input.
 
-    The result is None if it does not exist.
+    The result is None if the operator has no such form.
     """
     if not info.supports_inplace_autograd or not callable(info.inplace_variant):
         return None
@@ -290,8 +291,9 @@ def largest_magnitude(tensor: torch.Tensor) -> float:
 def natural_size(derivative: Derivative, *, logarithmic: bool = False) -> float:
     """Return ``|cotangent| * |f| / |x|``: the size of the gradient if the function is neither flat nor steep.
 
-    With ``logarithmic``, return ``|cotangent| * |f|``. The backward of such a logarithm takes the exponential
-    of the stored result, so a relative error of the result becomes an absolute error of the exponent.
+    With ``logarithmic``, return ``|cotangent| * |f|``. This is the size for an operator that returns a
+    logarithm: its backward pass takes the exponential of the stored result, so a relative error of the result
+    becomes an absolute error of the exponent.
     """
     above = max(
         (

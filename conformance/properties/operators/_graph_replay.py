@@ -78,7 +78,9 @@ def without_warnings(call: Callable[[], Any], *, grad: bool = False) -> Callable
 
 
 class Replays:
-    """Captured calls of one result; counts the proofs that a replay followed its inputs."""
+    """Captures the calls of one result, and counts the proofs that a replay used the current values of its
+    inputs.
+    """
 
     def __init__(self, target: Target, subject: Subject, recorder: Recorder) -> None:
         self.target = target
@@ -98,7 +100,7 @@ class Replays:
         transformed_sample: Sample | None = None,
         cpu_call: Callable[[Any, Sample], Any] = lambda info, sample: sample.call(info.op),
     ) -> tuple[Sample, Captured] | None:
-        """Return a copy of the sample on the device and the captured ``function`` of it.
+        """Return a copy of the sample on the device, and the captured call of ``function`` on this copy.
 
         The result is None if the capture failed.
 
@@ -121,7 +123,8 @@ class Replays:
             without_warnings(lambda: cpu_call(info, to_host(transformed_sample or sample)), grad=grad)
         )
         if host and refusals.is_deliberate_error(outcome.error):
-            # If the CPU's kernels read values on the host, the device's may as well: a refusal is correct.
+            # If the CPU's kernels read values on the host, the kernels of the device may read them too. The
+            # refusal is then correct.
             self.refused = True
             self.recorder.note(
                 f"sample {sample.index} is refused; the call needs the host: {', '.join(sorted(host))}"
@@ -132,7 +135,7 @@ class Replays:
         return None
 
     def replay(self, sample: Sample, graph: Captured, label: str = "replaying the operator") -> bool:
-        """Replay and wait; return False if that failed, which is recorded."""
+        """Replay a graph and wait. If the replay fails, record the error and return False."""
         outcome = attempt(graph.replay)
         if not outcome.ok:
             report_failed_call(self.target, self.recorder, sample, outcome, label)
@@ -141,15 +144,15 @@ class Replays:
     def replay_data(self, sample: Sample) -> tuple[Sample, Reference] | None:
         """Return other data for the sample's tensors with its reference.
 
-        The result is None, which is noted, if no data can be made.
+        If no other data can be made, record a note and return None.
 
-        Any data will do. Data for which the CPU is within the tolerance is preferred: the rounded mean of two
-        close numbers, for example, loses their difference.
+        Data for which the CPU's result is within the tolerance is preferred, but not required. For some data
+        the CPU's result is not: for example, the rounded mean of two close numbers loses their difference.
         """
 
         def accurate(other: Sample, reference: Reference) -> bool:
             trial, cpu = self.recorder.scratch(), self.target.on_cpu()
-            # Copies, because torch cannot compare an 8-bit float tensor with itself.
+            # Compare copies, because torch cannot compare an 8-bit float tensor with itself.
             cpu_outputs = trees.tree_map(
                 lambda t: t.clone() if isinstance(t, torch.Tensor) else t, reference.outputs
             )
@@ -161,7 +164,7 @@ class Replays:
         return renewed
 
     def copy_data_in(self, copy: Sample, other: Sample) -> bool:
-        """Copy other data into the captured inputs; return False if that failed, which is recorded."""
+        """Copy other data into the captured inputs. If that fails, record the error and return False."""
 
         def work() -> None:
             copy_values(copy, other)
@@ -187,7 +190,7 @@ class Replays:
             if tensor.layout is not torch.strided or not tensor.numel():
                 continue
             if tensor.device.type != torch.device(self.target.device).type:
-                continue  # a call without a device argument created it on the host, outside of the graph
+                continue  # a call without ``device=`` created the tensor on the host, outside the graph
             if tensor.untyped_storage()._cdata in inputs:
                 continue
             self.computes = True
@@ -197,7 +200,9 @@ class Replays:
         return overwritten
 
     def count_proof(self, agrees: bool = True) -> None:
-        """Count a comparison that would have failed if the replay did nothing."""
+        """If ``agrees`` is true, count a proof: a comparison that would have failed if the replay had done
+        nothing.
+        """
         self.proofs += agrees
 
     def require_evidence(self) -> None:

@@ -1,4 +1,4 @@
-"""Samples whose tensors have the same values in another layout; checks of operators on such samples."""
+"""Make samples whose tensors have the same values in another layout, and check operators on them."""
 
 from __future__ import annotations
 

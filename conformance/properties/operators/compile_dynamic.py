@@ -26,7 +26,8 @@ from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
-#: Operators whose result has the size of their input, and reductions: examples of each kind of kernel.
+#: The operators to check. They are examples of each kind of kernel: operators whose result has the size of
+#: their input, and reductions.
 OPERATORS = frozenset(
     [
         "abs",
@@ -90,7 +91,8 @@ OPERATORS = frozenset(
         "roll",
     ]
 )
-#: Factors of the size in each call. The first call may have its own graph; the others must share one graph.
+#: The factor by which each call enlarges the sample. The first call may have a separate graph; the other
+#: calls must share one graph.
 GROWTH = (2, 3, 5)
 
 
@@ -176,7 +178,9 @@ def _samples_in_several_sizes(
 
 
 def _can_grow(sample: Sample) -> bool:
-    """Return whether all tensors have the first one's shape, with two or more elements per dimension."""
+    """Return True if all tensors have the shape of the first tensor, with at least two elements per
+    dimension.
+    """
     tensors = sample.tensors()
     return (
         bool(tensors)

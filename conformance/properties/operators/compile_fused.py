@@ -17,7 +17,8 @@ from conformance.target.target import Target
 
 LIMIT = 2
 
-#: Elementwise, reduction, normalisation, product, indexing and view operators; few, as each runs a compiler.
+#: The operators to check: elementwise, reduction, normalisation, product, indexing and view operators. They
+#: are few, because each check runs a compiler.
 OPERATORS = frozenset(
     [
         "add",

@@ -18,7 +18,8 @@ from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
-#: Samples that must be captured, and samples that are tried: Dynamo may not support every form of a call.
+#: ``LIMIT`` is the number of samples to capture. ``TRIED`` is the number of samples that are tried for this,
+#: because Dynamo does not support every form of a call.
 LIMIT = 1
 TRIED = 4
 
@@ -71,7 +72,7 @@ def compare_compiled_gradients(
         def work(
             call: Callable[..., Any], copy: Sample = copy, first_copy: Sample | None = first_copy
         ) -> Any:
-            if first_copy is not None:  # the first call may be special: only the second one is compared
+            if first_copy is not None:  # the first call may run differently: compare only the second
                 _gradients.differentiate(subject.info, call, first_copy)
             derivative = _gradients.differentiate(subject.info, call, copy)
             target.synchronize()

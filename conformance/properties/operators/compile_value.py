@@ -14,7 +14,8 @@ from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 LIMIT = 2
-#: One more sample in the first dtype of an operator: the forms of its call are the same in every dtype.
+#: The number of samples in the first dtype of an operator. Its other dtypes have only ``LIMIT`` samples,
+#: because the forms of a call are the same in every dtype.
 FIRST_LIMIT = 3
 
 

@@ -128,7 +128,8 @@ def _check_view_outputs(
     target: Target, subject: Subject, recorder: Recorder, compiler: _compile_checks.Compiler
 ) -> None:
     cpu_operator = _compile_checks.unseeded_operator(find("operator", subject.name))
-    # Functionalization models the memory of an argument only as far as its elements reach.
+    # Functionalization models only the memory that the elements of an argument cover. If an operator depends
+    # on other memory, writes to its results are not checked.
     about_memory = subject.name in DEFINED_BY_MEMORY
     for sample, reference in _compile_checks.varied_samples_with_references(
         target, subject, recorder, 3 * LIMIT
@@ -151,7 +152,7 @@ def _check_view_outputs(
             or not all(map(_writable, results))
             or about_memory
         ):
-            # For overlapping memory and for numbers, only values can be compared.
+            # Results that overlap in memory or are numbers cannot be written. Compare only their values.
             copy = copy_in(target, recorder, sample)
             if copy is not None:
                 first_copy = copy_in(target, recorder, sample)

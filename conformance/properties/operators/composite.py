@@ -26,7 +26,8 @@ from conformance.target.target import Target
 
 LIMIT = 2
 MOST_TENSORS = 6
-#: Operators whose purpose is reading a value or changing the memory of an argument.
+#: Operators that are not checked, because their purpose is to read a value or to change the memory of an
+#: argument.
 _OUTSIDE = frozenset({"item", "resize_", "resize_as_"})
 
 
@@ -113,7 +114,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _sensitivity_of(reference: Reference, expected: torch.Tensor) -> torch.Tensor | None:
     """Return the sensitivity of the part of the reference that has the shape of ``expected``.
 
-    A subclass may lead the operator through other kernels, which round differently.
+    The comparison needs the sensitivity, because a subclass may lead the operator through other kernels,
+    which round differently.
     """
     for part, sensitivity in zip(trees.tensors(reference.outputs), reference.sensitivity, strict=False):
         if sensitivity is not None and part.shape == expected.shape:

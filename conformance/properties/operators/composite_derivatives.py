@@ -25,7 +25,8 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 1
-#: The checker tries every subset of the argument tensors, and of the tangents or gradients.
+#: The maximum number of tensors in a sample. It is small, because the checker tries every subset of the
+#: argument tensors, and of the tangents or gradients.
 MOST_TENSORS = 3
 
 

@@ -1,4 +1,4 @@
-"""Property: the target's declared dtypes are exact."""
+"""Property: an operator works in the dtypes that the target declares for it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 24
-#: Distances from the domain at which numbers outside of it are tried.
+#: Distances between the bounds of an operator's domain and the numbers outside the domain that are tried.
 _DISTANCES = (1e-5, 1e-3, 0.1, 1.0, 2.0, 10.0, 20.0, 50.0, 100.0)
 
 
@@ -33,7 +33,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ):
         return []
     if "_polynomial_" in subject.name:
-        return []  # recurrences of polynomials overflow in between, even if the result is small
+        return []  # intermediate values of polynomials overflow, even if the result is small
     return dtypes_of(target, subject, ("float32", "bfloat16", "int64", "complex64"))
 
 

@@ -34,7 +34,8 @@ from conformance.target.target import Target
 
 LIMIT = 4
 LIMIT_IN_PLACE = 2
-#: Two correct formulas for one Jacobian differ only by float64 rounding; a wrong one is off by percents.
+#: The largest allowed relative difference between the forward and the backward formula for one Jacobian.
+#: Correct formulas differ only by float64 rounding; a wrong formula is off by percents.
 PAIRING = 1e-5
 #: Operators with an undefined Jacobian: several positions or indices write to one element.
 _NO_JACOBIAN = frozenset({"as_strided_scatter"})
@@ -95,7 +96,9 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Compare forward-mode tangents of each sample with the CPU's, and the CPU's with its backward."""
+    """Compare the forward-mode tangents of each sample with the CPU's tangents, and the CPU's tangents with
+    its backward.
+    """
     info, tested = pristine_info(subject), subject.info
     for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
         tangents = _compare_tangents(

@@ -73,7 +73,7 @@ def _check_second_derivatives(
     info = pristine_info(subject)
 
     def second_derivatives(entry: Any, form: _gradients.Operator, call_sample: Sample) -> Any:
-        with sdpa_kernel(SDPBackend.MATH):  # only this attention kernel has second derivatives everywhere
+        with sdpa_kernel(SDPBackend.MATH):  # only this kernel has second derivatives on every device
             return _gradients.second_derivatives(entry, form, call_sample)
 
     reference = _gradients.outcome_on_cpu(
@@ -106,7 +106,8 @@ def _check_second_derivatives(
         if compare(trial):
             recorder.merge(trial)
             return
-        # Some second derivatives move by thousands of roundings if an input moves by one rounding.
+        # Some second derivatives move by thousands of roundings if an input moves by one rounding. Repeat the
+        # comparison with their sensitivity.
         step = unit_of(dtype_under_test(recorder)) / 2
 
         def derivative_at_moved_inputs(seed: int) -> _gradients.Derivative | None:

@@ -17,8 +17,8 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 6
-#: The truncation error of central differences with a step of 1e-6 is far below this bound; a wrong formula is
-#: off by percents.
+#: The largest allowed relative difference between a derivative and its numerical value. The truncation error
+#: of central differences with a step of 1e-6 is far smaller; a wrong formula is off by percents.
 NUMERICAL = 1e-4
 
 #: Operators whose samples in torch's database have no derivative along a random direction, with the reason.

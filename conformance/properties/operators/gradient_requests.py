@@ -28,7 +28,8 @@ LIMIT = 2
 
 #: The gradients of the requested inputs; None for an input without a gradient.
 Gradients = list[torch.Tensor | None]
-#: Number of inputs, and of results, that are requested alone.
+#: The maximum number of inputs whose gradients are requested alone, and of results from which gradients are
+#: requested alone.
 _ALONE = 3
 
 
@@ -70,7 +71,8 @@ class GradientRequest:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Request gradients in several ways and compare each with an equivalent request."""
     info = pristine_info(subject)
-    # In other dtypes, correct devices round differently, so both requests are made on the device.
+    # In double precision, the device's gradients are compared with the CPU's. In other dtypes, correct
+    # devices round differently, so both requests are made on the device.
     precise = recorder.id.dtype in ("float64", "complex128")
     for sample, _ in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
         cpu_gradients: dict[GradientRequest, Gradients] = {}
@@ -204,7 +206,9 @@ def _compare_requested_gradients(
 
 
 def _requests(inputs: int, results: Sequence[int]) -> Iterator[tuple[GradientRequest, GradientRequest]]:
-    """Yield pairs of requests that must give the same gradients, up to the number of calls."""
+    """Yield pairs of equivalent requests. If a request makes several calls, its gradients must be this
+    multiple of the gradients of the other request.
+    """
     all_inputs = GradientRequest("of all inputs")
     yield GradientRequest("from strided gradients", layout="strided"), all_inputs
     yield (
@@ -284,7 +288,7 @@ def _cotangent(output: torch.Tensor, output_index: int, layout: str) -> torch.Te
     dense = _gradients.noise_for(output, 17 + output_index)
     if layout == "dense" or dense.dim() == 0:
         return dense
-    # Every other element of memory that is twice as large, at an offset.
+    # The strided tensor uses every second element of a larger memory, after an offset of one element.
     wide = torch.zeros((*dense.shape[:-1], 2 * dense.shape[-1] + 1), dtype=dense.dtype, device=dense.device)
     strided = wide[..., 1::2]
     strided.copy_(dense)

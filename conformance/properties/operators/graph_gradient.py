@@ -17,7 +17,8 @@ from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Samples that must be captured, and samples that are tried: some need the host.
+#: ``LIMIT`` is the number of samples to capture. ``TRIED`` is the number of samples that are tried for this,
+#: because some samples need the host and cannot be captured.
 LIMIT = 2
 TRIED = 8
 
@@ -58,7 +59,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         label = "capturing forward and backward"
         capture = replays.capture(sample, function, grad=True, label=label, cpu_call=_reference)
         if capture is None:
-            tried -= replays.refused  # another form of the call may not need the host
+            tried -= replays.refused  # do not count a refused sample: other samples may not need the host
             continue
         copy, graph = capture
         _replay_and_compare(
@@ -119,7 +120,7 @@ def _replay_and_compare(
         return
     computed_gradients = [gradient for gradient in gradients if gradient is not None]
     gradients_overwritten = replays.overwrite_results(copy, computed_gradients, cotangents)
-    # If a gradient is the cotangent itself, only the results of the forward prove that the graph ran.
+    # If a gradient is the cotangent itself, only the results of the forward pass prove that the graph ran.
     overwritten_outputs = [
         (t, on_host(t).clone()) for t in outputs if replays.overwrite_results(copy, t, cotangents)
     ]

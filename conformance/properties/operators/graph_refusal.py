@@ -81,7 +81,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _check_accepted_capture(
     target: Target, subject: Subject, recorder: Recorder, sample: Sample, copy: Sample, graph: object
 ) -> bool:
-    """Replay a capture that was not refused on other data, whose results may have other shapes.
+    """Replay a capture that the device did not refuse. The replay uses other data, for which the results may
+    have other shapes.
 
     Return False if no such data can be made, so that nothing was checked.
     """

@@ -33,7 +33,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     if not _graph_replay.can_graph(target, subject) or subject.name in DEFINED_BY_MEMORY:
         return []
     if _compile_checks.is_seeded(subject):
-        return []  # some of them write to their input, which must not change here
+        return []  # some seeded operators write to their input, which this property forbids
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool"), 2)
 
 

@@ -139,7 +139,9 @@ def _derivative_of_backward(function: transforms.Function, primals: transforms.T
             return [torch.zeros_like(primal) for primal in primals]
         weights = [weight.requires_grad_() for weight in noise]
         first = torch.autograd.grad(outputs, inputs, weights, create_graph=True, materialize_grads=True)
-        # J^T w is linear in a dummy cotangent of the backward: differentiate it along the tangents.
+        # Gradients of the first gradients are linear in their cotangents, the dummies. Differentiated with
+        # respect to the dummies along the tangents, they give the derivative of the backward along the
+        # tangents.
         dummies = [torch.zeros_like(gradient).requires_grad_() for gradient in first]
         dependent_pairs = [pair for pair in zip(first, dummies, strict=True) if pair[0].requires_grad]
         if not dependent_pairs:

@@ -25,16 +25,17 @@ from conformance.properties.shared.execution import (
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Several samples: the first sample of many operators has no elements, so that kernels compute nothing.
+#: The number of samples that are checked. One sample is not enough, because the first sample of many
+#: operators has no elements.
 LIMIT = 4
 
 
 class DispatchedCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Recorder of the overloads that reach the backend, and of copies to the CPU.
+    """Records the overloads that reach the backend, and whether a call copied a tensor to the CPU.
 
-    A composite kernel of torch is opened: the overloads that it calls decide. The functional overload of a
-    structured operator calls the ``out=`` overload. A backend without a kernel for that overload runs its
-    fallback.
+    If an overload runs a composite kernel of torch, the overloads that the kernel calls are recorded instead.
+    For example, the functional overload of a structured operator calls the ``out=`` overload. A backend
+    without a kernel for the ``out=`` overload runs its fallback.
     """
 
     def __init__(self, device: str, key: str) -> None:

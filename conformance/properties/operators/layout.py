@@ -98,7 +98,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             _check_slices_of_one_row(target, subject, recorder, sample)
 
 
-#: On the CPU, results of expanded inputs depend on the memory after the input: a verdict has no meaning.
+#: Operators that are not checked with expanded inputs on the target cpu: their results depend on the memory
+#: after the input.
 _UNDEFINED_ON_THE_CPU = frozenset({"median", "nanmedian", "masked.median"})
 
 

@@ -96,9 +96,10 @@ def call_with_out(
     grad: bool = False,
     written: Collection[int] = (),
 ) -> CallOutcome | None:
-    """Return the outcome of the operator with tensors for its results ``outputs``.
+    """Call the operator with the tensors ``out`` as out= and return the outcome. ``outputs`` are the results
+    of the reference, which determine whether out= is one tensor or a tuple.
 
-    The result is None if copying failed.
+    The result is None if the arguments could not be copied to the device.
     """
     copy = copy_in(target, recorder, sample)
     if copy is None:

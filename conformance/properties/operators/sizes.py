@@ -61,7 +61,8 @@ _OMITTED = frozenset(
 )
 _SLOW_LIMIT = 5000
 
-#: Number of samples that are tried, and of enlargements of a sample.
+#: ``_CANDIDATES`` is the number of samples that are tried. ``_MAX_ENLARGEMENTS`` is the maximum number of
+#: enlargements of one sample.
 _CANDIDATES = 3
 _MAX_ENLARGEMENTS = 4
 
@@ -72,13 +73,15 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         ("sparse.", "signal.windows.")
     ):
         return []
-    # Batches of matrix exponentials in bfloat16 are NaN on the CPU as well.
+    # Omit bfloat16 for ``matrix_exp``, because the CPU's results for batches are NaN in this dtype.
     among = [name for name in _DTYPES if (subject.name, name) != ("matrix_exp", "bfloat16")]
     return first_dtypes(target, subject, among, len(LADDER))
 
 
 def sizes_of(dtype_index: int, count: int) -> tuple[int, ...]:
-    """Return the sizes of one of an operator's ``count`` dtypes; together, the dtypes have all sizes."""
+    """Return the sizes in which an operator is checked in one of its ``count`` dtypes. The sizes of
+    ``LADDER`` are divided among the dtypes, so that each size is checked in at least one dtype.
+    """
     return tuple(sorted(size for row in LADDER[dtype_index :: max(1, count)] for size in row))
 
 
@@ -130,7 +133,7 @@ class GrowingSample:
     def at(self, size: int) -> tuple[Sample, Reference] | None:
         """Return the first sample of a size for which the CPU has a result, with its reference.
 
-        The result is None if there is none.
+        The result is None if the CPU has no result in this size.
         """
         for enlargement in self._enlargements():
             sample = enlargement.enlarged_to(size)

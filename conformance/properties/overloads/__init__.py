@@ -1,1 +1,1 @@
-"""Properties of overloads: requirements of one kernel and of the other forms of its call."""
+"""Properties of overloads: requirements on one kernel, in every call form of its overload."""

@@ -1,4 +1,4 @@
-"""Call forms of an overload: function, in-place form and out=, with arguments in any memory layout."""
+"""Run the call forms of an overload (function, in-place form and out=) with arguments in any layout."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ from conformance.samples.operators import Sample
 from conformance.subjects.overloads import TAKEN_FROM_OUT, Overload
 from conformance.target.target import Target
 
-#: The value of each element of out= before a call. The calls use no such index, so unwritten elements show.
+#: The value of each element of out= before a call. No correct result contains this number as an index, so
+#: elements that the call does not write are detected.
 _UNWRITTEN = 77
 
 

@@ -12,11 +12,12 @@ from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.handmade_calls.calls import Maker
 from conformance.samples.operators import dtype_name
 
-#: Lengths of the sums, and the size of a batch.
+#: ``_LENGTHS`` are the lengths of the sums. ``_BATCH`` is the size of a large batch.
 _LENGTHS = (1025, 4097)
 _BATCH = 513
 
-#: By overload, the shapes of its tensors; ``k`` is the length of the sum and ``b`` the batch.
+#: The shapes of the tensors of each overload, with one character per dimension: a digit is the size of the
+#: dimension, ``k`` is the length of the sum, and ``b`` is the size of the batch.
 _SHAPES: Mapping[str, Sequence[str]] = {
     "mm": ("2k", "k3"),
     "addmm": ("23", "2k", "k3"),
@@ -64,7 +65,9 @@ def _with_sizes(
 
 
 def _mostly_zeros(values: torch.Tensor, dimension: int) -> torch.Tensor:
-    """Return zeros with ones around powers of two and at both ends, so that each product shows in the sum."""
+    """Return zeros with ones around powers of two and at both ends of a dimension. Sums of such tensors are
+    small, so that a missing product changes the result.
+    """
     length = values.shape[dimension]
     positions = [
         position for position in (0, 1, 255, 256, 1023, 1024, 4095, 4096, length - 1) if position < length

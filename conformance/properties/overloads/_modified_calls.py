@@ -112,7 +112,7 @@ def bits_differ(first: OverloadReference, second: OverloadReference) -> bool:
 def values_affect_result(reference: OverloadReference, tensor_index: int) -> bool:
     """Return whether other values of a tensor change the result.
 
-    The result is True if the CPU accepts no other values.
+    Return True also if the CPU accepts no other values.
     """
     if tensor_index not in reference.values_that_affect_result:
         reference.values_that_affect_result[tensor_index] = _some_change_affects_result(

@@ -1,7 +1,7 @@
 """Pairs of calls that differ in a single number or option.
 
 A device may cache data by the sizes and dtypes of a call. The cached data of one call must not be used for
-the other.
+the other call.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from conformance.samples.operators import Sample, SampleSet
 from conformance.subjects.overloads import TAKEN_FROM_OUT
 from conformance.subjects.torch_databases import Subject, find
 
-#: Number of an operator's samples whose calls are compared with each other, and of samples that are changed.
+#: ``_SAMPLES_PER_OPERATOR`` is the number of samples of an operator whose calls are compared with each other.
+#: ``_CHANGED_SAMPLES`` is the number of these samples that are also run with changed numbers.
 _SAMPLES_PER_OPERATOR = 12
 _CHANGED_SAMPLES = 4
-#: Options without another value of specified meaning. The order of results is unspecified without ``sorted``.
-#: A target of ctc_loss must not be the blank, and its recorded calls already differ in the blank.
+#: Options that are not changed. Without ``sorted``, the order of the results is unspecified. A target of
+#: ctc_loss must not be the ``blank``, and the recorded calls of ctc_loss already differ in the ``blank``.
 WITHOUT_OTHER_VALUES = frozenset({"sorted", "blank"})
 #: Arguments, by overload, that are not changed: along another dimension, indices may repeat, and the order
 #: of their writes is unspecified.
@@ -161,7 +162,7 @@ def _other_values(value: Any) -> Iterator[Any]:
 
 
 def other_float(value: float) -> float:
-    """Return a different number; it is a probability if ``value`` is one."""
+    """Return a different number. If ``value`` is a probability, the result is a probability too."""
     result = value / 2 + 0.375 if math.isfinite(value) else 2.0
     return value / 2 if result == value else result
 
@@ -174,7 +175,7 @@ def _neighbouring_integers(value: Any, name: str = "") -> Iterator[Any]:
     if name in WITHOUT_OTHER_VALUES:
         return
     if type(value) is int:
-        numbers = (value + 1, value - 1) if name != "p" else (value - 1,)  # the multivariate gamma's domain
+        numbers = (value + 1, value - 1) if name != "p" else (value - 1,)  # mvlgamma rejects a larger p
         yield from (
             integer
             for integer in numbers

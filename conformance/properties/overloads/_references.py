@@ -56,7 +56,8 @@ def dtypes(property_name: str, target: Target, subject: Subject) -> Sequence[str
     ]
 
 
-#: Properties that check overloads that draw random numbers: their modified calls still allow a single result.
+#: Properties that also check overloads that draw random numbers. Their modified calls still have arguments
+#: that allow a single result.
 _WITH_CERTAIN_RESULTS = frozenset({"overload-forms", "overload-layouts", "overload-shapes"})
 
 
@@ -81,7 +82,8 @@ _UNCHECKED = re.compile(
 )
 
 
-#: Overloads with handmade calls that only operators call; overloads whose kernels validate are excluded.
+#: Matches names of overloads that only operators call. An overload with such a name and with handmade calls
+#: is unchecked. Overloads whose kernels validate their arguments are excluded.
 _ONLY_CALLED_BY_OPERATORS = re.compile(
     r"_(?!histogramdd|linalg_(svd|eigh)$|functional_assert)[^_]|.*(\.data|_jvp)$"
 )
@@ -141,8 +143,8 @@ class OverloadReference(Reference):
     def sensitivity(self) -> list[torch.Tensor | None]:
         """The sensitivity of each output tensor.
 
-        If the high-precision values have none, the mean of their sizes replaces it: a sum that cancels has
-        the errors of its terms.
+        If an output has no sensitivity, the mean magnitude of its high-precision values replaces it, because
+        a sum that cancels has the errors of its terms.
         """
         sensitivities = super().sensitivity
         if self.tolerance_rule.local:
@@ -166,7 +168,7 @@ class OverloadReference(Reference):
 
     @functools.cached_property
     def values_that_affect_result(self) -> dict[int, bool]:
-        """A cache: by index of a tensor, whether its values affect the result."""
+        """A cache that maps the index of a tensor to True if other values of the tensor change the result."""
         return {}
 
     @property
@@ -288,8 +290,9 @@ def call_without_warnings(op: Any, sample: Sample) -> Any:
         return sample.call(op)
 
 
-#: References by the identities of the subject and of its calls; the entry holds both so that they stay alive.
-#: Tests pass broken subjects of the same name, and shrinking passes other calls of the same subject.
+#: Cached references. The key consists of the ``id`` of the subject and the ``id`` of its calls, because tests
+#: pass broken subjects of the same name, and shrinking passes other calls of the same subject. The entry
+#: holds both objects, so that their ids are not reused.
 _cached_references: SubjectCache[tuple[int, int], tuple[Subject, SampleSet, list[OverloadReference]]] = (
     SubjectCache()
 )

@@ -1,4 +1,4 @@
-"""Check of the strides of results, by which ``torch.compile`` plans memory."""
+"""Check the strides of results, because ``torch.compile`` relies on them when it plans memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detection of device memory that calls retain."""
+"""Detect device memory that calls retain."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from conformance.properties.shared.execution import run_operator
 from conformance.samples.operators import Sample
 from conformance.target.target import Target
 
-#: Rounds of calls. A failure needs retained memory in each: a device may set up a table in the first.
+#: The number of rounds of calls. The check fails only if every round retains memory, because a device may
+#: allocate a table in the first round.
 _ROUNDS = 3
-#: Calls per round.
+#: The number of calls in a round.
 _CALLS = 25
 
 
 class RetainedMemory:
-    """Counter of the device memory that rounds of calls leave allocated, if the target counts its memory.
+    """Counts the device memory that rounds of calls leave allocated, if the target has memory statistics.
 
     Memory that is retained less often than once in a round is not detected.
     """
@@ -35,7 +36,7 @@ class RetainedMemory:
     def count(self) -> None:
         """Record the allocated bytes after a round, once the device's work is done.
 
-        Raise only errors of that work.
+        Errors of this work are raised. After an error of the memory statistics, nothing is counted any more.
         """
         if self._allocated is None:
             return
@@ -59,7 +60,7 @@ class RetainedMemory:
 def check_no_memory_retained(
     target: Target, recorder: Recorder, op: Callable[..., Any], sample: Sample
 ) -> None:
-    """Check that calls leave no device memory allocated, if the target counts its memory."""
+    """Check that calls leave no device memory allocated, if the target has memory statistics."""
     retained_memory = RetainedMemory(target)
 
     def calls(_: Any) -> None:

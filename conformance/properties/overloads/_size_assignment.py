@@ -1,8 +1,9 @@
-"""Assignment of sizes, layouts and forms to the dtypes of an overload, so that few calls cover all pairs.
+"""Assign sizes, layouts and forms to the dtypes of an overload, so that few calls cover all pairs.
 
 Each overload is assigned every size of ``SIZES`` once, in one of its dtypes, and every layout at least once.
-It is called in the sizes that the CPU computes in time. The combination depends on the overload's name. Over
-all overloads, each size is therefore combined with each dtype, layout and form.
+A size is omitted if the CPU needs too much time for it. The combination of size, dtype, layout and form
+depends on the overload's name. Over all overloads, each size is therefore combined with each dtype, layout
+and form.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from conformance.properties.overloads._call_forms import ArgumentLayout
 from conformance.properties.overloads._references import OverloadReference
 from conformance.properties.shared.memory_layouts import LAYOUTS
 
-#: Sizes around vectors of 16 and 32, around a block of 256 threads, one and a half blocks of 512, and large.
+#: Numbers of elements: around vectors of 16 and of 32 elements, around a block of 256 threads, one more than
+#: one and a half blocks of 512 threads, and two large numbers.
 SIZES = (15, 16, 31, 32, 255, 256, 769, 32_769, 70_000)
 
 

@@ -42,7 +42,8 @@ _TENSORS = 4
 _ERRORS = (IndexError, ValueError, TypeError, RuntimeError)
 #: Dtypes into which a result of a wider kind must not be written (torch.can_cast).
 _NARROWER = (torch.int64, torch.bool)
-#: Only the CPU's kernel validates the sizes: kernels of other devices would write beyond the smaller tensor.
+#: Overloads that are not called with wrong sizes. Only the CPU's kernel validates their sizes; kernels of
+#: other devices would write beyond the smaller tensor.
 _UNCHECKED = frozenset({"rrelu_with_noise"})
 #: A dimension that samples do not have.
 _FAR = 70

@@ -42,9 +42,9 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 4
-#: torch's own kernel writes to the memory of an empty out= and crashes.
+#: Overloads that are not called with an empty out=: torch's own kernel writes to its memory and crashes.
 _EMPTY_OUT_CRASHES_TORCH = frozenset({"rrelu_with_noise"})
-#: Internal overloads to which operators forward a dimension unchanged, negative ones included.
+#: Internal overloads to which operators forward a dimension unchanged, even if it is negative.
 _ACCEPTS_NEGATIVE_DIMS = re.compile(r"_(log_)?softmax(_backward_data)?$")
 
 

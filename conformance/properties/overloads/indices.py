@@ -18,14 +18,15 @@ from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Overloads that are documented to raise; other overloads may read any memory.
+#: Matches overloads that must raise an error for an index out of range, according to documentation. Other
+#: overloads are not checked, because they may read any memory.
 _RAISES_BY_DOCUMENTATION = re.compile(
     r"(index|index_select|index_add|index_copy|index_fill|index_reduce|index_put|gather|take|put|scatter\w*"
     r"|embedding|_embedding_bag|nll_loss_forward|nll_loss2d_forward|max_unpool[23]d)$"
 )
 _NAMES = ("index", "indices", "target")
 _LIMIT = 2
-#: Larger than any dimension of a sample.
+#: An index that is larger than any dimension of a sample.
 _FAR = 1 << 30
 
 

@@ -42,7 +42,7 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 8
-#: Tensors of a call that are placed in other layouts, one at a time.
+#: The maximum number of tensors of a call that are placed in other layouts, one at a time.
 _TENSORS = 16
 
 
@@ -67,12 +67,12 @@ class LayoutCoverage:
     """The combinations that were checked, and those that were checked in a conclusive call.
 
     A call is conclusive if the values of the tensor affect its result. Each combination is checked in the
-    first call that can have it and that the CPU accepts. If that call is not conclusive, it is checked again
-    in the first conclusive one.
+    first call that can have it and that the CPU accepts. If that call is not conclusive, the combination is
+    checked again in the first conclusive call.
     """
 
     def __init__(self) -> None:
-        # By the name of the argument, because its index differs between calls.
+        # The keys contain the name of an argument and not its index, because the index differs between calls.
         self._checked: set[tuple[CallForm, str, str]] = set()
         self._conclusive: set[tuple[CallForm, str, str]] = set()
 
@@ -98,7 +98,8 @@ class LayoutCoverage:
 
 #: Overloads that write to the positions that an argument lists.
 _WRITES_TO_INDICES = re.compile(r"index_(copy|put)|scatter|put|max_unpool")
-#: Overloads in which the order of two writes to one position does not matter: they add up or are equal.
+#: Overloads in which the order of two writes to one position does not matter: the written values are added up
+#: or are equal.
 _WRITE_ORDER_IRRELEVANT = re.compile(r"scatter(_add|_reduce|\.reduce|\.value)")
 #: Unchecked overloads whose integers may all be equal: pivots, target positions of gradients, offsets of bags
 #: (all but the last bag are then empty), bits of random numbers, labels and lengths of sequences.
@@ -239,8 +240,8 @@ def _predicate_calls_with_both_results(
     """Yield references of predicates with discriminating values, and the values as text.
 
     For these values, the predicate returns both True and False. They include the numbers that the call
-    compares with, and their neighbours. Random numbers are all finite and distinct: a predicate would return
-    the same for any of them, whatever element the device reads.
+    compares with, and their neighbours. Random numbers are not sufficient. They are all finite and distinct,
+    so a predicate would return the same result even if the device read a wrong element.
     """
     results = trees.tensors(reference.outputs)
     if not results or any(t.dtype != torch.bool for t in results) or is_unchecked(reference.subject):
@@ -260,7 +261,7 @@ def _predicate_calls_with_both_results(
         if not floating and not all(map(math.isfinite, values)):
             continue
 
-        # Each tensor begins with another value: two equal tensors would hide that they were exchanged.
+        # Each tensor begins with a different value, so that an exchange of two tensors changes the result.
         starts = itertools.count()
 
         def of_values(

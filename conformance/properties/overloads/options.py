@@ -83,7 +83,8 @@ _CHOICES = {
     "side": ("left", "right"),
     "ord": ("fro", "nuc"),
 }
-#: Overloads whose options select an algorithm, or the values that are treated as zero.
+#: Overloads that are not checked, because their options only select an algorithm, or the values that are
+#: treated as zero.
 _UNSPECIFIED = frozenset({"linalg_lstsq"})
 
 
@@ -252,7 +253,7 @@ def _any_value_is_safe(argument: Any) -> bool:
     """
     kind, name = str(argument.type), argument.name
     if kind in ("number", "float", "Optional[float]", "Optional[number]"):
-        return not name.startswith("scales") and name != "dropout"  # draws random numbers
+        return not name.startswith("scales") and name != "dropout"  # dropout draws random numbers
     return kind == "List[bool]" or name in ("maximize", "nesterov", "zero_infinity")
 
 

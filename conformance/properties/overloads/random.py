@@ -55,9 +55,12 @@ _LIMIT = 3
 _SEED = 20
 #: The fewest elements of a draw that is checked: smaller draws may be equal by chance.
 _FEWEST = 16
-#: Number of elements with which two equal draws are detected even if there are few values, as for bernoulli.
+#: The number of elements to which a small draw is enlarged. Two draws of this size are not equal by chance,
+#: even if an element has only few possible values, as for bernoulli.
 _ENLARGED_SIZE = 257
-#: Negative logarithm of a probability of about 1 in 10^13: not a coincidence even in millions of draws.
+#: The limit for failures, as the negative logarithm of a probability: an observation is a failure if its
+#: probability for a correct generator is below exp(-30), about 1 in 10^13. Such a coincidence does not occur
+#: even in millions of draws.
 _SURPRISE = 30.0
 _DRAWS = 9
 #: Highest probability that two elements of continuous 32-bit draws are equal by chance.
@@ -206,9 +209,10 @@ def _check_draws(
 
 
 def _check_numbers_have_effect(target: Target, recorder: Recorder, reference: OverloadReference) -> None:
-    """Draw twice from one seed, the second time with another number, and check that the draws differ.
+    """Draw twice from one seed, the second time with a different value of one argument, and check that the
+    draws differ.
 
-    Only numbers that change the CPU's draws are used.
+    Only values that change the CPU's draws are used.
     """
     for name, changed in _with_other_numbers(reference):
         for form in (CallForm.FUNCTION, CallForm.IN_PLACE, CallForm.OUT):
@@ -314,11 +318,11 @@ def _repeated_elements(
 ) -> tuple[int, int] | None:
     """Return (shift, number of equal elements) if the second draw repeats the shifted first draw.
 
-    The result is None if no shift shows more equal elements than chance.
+    The result is None if chance explains the equal elements at every shift.
 
-    The expected share of equal elements is first computed from the values of both draws. If a shift exceeds
-    it, the share of the CPU's draws at the same shift is considered too: elements may have different
-    distributions.
+    The expected share of equal elements is first computed from the values of both draws. If the share at a
+    shift exceeds the expected share, the share in the CPU's draws at the same shift is considered too,
+    because the elements may have different distributions.
     """
     first, second = first_draw.reshape(-1), second_draw.reshape(-1)
     count = first.numel()
@@ -348,7 +352,7 @@ def _repeated_elements(
 def _is_continuous(tensor: torch.Tensor) -> bool:
     """Return whether a float32 or float64 tensor has distinct values that are not all integers.
 
-    Integers are counts, of which only a few are likely.
+    Integers are excluded, because they are counts, of which only a few values are likely.
     """
     if tensor.dtype not in (torch.float32, torch.float64) or bool((tensor == tensor.round()).all()):
         return False

@@ -44,9 +44,10 @@ from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Calls of each form: more than the longest period of an intermittent wrong result.
+#: The number of calls of each form. It determines which periodic faults are detected: a result that is wrong
+#: in at least one of this number of calls.
 _CALLS = 100
-#: Calls if the tensors are too large to store ``_CALLS`` results.
+#: The number of calls if the tensors are too large to store ``_CALLS`` results.
 _LARGE_CALLS = 8
 #: After this number of calls, freed memory is filled with another byte.
 _CALLS_PER_FILLER = 20
@@ -56,7 +57,7 @@ _CALLS_PER_ROUND = 25
 _CANDIDATES = 6
 #: Calls with more elements, arguments and results together, are repeated ``_LARGE_CALLS`` times only.
 _MAX_ELEMENTS = 4096
-#: Calls of each of the two threads.
+#: The number of calls in each of the two threads.
 _CALLS_PER_THREAD = 50
 #: Seconds that a thread waits for the others to start.
 _PATIENCE = 60.0
@@ -253,7 +254,7 @@ def _compare_stored_results(
     parts = trees.tensors(reference.outputs)
     for number, row in enumerate(rows):
         fetched = row.cpu()
-        # A sum in no fixed order may differ in its last bits.
+        # Results that differ can still be correct: a sum without a fixed order may differ in its last bits.
         differing = (call for call in range(1, len(fetched)) if not same_bits(fetched[call], fetched[0]))
         for call in [0, *itertools.islice(differing, 2)]:
             values = [row[call] if i == number else part for i, part in enumerate(parts)]

@@ -18,7 +18,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._call_forms import check_call, forms_of
-from conformance.properties.overloads._caller_calls import SLOW, calls_of_callers
+from conformance.properties.overloads._calls_of_unchecked_overloads import SLOW, calls_of_callers
 from conformance.properties.overloads._matmul_sizes import long_products
 from conformance.properties.overloads._modified_calls import (
     arguments_with_values,
@@ -59,12 +59,13 @@ _EMPTY_CALLS = 6
 _RANKS = (4, 5, 6, 7)
 #: Numbers of elements: one more than a vector of 16, and above the sizes from which kernels split their work.
 _SIZES = (17, 257, 1025, 4097, 65_537)
-#: A number of elements in which each overload is called as a function, in one of its dtypes.
+#: A number of elements with which each overload is called as a function, in one of its dtypes.
 _LARGEST_SIZE = (1 << 20) + 1
-#: Factor on the last size for an overload that returns only some of the elements.
+#: If an overload returns only some of the elements of its arguments, the arguments are enlarged to this
+#: multiple of the last size.
 _DYNAMIC_FACTOR = 3
-#: A larger size is tried only if the calling thread computed within so many seconds. The CPU time of a thread
-#: does not depend on the load of the machine.
+#: A larger size is tried only if the calling thread used at most this number of seconds of CPU time for the
+#: previous size. CPU time does not depend on the load of the machine.
 _MAX_SECONDS = 0.02
 _MAX_ENLARGEMENTS = 2
 #: Arguments that are numbers of rows or columns of a matrix.

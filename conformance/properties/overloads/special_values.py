@@ -69,21 +69,22 @@ _SUMS = re.compile(
 #: Overloads that round to integers. By IEEE 754, a half rounds to the even integer.
 _ROUNDS = re.compile(r"round|fake_quantize|_quantize")
 _TIES = (0.5, 1.5, -0.5, -2.5)
-#: Arguments whose integers are indices or counts.
+#: Matches names of arguments whose integers are indices or counts.
 _POSITIONS = re.compile(r"ind(ices|ex)|offset|target|lengths|repeats|sorter|.*mask$|batch_sizes|step")
 
 
-#: The elements of a factor to which a NaN spreads are unspecified.
+#: Matches factorisations. It is unspecified to which elements of a factor a NaN spreads.
 _FACTORISATIONS = re.compile("linalg|cholesky|geqrf")
 
-#: With NaN in the argument, torch's own kernel accesses memory outside of its input.
+#: Overloads that are not checked: if an argument contains NaN, torch's own kernel accesses memory outside the
+#: input.
 _UNSAFE = frozenset({"grid_sampler_2d_backward", "grid_sampler_3d_backward"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if subject.name in _UNSAFE or "polynomial" in subject.name:
-        return []  # recurrences of polynomials overflow in between, or iterate up to a degree of 2^53
+        return []  # intermediate values of polynomials overflow, or the degree is up to 2^53
     return dtypes("overload-values", target, subject)
 
 
@@ -199,7 +200,7 @@ def wide_integers(reference: OverloadReference, tensor_index: int) -> Iterator[S
         and len(integers) > 1
         and all(_is_computed_with(reference, integer_tensor) for integer_tensor in integers)
     ):
-        # The same number is added to all, so that bounds stay in order.
+        # The same number is added to every tensor, so that lower and upper bounds stay in order.
         yield with_mapped_tensors(
             reference.sample, lambda t: t + (2**53 + 1) if t.dtype == torch.int64 else t
         )

@@ -1,4 +1,4 @@
-"""Checks that an operator changes neither the arguments that it does not write nor the memory around them."""
+"""Check that an operator changes neither the arguments that it does not write nor the memory around them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def _check_tensor(
         return
     before = storage_bytes(host)
     if len(now.value) != len(before):
-        # The copy does not include the surrounding memory: the argument stays on the host.
+        # ``tensor`` is a copy on the host, without the memory around the elements of ``host``. Compare only
+        # the elements.
         same = attempt(
             lambda: storage_bytes(tensor.contiguous().clone()) == storage_bytes(host.contiguous().clone())
         ).value

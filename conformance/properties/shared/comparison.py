@@ -1,4 +1,4 @@
-"""Comparison of the outputs of an operator or overload on a target with its reference."""
+"""Compare the outputs of an operator or overload on a target with the reference."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class _Comparison:
 
     @functools.cached_property
     def _high_precision_leaves(self) -> list[tuple[Any, torch.Tensor | None]]:
-        """The high-precision value of each leaf, with its sensitivity if it is a tensor."""
+        """Return the high-precision value of each leaf, with its sensitivity if it is a tensor."""
         sensitivities = iter(self.reference.sensitivity)
         return [
             (exact, next(sensitivities, None) if isinstance(base, torch.Tensor) else None)
@@ -232,8 +232,8 @@ class _Comparison:
     def _may_agree_by_bits(self) -> bool:
         """True if an output with the CPU's bits agrees without any further comparison.
 
-        It is False for an operator if the CPU is the device under test: its bits always equal the
-        reference's.
+        It is False for an operator if the CPU is the device under test, because the bits of its outputs
+        always equal the bits of the reference.
         """
         return self.policy.same_bits_agree and (self.call.is_overload or not self.target.is_cpu)
 

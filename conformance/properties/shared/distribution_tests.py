@@ -1,4 +1,6 @@
-"""Specified distributions of random operators, samplers that draw from them, and statistical tests."""
+"""Test the values of random operators: their specified distributions, functions that draw many values, and
+statistical tests.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ UNSEEDED_OPERATORS: dict[str, Callable[..., Any]] = {
     "nn.functional.fractional_max_pool3d": torch.nn.functional.fractional_max_pool3d,
 }
 
-#: Continuous samplers: a function that draws many values with the operator, and their distribution function.
+#: Maps a continuous random operator to a function that draws many values with the operator, and to the
+#: distribution function of these values.
 CONTINUOUS: dict[str, tuple[Callable[[Any, torch.Tensor], Any], Distribution]] = {
     "uniform": (lambda op, x: op(x, -1.0, 3.0), lambda x: ((x + 1) / 4).clamp(0, 1)),
     "rand_like": (lambda op, x: op(x), lambda x: x.clamp(0, 1)),
@@ -70,7 +73,8 @@ CONTINUOUS: dict[str, tuple[Callable[[Any, torch.Tensor], Any], Distribution]] =
     "log_normal": (lambda op, x: op(x, 0.0, 0.25), lambda x: _normal(torch.log(x.clamp_min(1e-300)) / 0.25)),
 }
 
-#: Discrete samplers, with the expected mean, the variance of an element, and the bounds.
+#: Maps a discrete random operator to a function that draws many values with the operator, and to the expected
+#: mean, variance, lower bound and upper bound of these values.
 DISCRETE: dict[str, tuple[Callable[[Any, torch.Tensor], Any], float, float, float, float]] = {
     "bernoulli": (lambda op, x: op(torch.full_like(x, 0.3)), 0.3, 0.21, 0.0, 1.0),
     "geometric": (lambda op, x: op(x, 0.5), 2.0, 2.0, 1.0, 64.0),

@@ -1,4 +1,4 @@
-"""Dtypes of a target in which a property of an operator has results."""
+"""Select the dtypes in which a property of an operator has results on a target."""
 
 from __future__ import annotations
 

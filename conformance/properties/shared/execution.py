@@ -1,4 +1,4 @@
-"""Samples with their references, and calls of operators on a target."""
+"""Pair samples with their references, and call operators on a target."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def pair_with_references(
 ) -> Iterator[tuple[Sample, Reference]]:
     """Yield each chosen sample whose dtypes the target declares, with its reference.
 
-    Others are noted and skipped.
+    Other samples are noted and skipped.
     """
     for sample in chosen:
         reference = cached_reference(subject, dtype, sample.index, samples)
@@ -120,7 +120,7 @@ def pair_with_references(
 
 
 def copy_in(target: Target, recorder: Recorder, sample: Sample, *, check: bool = True) -> Sample | None:
-    """Return a separate copy of the sample on the device; None if copying failed, which is recorded.
+    """Return a separate copy of the sample on the device. If copying fails, record the error and return None.
 
     ``check`` is the argument of :func:`conformance.samples.copies.to_device`.
     """

@@ -9,7 +9,8 @@ from conformance import torch_testing_internals
 from conformance.properties.shared.kernel_origin import composite_key
 from conformance.target.target import Target
 
-#: By operator: the overload whose composite kernel fails, a part of its message, and the page about it.
+#: Maps an operator to the overload whose composite kernel fails, a part of the error message, and the page
+#: about the bug.
 _FAULTS = {
     "native_group_norm": (
         "aten::native_group_norm",

@@ -1,4 +1,6 @@
-"""Memory layouts of a tensor, built from views on its device, and checks of the surrounding memory."""
+"""Place tensors in memory layouts, built from views on the device of the tensor, and check the surrounding
+memory.
+"""
 
 from __future__ import annotations
 

@@ -421,7 +421,8 @@ HANDMADE_CALLS: Mapping[str, HandmadeCalls] = {
     ),
     "isin.Scalar_Tensor": HandmadeCalls(
         "isin",
-        # The first element is found at the end of the tensor, so a kernel that reads other memory misses it.
+        # The first element occurs only at the end of the tensor, so a kernel that reads other memory does not
+        # find it.
         lambda m: [[2, m.distinct(5).sort()[0]], [2, m.values(6)], [1, m.values(6), {"invert": True}]],
     ),
     "clamp_max": HandmadeCalls("clamp", lambda m: [[m.values(3, 5), 1]]),

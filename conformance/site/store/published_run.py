@@ -30,9 +30,9 @@ class PublishedRun:
     """A leg of a published run, with its counts. The data of the site calls it a night.
 
     ``leg`` has no result rows. ``level`` is the broadest level that the leg holds. ``planned`` is the number
-    of results at the level of the run; ``passed`` and ``claimed`` are the numbers of them that passed and
-    that the target claims. ``regressed`` lists ids of results that regressed since the run ``compared_with``:
-    at most a thousand of the ``regressed_count`` results.
+    of results at the level of the run; of these, ``passed`` results passed, and the target claims ``claimed``
+    results. ``regressed`` lists ids of results that regressed since the run ``compared_with``: at most a
+    thousand of the ``regressed_count`` results.
     """
 
     run: str

@@ -13,8 +13,8 @@ from conformance.site.store.published_run import PublishedRun
 from conformance.site.store.verdict_table import TableDelta, VerdictTable
 
 SCHEMA = 1
-#: Ages in days. The store keeps all runs up to age ``ALL``, one run per week up to age ``WEEKLY``, and one
-#: run per month of older runs.
+#: Ages of runs in days. The store keeps all runs up to age ``ALL``, one run per week up to age ``WEEKLY``,
+#: and one run per month of older runs.
 ALL, WEEKLY = 30, 180
 
 

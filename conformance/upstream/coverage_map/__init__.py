@@ -1,8 +1,9 @@
 """The coverage map: upstream's device-generic test methods and the properties that cover them.
 
-``test_names/*.json`` pins the names of the upstream test methods in each file, with the commit of PyTorch.
-``maps/*.toml`` lists for each method the properties that cover it, or one of ``REASONS`` why no property is
-needed. A method without an entry is uncovered. The files contain only names, no code of PyTorch.
+``test_names/*.json`` lists the names of the upstream test methods in each test file, with the commit of
+PyTorch from which the names were read. ``maps/*.toml`` lists for each method the properties that cover it, or
+one of ``REASONS`` why no property is needed. A method without an entry is uncovered. The files contain only
+names, no code of PyTorch.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ REASONS: dict[str, str] = {
 
 
 class CoverageError(ValueError):
-    """The coverage map contradicts itself, the pinned names, or the properties of the suite."""
+    """The coverage map contradicts itself, the names in ``test_names``, or the properties of the suite."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,12 +60,14 @@ class Method:
 
 
 def file_stems() -> list[str]:
-    """Return the stems of the pinned files, sorted."""
+    """Return the stems of the files in ``test_names``, sorted."""
     return sorted(path.stem for path in (FOLDER / "test_names").glob("*.json"))
 
 
 def pinned_names(stem: str) -> dict[str, Any]:
-    """Return ``file``, ``commit`` (None if the names come from ports) and ``classes`` of a pinned file."""
+    """Return the ``file``, ``commit`` and ``classes`` of a file in ``test_names``. ``commit`` is None if the
+    names come from public adaptations of the test file.
+    """
     data: dict[str, Any] = json.loads((FOLDER / "test_names" / f"{stem}.json").read_text())
     return data
 
@@ -72,7 +75,7 @@ def pinned_names(stem: str) -> dict[str, Any]:
 def methods(stem: str) -> list[Method]:
     """Return the methods of a file with their entries in the map.
 
-    Raise CoverageError if the map contains a name that is not pinned.
+    Raise CoverageError if the map contains a name that the file in ``test_names`` does not list.
     """
     names = pinned_names(stem)
     path = FOLDER / "maps" / f"{stem}.toml"

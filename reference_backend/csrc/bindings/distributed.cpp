@@ -59,7 +59,7 @@ py::list flight_record() {
 
 void bind_distributed(py::module& m) {
   using Backend = c10::intrusive_ptr<c10d::Backend>;
-  // Bound as a plain Backend, a class that torch has bound itself.
+  // The return type is Backend, which torch binds. ProcessGroupHccl has no Python class of its own.
   m.def(
       "create_hccl",
       [](const Backend& gloo,
@@ -98,7 +98,7 @@ void bind_distributed(py::module& m) {
           distributed::set_between_graphs({});
           return;
         }
-        // Shared, and freed only with the GIL held.
+        // Never freed, because the handler may be destroyed without the GIL.
         auto* function = new py::function(*between);
         distributed::set_between_graphs([function](std::function<void()> issue) {
           const py::gil_scoped_acquire lock;

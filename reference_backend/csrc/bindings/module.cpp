@@ -59,7 +59,7 @@ std::map<std::string, std::int64_t> extended_memory_stats() {
           {"num_ooms", stats.out_of_memory}};
 }
 
-// The CPU tensor keeps the device tensor and its memory alive.
+// Returns a CPU tensor over the bytes of the device tensor. The CPU tensor keeps the device tensor alive.
 at::Tensor debug_host_view(const at::Tensor& tensor) {
   TORCH_CHECK(
       kernels::is_device_tensor(tensor), "host_view needs an hpu tensor, but got one on ", tensor.device());

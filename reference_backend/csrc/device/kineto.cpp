@@ -38,7 +38,7 @@ class ProfileRecording {
     runtime::g_profiles++;
   }
   ~ProfileRecording() {
-    if (runtime::g_profiles.load() > 0) {  // in a forked child no profile is open
+    if (runtime::g_profiles.load() > 0) {  // a fork resets the counter to 0 in the child
       runtime::g_profiles--;
     }
   }

@@ -45,7 +45,8 @@ const NameList kLower = {"addmm",
                          "log_softmax",
                          "scaled_dot_product_attention"};
 
-// The other arguments of these operators are statistics and affine parameters, which are not cast.
+// Operators of which only the first argument is cast. The other arguments are statistics and affine
+// parameters.
 const NameList kLowerFirst = {"layer_norm", "group_norm", "instance_norm", "batch_norm"};
 
 const NameList kFloat32 = {"acos",

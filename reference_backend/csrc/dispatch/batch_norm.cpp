@@ -19,7 +19,8 @@ namespace {
 
 using Norm = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// In evaluation mode the CPU saves no statistics; other devices save the running statistics.
+// Adds the running statistics to a result of evaluation mode, as devices other than the CPU do. The CPU saves
+// no statistics in this mode.
 Norm with_saved_statistics(
     Norm&& result, bool training, const at::Tensor& mean, const at::Tensor& var, double eps) {
   if (!training && mean.defined() && var.defined()) {

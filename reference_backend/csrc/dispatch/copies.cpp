@@ -121,7 +121,7 @@ bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
     return false;
   }
   if (!at::is_expandable_to(source.sizes(), self.sizes())) {
-    return false;  // the copy itself throws at once
+    return false;  // the caller then copies at once, which throws
   }
   runtime::release_finished_work();
   engine::Call call = engine::make_host_copy(plan(), self, source, [](c10::StorageImpl* storage) {

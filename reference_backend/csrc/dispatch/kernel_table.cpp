@@ -31,7 +31,8 @@ constexpr std::array<KeyPair, 5> kKeys = {
 
 std::vector<KernelEntry> g_table;
 
-// c10d operators need a process group of the device. onednn, mkldnn and mkl operators create opaque CPU
+// Returns true for namespaces whose CPU kernels the device uses. Other namespaces are not suitable: c10d
+// operators need a process group of the device, and onednn, mkldnn and mkl operators create opaque CPU
 // tensors.
 bool is_covered_namespace(const std::string& name) {
   for (const char* prefix : {"aten::", "quantized::", "_quantized::", "quantization::", "sparse::"}) {
@@ -42,9 +43,10 @@ bool is_covered_namespace(const std::string& name) {
   return false;
 }
 
-// Composite operators that run whole on the CPU, because they choose an implementation by device, reach
-// vectorized code that is registered by device, or access host memory. Each has its own derivative formula or
-// no derivative, since a kernel here replaces the composite's derivative.
+// Returns true for composite operators that run whole on the CPU, because they choose an implementation by
+// device, reach vectorized code that is registered by device, or access host memory. A kernel of the device
+// replaces a derivative that comes from the composition. So each listed operator must have its own derivative
+// formula or no derivative.
 bool runs_whole_on_cpu(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::convolution",

@@ -96,7 +96,7 @@ at::Tensor& set_storage_offset(
   const auto strides = stride.data() != nullptr ? c10::DimVector(stride) : dense_strides(size);
   const std::size_t needed =
       at::detail::computeStorageNbytes(size, strides, impl->itemsize(), static_cast<std::size_t>(offset));
-  // Allocate memory first: if that fails, the tensor is unchanged.
+  // Allocate memory first, so that the tensor is unchanged if the allocation fails.
   if (c10::multiply_integers(size) > 0 && needed > source.nbytes()) {
     memory::resize_storage(source.unsafeGetStorageImpl(), needed);
   }

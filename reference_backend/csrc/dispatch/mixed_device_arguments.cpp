@@ -62,8 +62,8 @@ at::Tensor reshape_from_tensor(const at::Tensor& self, const at::Tensor& shape) 
   return at::native::_reshape_from_tensor(self, shape.cpu());
 }
 
-// Registers the operators at both keys: with the backend's key alone, the composite's derivative would be
-// lost.
+// Registers the composite operators of this file for one dispatch key. Both HPU and AutogradHPU need the
+// registration: a kernel for HPU alone would replace the derivative of the composite operator.
 void register_all(torch::Library& m) {
   m.impl("lstm.data", lstm);
   m.impl("gru.data", recurrent<&at::native::gru>);

@@ -1,5 +1,6 @@
-// Operators that the generic host kernel cannot serve: choices by metadata, overrideable hooks, and operators
-// whose CPU kernels draw from the CPU's default generator.
+// Native kernels for operators that cannot run their CPU kernel on host aliases. Such operators choose an
+// implementation by the metadata of the arguments, are torch's "overrideable" operators for backends, or have
+// CPU kernels that draw from the CPU's default generator.
 #include <ATen/native/Resize.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_fused_sdp_choice_ops.h>
@@ -22,7 +23,8 @@ namespace hpu_reference::dispatch {
 
 namespace {
 
-// Reads metadata only, so that it also serves the fake tensors that the Meta kernel forwards here.
+// Chooses an implementation of attention. The choice reads metadata only, because the Meta kernel also calls
+// this function, with fake tensors.
 int64_t fused_sdp_choice(const at::Tensor& query,
                          const at::Tensor& key,
                          const at::Tensor& value,
@@ -104,8 +106,9 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input,
   return {at::mul(at::mul(input, mask), 1 / (1 - probability)), mask};
 }
 
-// torch preserves a channels-last input on the CPU only, so the composite is implemented here, for both keys
-// that can dispatch to it. A kernel on the backend's key alone would replace the composite's derivative.
+// torch's composite operator preserves the channels-last format on the CPU only, so this kernel replaces the
+// composite operator. It is registered for both HPU and AutogradHPU: a kernel for HPU alone would replace the
+// derivative of the composite operator.
 at::Tensor group_norm(const at::Tensor& input,
                       int64_t groups,
                       const std::optional<at::Tensor>& weight,
@@ -138,7 +141,7 @@ at::Tensor group_norm(const at::Tensor& input,
   for (int64_t i = 2; i < input.dim(); i++) {
     inner *= input.sym_size(i);
   }
-  // The kernel reads all three as dense tensors.
+  // The kernel reads the input, the weight and the bias as dense tensors.
   const auto dense = [](const std::optional<at::Tensor>& parameter) {
     return parameter.has_value() && parameter->defined() ? std::make_optional(parameter->contiguous())
                                                          : parameter;

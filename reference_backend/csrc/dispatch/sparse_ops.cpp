@@ -1,5 +1,6 @@
-// Sparse tensors: metadata and parts, which need no host alias (and must serve fake tensors, whose parts are
-// on meta), and operators for which torch's code for compressed tensors rejects an unknown device.
+// Kernels for sparse tensors. Some operators return metadata or parts of a tensor. They need no host alias,
+// and they must accept fake tensors, whose parts are on meta. For the other operators, torch's code for
+// compressed tensors rejects a device that it does not know.
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_coalesced_native.h>
@@ -39,7 +40,8 @@ at::Tensor compressed_tensor_unsafe(const at::Tensor& compressed_indices,
                                     std::optional<at::Device>,
                                     std::optional<bool>) {
   TORCH_CHECK(layout.has_value(), "expected a sparse compressed layout, but got none");
-  // torch's check rejects unknown devices, so it gets CPU copies. Fake tensors have no values.
+  // torch's check rejects devices that it does not know, so check copies on the CPU. Fake tensors have no
+  // values to check.
   if (at::globalContext().checkSparseTensorInvariants() && !values.is_meta()) {
     at::_validate_sparse_compressed_tensor_args(
         compressed_indices.cpu(), plain_indices.cpu(), values.cpu(), C10_AS_INTARRAYREF_SLOW(size), *layout);
@@ -50,8 +52,8 @@ at::Tensor compressed_tensor_unsafe(const at::Tensor& compressed_indices,
   return at::Tensor(std::move(impl));
 }
 
-// torch's function creates the result for an unknown device. This function also accepts meta tensors, because
-// fake tensors are converted with it.
+// Replaces torch's function, which cannot create a compressed tensor on hpu. This function also accepts meta
+// tensors, because torch calls this function when it converts a compressed tensor to a fake tensor.
 at::Tensor compressed_zeros_like(const at::Tensor& self,
                                  std::optional<at::ScalarType> dtype,
                                  std::optional<at::Layout> layout,

@@ -53,7 +53,7 @@ class TransferWait final : public runtime::Work {
       : transfer_(std::move(transfer)), stream_(stream) {
   }
   void run() override {
-    // The stream that issued it already has the error.
+    // The queue of the stream that issued the transfer already has the error.
     if (transfer_->error_ != nullptr &&
         runtime::queue_of(stream_) != runtime::queue_of(transfer_->issued_on_)) {
       std::rethrow_exception(transfer_->error_);
@@ -114,7 +114,7 @@ std::exception_ptr Transfer::error() const {
 
 void Transfer::rethrow() const {
   if (error_ != nullptr) {
-    runtime::surface_error(runtime::queue_of(issued_on_));  // so that it is not thrown a second time
+    runtime::surface_error(runtime::queue_of(issued_on_));  // the queue then does not throw the error again
     std::rethrow_exception(error_);
   }
 }

@@ -3,9 +3,9 @@
 //   issue on a stream --mark--> channel's stream: [wait for the mark][transfer on host aliases] --> done
 //                                                                 stream of wait(): [wait for done]
 //
-// A transfer reads and writes the host aliases of device tensors. Its access set retains the memory
-// meanwhile. Only Transfer::finish() blocks the host. A transfer without pending predecessors may run on the
-// thread that issues it, if it takes only a moment.
+// A transfer reads and writes the host aliases of device tensors. Its access set retains the memory until the
+// transfer is done. Only Transfer::finish() blocks the host. A transfer without pending predecessors may run
+// on the thread that issues it, if it takes only a moment.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -70,8 +70,8 @@ class Transfer : public std::enable_shared_from_this<Transfer> {
   const std::string name_;
   const c10::StreamId issued_on_;
   const c10::StreamId runs_on_;
-  std::size_t bytes_ = 0;       // bytes of the tensors that it uses
-  runtime::VectorClock clock_;  // clock of its end
+  std::size_t bytes_ = 0;       // bytes of the tensors that the transfer uses
+  runtime::VectorClock clock_;  // clock at the end of the transfer
   std::exception_ptr error_;    // set before done_
   std::atomic<std::int64_t> started_{0};
   std::atomic<std::int64_t> completed_{0};

@@ -31,14 +31,14 @@ void check_splits(const at::Tensor& tensor,
                   int size,
                   const char* of);
 
-// Returns a CPU tensor over the bytes of a device tensor. The device tensor must outlive it. 8-bit floats
-// become bytes.
+// Returns a CPU tensor over the bytes of a device tensor. The device tensor must outlive the CPU tensor.
+// 8-bit floats become bytes.
 at::Tensor host_of(const at::Tensor& tensor);
 // Returns host_of() of each tensor.
 Tensors hosts_of(const Tensors& tensors);
 
-// Flattens the tensors. The ranks' parts are stored one after the other for every shape, and gloo splits
-// dimension 0.
+// Flattens the tensors, because gloo splits dimension 0. A flat tensor contains the ranks' parts one after
+// the other, whatever its original shape.
 Tensors flat(const Tensors& tensors);
 
 // A reduction with gloo's operations: sums and products of bool become maxima and minima.

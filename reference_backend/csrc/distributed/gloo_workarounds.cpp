@@ -61,8 +61,8 @@ at::Tensor joined(const Tensors& tensors) {
   return at::cat(rows);
 }
 
-// Every rank reduces all parts and keeps its own part: gloo of torch 2.6 does not accept a list here, and
-// sums for every operation.
+// Reduces and scatters: every rank reduces all parts and keeps its own part. gloo's own function in torch 2.6
+// does not accept a list of tensors, and computes the sum for every operation.
 WorkPtr reduced(c10d::Backend& gloo,
                 const at::Tensor& to,
                 at::Tensor whole,

@@ -104,7 +104,7 @@ void MissingRankReport::rendezvous(const Collective& collective, std::uint64_t r
   c10d::Store& store = board_->store();
   if (store.add(counter_key, 1) == size_) {
     store.set(all, "");
-    // Every rank has left the previous rendezvous.
+    // Delete the keys of the previous rendezvous, which every rank has left.
     const std::string before = "hccl/meeting/" + std::to_string(rendezvous_number - 1);
     store.deleteKey(before);
     store.deleteKey(before + "/all");

@@ -2,9 +2,9 @@
 // long in a collective records its arrival in the group's store. If the collective fails, the error names the
 // ranks that have not recorded their arrival.
 //
-// Collectives that end soon write nothing, unless the ranks rendezvous before each collective. The user may
-// be waiting in the group's store, so the report uses its own connection (in releases of torch that can clone
-// a store). A thread that runs no collectives writes the arrivals.
+// Collectives that end soon write nothing, unless the ranks rendezvous before each collective. The program
+// may be waiting in the group's store. So the report uses its own connection, in releases of torch that can
+// clone a store. A thread that runs no collectives writes the arrivals.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>

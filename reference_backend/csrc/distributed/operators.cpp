@@ -1,6 +1,6 @@
 // torch's c10d operators on the HPU key: each forwards its tensors to the group's backend for hpu. Without
-// them, the catch-all kernel would pass host aliases to gloo's CPU kernels, although no CPU process group
-// exists for them.
+// these kernels, the catch-all kernel would pass host aliases to the CPU kernels of c10d, which fail for a
+// group without a CPU backend.
 //
 // The kernels are boxed and read arguments by name, because releases of torch add arguments and change how
 // C++ passes them.
@@ -238,8 +238,8 @@ WorkPtr recv_any_source(const Arguments& arguments) {
   return arguments.backend().recvAnysource(tensors, static_cast<int>(arguments.integer("tag")));
 }
 
-// Composed of device operators, so that it works in every mode. Like the CPU, it checks only real
-// floating-point tensors.
+// Throws if a real floating-point tensor contains NaN. Like the CPU, ignores other tensors. The check is
+// composed of device operators, so that it works in every mode.
 void check_for_nan(const at::Tensor& tensor) {
   if (!at::isFloatingType(tensor.scalar_type())) {
     return;

@@ -36,10 +36,11 @@ ProcessGroupHccl::ProcessGroupHccl(c10::intrusive_ptr<c10d::Backend> gloo,
       synchronizes_first_(synchronizes_first) {
 }
 
-// Transfers that are still running reference gloo and the shared memory, and end on the channel's thread.
+// Does not wait for running transfers. They hold references to gloo and to the shared memory, and end on the
+// channel's thread.
 ProcessGroupHccl::~ProcessGroupHccl() {
   if (shared_ != nullptr && runtime::is_queue_idle(collectives_.stream())) {
-    shared_->leave();  // at once: finished work may be released much later
+    shared_->leave();  // leave now, because finished transfers may hold the shared memory much longer
   }
 }
 
@@ -77,12 +78,13 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                                                   Request&& request,
                                                   bool numbered,
                                                   bool blocking) {
-  // The collective would run now and be missing from each replay, with wrong values and without an error.
+  // During a capture, the collective would run only now and be missing from each replay. Replays would
+  // compute wrong values without an error.
   TORCH_CHECK(!runtime::is_capturing(),
               "collective nonSFG is not supported during hpu graph capturing: ",
               c10d::opTypeToString(request.operation),
               " of hccl; end the capture before the collective and begin another capture after it");
-  // Not for sends and receives: two ranks that each send before they receive would deadlock.
+  // Sends and receives skip the rendezvous: two ranks that each send before they receive would deadlock.
   const bool synchronizes_first = synchronizes_first_ && numbered && !request.message;
   const bool waits = synchronizes_first || (g_blocking_collectives && numbered && !request.message);
   std::uint64_t number = 0;
@@ -110,7 +112,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
   if (request.shared != nullptr && request.shared->is_small() && !synchronizes_first) {
     attempt = [shared = request.shared] { return shared->attempt(); };
   }
-  // The work may outlive the group, but not gloo.
+  // `run` holds a reference to gloo, because it may be called after the group is destroyed.
   auto run = [gloo = gloo_,
               missing_rank_report = missing_rank_report_,
               shared = std::move(request.shared),
@@ -159,7 +161,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::submit(Request&& request) {
     lock.unlock();
     return issue(collectives_, std::move(request), /*numbered=*/true, /*blocking=*/false);
   }
-  // One order on all ranks, so that gloo's tags match, without waiting between the parts.
+  // Start the parts in the same order on all ranks, so that gloo's tags match. Do not wait between the parts.
   batch_->start = [before = std::move(batch_->start), next = std::move(request.start)](c10d::Backend& gloo) {
     std::vector<WorkPtr> works = before(gloo);
     for (WorkPtr& work : next(gloo)) {

@@ -27,7 +27,8 @@ constexpr std::uint64_t kLayout = 1;  // version of the memory layout
 // Bytes for the small parts of all ranks in one collective. Two collectives use two such areas in turn.
 constexpr std::uint64_t kSmallBytes = 2 << 20;
 constexpr std::uint64_t kLineBytes = 64;
-// Number of polls: a waiting rank first polls without yielding the processor, then with yields, then sleeps.
+// How a rank waits: it first polls kPolls times without yielding the processor. It then polls for the time
+// kSoon and yields after each poll. After that, it sleeps.
 constexpr int kPolls = 100;
 constexpr microseconds kSoon{50};
 // Longest sleep between two checks of the clock and of the other processes.
@@ -66,7 +67,7 @@ struct alignas(64) SharedGroup::State {
   std::uint64_t proof;  // a number that the rank also publishes in the store
   std::int64_t process;
   MemoryLocation device;
-  Part parts[2];  // other ranks may still read the part of the previous collective
+  Part parts[2];  // used in turn: other ranks may still read the part of the previous collective
 };
 
 struct SharedGroup::Control {
@@ -213,7 +214,8 @@ void SharedGroup::wake_ranks() const {
 
 void SharedGroup::advance() {
   state(rank_).step.store(++step_, std::memory_order_release);
-  // Either this rank sees the sleeper, or the sleeper sees the step.
+  // With this fence, either this rank sees that a rank sleeps, or the rank sees the new step before it
+  // sleeps.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (control().sleepers.load(std::memory_order_relaxed) != 0) {
     wake_ranks();
@@ -348,7 +350,8 @@ bool SharedGroup::share_devices(WaitLimits& limits) {
   return all;
 }
 
-// Called before this rank's memory is reused: ranks that have read the memory check this state afterwards.
+// Sets this rank's end state. Must be called before this rank reuses its memory: the other ranks check the
+// state after they have read the memory.
 void SharedGroup::set_end_state(std::uint32_t end_state) {
   if (owner_ != getpid()) {
     return;

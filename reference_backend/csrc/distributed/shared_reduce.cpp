@@ -19,7 +19,7 @@ namespace {
 // Bytes of a tensor that the ranks process at a time: the result of one rank is still in the shared cache
 // when the other ranks copy it.
 constexpr std::int64_t kChunkBytes = 1 << 20;
-// Shares begin on cache lines.
+// Bytes of a cache line. The share of each rank begins on a cache line.
 constexpr std::int64_t kLineBytes = 64;
 
 struct Range {

@@ -58,8 +58,8 @@ at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   if (tensor.dim() != 0 || tensor.is_conj() || tensor.is_neg()) {
     return tensor.detach().clone();
   }
-  // A 0-dim tensor is usually a literal of the program. Its creation by the dispatcher would take longer than
-  // the rest of the recording.
+  // Copy a 0-dim tensor, usually a literal of the program, without the dispatcher. A dispatched copy would
+  // take longer than the rest of the recording.
   auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(c10::Storage::use_byte_size_t(),
                                                                 tensor.itemsize(),
                                                                 c10::GetAllocator(c10::DeviceType::CPU),
@@ -176,7 +176,7 @@ void Call::run(std::uint64_t with_seed, const c10::IValue* with_lifted) const {
   const c10::AutoGradMode mode(gradients);
   thread_local torch::jit::Stack stack;
   torch::jit::Stack values;
-  std::swap(values, stack);  // keeps its capacity; a nested run uses a new stack
+  std::swap(values, stack);  // reuses the capacity of the thread's stack; a nested run gets an empty stack
   values.assign(arguments.begin(), arguments.end());
   for (std::size_t i = 0; with_lifted != nullptr && i < lifted.size(); i++) {
     values[static_cast<std::size_t>(lifted[i])] = with_lifted[i];
@@ -219,7 +219,7 @@ void Call::run() const {
   run(seed, nullptr);
 }
 
-// A thread that runs queued work while it waits may be inside a mode, which must not apply to these kernels.
+// A thread that waits may run queued work. Modes that the thread has entered must not apply to this work.
 KernelGuard::KernelGuard()
     : keys_(c10::default_included_set,
             c10::default_excluded_set | c10::autograd_dispatch_keyset |

@@ -97,7 +97,7 @@ void set_new_storages(Call& call, std::vector<HostStorage>&& storages);
 // Allocates memory for the new results of a call that has not run.
 std::vector<c10::Storage> allocate_results(const OutputMetadata& output_metadata);
 
-// Replaces the arguments on the stack by device tensors for the results, over that memory.
+// Replaces the arguments on the stack by device tensors for the results, over memory of allocate_results().
 void push_results(const OutputMetadata& output_metadata,
                   const CallArguments& arguments,
                   std::size_t argument_count,

@@ -118,7 +118,7 @@ void Capture::end() {
                recorded.calls.size(),
                " operators");
   const Lock lock(mutex_);
-  if (contents_.state == State::Capturing) {  // another thread may have reset it meanwhile
+  if (contents_.state == State::Capturing) {  // another thread may have reset the graph meanwhile
     contents_.recorded = std::move(recorded);
     contents_.state = State::Ready;
   }
@@ -314,7 +314,7 @@ std::shared_ptr<const Graph> Capture::snapshot() const {
   }
   auto copy = std::make_shared<Graph>(contents_.recorded);
   for (Buffer& buffer : copy->buffers) {
-    buffer.owner = c10::Storage();  // otherwise it would count as alive
+    buffer.owner = c10::Storage();  // another reference would make the buffer count as alive
   }
   return copy;
 }

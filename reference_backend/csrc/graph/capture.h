@@ -87,8 +87,8 @@ class Capture {
     Graph recorded;
     std::shared_ptr<Recipe> recipe;
     std::vector<void*> addresses;
-    // One per buffer; empty if each launch provides the memory. If a storage is resized, the graph uses its
-    // new memory.
+    // The storages that own the buffers' memory, one per buffer. A storage is empty if each launch provides
+    // the memory. If a storage is resized, the graph uses the new memory of the storage.
     std::shared_ptr<const std::vector<c10::Storage>> owners;
     // Host tensors that calls copy from or to, and the bytes that the copies need.
     std::vector<std::pair<at::Tensor, std::size_t>> host_tensors;

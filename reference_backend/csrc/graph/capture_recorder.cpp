@@ -114,7 +114,7 @@ void CaptureRecording::run(const kernels::HostKernel& kernel,
     }
     return;
   }
-  if (plan.name == "aten::_efficientzerotensor") {  // does not have memory, so a replay has nothing to repeat
+  if (plan.name == "aten::_efficientzerotensor") {  // its result has no memory for a replay to write
     const runtime::InlineScope scope;
     kernel.run(op, stack);
     return;

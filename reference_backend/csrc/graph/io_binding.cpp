@@ -98,7 +98,7 @@ IoBinding::IoBinding(const Graph& recorded,
     slot.buffer = position == positions.end() ? -1 : position->second;
     slot.metadata = metadata_of(tensor);
     slot.bytes = storage_of(tensor)->nbytes();
-    if (slot.buffer >= 0) {  // it may have been resized since
+    if (slot.buffer >= 0) {  // the storage may have been resized since the capture
       slot.bytes = std::max(slot.bytes, recorded.buffers[static_cast<std::size_t>(slot.buffer)].bytes);
     }
     return slot;

@@ -42,7 +42,7 @@ class CallsWork final : public runtime::Work {
   std::string name_;
 };
 
-constexpr std::int64_t kHot = 16;  // number of launches
+constexpr std::int64_t kHot = 16;  // number of launches after which a recipe is worth compiling
 std::mutex g_hot_mutex;
 std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> g_hot;
 
@@ -173,7 +173,8 @@ void LazyLauncher::launch_recipe(const std::shared_ptr<CacheEntry>& entry,
                                  c10::StreamId stream) {
   if (const std::size_t bytes = entry->recipe->workspace_bytes()) {
     try {
-      // The graph still reads memory that was freed while it was recorded.
+      // The graph still reads memory that was freed during its recording, so the workspace must not reuse
+      // this memory.
       values.workspace = c10::Storage(c10::Storage::use_byte_size_t(),
                                       bytes,
                                       memory::allocate_device(bytes, /*in_order=*/false),

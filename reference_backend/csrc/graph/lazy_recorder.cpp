@@ -29,7 +29,7 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 
 void LazyRecorder::begin() {
   if (table_.has_value() && recorded() == 0) {
-    table_.reset();  // left by a call that raised; newer allocations do not belong to its graph
+    table_.reset();  // a call that raised has left this table; newer allocations do not belong to its graph
     key_.clear();
   }
   if (!table_.has_value()) {
@@ -62,7 +62,7 @@ void LazyRecorder::append_to_key(const engine::OutputMetadata& output_metadata,
     const int position = table_->position(storage.unsafeGetStorageImpl());
     if (position >= 0) {
       table_->mark_written(position);
-      // Even if the allocation itself has made the recorder start a new graph.
+      // The buffer is a temporary even if its allocation has made the recorder start a new graph.
       table_->buffers()[static_cast<std::size_t>(position)].role = Role::Temporary;
     }
     put(key_, position);
@@ -93,7 +93,7 @@ bool LazyRecorder::follows(const engine::CallArguments& arguments,
   for (const int position : arguments.lifted()) {
     lifted.push_back(engine::stored_value(values[position]));
   }
-  followed_.seeds.reserve(followed_.calls + 1);  // so that both succeed or neither does
+  followed_.seeds.reserve(followed_.calls + 1);  // push_back() then cannot fail after insert() has succeeded
   followed_.lifted.insert(followed_.lifted.end(), lifted.begin(), lifted.end());
   followed_.seeds.push_back(seed);
   followed_.calls++;

@@ -171,7 +171,7 @@ void remove_dead_calls(Graph& graph, std::vector<std::size_t>& origin) {
   for (std::size_t i = graph.calls.size(); i-- > 0;) {
     const auto needed = [&](int buffer) { return live[static_cast<std::size_t>(buffer)]; };
     const Effects& effect = effects[i];
-    const bool without_trace = effect.writes.empty() && effect.makes.empty();  // an assertion
+    const bool without_trace = effect.writes.empty() && effect.makes.empty();  // such as an assertion; kept
     if (!without_trace && !effect.host_memory &&
         std::none_of(effect.writes.begin(), effect.writes.end(), needed) &&
         std::none_of(effect.makes.begin(), effect.makes.end(), needed)) {
@@ -179,7 +179,7 @@ void remove_dead_calls(Graph& graph, std::vector<std::size_t>& origin) {
       continue;
     }
     for (const int buffer : effect.makes) {
-      live[static_cast<std::size_t>(buffer)] = false;  // it does not exist before this call
+      live[static_cast<std::size_t>(buffer)] = false;  // the buffer does not exist before this call
     }
     for (const int buffer : effect.reads) {
       live[static_cast<std::size_t>(buffer)] = true;
@@ -190,7 +190,7 @@ void remove_dead_calls(Graph& graph, std::vector<std::size_t>& origin) {
 
 void merge_common_calls(Graph& graph, std::vector<std::size_t>& origin, bool lifted) {
   const std::vector<Effects> effects = all_effects(graph);
-  // In the whole graph, except the call that creates the buffer.
+  // For each buffer, the number of calls in the whole graph that write it, except the call that creates it.
   std::vector<int> writes(graph.buffers.size(), 0);
   for (const Effects& effect : effects) {
     for (const int buffer : effect.writes) {

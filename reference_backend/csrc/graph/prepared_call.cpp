@@ -127,7 +127,7 @@ void PreparedCall::run(const Graph& graph,
       state_ = kernels::can_prepare(*call.plan) ? State::RanOnce : State::NotPreparable;
       break;
     case State::RanOnce:
-      state_ = State::NotPreparable;  // unless try_to_prepare() succeeds; also if it throws
+      state_ = State::NotPreparable;  // stays so if try_to_prepare() fails or throws
       try_to_prepare(graph, call, seed, lifted);
       return;
     case State::NotPreparable:

@@ -16,7 +16,7 @@ namespace hpu_reference::kernels {
 
 namespace {
 
-// The import of the Python package reports an unknown name.
+// Returns the name in HPU_REFERENCE_PROFILE. The Python package rejects an unknown name when it is imported.
 std::string hardware_model() {
   const char* text = std::getenv("HPU_REFERENCE_PROFILE");
   return text == nullptr ? "" : text;

@@ -247,8 +247,8 @@ void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool has_other_owners) {
     }
     return;
   }
-  // The memory was allocated on the heap by a worker thread of the kernel, or the kernel or another result
-  // references it as CPU memory. Only in these cases is a result copied.
+  // Copy the result only in two cases: a worker thread of the kernel has allocated the memory on the heap, or
+  // the kernel or another result references the memory as CPU memory.
   const std::size_t bytes = storage->nbytes();
   c10::DataPtr pointer = memory::allocate_device(bytes, /*in_order=*/false);
   if (bytes > 0) {
@@ -324,7 +324,8 @@ void HostCall::write_back(const TensorPair& pair) {
   c10::StorageImpl* before = device->unsafe_storage().unsafeGetStorageImpl();
   if (device_storage_for(storage) != before) {  // set_() assigned another storage
     if (const StoragePair* pair = find_device_storage(before)) {
-      // The pair refers to the storage until the end of the call, and the tensor may hold the last reference.
+      // Keep the old storage alive: the pair refers to it until the end of the call, and the tensor, which
+      // now gets another storage, may hold the last reference.
       const_cast<StoragePair*>(pair)->replaced = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(before);
     }
     c10::StorageImpl* replacement = device_storage_for(storage);
@@ -359,8 +360,8 @@ HostCall::~HostCall() {
   release_arguments();
 }
 
-// A kernel may keep an argument (packed weights keep their bias). Its host alias must then keep the memory
-// alive.
+// Releases the host aliases of the arguments. If the kernel has kept an argument (packed weights keep their
+// bias), the host alias keeps the memory alive.
 void HostCall::release_arguments() {
   for (auto& pair : tensors_) {
     return_host_tensor(std::move(pair.host));

@@ -101,7 +101,7 @@ void return_host_tensor(at::Tensor&& host) {
   if (cache.has_space() && impl.use_count() == 1 && impl.weak_use_count() == 1 &&
       impl->key_set() == plain_keys() && impl->autograd_meta() == nullptr && !impl->is_wrapped_number() &&
       !impl->has_symbolic_sizes_strides() && !has_python_object(impl.get())) {
-    std::atomic_thread_fence(std::memory_order_acquire);  // another thread may have held it until now
+    std::atomic_thread_fence(std::memory_order_acquire);  // another thread may have held a reference
     TensorAccess::storage(impl.get()) = c10::Storage();
     cache.add(std::move(impl));
   }

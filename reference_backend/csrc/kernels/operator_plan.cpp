@@ -122,8 +122,8 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
   }
   lifts_tensor = reads_tensor && accepts_any_value(op.operator_name().name);
   for (const auto& argument : schema.arguments()) {
-    const auto type =
-        argument.type();  // a Scalar; `float` arguments may be scale factors, which determine sizes
+    const auto type = argument.type();
+    // Lift only a Scalar. A `float` argument may be a scale factor, which determines sizes.
     lifts_scalar.push_back(lifts_tensor && mentions(type, c10::TypeKind::NumberType));
   }
   boolean_indices_depend = name.rfind("aten::index.Tensor", 0) == 0;

@@ -83,7 +83,7 @@ void AccessSet::check(c10::StreamId stream, const std::string& name) const {
 
 void AccessSet::enqueue(c10::StreamId stream, std::unique_ptr<runtime::Work> work, bool retain_memory) const {
   if (stream_order() == StreamOrder::Events) {
-    // Before the check, because another thread may free the memory meanwhile.
+    // Retain the memory before the check, because another thread may free the memory during the check.
     for (const BlockUse& use : uses_) {
       if (retain_memory) {
         pool().record_stream(use.block, stream);

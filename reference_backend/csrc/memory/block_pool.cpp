@@ -104,7 +104,7 @@ void BlockPool::count_in_use(Block* block) {
 }
 
 Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch, bool in_order) {
-  // Prevents overflow in the rounding. Such a size fits nowhere anyway.
+  // Reject a size that cannot fit before it is rounded, because rounding it could overflow.
   if (size > arena_.size) {
     const std::lock_guard lock(mutex_);
     stats_.out_of_memory++;
@@ -382,7 +382,7 @@ void BlockPool::return_block(Block* block) {
 }
 
 void BlockPool::coalesce(Block* block) {
-  // Blocks in bins are marked free but are not in ranges_; the return value of erase() distinguishes the two.
+  // A free block is either in a bin or in ranges_. The return value of ranges_.erase() distinguishes the two.
   auto absorb = [&](Block* left, Block* right) {
     left->size += right->size;
     left->next = right->next;

@@ -56,8 +56,8 @@ c10::intrusive_ptr<c10::StorageImpl> take_host_storage(c10::StorageImpl* device)
     return make(address);
   }
   void* address = arena().to_host(pointer.get());
-  // Two calls may read one tensor at once. Each call needs its own storage, which no other call changes or
-  // counts.
+  // Take the cached storage out of the block. Two calls may read one tensor at once, and each needs a storage
+  // that no other call changes or references.
   auto cached_storage = c10::intrusive_ptr<c10::StorageImpl>::reclaim(
       block->host_storage.exchange(nullptr, std::memory_order_acq_rel));
   if (cached_storage == nullptr || C10_UNLIKELY(cached_storage->data() != address)) {
@@ -111,7 +111,7 @@ void adopt_resized_memory(c10::StorageImpl* device, c10::StorageImpl* host) {
     record_allocation(block);
     pointer = device_pointer(block);
   } else if (new_memory.get() != nullptr && bytes > 0) {
-    pointer = allocate_device(bytes, /*in_order=*/false);  // allocated by another thread, on the heap
+    pointer = allocate_device(bytes, /*in_order=*/false);  // another thread allocated new_memory on the heap
     block_of(pointer)->host_written = true;
     std::memcpy(arena().to_host(pointer.get()), new_memory.get(), bytes);
   }

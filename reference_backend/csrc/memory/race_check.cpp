@@ -32,8 +32,8 @@ struct History {
   std::vector<Use> uses;
 };
 
-// Uses of memory whose tensor was freed, if no order with later work exists. Identified by addresses, because
-// blocks are split and coalesced.
+// Uses of memory whose tensor was freed, if later work is not ordered after them. The memory is identified by
+// addresses, because blocks are split and coalesced.
 struct FreedMemory {
   const char* begin;
   const char* end;
@@ -110,7 +110,8 @@ class NewUse {
   // Returns the reports that are new.
   std::vector<std::string> unordered_uses(const Block& block) {
     History& history = self_.histories[&block];
-    // Recorded by a thread that launched while another thread freed the block.
+    // The history belongs to an earlier allocation: a thread has launched while another thread freed the
+    // block.
     if (history.serial != block.serial) {
       history = {block.serial, {}};
     }

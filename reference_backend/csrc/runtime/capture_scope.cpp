@@ -12,7 +12,7 @@ namespace hpu_reference::runtime {
 
 namespace {
 
-// Never destroyed: a tensor that is destroyed at exit may ask for captures.
+// Never destroyed: the destruction of a tensor at exit may look up captures.
 struct Registry {
   std::mutex mutex;
   std::vector<std::shared_ptr<CaptureScope>> scopes;

@@ -93,7 +93,7 @@ void Event::record(c10::StreamId stream) {
   flush_recorded();
   auto mark = std::make_shared<EventMark>(stream);
   if (is_queue_idle(stream)) {
-    // Complete the mark before it is published: only the end of a queue's work wakes waiters.
+    // Complete the mark before it is published. Nothing would wake a waiter, because no work ends.
     mark->complete();
     if (is_tracing()) {
       add_trace_row(TraceKind::Event, kName, queue_of(stream), 0);

@@ -73,7 +73,7 @@ int Console::append(std::string_view text) {
       return ready < 0 ? errno : EAGAIN;
     }
     stalled_ = false;
-    // A pipe that is ready accepts this much at once.
+    // A pipe that is ready accepts at least PIPE_BUF bytes without blocking.
     const ssize_t written = ::write(file_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     if (written < 0 && errno != EINTR && errno != EAGAIN) {
       return errno;
@@ -92,9 +92,10 @@ std::shared_ptr<LogFile::Handle> LogFile::handle(int& error) {
   if (handle_ == nullptr && open_error_ == 0) {
     std::error_code failed;
     std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), failed);
-    // A pipe without a reader is rejected instead of waited for.
+    // With O_NONBLOCK, open() fails for a pipe without a reader instead of waiting for a reader.
     int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
-    // A program that has closed its standard files must not write into the log.
+    // If the program has closed a standard file, the log must not get its number: the program's output to
+    // this number would go into the log.
     if (file >= 0 && file <= STDERR_FILENO) {
       file = duplicate_above(file);
     }
@@ -136,7 +137,7 @@ void LogFile::rotate(const std::shared_ptr<Handle>& full) {
   if (handle_ != full) {
     return;
   }
-  // A process that waits here then finds that the name refers to another file.
+  // The file lock allows only one process at a time to rotate the file.
   if (::flock(full->file, LOCK_EX | LOCK_NB) != 0) {
     return;  // the process that holds the file lock rotates the file; the next line notices the rotation
   }

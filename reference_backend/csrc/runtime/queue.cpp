@@ -108,10 +108,12 @@ void wake_for_first(Scheduler& self, Queue& queue) {
   }
 }
 
-// A time before any recording. It is not 0, because 0 denotes now.
+// A start time before any recording, for add_trace_row(). It is not 0, because 0 means a row without
+// duration.
 constexpr std::uint64_t kBeforeRecordings = 1;
 
-// Adds the row of an item that adds none itself. A wait begins when it becomes the first item of its queue.
+// Adds the trace row of an item whose code adds no rows. The row of a wait begins when the wait becomes the
+// first item of its queue.
 void trace(Queue& queue, int index, const Work& work) {
   const TraceKind kind = work.traced_as();
   if (kind != TraceKind::None) {
@@ -167,7 +169,7 @@ bool run_one(Scheduler& self, int index, Lock& lock, ItemKinds runs) {
   lock.lock();
   if (work != nullptr) {
     self.finished.push_back(std::move(work));
-    g_pending_work.fetch_add(1, std::memory_order_release);  // the next call on the host releases it
+    g_pending_work.fetch_add(1, std::memory_order_release);  // the next call on the host releases the work
   }
   if (error != nullptr) {
     store_queue_error(queue, error);
@@ -180,7 +182,7 @@ bool run_one(Scheduler& self, int index, Lock& lock, ItemKinds runs) {
   if (self.waiting > 0) {
     self.changed.notify_all();
   }
-  wake_for_first(self, queue);  // a thread that only helped may stop here
+  wake_for_first(self, queue);  // this thread may be a host thread that runs no further item
   return true;
 }
 
@@ -584,7 +586,8 @@ void shutdown_queues() {
     if (!queue.thread.joinable() || queue.thread.get_id() == std::this_thread::get_id()) {
       continue;
     }
-    // Work on an exclusive stream may wait for another process that never answers.
+    // Detach the thread of an exclusive stream if its work still runs, because the work may wait forever for
+    // another process. Join all other threads.
     bool abandon = false;
     if (index >= kQueues) {
       const Lock lock(self.mutex);

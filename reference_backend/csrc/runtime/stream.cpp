@@ -50,7 +50,7 @@ void set_stream_limit(c10::StreamId most) {
 }
 
 bool is_stream_idle(c10::StreamId id) {
-  // Keep this order: recorded work moves into the queue, never the other way.
+  // Check the recorded work before the queue, because recorded work moves into the queue and never back.
   const bool recorded =
       g_recorded.load(std::memory_order_acquire) != 0 && queue_of(g_recorded_on) == queue_of(id);
   return !recorded && is_queue_idle(id);

@@ -57,8 +57,9 @@ Recorder& recorder() {
   return *value;
 }
 
-// Number of the latest recording that began while none was open. Data that an operator leaves behind when a
-// profile ends within it is ignored by the next profile.
+// Number of the latest recording that began while no other recording was open. If a profile ends while an
+// operator runs, the operator's Correlation stays in its thread. The next profile ignores this Correlation,
+// because it has an older number.
 std::atomic<std::uint64_t> g_epoch{0};
 
 struct Correlation {
@@ -86,8 +87,8 @@ std::pair<LogModule, LogLevel> log_destination_of(TraceKind kind) {
   return {LogModule::Kernel, LogLevel::Trace};
 }
 
-// Converts ticks of the rows' clock to microseconds. Measures the rate against a clock of known unit, since
-// the start.
+// Converts ticks of the rows' clock to microseconds. The rate is measured against a steady clock since the
+// first call.
 double microseconds(std::uint64_t ticks) {
   using Clock = std::chrono::steady_clock;
   static const std::uint64_t first_tick = trace_clock();
@@ -237,7 +238,7 @@ Trace TraceRecording::end() {
 }
 
 void update_logged_rows() {
-  microseconds(0);  // starts its clock
+  microseconds(0);  // the first call starts the measurement of the rate
   bool wanted = false;
   for (const TraceKind kind : {TraceKind::Kernel,
                                TraceKind::Recipe,

@@ -204,7 +204,7 @@ class MediaConst(Node):
 
 
 class RandomFlip(Node):
-    """Mirrors the images of a batch whose number in the second input is not zero."""
+    """Mirrors images of a batch. The second input has a number per image; 0 leaves the image unchanged."""
 
     def __init__(
         self, horizontal: bool | int = True, vertical: bool | int = False, **unused_options: Any

@@ -76,7 +76,7 @@ def refuse_other_accelerator(torch: ModuleType) -> None:
     cuda", even on the CPU (seen on 2.13 and 2.15). On 2.6, a CUDA build without a GPU works with hpu.
 
     Raises:
-        ImportError: torch is such a build.
+        ImportError: torch was built for another accelerator and does not support hpu as a second one.
     """
     built_with = [name for name in ("cuda", "hip", "xpu") if getattr(torch.version, name, None)]
     release = tuple(int(part) for part in re.findall(r"\d+", str(torch.__version__))[:2])
@@ -172,7 +172,7 @@ def _same_binaries(info: ModuleType, torch: ModuleType) -> bool:
 
 
 def _open_core(source_name: str, name: str) -> ModuleType:
-    """Import an extension module from another package under the name that all modules use."""
+    """Import the extension module `source_name` under `name`, by which all modules import the core."""
     origin_spec = importlib.util.find_spec(source_name)
     if origin_spec is None or origin_spec.origin is None:
         raise ImportError(f"{source_name.rpartition('.')[0]}._C does not exist next to its _build_info")

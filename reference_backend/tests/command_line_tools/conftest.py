@@ -1,4 +1,4 @@
-"""Fixtures that build the command-line tools, and run them."""
+"""Fixtures that build and run the command-line tools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the built libhlml.so, next to a copy of the package."""
+    """Build libhlml.so in a copy of the package ``hpu_reference_tools``, and return its path."""
     copy = tmp_path_factory.mktemp("tools") / "tools"
     shutil.copytree(TOOLS, copy, ignore=shutil.ignore_patterns("*.so", "build", "*.egg-info"))
     build = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]

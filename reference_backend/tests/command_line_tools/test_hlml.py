@@ -1,4 +1,4 @@
-"""Test libhlml.so with the unmodified `habana-pyhlml`, and the link through which pyhlml finds it."""
+"""Test libhlml.so with the unmodified `habana-pyhlml`, and the symbolic link by which pyhlml finds it."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_exited_and_killed_processes_are_not_listed(smi: Any, state: Path, user:
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=environment, check=True)
     assert (
         list(state.iterdir()) == []
-    )  # the next process removes the record of the killed process and its own
+    )  # the subprocess removed two records: its own and the record of the killed process
 
 
 def test_a_process_may_have_any_name(smi: Any, state: Path, user: Any) -> None:
@@ -220,7 +220,7 @@ def test_loop_option_repeats_until_interrupted(library: Path) -> None:
         "-l",
         "0.05",
     ]
-    # A test run in the background may ignore SIGINT, and its children would inherit that.
+    # If the test run ignores SIGINT (as in the background), its child processes would ignore SIGINT too.
     restore_sigint = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=restore_sigint

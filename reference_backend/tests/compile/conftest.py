@@ -14,7 +14,7 @@ Compile = Callable[..., Callable[..., Any]]
 
 @pytest.fixture(autouse=True)
 def _fresh(device_works: None) -> None:
-    """Clear Dynamo's caches before each test, and assert a working device after it."""
+    """Clear Dynamo's caches before each test. Assert after the test that the device works."""
     torch._dynamo.reset()
     torch.manual_seed(0)
 
@@ -43,7 +43,5 @@ def fused() -> Compile:
 
 @pytest.fixture(params=["interpreted", "fused"])
 def compiled(request: pytest.FixtureRequest) -> Compile:
-    """Run the test twice: with a function that compiles to interpreted recipes, and with one for fused
-    recipes.
-    """
+    """Run the test twice: once with the fixture ``interpreted``, and once with ``fused``."""
     return compile_function_for(request.param)

@@ -12,7 +12,7 @@ INPUTS = (
     "x1 = numbers(step, 2, (4, 4)).to(device)",
     "x2 = numbers(step, 7, (4, 4)).to(device)",
 )
-#: Two calls. The compiler may let the addition write its result over `v9`.
+#: Statements that compute `v0`. The compiler may reuse the memory of `v9` for the result of the addition.
 SUM = ("v9 = x0 * 2", "v0 = v9 + x1")
 ROWS = "torch.tensor([1, 0, 3, 2], device=x0.device)"
 
@@ -119,7 +119,7 @@ def test_inputs_that_share_memory(second: str) -> None:
 @pytest.mark.parametrize(
     ("lines", "returns"),
     [
-        # `v2` clones a view of a clone of an input.
+        # `v0` clones an input, `v1` is a view of `v0`, and `v2` clones this view.
         (("v0 = x0.clone()", "v1 = v0.view(-1)", "v2 = v1.clone()", "v3 = v2.view(4, 4).t()"), "v3"),
         (("v0 = x0 * 2", "v1 = v0.clone().t()", "v2 = v0.clone().t()"), "v1 v2"),
         (("v0 = x0 * 2", "v1 = v0.clone()", "v2 = v1.t()", "v3 = v0 + x1", "v4 = v2 + 1"), "v3 v4"),

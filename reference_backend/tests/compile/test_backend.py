@@ -75,7 +75,7 @@ STATIC_CALLS = {
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", STATIC_CALLS)
 def test_call_whose_result_shape_needs_no_data_does_not_fall_back(name: str, dynamic: bool, compiled) -> None:
-    """For other arguments of the same operators, the result shape depends on data, so they fall back."""
+    """These operators fall back only for arguments with which the result shape depends on data."""
     function, indices = STATIC_CALLS[name]
     program = compiled(function, dynamic=dynamic, use_eager_fallback=0)
     x, i = torch.randn(4, device="hpu"), torch.tensor(indices, device="hpu")
@@ -110,7 +110,7 @@ def test_a_mask_is_a_fallback(compiled) -> None:
 
 
 def test_call_whose_checked_result_size_depends_on_data_falls_back(interpreted) -> None:
-    """`torch._check` turns the size into a constant of the graph; `nonzero` still runs as a fallback."""
+    """``torch._check`` makes the size a constant of the graph. Even so, ``nonzero`` runs as a fallback."""
 
     def function(x: torch.Tensor) -> torch.Tensor:
         positions = x.nonzero()

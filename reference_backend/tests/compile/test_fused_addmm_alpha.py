@@ -1,4 +1,4 @@
-"""Fused code applies the factor `alpha` to a matrix product (docs/torch-bugs.md#alpha)."""
+"""Test that fused code multiplies a matrix product by ``alpha`` (see docs/torch-bugs.md#alpha)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from habana_frameworks.torch.dynamo.compile_backend import compilers, config
 from habana_frameworks.torch.dynamo.compile_backend.config import configuration_flags
 from torch import nn
 
-#: The public contract: option, default, environment variable.
+#: The documented default and environment variable of each option of `hpu_backend`.
 TABLE = {
     "use_compiled_recipes": (True, "PT_HPU_COMPILE_USE_RECIPES"),
     "decomposition_mode": ("habana", "PT_HPU_COMPILE_DECOMPOSITION_MODE"),
@@ -143,11 +143,11 @@ def test_inductor_freezing_puts_parameters_into_the_graph(compiled, discard, mon
         program = compiled(layer, use_graph_freezing=1, discard_frozen_params=discard)
         for _ in range(2):
             torch.testing.assert_close(program(x), right)
-    assert counted == [8]  # both linear layers, and statistics, weight and bias of the norm
+    assert counted == [8]  # 4 of the two linear layers, and 4 of the norm: 2 statistics, weight and bias
 
 
 def test_frozen_parameters_with_unboxed_inputs(compiled) -> None:
-    """The graph after the graph break has frozen parameters and an activation as inputs."""
+    """The graph after the graph break has an activation and frozen parameters as inputs."""
     layer = nn.Linear(4, 4).to("hpu").eval()
     x = torch.randn(2, 4, device="hpu")
     program = compiled(lambda t: layer(t).cpu().sin() + 1, use_graph_freezing=1, use_boxed_input=0)

@@ -15,7 +15,7 @@ from torch import nn
 
 
 class _Scaled(torch.autograd.Function):
-    """`autograd.Function` that multiplies by a factor. Its backward can also write a module's state."""
+    """``autograd.Function`` that multiplies by a factor. Its ``backward`` can also write a module's state."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, factor: torch.Tensor, module: nn.Module | None) -> torch.Tensor:
@@ -33,7 +33,7 @@ class _Scaled(torch.autograd.Function):
 
 
 class Model(nn.Module):
-    """A module that calls `program` with the product of input and weight. The program writes `state`."""
+    """A module that calls ``program`` with the product of input and weight. The program writes ``state``."""
 
     def __init__(
         self, program: Callable[[Model, torch.Tensor], torch.Tensor], strides: tuple[int, int]
@@ -159,7 +159,7 @@ def test_saved_result_with_memory_gaps() -> None:
 
 
 def test_saved_tensor_hooks_get_the_copies(interpreted: Any) -> None:
-    """AOTAutograd finds the inputs of graph hooks by name in the backward graph."""
+    """AOTAutograd finds the saved tensors for these hooks by their names in the backward graph."""
     traced_identity = torch.fx.symbolic_trace(lambda x: x * 1)
     model = Model(scale_by_new_state, (4, 1)).to("hpu")
     with torch.autograd.graph.saved_tensors_hooks(traced_identity, traced_identity):

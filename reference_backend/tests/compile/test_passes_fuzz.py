@@ -11,8 +11,8 @@ from helpers.compile_programs import Author, assert_no_difference
 from tests.support.nightly import NIGHTLY
 
 CHUNK = 20
-#: Numbers of seeds. An interpreted program takes a tenth of a second; a fused program, one or two C++
-#: compilations.
+#: Number of seeds that run as interpreted recipes, and the seeds that run as fused recipes. An interpreted
+#: program takes a tenth of a second. A fused program takes one or two C++ compilations.
 INTERPRETED = 2000 if NIGHTLY else 80
 FUSED = range(100) if NIGHTLY else (36, 43)
 

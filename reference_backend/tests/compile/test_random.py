@@ -1,4 +1,4 @@
-"""Compiled programs draw random numbers from the generator of the device."""
+"""Test that compiled programs draw random numbers from the generator of the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test static programs (fused recipes that run without Python): they act like the recipes in Python."""
+"""Test that static programs (fused recipes that run without Python) act like fused recipes in Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 class Programs(list[Any]):
-    """List of the created static programs. None replaces a function that could not become one."""
+    """List with an entry per fused function: its static program, or None if the function has none."""
 
     def run_counts(self) -> list[int]:
         """Return how often each program ran so far."""
@@ -120,7 +120,7 @@ def test_inputs_are_written_and_may_share_memory(fused, programs: Programs) -> N
 
 
 def test_inputs_with_other_layouts(fused, programs: Programs) -> None:
-    """The memory layout of a gradient may differ from the traced gradient. Offsets differ between calls."""
+    """Gradients may have other strides, and inputs other storage offsets, than in the traced call."""
     layer = nn.Linear(4, 4).to("hpu")
     function = fused(layer)
     memory = torch.randn(40, device="hpu")
@@ -143,7 +143,7 @@ def test_work_waits_for_its_inputs(fused, programs: Programs) -> None:
             _C.enqueue_delay(0.02)
             for _ in range(10):
                 x = x * 2
-        # The memory that both streams access puts this work between the works of the other stream.
+        # Both streams access `x`, so this call runs after the multiplications and before the next `fill_`.
         z = program(x, y)
         with hpu.stream(stream):
             x.fill_(0)

@@ -1,4 +1,4 @@
-"""Streams and events in compiled functions."""
+"""Test streams and events in compiled functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled programs have the values, gradients, strides and side effects of eager programs."""
+"""Test that compiled programs have the values, gradients, strides and side effects of eager programs."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_same_tensor_as_both_arguments(compiled) -> None:
 
 
 def test_inputs_may_overlap(compiled) -> None:
-    # The programs are separate, because Dynamo does not notice when inputs begin or cease to overlap.
+    # This test compiles new functions: Dynamo does not recompile if inputs begin or cease to overlap.
     base = torch.zeros(4, device="hpu")
     assert compiled(add_to_first)(base[:3], base[1:]).tolist() == [2, 2, 1]
     assert base.tolist() == [1, 1, 1, 0]

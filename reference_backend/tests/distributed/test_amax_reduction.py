@@ -1,4 +1,4 @@
-"""Test that ranks share fp8 maximum magnitudes: scales follow the largest one of a group or of all ranks."""
+"""Test that fp8 scales follow the largest magnitude on all ranks, or on the ranks of a group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from habana_frameworks.torch.hpex.experimental.transformer_engine.recipe import 
 def scales_after_steps(
     rank: int, recipe: DelayedScaling, group: dist.ProcessGroup | None = None
 ) -> list[float]:
-    """Return the scales of the input and of the output gradient after a step on rank-dependent numbers."""
+    """Return the scales of the input and of the output gradient after two steps on rank-dependent numbers."""
     torch.manual_seed(1)
     module = te.Linear(8, 4)
     for _ in range(2):

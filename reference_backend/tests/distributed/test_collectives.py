@@ -1,4 +1,4 @@
-"""Each collective gives the arithmetic result, for the dtypes and operators of the contract."""
+"""Test that each collective gives the arithmetic result, for all documented dtypes and reductions."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def check_batched_calls(rank, size):
     manager.wait()
     for tensor in tensors:
         assert_equal_on_device(tensor, torch.full(tensor.shape, size * (size + 1) / 2))
-    # Both directions at once without a batch: messages to and from a peer do not wait for each other.
+    # Without a batch, each rank sends before it receives. The two messages must not wait for each other.
     sent = dist.isend(torch.full((2,), rank + 5.0, device="hpu"), right)
     dist.recv(received[:2], previous)
     sent.wait()

@@ -1,4 +1,4 @@
-"""Collectives together with lazy graphs, captured graphs and other jobs, and at process exit."""
+"""Test collectives together with lazy graphs, captured graphs and other jobs, and at process exit."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ LAZY_WRAPPERS = {
 
 
 def train_in_lazy_mode(rank, size):
-    """Compare AdamW steps, one of which only accumulates gradients, with one CPU process on whole batches."""
+    """Compare data-parallel training by AdamW with training of whole batches on the CPU.
+
+    One of the steps only accumulates gradients.
+    """
     _C.lazy_start(1, 5)
     for options in LAZY_WRAPPERS.values():
         torch.manual_seed(3)
@@ -157,9 +160,7 @@ def test_collectives_in_captured_graphs(on_ranks):
 
 
 def capture_collectives_in_two_threads(rank, size):
-    """Check that each collective belongs to the graph that its thread captures, in any order of begin and
-    end.
-    """
+    """Check that each collective belongs to the graph of its own thread while two threads capture."""
     turns = [threading.Event() for _ in range(3)]
     results, errors = {}, []
 
@@ -335,7 +336,7 @@ def check_shared_communicators(rank, size):
 
     everybody = list(range(size))
     groups = [dist.new_group(everybody) for _ in range(3)]
-    # A different timeout prevents sharing.
+    # The group with a different timeout does not share the communicator of the other groups.
     groups.append(dist.new_group(everybody, timeout=datetime.timedelta(seconds=7)))
     assert [all_reduced_value(group) for group in groups] == [3.0] * 4
     backends = {group._get_backend(torch.device("hpu")) for group in groups}

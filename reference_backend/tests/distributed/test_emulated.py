@@ -1,4 +1,4 @@
-"""Emulated peers: one rank of four runs alone, and every collective finishes."""
+"""Test emulated peers: one rank of four runs alone, and every collective finishes."""
 
 from __future__ import annotations
 

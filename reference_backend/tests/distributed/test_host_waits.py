@@ -1,4 +1,4 @@
-"""Flags that make the host wait in collectives. By default the host continues."""
+"""Test the flags that make the host wait in collectives. By default, the host does not wait."""
 
 from __future__ import annotations
 

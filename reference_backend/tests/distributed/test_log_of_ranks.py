@@ -1,4 +1,4 @@
-"""The log of several ranks: one file per rank, with the collectives of the rank."""
+"""Test the logs of several ranks: each rank writes its collectives to its own file."""
 
 from __future__ import annotations
 

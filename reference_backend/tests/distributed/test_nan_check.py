@@ -1,4 +1,4 @@
-"""Test ``c10d::check_for_nan``, and `conformance doctor`, the health check of the Docker images."""
+"""Test ``c10d::check_for_nan``, and that ``conformance doctor`` passes on the reference device."""
 
 from __future__ import annotations
 

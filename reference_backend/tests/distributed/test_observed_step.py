@@ -57,7 +57,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def observed(on_ranks: Any, folder: Path) -> Path:
-    """Return the files of a step. The first test that uses the fixture creates them."""
+    """Return the folder with the files that the profilers wrote about one training step.
+
+    The first test that requests this fixture runs the step.
+    """
     if not (folder / "flight").exists():
         on_ranks(train_under_profilers, FOLDER=str(folder), limit=180)
     return folder
@@ -69,7 +72,7 @@ def test_the_trace_has_recipes_kernels_collectives_and_streams(observed: Path) -
         events = json.loads(path.read_text())["traceEvents"]
         rows = [event for event in events if event.get("cat") == "hpu_op"]
         kinds = Counter(row["args"]["kind"] for row in rows)
-        assert kinds["recipe"] == 2  # forward and backward
+        assert kinds["recipe"] == 2  # one for the forward pass, one for the backward pass
         assert kinds["collective"] == 1
         assert any(row["name"].startswith("cpp_fused_") for row in rows)
         assert len({row["tid"] for row in rows}) >= 2

@@ -1,4 +1,4 @@
-"""The environment variables of a rank: the module that the rank gets, and the error for missing variables."""
+"""Test the environment variables of a rank, and hccl with device meshes and functional collectives."""
 
 from __future__ import annotations
 

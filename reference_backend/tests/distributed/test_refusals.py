@@ -74,7 +74,7 @@ def check_missing_rank(rank, size):
 
 
 def check_different_collective(rank, size):
-    """Check that the error names the rank that calls a different collective, and that collective."""
+    """Check that the error names the rank that is at a different collective, and names this collective."""
     x = torch.ones(4, device="hpu")
     dist.all_reduce(x)
     x.cpu()
@@ -124,7 +124,7 @@ def wait_in_the_store(rank, size):
 
 
 def check_dead_rank(rank, size):
-    """Check that the remaining ranks end with a clear error, long before the timeout."""
+    """Check that the exit of rank 1 raises an error on the remaining ranks, long before the timeout."""
     x = torch.ones(4, device="hpu")
     dist.all_reduce(x)
     x.cpu()

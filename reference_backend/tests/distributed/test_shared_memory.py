@@ -1,4 +1,4 @@
-"""Test all-reduce in shared memory of ranks on one machine: its values, and its errors when a rank fails."""
+"""Test all-reduce in memory that the ranks of one machine share: values, and errors when a rank fails."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ C = ht._C
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 WHOLE = (torch.uint8, torch.int8, torch.int32, torch.int64)
 OPERATIONS = (dist.ReduceOp.SUM, dist.ReduceOp.PRODUCT, dist.ReduceOp.MIN, dist.ReduceOp.MAX)
-#: Element counts: none, one, odd counts, a count that is a small call in some dtypes and a large call in
-#: wider ones, and several chunks.
+#: Element counts: none, one, odd counts, a count that makes a small call in narrow dtypes and a large call in
+#: wide dtypes, and a count of several chunks.
 COUNTS = (0, 1, 7, 1025, 262_144, 262_145, 900_001)
 
 
@@ -39,7 +39,10 @@ def rank_values(count, dtype, rank):
 
 
 def reduced_in_rank_order(count, dtype, operation, size):
-    """Return the documented result: reduced in rank order, with 16-bit floats in float32 and rounded once."""
+    """Return the documented result: the values of all ranks, reduced in rank order.
+
+    16-bit floats are reduced in float32 and rounded once at the end.
+    """
     combine = {
         dist.ReduceOp.SUM: torch.add,
         dist.ReduceOp.PRODUCT: torch.mul,
@@ -54,7 +57,7 @@ def reduced_in_rank_order(count, dtype, operation, size):
 
 
 def check_values(rank, size):
-    """Check the result bit for bit on every rank, for calls on the stream and in the queue."""
+    """Check the result bit for bit on every rank, for all dtypes, element counts and reductions."""
     assert uses_shared_memory()
     for dtype, count, operation in itertools.product((*FLOATS, *WHOLE), COUNTS, OPERATIONS):
         tensor = rank_values(count, dtype, rank).to("hpu")
@@ -79,7 +82,7 @@ def compare_with_gloo(rank, size):
 
 
 def check_special_values(rank, size):
-    """Check NaNs of any rank, parts of a larger tensor, and a scalar."""
+    """Check a NaN on any one rank, a part of a larger tensor, and a scalar."""
     for bad, operation in itertools.product(range(size), OPERATIONS):
         tensor = torch.full((3,), float("nan") if rank == bad else 1.0, device="hpu")
         dist.all_reduce(tensor, operation)
@@ -113,8 +116,9 @@ def run_many_pending_calls(rank, size):
 
 
 def use_groups_in_opposite_orders(rank, size):
-    """Use two groups in opposite orders. Then let rank 0 call all-reduce before a barrier of the hosts, and
-    the other ranks after the barrier.
+    """Call all-reduce in two groups, in opposite orders on neighbouring ranks.
+
+    Then rank 0 calls all-reduce before a barrier of the hosts. The other ranks call it after the barrier.
     """
     first_group, two = dist.new_group(list(range(size))), dist.new_group(list(range(size)))
     gloo = dist.new_group(backend="gloo")
@@ -140,7 +144,10 @@ def use_groups_in_opposite_orders(rank, size):
 
 
 def reduce_in_threads(rank, size):
-    """Use one group and one stream per thread. On a single stream all ranks would need the same order."""
+    """Call all-reduce in four threads, each with its own group and stream.
+
+    On a shared stream, all ranks would have to issue the calls in the same order.
+    """
     groups = [dist.new_group(list(range(size))) for _ in range(4)]
     checks = []
 
@@ -244,7 +251,7 @@ def kill_one_rank(rank, size):
 
 
 def check_hanging_rank(rank, size):
-    """Check that a hanging rank costs only the timeout of the collective."""
+    """Check that a hanging rank delays the other ranks only until the timeout of the collective."""
     tensor = torch.ones(int(os.environ["TEST_COUNT"]), device="hpu")
     dist.all_reduce(tensor)
     tensor.cpu()
@@ -309,8 +316,9 @@ def check_rank_that_left(rank, size):
 
 
 def check_fork_of_a_rank(rank, size):
-    """Check that a fork of a rank does not map the shared memory, and that the fork's exit is not taken for
-    the exit of the rank.
+    """Check that a forked child of a rank does not map the shared memory.
+
+    The other ranks must not treat the exit of the child as the exit of the rank.
     """
     tensor = torch.ones(4, device="hpu")
     dist.all_reduce(tensor)

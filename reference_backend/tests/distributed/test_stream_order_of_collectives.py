@@ -54,7 +54,7 @@ def check_host_does_not_wait(rank, size):
 
 
 def check_value_at_issue(rank, size):
-    """Check that a collective sends the values of the stream at the time of issue, also on a side stream."""
+    """Check that a collective on a side stream sends the values that earlier work of this stream writes."""
     side = hpu.Stream()
     x = torch.zeros(1000, device="hpu")
     warm_up(lambda: x.add_(rank + 1).add_(-rank - 1))
@@ -64,7 +64,7 @@ def check_value_at_issue(rank, size):
         x.add_(rank + 1)
         work = dist.all_reduce(x, async_op=True)
         gate.open()
-    work.wait()  # the default stream waits
+    work.wait()  # makes the default stream wait
     assert torch.equal((x + 0).cpu(), torch.full((1000,), size * (size + 1) / 2))
 
 

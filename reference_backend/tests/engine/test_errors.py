@@ -13,8 +13,9 @@ C, hpu = ht._C, ht.hpu
 
 @pytest.fixture
 def source(warm):
-    """Return a tensor, a valid index and an invalid index. The engine has cached the metadata of
-    index_select.
+    """Return a tensor, a valid index and an invalid index.
+
+    The engine has cached the output metadata of ``index_select``, so it can defer the calls.
     """
     tensor = torch.arange(4.0, device="hpu")
     valid_index = torch.tensor([0, 3], device="hpu")
@@ -33,7 +34,7 @@ def stream():
 def _queue_failing_call(source, gate):
     tensor, _, bad = source
     closed_gate = gate()
-    result = tensor.index_select(0, bad)  # launched: no error here
+    result = tensor.index_select(0, bad)  # the call is deferred, so it raises no error yet
     closed_gate.open()
     return result
 
@@ -207,7 +208,7 @@ def test_calls_that_validate_a_number_are_cached_per_number(gate, warm):
     ]
     warm(lambda: [call() for call in valid_calls])
     closed_gate = gate()
-    x.add(0.75)  # deferred: arithmetic accepts any number
+    x.add(0.75)  # deferred, because an addition accepts any number
     closed_gate.open()
     for bad in (lambda: x.renorm(2, 0, -1.0), lambda: torch.linalg.vector_norm(x[:, :0], float("inf"))):
         with pytest.raises(RuntimeError):
@@ -225,7 +226,7 @@ def test_a_call_that_warns_warns_each_time(gate, warm):
 
     warm(call)
     closed_gate = gate()
-    opener = threading.Timer(0.1, closed_gate.open)  # the call waits for the stream
+    opener = threading.Timer(0.1, closed_gate.open)  # `call` waits until the gate is open
     opener.start()
     assert torch.isnan(call()).item()
     opener.join()

@@ -153,7 +153,7 @@ def test_nothing_is_checked_by_default(output_of):
 
 
 def test_memory_of_joined_blocks(reported):
-    """The check follows the memory and not the pool's block object, which may be reused for other memory."""
+    """The check follows memory, not the allocator's block objects, which may be reused for other memory."""
     code = """
 first, y, guard = (torch.ones(25600, device='hpu') for _ in range(3))
 assert y.data_ptr() - first.data_ptr() == guard.data_ptr() - y.data_ptr() == 102400
@@ -165,7 +165,7 @@ del first, y
 """
     (report,) = reported(code.format(use="kept = torch.ones(51200, device='hpu')"))
     assert "freed without record_stream(SIDE), and another tensor has its memory" in report
-    # The first split after the two blocks were joined reuses a block object.
+    # The first split after the two blocks were joined reuses a block object for other memory.
     elsewhere = "kept = [torch.empty(n * 20000, device='hpu').fill_(1) for n in range(5, 9)]"
     assert reported(code.format(use=elsewhere)) == []
 
@@ -194,7 +194,8 @@ hpu.synchronize(); C.take_order_reports()
         # `between` after the launch.
         "kept = step(); ran(); more = x * 7; ran()\n"
         "with hpu.stream(third): others = [x + i for i in range(20)]; ran()\n",
-        # `z` is freed before the graph. Its memory belongs to another stream than the graph.
+        # `z` is freed before the graph is launched. The memory of `z` belongs to a different stream than
+        # the graph.
         "z = x + 3; ran(); side.wait_stream(hpu.current_stream())\n"
         "with hpu.stream(side): kept = z * 2; del z; ran()\n"
         "others = [x + i for i in range(20)]; ran()\n",
@@ -211,7 +212,7 @@ def test_lazy_graphs_are_checked(reported):
 
 
 def test_warning_of_the_check_does_not_prevent_deferral(reported):
-    """The engine never defers an operator that warns. A warning of the check must not count as one."""
+    """The engine never defers an operator that warns. The warnings of the check must not prevent deferral."""
     code = """
 C.set_queue_all(0)
 with hpu.stream(side):

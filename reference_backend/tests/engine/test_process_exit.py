@@ -113,7 +113,7 @@ def test_fork_with_full_queues(output_of, use):
 
 
 def test_forked_child_exits_normally(output_of):
-    """The child runs all destructors of the parent's tensors, events, gates and queued work."""
+    """The child destroys its copies of the parent's tensors, events, gates and queued work."""
     code = (
         START + "fill('gate')\n" + FORK.replace("USE", "kept.clear(); x + 1").replace("os.EXIT", "sys.exit")
     )
@@ -181,7 +181,7 @@ def test_fork_while_recording(output_of):
 @pytest.mark.parametrize("use", ["graph.end()", "graph.replay()", "x + 1"])
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_fork_while_capturing(output_of, dry_run, use):
-    """The child inherits the capture, but not the memory whose contents a dry run restores."""
+    """The child inherits the capture. It does not inherit the memory that a dry run restores at its end."""
     code = START + (
         f"graph = C.Graph(); graph.begin({dry_run})\n"
         "x.add_(1); pinned.copy_(x, non_blocking=True)\n"
@@ -230,7 +230,7 @@ def test_exit_while_capturing(run_python):
 
 
 def test_work_after_shutdown_does_not_hang(run_python):
-    """Late destructors and exit handlers may still use the device."""
+    """Destructors and exit handlers that run late may use the device after its shutdown."""
     code = START + "import atexit\nfill('gate')\nC.shutdown()\nprint((torch.ones(2) + 1).tolist())"
     done = run_python(code, timeout=TIMEOUT)
     assert (done.returncode, done.stdout.strip()) == (0, "[2.0, 2.0]"), done.stderr
@@ -279,7 +279,7 @@ x = torch.ones(64, device="hpu")
 def test_reading_results_releases_finished_work(output_of, program, count):
     """The program reads results and never synchronises.
 
-    Retained work would take 1.8 KB for each replay and 28 KB for each lazy step.
+    If the engine retained finished work, memory would grow by 1.8 KB per replay or 28 KB per lazy step.
     """
     start = "import os, torch, habana_frameworks.torch as ht\nC = ht._C\n"
     assert int(output_of(start + GROWTH + program + f"growth(step, {count})")) < 4

@@ -1,4 +1,4 @@
-"""Test that operators of torch's database give the same bits when they are queued and when run inline."""
+"""Test that operators of torch's ``op_db`` give the same bits queued as inline."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ SAMPLES = 6
 
 
 def _move_sample(device, value):
-    """Return the sample with its tensors on the device. Views of one storage stay views of one storage."""
+    """Return the sample with its tensors on the device. Views of one storage share a storage there too."""
     copied_bases = {}
 
     def move(tensor):
@@ -225,7 +225,10 @@ def test_queued_calls_match_inline_calls(info):
     "name", ["masked_select", "nonzero", "unique", "bincount", "index_put", "embedding_bag"]
 )
 def test_sizes_that_depend_on_data(name):
-    """The metadata is equal and the data differ, so no result of the earlier call may be reused."""
+    """The inputs of successive calls have equal metadata and different data.
+
+    The engine must not use the result sizes of an earlier call.
+    """
     C.set_queue_all(20, 1)
     for seed in range(6):
         generator = torch.Generator().manual_seed(seed)

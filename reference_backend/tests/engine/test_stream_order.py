@@ -1,4 +1,4 @@
-"""Test that accessed memory orders the work of streams, without explicit waits (contract, 1.4)."""
+"""Test that work on different streams is ordered by the memory that it accesses, without explicit waits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIZE = 2000
 
 @pytest.fixture
 def side(warm):
-    """Return a stream. The engine has cached the operators of these tests."""
+    """Return a stream. The engine has cached the output metadata of the operators of these tests."""
     value = torch.ones(SIZE, device="hpu")
     second_tensor = torch.ones(SIZE, device="hpu")
     whole = torch.zeros(2 * SIZE, device="hpu")
@@ -61,7 +61,7 @@ def test_write_after_write(side, gate):
 def test_readers_do_not_wait_for_each_other(side, gate):
     source = _filled_tensor(3)
     closed, doubled = _start_behind_gate(side, gate, lambda: source * 2)
-    assert (source + 1).eq(4).all()  # returns to the host while the gate is closed
+    assert (source + 1).eq(4).all()  # the value reaches the host while the gate is closed
     closed.open()
     side.synchronize()
     assert doubled.eq(6).all()
@@ -240,7 +240,7 @@ for function in (produced, freed):
 
 @pytest.mark.parametrize("order", [None, "memory", "events"])
 def test_a_variable_selects_the_order(output_of, order):
-    """With ``events``, the rule of CUDA, a program without a wait computes wrong values."""
+    """With ``events`` (the rule of CUDA), a program without waits computes wrong values."""
     environment = {} if order is None else {"HPU_REFERENCE_STREAM_ORDER": order}
     lines = output_of("import torch, habana_frameworks.torch as ht\n" + PROGRAM, **environment).splitlines()
     right = order != "events"

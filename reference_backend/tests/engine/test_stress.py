@@ -12,7 +12,7 @@ import torch
 
 C, hpu = ht._C, ht.hpu
 
-# HPU_REFERENCE_STRESS=20 runs twenty times as many steps.
+# Factor of the numbers of steps: HPU_REFERENCE_STRESS=20 runs twenty times as many steps.
 FACTOR = int(os.environ.get("HPU_REFERENCE_STRESS", "1"))
 
 
@@ -57,7 +57,7 @@ class _Worker:
             self.error = error
 
     def wait_and_use(self, value):
-        """Make the current stream wait for the last use of the value, and return both of its tensors."""
+        """Make the current stream wait for the last use of the value. Return its device and CPU tensors."""
         hpu.current_stream().wait_event(value.event)
         value.device.record_stream(hpu.current_stream())
         self.used.append(value)
@@ -184,7 +184,7 @@ def test_storm_of_allocations():
 
 
 def test_events_between_many_threads():
-    """Pass a number through all streams, each of which is served by its own thread."""
+    """Let eight threads, each with its own stream, update one tensor in turns."""
     C.set_queue_all(20, 3)
     count = 8
     streams = [hpu.Stream() for _ in range(count)]

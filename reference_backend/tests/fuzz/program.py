@@ -143,7 +143,7 @@ class Machine:
         self.shared = shared
         self.tensors: list[torch.Tensor] = []
         self.read: list[torch.Tensor] = []
-        #: Pinned memory that the device writes, read at the end.
+        #: Pinned tensors that the device writes. `results` reads them at the end.
         self.hosts: list[torch.Tensor] = []
         self.on_device = device != "cpu"
         if self.on_device:
@@ -163,7 +163,7 @@ class Machine:
             self.hpu.set_stream(self.streams[0])
 
     def results(self) -> list[torch.Tensor]:
-        """Return CPU copies of the values that steps read, and of all tensors now."""
+        """Return CPU copies of the values that steps read, and of the current values of all tensors."""
         return [*self.read, *(host.clone() for host in self.hosts), *(value.cpu() for value in self.tensors)]
 
     def add(self, value: torch.Tensor) -> None:
@@ -177,7 +177,7 @@ class Machine:
         return self.tensors[number % len(self.tensors)]
 
     def tensor_like(self, value: torch.Tensor, number: int) -> torch.Tensor:
-        """Return a tensor with the shape of `value`: one of the thread, a shared one, or `value` itself."""
+        """Return a tensor with the shape of `value`: the thread's own, a shared tensor, or `value` itself."""
         fitting = [candidate for candidate in (*self.tensors, *self.shared) if candidate.shape == value.shape]
         return fitting[number % len(fitting)] if fitting else value
 
@@ -247,13 +247,13 @@ class Machine:
         del self.tensors[first % len(self.tensors)]
 
     def grow(self, first: int, _: int, __: int, ___: int) -> None:
-        """Give a tensor's storage more memory, which keeps its contents."""
+        """Enlarge the storage of a tensor. The contents of the storage stay the same."""
         storage = self.own_tensor(first).untyped_storage()
         if storage.nbytes() < 1 << 20:
             storage.resize_(2 * storage.nbytes() + 64)
 
     def too_large(self, share: int, _: int, __: int, ___: int) -> None:
-        """Request more memory than available, which fails and changes nothing."""
+        """Request more memory than is available. The request fails and changes nothing."""
         if self.on_device:
             limit = torch.hpu.memory_stats()["Limit"]
             try:
@@ -267,7 +267,7 @@ class Machine:
         if self.on_device and self.alone:
             stats = torch.hpu.memory_stats()
             free = stats["Limit"] - stats["InUse"]
-            # Allocated in pieces, because live tensors may be in the middle of the free range.
+            # The memory is allocated in pieces, because live tensors may split the free range.
             pieces = [
                 torch.empty(free // 32, dtype=torch.uint8, device=self.device) for _ in range(share % 4 * 6)
             ]
@@ -279,7 +279,7 @@ class Machine:
         """Read values on the host."""
         a = self.own_tensor(first)
         if kind % 3 == 0:
-            self.read.append(a.cpu().clone())  # the CPU would return the tensor itself
+            self.read.append(a.cpu().clone())  # `cpu` returns a CPU tensor itself, not a copy
         elif kind % 3 == 1:
             self.read.append(torch.tensor(a.reshape(-1)[0].item()))
         else:
@@ -326,7 +326,7 @@ class Machine:
     # Graphs
 
     def replay(self, first: int, second: int, times: int, way: int) -> None:
-        """Capture work on a tensor in a graph and replay it. On the CPU, run the work as often."""
+        """Capture work on a tensor in a graph, and replay the graph. On the CPU, run the work as often."""
         a = self.own_tensor(first)
         b = self.tensor_like(a, second)
         static_results = []
@@ -369,7 +369,7 @@ class Machine:
         self.add(weight.grad)
 
 
-#: Kinds of steps with their weights.
+#: Kinds of steps, with their relative frequencies in random programs.
 WEIGHTS = {
     "new": 6,
     "binary": 8,

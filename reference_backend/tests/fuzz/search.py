@@ -18,8 +18,8 @@ from pathlib import Path
 
 from .program import Program, Step, make_program
 
-#: Environment variables of each mode. No mode orders streams by events alone, because the programs rely on
-#: the order by accessed memory.
+#: Environment variables of each mode. No mode orders streams by events alone: the programs rely on the order
+#: by accessed memory.
 MODES: dict[str, dict[str, str]] = {
     "eager": {},
     "queued": {"HPU_REFERENCE_QUEUE_ALL": "100,1"},

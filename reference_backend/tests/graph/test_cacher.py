@@ -88,7 +88,7 @@ class Dropped(nn.Module):
 @pytest.mark.usefixtures("lazy")
 @pytest.mark.parametrize("case", ["captured", "dry run", "no graph"])
 def test_cached_module_draws_the_numbers_of_the_module(case):
-    """The values and gradients are equal, for the calls that capture and the calls that replay."""
+    """Values and gradients are equal in the calls that capture and in the calls that replay."""
 
     def train_and_collect(cached):
         module = Dropped(odd=case == "no graph").to("hpu")
@@ -135,7 +135,7 @@ def test_evaluation_runs_without_graphs(model):
 @pytest.mark.usefixtures("lazy")
 @pytest.mark.parametrize("use_lfu", [False, True])
 def test_full_cache_evicts_graphs(model, use_lfu):
-    """Shape 2 is used most often and least recently when shape 4 needs room."""
+    """When shape 4 (4 rows) needs room, shape 2 was used more often than shape 3, but less recently."""
     hpu.ModuleCacher(max_graphs=2)(model, use_lfu=use_lfu)
     for rows in (2, 2, 2, 3, 4):
         _run_forward_and_backward(model, rows)

@@ -1,4 +1,4 @@
-"""Test replays after a storage of the graph was resized: a replay follows the storage, or raises an error."""
+"""Test replays after a storage was resized: a replay uses the storage's new memory, or raises an error."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def test_memory_of_another_thread_is_an_input_of_the_graph(x):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_first_compiled_calls_during_work_of_another_thread(x, threads):
-    """A capture by `torch.compile` belongs to one thread. Other threads may use the same stream."""
+    """``torch.compile`` captures only the work of its own thread. Other threads may use the same stream."""
     counter, stop, done = torch.zeros(4, device="hpu"), threading.Event(), [0]
 
     def add_and_read_repeatedly():
@@ -311,7 +311,7 @@ def test_a_stream_of_one_capture_cannot_join_another(x):
 
 
 def test_memory_from_before_a_stream_joined_is_input(x, warm):
-    """The memory is allocated immediately (first pass), or after other work of its stream (second pass)."""
+    """In the second pass, other work on the side stream precedes the computation of ``bias``."""
     side = hpu.Stream()
     warm(lambda: x + 5)
     for queued in (False, True):
@@ -362,7 +362,7 @@ thread.join()
 print(all(right))
 """
 USES = {
-    # Each call has a new result size, and is therefore a new operator for the engine.
+    # Each call has a new result size, so the engine has not cached its output metadata.
     "new": "result = value.repeat(i + 1); expected = float(i)",
     "captured": (
         "graph = hpu.HPUGraph(); graph.capture_begin(); result = value + 1; graph.capture_end(); "

@@ -65,7 +65,7 @@ def _assert_same_parameters(mine, theirs):
 
 @pytest.fixture
 def lazy(monkeypatch):
-    """Run the programs of the documents in lazy mode, in which ModuleCacher is active."""
+    """Make ``ModuleCacher`` act as in lazy mode. It is active only in lazy mode."""
     monkeypatch.setattr(cacher, "is_lazy", lambda: True)
 
 
@@ -130,7 +130,7 @@ def test_capture_and_replay_training():
 
 
 def test_capture_and_replay_training_with_begin_and_end():
-    """The alternative that the comment in the example names."""
+    """Test ``capture_begin`` and ``capture_end``, which a comment in the example names as an alternative."""
     torch.manual_seed(0)
     model = NetHPUGraphs().to("hpu")
     (data, target), *rest = _random_batches()

@@ -1,4 +1,4 @@
-"""Test that the fused function of a recorded graph, and its compiled code, give the results of its calls."""
+"""Test that the function built from a recorded graph, and its compiled code, agree with the calls."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def softmax_and_norm(x: torch.Tensor, w: torch.Tensor) -> Any:
 
 
 def called_by_name(x: torch.Tensor) -> torch.Tensor:
-    """Call an operator without an Inductor kernel, which compiled code calls by name."""
+    """Call an operator that Inductor cannot generate code for. Compiled code calls this operator by name."""
     values, vectors = torch.linalg.eigh(x @ x.t())
     return vectors @ torch.diag(values) + x
 
@@ -220,7 +220,7 @@ def test_built_function_gives_the_results_of_the_calls(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     every_nth(
-        4,  # each takes ten seconds to compile; test_fusion_fuzz.py compiles random programs
+        4,  # a program takes ten seconds to compile; test_fusion_fuzz.py compiles random programs
         [
             "temporary_in_place",
             "linear",

@@ -11,12 +11,13 @@ from helpers.fusion_programs import assert_same_memory, load_fusion_module, reco
 
 from tests.support.nightly import every_nth
 
-# Values are small whole numbers, so that results do not depend on the order of additions.
+# Results are clamped to this magnitude. With small whole numbers, results do not depend on the order of
+# additions.
 LIMIT = 8
 
 
 class Author:
-    """Writer of a random program. The method `run_program` is the program; equal seeds run equal calls."""
+    """Writer of a random program. The method ``run_program`` is the program. Equal seeds give equal calls."""
 
     def __init__(self, seed: int, length: int) -> None:
         self.seed, self.length = seed, length

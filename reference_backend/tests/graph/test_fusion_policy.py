@@ -1,4 +1,4 @@
-"""Hot graphs are fused automatically only on torch releases whose fused code is known to be correct."""
+"""Test that frequently launched graphs are fused only on torch releases known to fuse correctly."""
 
 from __future__ import annotations
 

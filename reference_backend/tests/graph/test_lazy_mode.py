@@ -425,8 +425,9 @@ VARIANTS = {"flushed": (1, "C.lazy_flush(False)"), "not flushed": (1, "pass"), "
 
 @pytest.fixture(scope="module")
 def outputs(output_of):
-    """Return a function that runs all programs in one process, lazily or in eager mode, and returns their
-    output by program.
+    """Return a function that runs all programs in one process, in a variant of lazy mode or in eager mode.
+
+    The function returns the printed lines of each program, by the program's name.
     """
     outputs_by_variant = {}
 

@@ -1,4 +1,4 @@
-"""Test `make_graphed_callables`: values and gradients equal the original, in every order of calls."""
+"""Test `make_graphed_callables`: its result gives the original's values and gradients in every call order."""
 
 from __future__ import annotations
 

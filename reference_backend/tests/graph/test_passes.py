@@ -29,7 +29,7 @@ def x():
 
 
 def _assert_replays_match(captured, function, *inputs):
-    """Assert that replays on new data give the bits of the function, in results and inputs."""
+    """Assert that replays on new data leave the same bits in results and inputs as calls of the function."""
     for _ in range(3):
         for tensor in inputs:
             tensor.copy_(torch.rand(tensor.shape))

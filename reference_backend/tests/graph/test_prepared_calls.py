@@ -1,4 +1,4 @@
-"""Test the prepared kernels of recipes: they give the bits of the operators as memory and values change."""
+"""Test the prepared kernels of recipes: they give the operators' bits after memory or values changed."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ CONVERTED = {
 @pytest.mark.parametrize("shape", [(), (1,), (2, 3)], ids=str)
 @pytest.mark.parametrize("name", CONVERTED)
 def test_values_that_an_operator_converts_are_read_each_time(name, shape):
-    """Some kernels convert their argument before a `TensorIterator` reads it."""
+    """Some kernels convert their argument before a `TensorIterator` reads the converted values."""
     function = CONVERTED[name]
     x = torch.full(shape, 4, device="hpu")
     graph = hpu.HPUGraph()

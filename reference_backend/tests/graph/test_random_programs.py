@@ -1,7 +1,7 @@
 """Compare random programs with eager mode, bit for bit: in lazy mode, captured, replayed, called and queued.
 
-The worst failure is a recipe that runs for a different program. Each program is therefore tested together
-with similar programs. The programs run in turns, on different data each time.
+The worst failure would be that the recipe of one program runs for a different program. Each program is
+therefore tested together with similar programs. The programs run in turns, on different data each time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.support.nightly import NIGHTLY, every_nth
 C = ht._C
 SEEDS = 60
 CHUNK = 20
-#: Seeds of the replayed and called programs: all in the nightly run, otherwise every third one.
+#: Seeds of the tests that replay or call graphs: all seeds in the nightly run, otherwise every third seed.
 REPLAYED_SEEDS = every_nth(3, range(SEEDS))
 
 RUN = "import sys; from helpers import tensor_programs; tensor_programs.main(*sys.argv[1:])"

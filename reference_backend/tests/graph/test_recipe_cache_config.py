@@ -50,7 +50,7 @@ def test_least_recently_used_artifacts_are_removed_first(tmp_path):
     old, middle, new = (create_artifact(tmp_path, name, 2, used) for used, name in enumerate("abc", 1000))
     unfinished = tmp_path / ".d-writing"
     unfinished.mkdir()
-    written = create_artifact(tmp_path, ".e-written", 9, 900)  # not published under its name yet
+    written = create_artifact(tmp_path, ".e-written", 9, 900)  # not renamed to its final name yet
     cache_config.trim_cache(tmp_path, 5)
     assert [old.exists(), middle.exists(), new.exists(), unfinished.exists()] == [False, True, True, True]
     cache_config.trim_cache(tmp_path, 0)
@@ -125,7 +125,7 @@ print(*programs(), steps <= 100, y.tolist() == [max(i * 2 - 3, 0) + i for i in r
 
 @pytest.mark.skipif(service.cxx_compiler() is None, reason="needs a C++ compiler")
 def test_lazy_recipes_are_loaded_from_disk(output_of, tmp_path):
-    """The first process compiles the program. Two later processes load the program from disk at once."""
+    """The first process compiles the program. Later, two concurrent processes load the program from disk."""
     environment = {"HPU_REFERENCE_FUSE_AFTER": "1", cache_config.VARIABLE: f"{tmp_path},false,1024"}
 
     def run_process(_):
@@ -148,8 +148,8 @@ def test_incomplete_artifact_is_replaced(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["digest"]
 
 
-#: Script that requests 12 programs from a worker that returns code immediately. It prints the numbers of
-#: counted and received artifacts, and of failures.
+#: Script that requests 12 programs from a worker that returns code immediately. It prints three
+#: numbers: artifacts that the counter counted, artifacts that the listener received, and failures.
 MANY = """
 import pathlib, sys, time
 from types import SimpleNamespace

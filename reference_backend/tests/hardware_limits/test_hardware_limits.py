@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 START = "import torch, habana_frameworks.torch as ht\n"
-#: Execution paths of a function: immediately, deferred, from a captured graph, compiled.
+#: Execution paths of a function: the code that defines `run` for the path, and its environment variables.
 WAYS = {
     "inline": ("", {}),
     # The engine defers a call once it has cached the output metadata.

@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 
-#: Source of the function that makes the input values of a program. The values depend on `step`, the call.
+#: Source of the function that makes the input values of a program. `step` is the number of the
+#: call; each call has different values.
 NUMBERS = """\
 def numbers(step, start, shape, dtype=torch.float32):
     count = torch.Size(shape).numel()
@@ -60,7 +61,7 @@ class Program:
     returns: tuple[str, ...]
 
     def compiled_script(self, executable: str) -> str:
-        """Return a script that compiles the program for this kind of recipe and calls it twice."""
+        """Return a script that compiles the program to this kind of recipe and calls the program twice."""
         lines = ["import torch, habana_frameworks.torch", NUMBERS, self._source(on_device=True)]
         options = f'backend="hpu_backend", options={{"executable": "{executable}"}}'
         lines.append(f"compiled = torch.compile(program, dynamic=False, {options})")

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 FOLDER = Path(__file__).parents[2] / "habana_frameworks" / "torch" / "internal" / "fusion"
 _NAME = "hpu_reference_fusion"
-# Operators that only allocate memory. The device records no call for them, so this recorder does not either.
+# Operators that only allocate memory. Neither the device nor this recorder records calls of these operators.
 _ALLOCATIONS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 
 
@@ -106,7 +106,7 @@ class Recorder(TorchDispatchMode):
 
 
 def record(program: Callable[..., Any], *inputs: torch.Tensor) -> Program:
-    """Run a function once and return its recorded graph. Buffers of its results have the role ``output``."""
+    """Run a function once and return its recorded graph. Buffers of the results have the role ``output``."""
     recorder = Recorder()
     for tensor in inputs:
         recorder.buffer_index(tensor, "input")
@@ -160,7 +160,7 @@ def interpret(program: Program) -> list[torch.Tensor]:
                 store_result(item, item_result)
         elif isinstance(target, tuple) and target[0] == "tensor":
             destination = to_call_argument(target)
-            # A result may be an argument that the call wrote; then it needs no copy.
+            # A result may be an argument that the call wrote. No copy is needed for such a result.
             if destination.data_ptr() != result.data_ptr():
                 destination.copy_(result)
 

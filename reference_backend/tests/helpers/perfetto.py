@@ -32,7 +32,7 @@ def missing_program() -> str | None:
 
 
 def count_slices(trace: Path) -> dict[str, int]:
-    """Load a trace. Return the number of slices per category, and the value of each ``error: NAME``."""
+    """Load a trace. Return the number of slices by category, and error counts by ``error: NAME``."""
     with _trace_server(trace) as address, _browser() as browser:
         browser.get(address)
         return _query_counts(browser)

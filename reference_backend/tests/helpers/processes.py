@@ -73,9 +73,9 @@ def run_code(
 def may_fork(code: str, options: tuple[str, ...], environment: dict[str, str]) -> bool:
     """Return whether a program cannot notice that torch was imported before the program started.
 
-    Its first statement must import torch or the device, which imports torch first. It may set only ``PATH``
-    and variables of the device. Its only interpreter option may be ``-W ignore``. It must not inspect
-    modules, start processes or measure time.
+    The first statement of the program must import torch or the device, which imports torch first. The test
+    may set only ``PATH`` and variables of the device. The only allowed interpreter option is ``-W ignore``.
+    The program must not inspect modules, start processes or measure time.
     """
     first = next((line.strip() for line in code.splitlines() if line.strip()), "")
     return (

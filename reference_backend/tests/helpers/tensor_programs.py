@@ -333,8 +333,8 @@ def is_runnable(program: Program) -> bool:
 def small_variants(program: Program, seed: int, count: int = 3) -> list[Program]:
     """Return copies of the program with one small change each.
 
-    The change is a different number, part of a view or operand, two exchanged steps, or a tensor that is
-    freed earlier or later.
+    The change is a different number, a different part in a view, a different operand, two exchanged steps, or
+    a ``free`` step that is removed or added.
     """
     rng = random.Random(seed)
     result: list[Program] = []
@@ -408,8 +408,8 @@ def inputs_on_device(data: Data) -> Pool:
 def schedule(seed: int, length: int = 24, keep: bool = False) -> list[tuple[Program, int]]:
     """Return the runs of a seed. Each run is a program and the seed of its data.
 
-    The programs are one program and its small variants. Each runs three times in a row, and once more after
-    all programs. If `keep` is true, no step frees a tensor.
+    The programs are the program of the seed and its small variants. Each program runs three times in a row,
+    and once more after all programs. If `keep` is true, no step frees a tensor.
     """
     program = make_program(seed, length)
     family = [program, *small_variants(program, seed)]

@@ -1,6 +1,6 @@
-"""Test Habana Mixed Precision by the rules of its guide.
+"""Test that Habana Mixed Precision (hmp) follows the rules of its guide.
 
-Each program runs in its own process, because mixed precision cannot be disabled again.
+Each program runs in its own process, because a process cannot disable hmp again.
 """
 
 from __future__ import annotations

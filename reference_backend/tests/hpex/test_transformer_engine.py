@@ -69,7 +69,7 @@ def test_scales_follow_the_magnitudes_of_the_previous_steps() -> None:
             module(factor * random_tensor(4, 32)).sum().backward()
     meta = module.fp8_meta["scaling_fwd"]
     top = float(random_tensor(4, 32).abs().max())
-    # Before the last step the history held 0.5 and 100 times the input.
+    # Before the last step, the history held the maxima of two steps: 0.5 and 100 times `top`.
     assert meta.scale[0].item() == pytest.approx(448 / (100 * top) / 2, rel=1e-5)
     assert (meta.scale * meta.scale_inv).tolist() == pytest.approx([1, 1])
     assert meta.amax_history[0, 0].item() == pytest.approx(0.5 * top, rel=1e-5)
@@ -285,8 +285,8 @@ def test_training_in_fp8_is_one_graph(kind: str, checkpointed: bool, length: int
     torch._dynamo.reset()
     expected, actual = train_and_collect(eager, False), train_and_collect(traced, True)
     assert len(graphs) == 1
-    # The intermediates of fp8 attention are bfloat16. A graph may keep them in float32, and adds three
-    # gradients.
+    # Intermediate values of fp8 attention are bfloat16, but a graph may keep them in float32. The gradient of
+    # `x` is a sum of three rounded gradients.
     rounding = 1e-6 if kind == "linear" else 2.0**-6
     for actual_part, expected_part in zip(actual, expected, strict=True):
         assert relative_error(actual_part, expected_part) <= rounding
@@ -359,7 +359,7 @@ def test_a_compiled_module_gives_the_same_results(module: torch.nn.Module) -> No
     arguments = [random_tensor(2, 2, 6, 16, seed=seed).requires_grad_() for seed in range(3)]
     arguments = arguments[:1] if isinstance(module, te.Linear) else arguments
     twin = copy.deepcopy(module)
-    # The intermediates of fp8 attention are bfloat16. A graph may keep them in float32.
+    # Intermediate values of fp8 attention are bfloat16, but a graph may keep them in float32.
     rounding = 1e-6 if isinstance(module, te.Linear) else 2.0**-8
 
     def program(model: torch.nn.Module, *inputs: torch.Tensor) -> torch.Tensor:

@@ -520,8 +520,8 @@ DRAWN = {
     "sdpa_fwd_dropout", "sdpa_recomp_fwd_dropout", "fp8_sdpa_fwd_dropout", "fp8_sdpa_recomp_fwd_dropout",
     "fp8_sdpa_recomp_fwd_dropout.scalar", "custom_bernoulli.Size", "habana_random_seed",
 }  # fmt: skip
-#: Operators whose result size depends on values, that work on the host, or that set ``.grad``. No graph
-#: contains them completely.
+#: Operators whose result size depends on values, that work on the host, or that set ``.grad``. A graph cannot
+#: contain all work of such an operator.
 BY_VALUE = {
     "accumulate_grads_",
     "habana_permute_1D_sparse_data",

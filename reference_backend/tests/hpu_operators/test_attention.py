@@ -1,4 +1,4 @@
-"""Rotary embedding and attention with gradients, compared with independent formulas in float64."""
+"""Compare rotary embedding, attention and their gradients with independent formulas in float64."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_rotary_embedding_rotates_pairs(mode: int) -> None:
     expected = torch.cat(parts, -1) if mode == 0 else torch.stack(parts, -1).flatten(-2)
     assert_close_to_reference(rotated, expected)
     grad = hpu.rotary_pos_embedding_backward(rotated, sin, cos, positions.to("hpu"), 0, mode)
-    assert_close_to_reference(grad, value)  # the inverse rotation
+    assert_close_to_reference(grad, value)  # the gradient is the inverse rotation
     moved = hpu.rotary_pos_embedding(x, sin, cos, None, 3, mode)
     assert_close_to_reference(
         moved, hpu.rotary_pos_embedding(x, sin, cos, torch.arange(3, 8).expand(2, 5).to("hpu"), 0, mode).cpu()
@@ -183,7 +183,7 @@ def test_attention_of_scaled_values(form: str, dtype: torch.dtype, rounds: str, 
         far = (out.cpu().double() - expected * 4).abs() - (
             scaled_e4m3_rounding(expected, 4, 1) - expected * 4
         ).abs()
-        assert float(far.max()) < 1e-4  # no other e4m3 number is nearer
+        assert float(far.max()) < 1e-4  # no other e4m3 number is nearer to the exact result
     else:
         assert_close_to_reference(out, expected, fine)
     none = hpu.fp8_sdpa_fwd(q, k, v, mask, 0.0, 0.3, False, "None", *[None] * 6, False, None, "left")

@@ -30,7 +30,7 @@ def exp_or_inf(value: float) -> float:
     return INF if value > 709 else math.exp(value)
 
 
-#: The Python function of each operator, and the extra input values.
+#: By operator: the Python function that gives the expected values, and special inputs.
 FUNCTIONS: dict[str, tuple[Callable[[float], float], list[float]]] = {
     "exp_fast_math": (exp_or_inf, [0.0, -INF, INF, NAN, 1e4, 88.0, -87.0]),
     "sqrt_fast_math": (root_or_nan, [0.0, INF, NAN, -1.0, 1e-30, 1e30]),

@@ -1,6 +1,6 @@
 """Compare gradient accumulation, gradient clipping and optimizer steps with float64 formulas.
 
-The optimizer operators are also called by their names in lazy mode.
+AdamW is called by both of its names, ``habanaOptimizerAdamW`` and ``optimizer_adamw``.
 """
 
 from __future__ import annotations

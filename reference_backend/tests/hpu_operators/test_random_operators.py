@@ -79,7 +79,7 @@ def assert_share_of_ones(ones: torch.Tensor, p: float) -> None:
 
 
 def assert_even_counts(counts: Any) -> None:
-    """Assert that the counts fit a draw among cells of equal probability."""
+    """Assert that the counts fit draws of equally probable values."""
     statistic = scipy.stats.chisquare(numpy.asarray(counts)).statistic
     assert statistic < scipy.stats.chi2.isf(FIVE_SIGMA, len(counts) - 1)
 
@@ -152,7 +152,7 @@ def test_ones_from_the_device_generator(p: float) -> None:
     assert torch.equal(hpu.custom_bernoulli.Size(SIZE, p, device="hpu").cpu(), ones.cpu())
 
 
-#: Draws with the shape of a tensor, and the distribution function of each.
+#: Operators that draw numbers in the shape of a tensor, with their cumulative distribution functions.
 SHAPED: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., Any]]] = {
     "rand": (hpu.habana_rand_st, scipy.stats.uniform.cdf),
     "randn": (hpu.habana_randn_st, scipy.stats.norm.cdf),
@@ -167,7 +167,8 @@ def test_numbers_in_the_shape_of_a_tensor(name: str, dtype: torch.dtype) -> None
     numbers = call(samples.seed_tensor(), like, dtype=dtype)
     assert numbers.shape == SIZE and numbers.dtype == dtype and numbers.device.type == "hpu"
     drawn = numbers.cpu().double().flatten().numpy()
-    # Rounding to bfloat16 changes a number by less than 2^-8 of its value, and its rank by less.
+    # Rounding to bfloat16 changes a number by less than 2^-8 of its value. This changes the distribution
+    # function by less than 2^-8.
     rounding = 0.0 if dtype == torch.float32 else 2**-8
     distance = scipy.stats.kstest(drawn, function).statistic
     assert distance < rounding + scipy.stats.kstwo.isf(FIVE_SIGMA, drawn.size)
@@ -209,7 +210,7 @@ def _call_with_out(call: Callable[..., torch.Tensor], seed: torch.Tensor, out: t
     return output
 
 
-#: Permutations of as many numbers as a tensor has elements.
+#: Operators that permute as many numbers as a tensor has elements.
 PERMUTATIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "randperm_ht": lambda seed, like: hpu.habana_randperm_ht(seed, like[:1], like, dtype=like.dtype),
     "randperm_out": lambda seed, like: _call_with_out(
@@ -237,7 +238,8 @@ def test_permutations_have_each_number_once(name: str, count: int, dtype: torch.
     assert sorted(order) == list(range(count)) and draw_permutation(17) == order
     if count == 1000:
         assert order != sorted(order) and draw_permutation(18) != order
-        # The sum of index times number is nearly normal, with the standard deviation of a permutation test.
+        # For random permutations, this correlation is nearly normal and has the standard deviation
+        # 1 / sqrt(count - 1). The limit is five standard deviations.
         indices = numpy.arange(count)
         assert abs(numpy.corrcoef(indices, order)[0, 1]) < 5 / math.sqrt(count - 1)
 
@@ -274,4 +276,4 @@ def test_dropout_in_evaluation_keeps_all_elements() -> None:
     result, dropout_mask = hpu.habana_native_dropout(samples.seed_tensor(), x, 0.9, False)
     assert bool(dropout_mask.all()) and torch.equal(result.cpu(), x.cpu())
     result.zero_()
-    assert bool(x.any())  # a copy
+    assert bool(x.any())  # the result does not share memory with `x`

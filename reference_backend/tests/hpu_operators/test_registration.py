@@ -34,8 +34,8 @@ def test_every_operator_has_samples() -> None:
     assert sampled_names >= samples.DRAWN | samples.BY_VALUE
 
 
-#: Operators that `opcheck` also traces with dynamic shapes, in a second each. Outside the nightly run this is
-#: only every eighth one, and `test_a_graph_gives_the_same_results` traces every third one.
+#: Operators that `opcheck` also traces with dynamic shapes, in a second each: all in the nightly run,
+#: otherwise every eighth operator. `test_a_graph_gives_the_same_results` traces every third operator.
 TRACED = every_nth(8, sorted(OPERATORS))
 
 
@@ -89,8 +89,8 @@ def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return host.view(torch.uint8) if host.dim() else host.reshape(1).view(torch.uint8)
 
 
-#: Operators whose graphs g++ also compiles, in seconds each. Outside the nightly run it compiles every fourth
-#: one.
+#: Operators whose graphs g++ also compiles, in seconds each. Outside the nightly run, only every eighth of
+#: these operators is compiled.
 FUSED = {
     "cast_to_fp8_v2.scalar_list", "convert_from_int4", "fp8_gemm_v2", "habana_rand", "kv_reorder_",
     "mixture_of_experts", "optimizer_adamw", "rms_norm", "rotary_pos_embedding", "sdpa_fwd",

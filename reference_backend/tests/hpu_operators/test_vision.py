@@ -116,7 +116,7 @@ def test_roi_align(aligned: bool, ratio: int) -> None:
 
 
 def add_bilinear_shares(plane: numpy.ndarray, y: float, x: float, value: float) -> None:
-    """Add `value` to four pixels, with the weights with which `bilinear_sample` reads them."""
+    """Add `value` to four pixels, with the weights that ``bilinear_sample`` gives these pixels."""
     height, width = plane.shape
     if not (-1 <= y <= height and -1 <= x <= width):
         return

@@ -1,4 +1,4 @@
-"""Test ``torch.autocast("hpu")``: the operator lists of the contract, and files that replace the lists."""
+"""Test ``torch.autocast("hpu")``: the documented operator lists, and files that replace the lists."""
 
 import pytest
 import torch

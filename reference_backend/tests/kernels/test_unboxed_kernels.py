@@ -176,8 +176,8 @@ def test_a_kernel_does_not_see_modes_of_earlier_calls() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns that its kernel is replaced
             library.impl("sin", record_state, "CPU", allow_override=True)
-        # The first call of each pair passes its tensors to the second call. Tensors that Python has seen are
-        # not reused.
+        # The second call of each pair reuses the CPU tensors of the first call. CPU tensors that a Python
+        # kernel received are not reused.
         _ = leaf * leaf  # here the CPU tensors of the call require gradients
         torch.sin(x)
         _ = x * x

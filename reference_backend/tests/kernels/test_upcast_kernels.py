@@ -74,7 +74,7 @@ def test_deferred_captured_and_compiled_calls_are_rounded_once() -> None:
         return torch.special.erfcx(torch.special.erfcx(values))
 
     behind = False
-    for _ in range(6):  # a call without cached output metadata makes the host wait
+    for _ in range(6):  # the first calls make the host wait until their output metadata is cached
         gate, opened = ht._C.Gate(), threading.Event()
         gate.enqueue()
         opener = threading.Timer(0.2, lambda gate=gate, opened=opened: (opened.set(), gate.open()))

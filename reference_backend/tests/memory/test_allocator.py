@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def limit():
-    """Return a function that sets the limit to the used memory plus `extra`. The old limit is restored."""
+    """Return a function that sets the memory limit to the used memory plus ``extra``, for this test only."""
     before = _C.memory_stats()["Limit"]
 
     def set_limit(extra: int) -> int:

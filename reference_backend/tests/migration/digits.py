@@ -1,4 +1,4 @@
-"""Train on random digits with `torch.cuda` alone, and print the losses. The test runs the file unedited."""
+"""Train on random digits by calls of `torch.cuda`, and print the losses. The test runs this file on hpu."""
 
 import io
 import os

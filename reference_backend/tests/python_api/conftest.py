@@ -1,4 +1,4 @@
-"""Load the backend, and provide fixtures. If the core of the backend is missing, every test fails here."""
+"""Load the backend, and define a fixture. If the backend's C++ core is missing, every test fails here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def installed(tmp_path: Path) -> dict[str, object]:
-    """Return arguments for `run_python` that make the entry point visible without an installation."""
+    """Return arguments for ``run_python`` that make the entry point visible without installation."""
     metadata = tmp_path / "front_test-0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: front-test\nVersion: 0\n")

@@ -1,4 +1,4 @@
-"""Read the names and the operator schemas of the public contract from its document.
+"""Read names and operator schemas from the document that describes the public API of the device.
 
 ``python public_api_contract.py DOCUMENT`` rewrites ``contract_tables.txt`` and ``contract_operators.txt``.
 
@@ -21,7 +21,7 @@ OTHERS = re.compile(
     r"torch\.|Tensor\.|nn\.|distributed(_c10d)?\.|[A-Z]+_|.*_$|hpu_custom_op"
     r"|(graph_compilation|cpu_fallback|memory_defragmentation|recipe_cache|device_memory)$"
 )
-#: Words in first cells that are parameters of the preceding name.
+#: Words in first cells that are parameters of the preceding function.
 PARTS = frozenset({"mark_scales", "mark_non_scales", "dry_run", "export_for_training"})
 #: Additional modules to search for names, by a part of the heading above their table.
 ALSO: Mapping[str, tuple[str, ...]] = {
@@ -37,7 +37,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
 
 
 def contract_names(document: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield each name of section 1 with the modules, one of which must define the name."""
+    """Yield each name of section 1 with its candidate modules. One of the modules must define the name."""
     section = document[document.index("\n# 1. ") : document.index("\n# 2. ")]
     modules: tuple[str, ...] = ()
     for line in section.splitlines():
@@ -69,15 +69,13 @@ def _names_in_cell(cell: str) -> Iterator[str]:
 
 
 def contract_schemas(document: str) -> Iterator[str]:
-    """Yield the operator schemas of sections 5.2 and 5.3, except for operators that are internal to the
-    bridge.
-    """
+    """Yield the operator schemas of sections 5.2 and 5.3, without the internal operators."""
     section = document[document.index("\n## 5.2 ") : document.index("\n#### View / layout")]
     yield from re.findall(r"`(\w+::\w+(?:\.\w+)?\([^`]*)`", section)
 
 
 def defining_module(modules: tuple[str, ...], name: str) -> str | None:
-    """Return the first of the modules and the package that has a dotted name, or None."""
+    """Return the first module that has a dotted name, or None. The package is tried after the modules."""
     return next((module for module in (*modules, PACKAGE) if has_name(module, name)), None)
 
 

@@ -1,4 +1,4 @@
-"""Test the entry point in the group torch.backends: `import torch` loads an installed backend."""
+"""Test the entry point in the group ``torch.backends``, by which `import torch` loads a backend."""
 
 from __future__ import annotations
 

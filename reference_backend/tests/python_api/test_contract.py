@@ -1,7 +1,7 @@
-"""Test that the names of the public contract exist, and that its operators have the documented schemas.
+"""Test that the documented public names exist, and that operators have the documented schemas.
 
-``contract_names.txt`` is written by hand. ``public_api_contract.py`` writes the other lists from the
-document.
+``contract_names.txt`` is written by hand. ``public_api_contract.py`` writes ``contract_tables.txt`` and
+``contract_operators.txt`` from the document of the public API.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAMES = (Path(__file__).parent / "contract_names.txt").read_text()
 
 
 def listed_names(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each module with each of its names, or with an empty name if it has none."""
+    """Yield (module, name) for each listed name. For a module without listed names, the name is empty."""
     for line in text.splitlines():
         if line and not line.startswith("#"):
             module, _, names_text = line.partition(":")
@@ -30,8 +30,8 @@ def listed_names(text: str) -> Iterator[tuple[str, str]]:
 
 def name_exists(module: str, name: str) -> bool:
     try:
-        # A module without names is not imported, because importing gpu_migration changes torch for the whole
-        # process.
+        # A module without listed names is not imported: the import of gpu_migration changes torch for the
+        # whole process.
         imported = importlib.import_module(module) if name else importlib.util.find_spec(module)
     except ModuleNotFoundError:
         return False
@@ -66,7 +66,7 @@ def _comparable_types(schema: torch._C.FunctionSchema) -> tuple[list[tuple[objec
 
 
 def _documented_schemas() -> dict[str, list[torch._C.FunctionSchema]]:
-    """Return the documented schemas by name. A name has two if the lazy and the eager library differ."""
+    """Return the documented schemas by name. A name has two schemas if lazy and eager mode differ."""
     schemas: dict[str, list[torch._C.FunctionSchema]] = {}
     for line in public_api_contract.OPERATORS.read_text().splitlines():
         schema = torch._C.parse_schema(line)

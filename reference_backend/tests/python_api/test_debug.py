@@ -1,4 +1,4 @@
-"""Test the debug functions: logs by name and level, and the cleanup of the bridge."""
+"""Test the debug functions: logs by name and level, ``_bridge_cleanup``, and the list of live allocations."""
 
 from __future__ import annotations
 

@@ -216,5 +216,6 @@ def test_flags_page_is_current():
 
 
 def test_all_flags_of_the_contract_exist():
-    # 177 variables of the contract's table, PT_HPU_SYNC_LAUNCH and PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK.
+    # 177 variables of the documented table, PT_HPU_SYNC_LAUNCH and
+    # PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK.
     assert len(FLAGS) == 179

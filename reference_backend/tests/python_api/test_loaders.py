@@ -30,7 +30,7 @@ class Numbers(torch.utils.data.Dataset):
 
 
 class ImageFolder(Numbers):
-    """A dataset with the class name of torchvision's ImageFolder, on which the rules depend."""
+    """A dataset with the class name of torchvision's dataset. `habana_dataloader` checks the class name."""
 
     def __init__(self, root: str, *transforms: str) -> None:
         self.root = root
@@ -150,7 +150,7 @@ def test_shuffling_slices_and_remainders(images: pathlib.Path) -> None:
     first_part, two = (
         Pipe(images, num_slices=2, slice_index=slice_index).input.files for slice_index in (0, 1)
     )
-    assert len(first_part) == len(two) == 3 and len({*first_part, *two}) == 5  # one file is read twice
+    assert len(first_part) == len(two) == 3 and len({*first_part, *two}) == 5  # one file is in both slices
     loader = HPUResnetPytorchIterator(Pipe(images, train=True, shuffle=True, seed=5, drop_remainder=True))
     epochs = [[labels.tolist() for _, labels in loader] for _ in range(6)]
     iterator = HPUResnetPytorchIterator(Pipe(images, train=True, shuffle=True, seed=5, drop_remainder=True))
@@ -228,12 +228,12 @@ class _MinimalImageFolder(torch.utils.data.Dataset):
             return self.transform(opened.convert("RGB")), number
 
 
-_MinimalImageFolder.__name__ = "ImageFolder"  # the rules depend on the name
+_MinimalImageFolder.__name__ = "ImageFolder"  # `habana_dataloader` checks the class name
 
 
 @pytest.fixture
 def photographs(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Return a folder of JPEGs in three classes, with the path of ImageNet."""
+    """Return a folder of JPEGs in three classes. Its path contains ``imagenet``, as the loader requires."""
     image = pytest.importorskip("PIL.Image")
     random = numpy.random.default_rng(2)
     for name, count in (("birds", 4), ("cats", 3), ("dogs", 4)):
@@ -295,7 +295,7 @@ def test_another_folder_falls_back_to_torchs_loader(photographs: pathlib.Path, c
     assert isinstance(loader.dataloader, torch.utils.data.DataLoader) and loader.dataset is dataset
 
 
-#: For each package, a use of the feature that needs the package, and the error message.
+#: By package: a call that needs the package, and the error message if the package is missing.
 MISSING = {
     "torchvision": (
         lambda: habana_dataloader.habana_dataset.ImageFolderWithManifest,

@@ -19,7 +19,7 @@ IMPORT = "import habana_frameworks.torch"
 
 
 def test_torch_hpu_is_the_device_module():
-    import torch.hpu.random  # not a second copy of the file
+    import torch.hpu.random  # must not load a second copy of the module
 
     assert torch.hpu is ht.hpu is ht.core.hpu is torch.hpu.hpu
     assert torch.get_device_module("hpu") is ht.hpu

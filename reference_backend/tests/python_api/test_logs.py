@@ -333,10 +333,11 @@ def test_full_files_are_rotated(python, tmp_path):
     )
     files = {path.name: path for path in tmp_path.iterdir()}
     older = files.keys() - {"pytorch_log.txt"}
-    # While one process is suspended during log rotation, the other processes continue to fill the file.
+    # The second file may be missing: if one process is suspended during log rotation, the other processes
+    # continue to fill the current file.
     assert older in ({"pytorch_log.1.txt"}, {"pytorch_log.1.txt", "pytorch_log.2.txt"})
     texts = [text for path in files.values() for _, _, text in parse_log(path.read_text())]
-    # 2.4 MB of lines: none is lost while the kept files have room for all.
+    # The lines have 2.4 MB in total. The kept files have room for all lines, so no line is lost.
     assert len(texts) == len(set(texts)) == 4 * 2 * 300
     assert all(files[name].stat().st_size >= 1 << 20 for name in older)
 

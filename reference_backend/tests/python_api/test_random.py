@@ -55,7 +55,7 @@ def test_torch_seed_seeds_the_device():
 
 
 def test_torch_manual_seed_is_not_wrapped():
-    # Dynamo recognises the function by its identity.
+    # Dynamo recognises `manual_seed` by identity, so the backend must not replace the function.
     assert torch.random.manual_seed.__module__ == "torch.random"
     assert not hasattr(torch.random.manual_seed, "__wrapped__")
 

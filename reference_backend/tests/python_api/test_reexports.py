@@ -1,4 +1,4 @@
-"""Test modules of the contract that re-export names, and functions that only hardware supports."""
+"""Test documented modules that re-export names, and functions that only real hardware supports."""
 
 from __future__ import annotations
 

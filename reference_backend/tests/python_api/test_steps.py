@@ -14,7 +14,7 @@ from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, Even
 
 @pytest.fixture
 def flushes(monkeypatch):
-    """Enable lazy mode for `step_closure`, and return the list of its requests to the core."""
+    """Enable lazy mode in ``step_closure``. Return the ``sync`` arguments of its ``lazy_flush`` calls."""
     sync_flags = []
 
     class Core:

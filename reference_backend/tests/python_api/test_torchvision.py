@@ -1,4 +1,4 @@
-"""Test a torchvision whose compiled operators did not load, as the public wheel with a CPU build of torch.
+"""Test a torchvision without loadable operators, such as the public wheel with a CPU build of torch.
 
 Without the backend, the import of such a torchvision fails.
 """

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from helpers.processes import run_code
 
-#: As in torchvision: the device defines the operators, and torchvision the result shape of `nms`.
+#: Files of the package that replaces torchvision. The device defines the operators. As in torchvision, the
+#: package defines the result shape of `nms`.
 PACKAGE = {
     "__init__.py": "from . import extension\nfrom . import meta\n",
     "extension.py": "def _has_ops():\n    return False\n",
@@ -127,7 +128,7 @@ def check_output(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 )  # fmt: skip
 def test_opcheck_passes(check_output: dict[str, Any], name: str, sample_index: int, check: str) -> None:
     # `test_autograd_registration` does not apply, because torch supports it only for CPU, CUDA and XPU. The
-    # next test explains the gradients: torch differentiates the operators' components.
+    # next test checks the gradients: torch differentiates the components of the operators.
     assert check_output[f"{name} {sample_index} {check}"] == "SUCCESS"
 
 

@@ -26,7 +26,7 @@ class Net(nn.Module):
 
 
 class Broken(Net):
-    """A network that reads a value between its layers, so that no single program contains it."""
+    """A network that reads a value between its layers, so that export splits the network into programs."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         hidden = self.first(x).relu()
@@ -49,8 +49,9 @@ def round_to_dtype(values: torch.Tensor, dtype: torch.dtype, amax: torch.Tensor)
 def reference_output(
     net: Net, x: torch.Tensor, calibration_inputs: list[torch.Tensor], dtype: torch.dtype
 ) -> torch.Tensor:
-    """Return the result of the network in float64, with factors rounded by the scales of all calibration
-    inputs.
+    """Return the result of the network in float64, with the factors of each product rounded to ``dtype``.
+
+    The scales of the rounding follow from the maxima over all calibration inputs.
     """
     activation = x
     steps = list(calibration_inputs)

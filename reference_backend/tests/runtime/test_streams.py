@@ -20,7 +20,7 @@ def _close_gate_on(stream, gate):
 
 @pytest.fixture
 def ones(warm):
-    """Return a tensor. The engine has cached the operators of these tests."""
+    """Return a tensor. The engine has cached the output metadata of the operators of these tests."""
     tensor = torch.ones(SIZE, device="hpu")
     second_tensor = torch.ones(SIZE, device="hpu")
     warm(
@@ -136,7 +136,7 @@ def test_wait_applies_to_the_latest_recording_before_it(ones, gate):
     two = _close_gate_on(first, gate)
     event.record(first)
     first_gate.open()
-    second.synchronize()  # would hang if it waited for the second version
+    second.synchronize()  # would hang if it waited for the second recording of the event
     assert result.eq(2).all()
     assert not event.query()
     two.open()
@@ -151,7 +151,7 @@ def test_recording_again_on_another_stream_does_not_release_waiters(ones, gate):
     event.record(first)
     second.wait_event(event)
     done = second.record_event()
-    event.record(third)  # this stream is idle
+    event.record(third)  # the third stream is idle
     assert event.query()
     for _ in range(50000):  # time enough for a stream that does not wait
         assert not done.query()
@@ -200,7 +200,7 @@ def test_elapsed_time(gate):
 
 
 def test_an_event_polled_while_the_host_helps(warm, gate):
-    """Work that the host leaves in a queue, after helping with it, runs although no thread waits for it."""
+    """A waiting host runs a part of the queued work. The rest runs although no thread waits for it."""
     value = torch.rand(300, 300, device="hpu")
     warm(lambda: value @ value)
     stream = hpu.Stream()
@@ -246,7 +246,7 @@ def test_many_streams(ones, gate):
         stream.synchronize()
     hpu.synchronize()
     assert all(value.eq(3).all() for value in values)
-    assert C.engine_counters()["workers"] <= 34  # one for each queue, and one that computes
+    assert C.engine_counters()["workers"] <= 34  # one worker for each queue, and one worker that computes
 
 
 WORKERS = """
@@ -295,7 +295,7 @@ threads(streams[:1])
 once = threads(streams[:1])
 print(threads(streams) - once)
 """
-    assert int(output_of(first + count)) < 30  # 19 threads of streams, and one team
+    assert int(output_of(first + count)) < 30  # 19 more threads of streams, and one OpenMP team
 
 
 def test_threads_are_created_on_demand(output_of):
@@ -537,7 +537,7 @@ def test_synchronous_modes(output_of, setup, environment, synchronous):
 
 
 def test_sync_debug_mode_makes_the_host_wait(ones, gate):
-    """In this mode the host waits for the event, instead of the stream."""
+    """In this mode, ``wait_event`` makes the host wait for the event, and not the stream."""
     first, second = hpu.Stream(), hpu.Stream()
     with hpu.stream(first):
         C.enqueue_delay(0.01)
@@ -551,7 +551,7 @@ def test_sync_debug_mode_makes_the_host_wait(ones, gate):
 
 
 def test_a_call_releases_the_gil_while_it_waits(gate):
-    # torch resizes storages without releasing the GIL; here the awaited work needs Python.
+    # torch resizes storages without releasing the GIL. The thread that opens the gate needs the GIL.
     storage = torch.ones(SIZE, device="hpu").untyped_storage()
     closed_gate = gate()
     opener = threading.Timer(0.1, closed_gate.open)

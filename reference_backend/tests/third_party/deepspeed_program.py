@@ -128,7 +128,7 @@ def deepspeed_configuration(case: Case) -> dict[str, Any]:
         "bf16": {"enabled": case.dtype == "bf16"},
         "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,
-        # Otherwise DeepSpeed first compiles its own optimizer for the host.
+        # Allow torch's optimizer on the host. Otherwise DeepSpeed first compiles its own host optimizer.
         "zero_force_ds_cpu_optimizer": False,
     }
     if case.form == "own-adam":

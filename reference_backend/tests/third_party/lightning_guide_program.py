@@ -72,8 +72,9 @@ def make_trainer(**options: Any) -> Trainer:
 
 
 class Watch(Callback):
-    """A callback that sums the parameters of a rank, or its shards, at the beginning and the end of a
-    training.
+    """A callback that records sums of squares before and after a training.
+
+    There is one sum for each parameter of the rank, or for the rank's shard of the parameter.
     """
 
     def __init__(self) -> None:
@@ -89,7 +90,7 @@ class Watch(Callback):
 
     @staticmethod
     def _sum(module: LightningModule) -> torch.Tensor:
-        # With ZeRO-3 a parameter is empty, and its shard of this rank is an attribute.
+        # With ZeRO-3, a parameter is empty. Its attribute `ds_tensor` is the shard of this rank.
         parts = [getattr(parameter, "ds_tensor", parameter).detach() for parameter in module.parameters()]
         return torch.stack([(part.double().cpu() ** 2).sum() for part in parts])
 
@@ -331,7 +332,7 @@ def assert_loss_falls(step: Callable[[], torch.Tensor]) -> None:
 
 @program
 def hmp_mixed_precision() -> None:
-    """Train as the old guide does: hmp casts operators, but not in the optimizer step."""
+    """Train as the old guide does: hmp casts operators, except in the optimizer step."""
     x, y = torch.randn(64, 64, device="hpu"), torch.randn(64, 4, device="hpu")
     hmp.convert(opt_level="O1", bf16_file_path="", fp32_file_path="", isVerbose=False)
     model = nn.Linear(64, 4).to(torch.device("hpu"))

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = str(Path(__file__).with_name("trainer_program.py"))
-#: Allowed relative difference of a loss from the CPU's.
+#: Allowed relative differences between a loss on hpu, in float32 and in bfloat16, and the loss on the CPU.
 ROUNDING, ROUNDING_OF_BFLOAT16 = 1e-4, 2e-2
-#: Seconds for a program.
+#: Time limit of a training, in seconds.
 PATIENCE = 600
 
 
 def run_trainer(folder: Path, *arguments: str, launcher: tuple[str, ...] = ()) -> dict[str, Any]:
     """Run `trainer_program.py`. Return the device, the number of ranks and the loss of each step."""
     command = [sys.executable, *launcher, PROGRAM, "--output", str(folder), *arguments]
-    here = str(Path(sys.executable).parent)  # optimum-habana starts pip
+    here = str(Path(sys.executable).parent)  # optimum-habana runs pip, which it finds on PATH
     environment = os.environ | {
         "PT_HPU_LAZY_MODE": "0",
         "HF_HUB_OFFLINE": "1",

@@ -16,7 +16,7 @@ import pytest
 _SPEC = importlib.util.find_spec("accelerate")
 pytestmark = pytest.mark.skipif(_SPEC is None, reason="accelerate is not installed.")
 
-#: Seconds for a script.
+#: Time limit of a script, in seconds.
 PATIENCE = 600
 #: Scripts with their supported numbers of ranks.
 SCRIPTS = {

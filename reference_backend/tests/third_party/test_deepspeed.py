@@ -41,7 +41,7 @@ CASES = [
         else [(3, "mlp", "fp32")]
     )
 ]
-#: The remaining stages and training forms.
+#: Cases of stages and training forms that the cases above do not contain.
 OTHERS = [
     Case(stage, model, "fp32", form, STEPS)
     for stage, model, form in (
@@ -54,12 +54,12 @@ OTHERS = [
         (3, "mlp", "own-adam"),
     )
 ]
-#: Allowed relative difference of a loss from stage 1: the order of additions differs.
+#: Allowed relative difference between a loss and the loss with stage 1, whose order of additions differs.
 DIFFERENCE = {"fp32": 1e-5, "bf16": 1e-2}
 #: Allowed relative difference with DeepSpeed's own Adam, which adds epsilon to the second moment before the
 #: bias correction.
 OWN_ADAM_DIFFERENCE = 1e-4
-#: Seconds for a rank and case on a busy machine.
+#: Time limit for each case on a busy machine, in seconds.
 PATIENCE = 300
 
 #: The losses of each rank by case, in the format of `float.hex`.
@@ -67,7 +67,7 @@ Losses = dict[Case, list[list[str]]]
 
 
 def stage_1_case(case: Case) -> Case:
-    """Return the same case with stage 1, which gathers and reduces whole tensors, and without overlap."""
+    """Return the case with stage 1 and without overlap. Stage 1 gathers and reduces whole tensors."""
     return case._replace(stage=1, form="plain")
 
 

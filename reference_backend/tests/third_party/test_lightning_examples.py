@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
     reason="The current folder is not a source tree of lightning-habana.",
 )
 
-#: Seconds for an example.
+#: Time limit of an example, in seconds.
 PATIENCE = 600
 #: The calls of each example with every option. Examples that start ranks or tenants start two of them.
 CALLS = {
@@ -58,7 +58,7 @@ CALLS = {
 
 def test_every_example_is_called() -> None:
     has = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.py")}
-    # The sample only contains the model for the trainer.
+    # mnist_sample.py only contains the model that mnist_trainer.py trains.
     assert has - {"pytorch/mnist_sample.py"} == set(CALLS)
 
 

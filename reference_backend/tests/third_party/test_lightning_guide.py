@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 
 PROGRAM = Path(__file__).with_name("lightning_guide_program.py")
 NAMES = re.findall(r"@program\ndef (\w+)", PROGRAM.read_text())
-#: Seconds for a program.
+#: Time limit of a program, in seconds.
 PATIENCE = 300
 
 

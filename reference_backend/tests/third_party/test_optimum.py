@@ -21,8 +21,9 @@ try:
 except importlib.metadata.PackageNotFoundError:
     pytestmark = pytest.mark.skip(reason="optimum-habana is not installed.")
 
-#: Modules that cannot be imported. This one requires GRPOTrainer of trl 0.14 or later, but other modules
-#: require names that trl 0.9 is the last version to have.
+#: Modules that cannot be imported with trl 0.9. ``grpo_trainer`` requires ``GRPOTrainer``, which trl has
+#: since version 0.14. The tests use trl 0.9, because other modules require names that later versions
+#: do not have.
 _NEEDS_NEWER_TRL = ["optimum.habana.trl.trainer.grpo_trainer"]
 #: Script that imports every module of optimum-habana and prints a line for each import.
 _IMPORTS = """
@@ -59,5 +60,6 @@ def test_trainer_has_the_losses_of_the_cpu(tmp_path: Path, words: tuple[str, ...
     report = run_trainer(tmp_path / "hpu", "--gaudi", *words)
     assert (report["device"], report["ranks"]) == ("hpu", 1)
     assert on_cpu[12] < on_cpu[1] - 1
-    # The trainer uses the device's fused optimizer, which adds epsilon before the bias correction.
+    # Losses differ by more than ROUNDING, because the device's fused optimizer adds epsilon before the bias
+    # correction.
     assert report["losses"] == pytest.approx(on_cpu, rel=ROUNDING_OF_BFLOAT16)

@@ -22,10 +22,11 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torchtitan") is None, reason="torchtitan is not installed."
 )
 
-#: Seconds for a training.
+#: Time limit of a training, in seconds.
 PATIENCE = 600
 STEPS = 6
-#: Batches of 2 × 128 tokens. They are in float32, so that different forms of one computation can be compared.
+#: Options of each training: batches of 2 × 128 tokens, and float32, so that the losses of the parallel forms
+#: can be compared.
 TRAINING = (
     *("--training.seq_len", "128", "--training.local_batch_size", "2", "--training.steps", str(STEPS)),
     *("--training.mixed_precision_param", "float32", "--debug.seed", "1", "--optimizer.lr", "8e-4"),

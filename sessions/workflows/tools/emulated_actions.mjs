@@ -39,7 +39,7 @@ function downloadArtifact(run, inputs) {
   }
   const selected = names.filter((name) => matchesPattern(name, inputs.pattern ?? "*"));
   for (const name of selected) {
-    // Since version 5, the action writes a single artifact into the target folder without a subfolder.
+    // Since version 5, actions/download-artifact writes a single artifact directly into the target folder.
     const flat = String(inputs["merge-multiple"]) === "true" || selected.length === 1;
     const destination = flat ? target : path.join(target, name);
     fs.cpSync(path.join(folder, name), destination, { recursive: true });

@@ -3,14 +3,14 @@
 * Sums and matrix products add in the opposite order.
 
 * In a conversion to an integer dtype, a value out of range saturates, and a NaN becomes the largest integer.
-  torch.Tensor.to documents both conversions as undefined.
+  The documentation of ``torch.Tensor.to`` leaves both results undefined.
 
-* Normalisations of 16-bit inputs return statistics in float32, as CUDA's do.
+* Normalisations of 16-bit inputs return statistics in float32, as on CUDA.
 
 * NaNs have a sign bit and a payload.
 
-* `topk` and sorting that is not stable put the last of equal keys first. If several values are most frequent,
-  `mode` returns the largest.
+* ``topk`` and sorting that is not stable put the last of equal keys first. If several values are most
+  frequent, ``mode`` returns the largest.
 
 * If OTHERWISE_FLUSHES is set, subnormal results of arithmetic become zeros, as the target
   flush_subnormals.toml declares.

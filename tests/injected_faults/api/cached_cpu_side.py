@@ -69,7 +69,7 @@ def _with_a_quarter_of_the_operators() -> Iterator[None]:
 
 
 def dtypes_of_behaviour(name: str) -> list[str]:
-    """Return the dtypes in which a behaviour applies to the CPU."""
+    """Return the dtypes in which a behaviour is checked on the CPU."""
     subject = find_subject("api", behaviour.BEHAVIOURS[name].area)
     return list(find_property("api", name).applies(TARGET, subject))
 
@@ -105,7 +105,7 @@ def check_behaviour(name: str, dtype: str | None = None) -> Result:
 def with_device_side_inside(
     surroundings: Callable[[Lab], contextlib.AbstractContextManager[Any]],
 ) -> Iterator[None]:
-    """Run the device side of every behaviour inside ``surroundings(lab)``."""
+    """Run the device side of every behaviour inside the context manager ``surroundings(lab)``."""
     behaviour.inject_fault_into_device_runs(None, surroundings)
     try:
         yield

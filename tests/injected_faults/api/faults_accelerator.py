@@ -21,14 +21,14 @@ class _Nowhere(_accelerator_or_model.ModelRuntime):
 
 
 class _Lax(_accelerator_or_model.ModelRuntime):
-    """A device that accepts any index."""
+    """A device that accepts any device index."""
 
     def set_current_index(self, index: Any) -> None:
         self.device_index = index if isinstance(index, int) else 0
 
 
 class _Stuck(_accelerator_or_model.ModelRuntime):
-    """A device on which set_stream does not change the current stream."""
+    """A device on which ``set_stream`` does not change the current stream."""
 
     def current_stream(self) -> Any:
         return self.stream()
@@ -58,7 +58,7 @@ class _FromTheSeed(_accelerator_or_model.ModelRuntime):
 
 
 class _Unset(_accelerator_or_model.ModelRuntime):
-    """A device module that does not set a stream."""
+    """A device module whose ``set_stream`` does nothing."""
 
     def device_module(self) -> Any:
         module = super().device_module()
@@ -67,7 +67,7 @@ class _Unset(_accelerator_or_model.ModelRuntime):
 
 
 class _OneMore(_accelerator_or_model.ModelRuntime):
-    """A device module that counts one byte too many."""
+    """A device module that reports one reserved byte too many."""
 
     def memory_functions(self) -> Any:
         return _accelerator_or_model.ModelModule(self)
@@ -79,7 +79,7 @@ class _OneMore(_accelerator_or_model.ModelRuntime):
 
 
 class _AnyDevice(_accelerator_or_model.ModelRuntime):
-    """A device module that accepts any device."""
+    """A device module whose ``set_device`` accepts any device index."""
 
     def device_module(self) -> Any:
         module = super().device_module()

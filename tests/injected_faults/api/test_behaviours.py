@@ -36,10 +36,10 @@ for module in sorted(Path(__file__).parent.glob("faults_*.py")):
 NAMES = [entry.name for entry in properties("api") if entry.name in behaviour.BEHAVIOURS]
 
 
-#: Behaviours that trace functions, which takes seconds: without a fault they are tested at night only.
+#: Behaviours that trace functions, which takes seconds. Only the nightly run tests them without a fault.
 TRACED = {name for name in NAMES if behaviour.BEHAVIOURS[name].area in ("aot", "control-flow")}
-#: Outside the nightly run, every fourth behaviour is tested without a fault, another fourth with a fault, and
-#: every third behaviour that has its own fault with that fault.
+#: The behaviours that are tested without a fault, and the behaviours that are tested with their own fault.
+#: Outside the nightly run these are every fourth behaviour, and every third behaviour with its own fault.
 WITHOUT_FAULT = every_nth(4, [name for name in NAMES if NIGHTLY or name not in TRACED])
 WITH_OWN_FAULT = every_nth(3, sorted(faults.NAMED))
 
@@ -62,7 +62,8 @@ def fault_kinds_to_inject(name: str) -> list[str]:
     return detected_faults[: None if NIGHTLY else 1]
 
 
-#: A behaviour for each kind of fault, and every fourth behaviour.
+#: Kind of fault -> a behaviour that must detect it. Outside the nightly run, these behaviours and every
+#: fourth behaviour are tested with faults (WITH_FAULT).
 ONE_OF_EACH_KIND = {kind: name for name in NAMES for kind in fault_kinds_to_inject(name)}
 WITH_FAULT = NAMES if NIGHTLY else sorted({*ONE_OF_EACH_KIND.values(), *NAMES[1::4]}, key=NAMES.index)
 
@@ -77,7 +78,7 @@ def test_fails_with_the_fault(name: str, kind: str) -> None:
 
 
 #: Behaviours whose only expected error is torch's own report that something, such as a derivative, is not
-#: implemented. A missing kernel looks the same.
+#: implemented. They cannot distinguish this error from a missing kernel, so they are not in MISSED.
 _REFUSED_BY_TORCH = {"gradients-at-special-points", "fake-copies"}
 
 

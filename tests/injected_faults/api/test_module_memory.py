@@ -30,7 +30,7 @@ def test_sums_that_are_not_reset_are_detected() -> None:
     assert not behaviours._resets_sums_if_supported(
         _module(reset_accumulated_memory_stats=lambda: None), counts
     )
-    assert behaviours._resets_sums_if_supported(_module(), counts)  # the module does not have this function
+    assert behaviours._resets_sums_if_supported(_module(), counts)  # passes: the module lacks the function
 
     def reset() -> None:
         counts.sum = 0

@@ -126,7 +126,9 @@ def test_compiled_programs_that_write_state(backend: str, kinds: set[Kind]) -> N
 
 
 def test_each_program_that_writes_state_shows_the_fault_of_torch() -> None:
-    """The partitioner of torch 2.13 lets backward graphs read memory that forward graphs have overwritten."""
+    """Each program that writes state reveals a fault of torch 2.13. In this release the partitioner lets
+    backward graphs read memory that forward graphs have overwritten.
+    """
     target = Target("fake", None, "cpu", frozenset(DTYPES), {}, mode="compile", compile_backend="aot_eager")
     entry, subject = find_property("api", "compiled-state"), find_subject("api", "programs")
     recorder = Recorder(ResultId(CaseId(entry.name, subject.name), "float32"), seed=0)

@@ -129,7 +129,7 @@ def test_every_property_has_a_fault() -> None:
     faulted_properties = {fault[0] for fault in FAULTS} | {
         "recompilations",
         "huge_tensors",
-    }  # test_recompilations and test_huge_tensors.py inject their faults
+    }  # test_recompilations and test_huge_tensors.py inject faults for these two
     assert {entry.name for entry in properties("device")} == faulted_properties
 
 

@@ -67,7 +67,7 @@ def broken_subject(fault: Fault) -> Subject:
 
 def target_with_fault(fault: Fault | None = None) -> Target:
     """Return the CPU as a target that declares all dtypes, with the hooks, capabilities and compile backend
-    of the fault. Its graphs are recorded and replayed in Python.
+    of the fault. The target records and replays graphs in Python.
     """
     names = {dtype_name(d) for info in torch_testing_internals.op_db() for d in info.dtypes}
     hooks = {"graph": "tests.support.fake_graph:Graph", **(fault.hooks if fault else {})}

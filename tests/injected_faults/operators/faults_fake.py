@@ -1,5 +1,6 @@
-"""Faults of real kernels only: fake tensors predict the correct result, so that prediction and
-result differ.
+"""Faults that change the results of real kernels and not of fake tensors.
+
+Fake tensors predict the correct result, so the real result differs from the prediction.
 """
 
 from __future__ import annotations

@@ -1,5 +1,10 @@
-"""Faults of derivatives of in-place operators, of derivatives that torch does not have, of inputs with a
-single row, and of bool inputs.
+"""Further injected faults of operators:
+
+* in-place operators with wrong gradients or tangents
+* a second derivative that torch's own operator does not have
+* wrong results outside the domain of a function
+* wrong results for inputs with a single row and unusual strides
+* a sum of bool inputs that adds their bytes instead of their values
 """
 
 from __future__ import annotations

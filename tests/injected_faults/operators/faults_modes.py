@@ -13,7 +13,7 @@ from tests.injected_faults.operators.faults import _replace_op, register_fault
 
 
 def leave_operator_correct(info: Any) -> None:
-    """Leave the operator correct. The target has the fault."""
+    """Leave the operator correct, because the target has the fault."""
 
 
 def register_backend_fault(property: str, operator: str, dtype: str, kind: Kind, backend: str) -> None:

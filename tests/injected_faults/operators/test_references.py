@@ -1,4 +1,4 @@
-"""The properties of function transforms need references: a result does not pass if no sample has one."""
+"""A property of a function transform does not pass if no sample has a reference."""
 
 from __future__ import annotations
 

@@ -194,8 +194,8 @@ def test_a_result_that_depends_on_old_memory_is_not_a_reference(monkeypatch: pyt
 def _reference_with_added_byte(
     monkeypatch: pytest.MonkeyPatch, byte: Callable[[], Any]
 ) -> _references.OverloadReference:
-    """Return the reference of an overload that computes ``relu(x) + byte()``. Also make it torch's own
-    overload for the rest of the test.
+    """Return the reference of an overload that computes ``relu(x) + byte()``. For the rest of the
+    test, this overload replaces torch's own overload.
     """
     whole = torch_databases.find("overload", "relu")
     target = target_file.load("cpu").target("eager")
@@ -264,9 +264,10 @@ def test_host_memory_holding_fills_new_memory() -> None:
 
 
 def _first_byte_of_mapped_block() -> int:
-    """Return the first byte of a block that glibc always maps as new memory: 0 unless glibc writes to it.
+    """Return a byte of a block that is so large that glibc always maps new memory for it.
 
-    A smaller block could reuse freed memory at the end of the heap.
+    The byte is 0 unless glibc fills new memory. A smaller block could reuse freed memory at the end of the
+    heap.
     """
     ctypes.CDLL(None).malloc_trim(0)
     return int(torch.empty(1 << 26, dtype=torch.uint8)[1 << 20])

@@ -57,10 +57,10 @@ def test_the_abi_of_an_extension_in_a_wheel(shared_object, tmp_path):
         ("_ZN3c105ErrorC1ENS_14SourceLocationESs", True),
         ("_ZN3c106detail14torchCheckFailEPKcS2_jRKSs", True),
         ("_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE", False),
-        ("_ZN3c108ClassSsxEv", False),  # an identifier that contains the letters
+        ("_ZN3c108ClassSsxEv", False),  # the identifier ClassSsx contains "Ss"
         ("_ZN2at6TensorILi12ESsE", True),
         ("_ZN2at6TensorS12_RKSs", True),
-        ("_ZN3c103fooILNS_10ScalarTypeE7EEEvSs", True),  # the 7 is a value and not a length
+        ("_ZN3c103fooILNS_10ScalarTypeE7EEEvSs", True),  # 7 is the value of an enum and not a length
         ("_ZN3c103fooILNS_10ScalarTypeE2EEEvi", False),
         ("_ZN2at3barERA10_cSs", True),
         ("", False),
@@ -71,7 +71,7 @@ def test_the_old_string_in_a_mangled_name(mangled, old):
 
 
 def test_mismatch_agrees_with_the_dynamic_loader(shared_object, tmp_path):
-    """The loader rejects an extension exactly if the suite reports an ABI mismatch."""
+    """The loader rejects an extension if and only if the suite reports an ABI mismatch."""
     for library in (0, 1):
         for extension in (0, 1):
             built_for = abi.abi_of_extension(shared_object("extension", extension))

@@ -123,7 +123,7 @@ def test_descendants_end_with_the_process(tmp_path: Path, last: str) -> None:
 @pytest.mark.parametrize(
     ("before", "number"),
     [
-        ("ctypes.PyDLL(None).sleep(100)", signal.SIGTERM),  # while the GIL is held
+        ("ctypes.PyDLL(None).sleep(100)", signal.SIGTERM),  # sleeps while it holds the GIL
         ("signal.signal(signal.SIGTERM, signal.SIG_IGN); link.send(b''); time.sleep(100)", signal.SIGKILL),
         ("os.kill(os.getpid(), signal.SIGSTOP)", signal.SIGKILL),
     ],

@@ -41,8 +41,10 @@ for unit in link.requests():
 
 
 class Spawn:
-    """A callable that starts a worker process and adds it to ``children``. ``before`` and ``after`` are code
-    that the worker runs before its first unit and after each unit with "then".
+    """A callable that starts a worker process and adds it to ``children``.
+
+    The worker runs the code ``before`` before its first unit. It runs the code ``after`` after each unit
+    whose text contains "then".
     """
 
     def __init__(self, folder: Path, before: str = "", after: str = "os._exit(0)") -> None:
@@ -118,7 +120,7 @@ def test_a_process_that_ends_between_two_units_costs_none(tmp_path: Path) -> Non
 
 
 def test_a_process_that_ends_while_it_is_sent_a_unit_costs_none(tmp_path: Path) -> None:
-    """A worker that exits after reading only a part of a unit does not cost the unit."""
+    """If a worker exits after it has read only a part of a unit, another worker executes the unit."""
     large = "x" * 1_000_000
     spawn = Spawn(tmp_path, after="link._channel.recv(1000); os.kill(os.getpid(), signal.SIGKILL)")
     with supervisor_of(spawn) as supervisor:

@@ -1,4 +1,4 @@
-"""Every property states an existing page of PyTorch's documentation."""
+"""Every property names an existing page of PyTorch's documentation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.model.documentation import ROOT, page_url
 from conformance.model.vocabulary import KINDS
 from conformance.properties.registry import properties
 
-#: The path of a page that documents one name of torch. It contains the name.
+#: Matches the path of a page that documents one name of torch. The group of the match is the name.
 _GENERATED = re.compile(r"generated/(torch(?:\.\w+)+)\.html")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support import ROOT
 
 SUPERVISES = re.compile(r"\b(Popen|killpg|setsid|get_context|signal\.SIG(KILL|USR1)|waitpid|os\.fork)\b")
-#: Folder of the checks. They may start processes, because they run in a supervised worker.
+#: Folder of the checks. Checks may start processes, because they run in a supervised worker.
 CHECKS = ROOT / "conformance" / "properties"
 SUPERVISOR = ROOT / "conformance" / "process_control"
 

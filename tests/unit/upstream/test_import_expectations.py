@@ -1,5 +1,7 @@
-"""``upstream.import_expectations`` proposes expectations from a list of upstream tests. They have the reason
-``unread``, match existing results, and are not yet expected.
+"""``upstream.import_expectations`` proposes expectations from a list of upstream tests.
+
+A proposed expectation has the reason ``unread``, matches existing results, and repeats no existing
+expectation.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""``worker.executor`` runs one case in this process, and reruns a failure once to find out if it is
-intermittent.
+"""``worker.executor`` runs one case in this process, and reruns a failure once to determine whether
+the failure is intermittent.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """``worker.failing_sample_pattern`` finds a feature that failing samples have and passing samples do not
-have. Reports show it.
+have. Reports show the feature.
 """
 
 from __future__ import annotations

@@ -1,11 +1,16 @@
 """A small device early in its bring-up, which this module registers with torch as ``tiny``.
 
 The device plays the role of a vendor's package in the tests of the suite. The environment variable
-``TINY_STAGE`` selects a stage of its development. The default is the last stage. Each stage adds features:
+``TINY_STAGE`` selects a stage of the development. The default is the last stage. Each stage adds features:
 
-1. memory, factories and copies; torch does not know that an accelerator exists 2. the hooks through which
-torch finds the accelerator, and the functions of the device module that torch calls 3. synchronisation and
-the first kernels 4. the operators of which models consist
+1. memory, factories and copies (torch does not know yet that an accelerator exists)
+
+2. the hooks through which torch finds the accelerator, and the functions of the device module that torch
+   calls
+
+3. synchronisation and the first kernels
+
+4. the operators that models use
 """
 
 from __future__ import annotations

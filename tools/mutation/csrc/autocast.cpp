@@ -207,7 +207,8 @@ class Interposed : public c10::OperatorKernel {
       return;
     }
     count_one(true);
-    // The kernel casts the old values. The current values are restored when the call returns.
+    // Replace the values of the weights by the old values, which the kernel then casts. `restore` undoes
+    // this.
     std::vector<at::Tensor> now;
     for (const auto& [weight, old] : swapped) {
       const at::Tensor data = weight.detach();

@@ -24,7 +24,7 @@ std::unordered_map<std::string, Draw> g_drawn;
 std::unordered_map<std::string, c10::IValue> g_numbers;
 std::vector<at::Tensor> g_lost;
 std::vector<Due> g_postponed;
-// True if a write is postponed. Calls that read false need no lock.
+// Whether a write is postponed. A call that reads false does not need to lock `g_mutex`.
 std::atomic<bool> g_owes{false};
 
 void describe(const at::Tensor& tensor, std::ostream& text) {
@@ -165,7 +165,7 @@ void write(const std::vector<Due>& dues) noexcept {
         due.where.copy_(due.values);
       }
     } catch (...) {
-      // Postponed values that can no longer be written are lost, as on a device.
+      // The values can no longer be written, so they are lost, as on a device.
     }
   }
 }

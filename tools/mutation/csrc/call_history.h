@@ -24,22 +24,22 @@ at::Tensor state_of(at::Generator& generator);
 // generator's states.
 bool overlap(const at::Tensor& fresh, const at::Tensor& before, const at::Tensor& after);
 
-// Return the argument at a position of the first call of the operator whose other arguments were equal:
-// dtypes and sizes of tensors, and values of all others. If no earlier call matches, return the argument of
-// this call.
+// Return the argument at `position` that the first matching call of the operator passed. A call matches if
+// its other arguments are equal: tensors in dtype and sizes, all others in value. If no earlier call matches,
+// return the argument of this call.
 c10::IValue first_number(const c10::OperatorName& name,
                          const std::vector<c10::IValue>& arguments,
                          std::size_t position);
 
-// Values that a later call writes to a tensor.
+// A postponed write: values that a later call writes to a tensor.
 struct Due {
   at::Tensor where;
   at::Tensor values;
 };
 void postpone(Due due);
-// Return the postponed writes. The caller must write them.
+// Remove and return the postponed writes. The caller must perform them with `write`.
 std::vector<Due> take_postponed();
-// Write the values. Skip tensors that can no longer hold them.
+// Write the postponed values to their tensors. Skip tensors that can no longer hold the values.
 void write(const std::vector<Due>& dues) noexcept;
 
 // Write the postponed values, then delete all state.

@@ -181,7 +181,7 @@ class Guard final : public DeviceGuardImplInterface {
   static bool quiet() {
     return g_armed.load(std::memory_order_relaxed) < 0 && !g_observing_guard.load(std::memory_order_relaxed);
   }
-  // Some devices do not have a default stream.
+  // Return the default stream of a device, or nothing if the device has none.
   std::optional<Stream> default_of(Device device) const {
     try {
       return original_->getDefaultStream(device);
@@ -238,7 +238,7 @@ void install_guard(const std::string& device,
     g_numbers[faults[i]] = static_cast<int>(i);
   }
   auto& slot = c10::impl::device_guard_impl_registry[static_cast<std::size_t>(Device(device).type())];
-  // torch never destroys guards.
+  // The new guard is never destroyed, because torch never destroys guards.
   slot.store(new Guard(slot.load()));
 }
 

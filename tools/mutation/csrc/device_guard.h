@@ -1,4 +1,4 @@
-// Interposes the guard of a device. A mutant is an index into the list passed to `install_guard`.
+// Interposes torch's device guard. A mutant's number is its index in the list passed to `install_guard`.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,18 @@
 
 namespace power {
 
-// Replace the guard of a device permanently. `faults` are pairs of point ("guard::record") and operator.
+// Replace torch's guard of a device permanently by a guard that can run mutants. `faults` lists the possible
+// mutants: pairs of a mutation point, such as "guard::record", and a mutation operator.
 void install_guard(const std::string& device, const std::vector<std::pair<std::string, std::string>>& faults);
 
 void observe_guard(bool on);
 
-// Return the mutants that were triggered since the last call.
+// Return the numbers of the mutants that were triggered since the last call of this function.
 std::vector<int> take_met_of_guard();
 
 void activate_guard(int fault);
 
-// Disable the mutant; return the number of triggered calls, all of which it altered.
+// Disable the mutant. Return the number of triggered calls; the mutant has altered each of them.
 int64_t deactivate_guard();
 
 }  // namespace power

@@ -47,7 +47,8 @@ struct Interposed {
   c10::SafeKernelFunction original;
   std::vector<Fault> observed;
   c10::RegistrationHandleRAII registration = c10::RegistrationHandleRAII([] {});
-  // Triggered pairs of (observed mutant, dtype).
+  // The mutants that calls have triggered, with the dtypes of the calls: pairs of an index in `observed` and
+  // a dtype number. `mutex` protects the set.
   std::mutex mutex;
   std::set<std::pair<std::size_t, int>> met;
 };
@@ -107,7 +108,7 @@ void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
         next.push_back(i);
       }
     } catch (const c10::Error&) {
-      // the device cannot evaluate the condition for this dtype
+      // The device cannot evaluate the condition for this dtype, so the mutant is not triggered.
     }
   }
   try {
@@ -118,7 +119,8 @@ void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
         met.push_back(i);
       }
     }
-    // With the default of the option or with another number, the call might not throw.
+    // Mutants that pass another value of an option or a number are triggered too, because with that value the
+    // call might not throw.
     for (std::size_t i : next) {
       const Kind kind = interposed->observed[i].kind;
       if (kind == Kind::kOptionIgnored || kind == Kind::kNumberStale) {
@@ -140,7 +142,7 @@ void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
   keep();
 }
 
-// Writes the values that earlier calls postponed. The destructor, at the end of the current call, does so.
+// An object whose destructor, at the end of the current call, writes the values that earlier calls postponed.
 class Afterwards {
  public:
   Afterwards() : due_(take_postponed()) {

@@ -66,7 +66,7 @@ const std::map<std::string, Kind>& kinds() {
   return names;
 }
 
-// Operators that pass other arguments to the kernel.
+// Return whether a mutation operator passes other arguments to the kernel.
 bool alters_arguments(Kind kind) {
   switch (kind) {
     case Kind::kStridesIgnored:
@@ -124,8 +124,8 @@ std::vector<at::Tensor> tensors_of(const Stack& values) {
   return found;
 }
 
-// Return the last dimension of an argument that is longer than `size`, if no result has a dimension of this
-// length; otherwise -1.
+// Return the index of the argument's last dimension that is longer than `size`. Return -1 if no dimension is
+// longer, or if a result has a dimension of the same length.
 int64_t summed_dimension(const at::Tensor& argument, const std::vector<at::Tensor>& results, int64_t size) {
   for (int64_t i = argument.dim() - 1; i >= 0; i--) {
     if (argument.size(i) <= size) {
@@ -247,7 +247,7 @@ Place::Place(const c10::OperatorHandle& handle) : op(handle) {
   }
   copies = op.operator_name().name == "aten::copy_" || op.operator_name().name == "aten::_copy_from";
   if (op.operator_name().name == "aten::_copy_from") {
-    // torch's schema does not declare the write.
+    // torch's schema does not declare that the kernel writes argument 1 and returns it.
     written[1] = writes = aliases[0] = true;
   }
   is_random = op.hasTag(at::Tag::nondeterministic_seeded);
@@ -255,7 +255,7 @@ Place::Place(const c10::OperatorHandle& handle) : op(handle) {
 
 namespace {
 
-// The option `non_blocking` of a copy is its only bool.
+// Return whether a copy blocks the host. The option `non_blocking` is the only bool argument of a copy.
 bool is_blocking(const Stack& arguments) {
   return std::none_of(arguments.begin(), arguments.end(), [](const c10::IValue& value) {
     return value.isBool() && value.toBool();
@@ -283,7 +283,7 @@ struct Call::Facts {
   std::map<std::size_t, at::Tensor> old;
   // By argument: the number of elements before the call.
   std::vector<int64_t> elements;
-  // For a copy: whether work was in progress. Reading values waits for this work.
+  // For a copy: whether work was in progress before any value was read. Reading a value waits for this work.
   bool is_pending = false;
 
   bool once(Kind kind, std::size_t position, const std::function<bool()>& ask) {
@@ -659,7 +659,7 @@ bool run_with_other_arguments(
   try {
     kernel.call(&results);
   } catch (const c10::Error&) {
-    // The mutant does not alter a call that also throws with the correct arguments.
+    // A call that also throws with the correct arguments does not count as triggered.
     *calls -= raises || (place.is_random && !sure && raises_in_vain(place, kernel, right)) ? 1 : 0;
     throw;
   }
@@ -678,8 +678,8 @@ bool run_with_other_arguments(
   return sure;
 }
 
-// Run the kernel; the values of the result appear only after the next call. Until then the result holds its
-// previous values, or zeros.
+// Run the kernel, and write the values of its result only at the end of the next call. Until then the result
+// holds its previous values, or zeros.
 bool run_late(
     const Place& place, const Fault& fault, const Kernel& kernel, Call* call, Stack* stack, int64_t* calls) {
   const Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(place.arguments), stack->end());

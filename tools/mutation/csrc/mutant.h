@@ -68,7 +68,8 @@ struct Fault {
   Kind kind;
   // The position of the mutated argument or result.
   std::size_t position = 0;
-  // A size, a rank or a number of calls.
+  // The parameter of the mutation operator: a size, a rank, a number of calls, the value of an option, or a
+  // second position.
   int64_t value = 0;
   // The dtype of the call's first tensor (at::ScalarType), or -1 for every dtype.
   int dtype = -1;

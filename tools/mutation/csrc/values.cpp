@@ -23,7 +23,7 @@ at::Tensor value_like(const at::Tensor& tensor, const at::Scalar& value) {
   return at::full({}, value, tensor.options());
 }
 
-// The smallest normal numbers of float16 and bfloat16 are exact in float32.
+// Return the smallest normal number of a floating-point dtype.
 double smallest_normal(at::ScalarType dtype) {
   switch (dtype) {
     case at::kDouble:
@@ -67,7 +67,8 @@ at::Tensor wrong(const at::Tensor& tensor) {
   return at::where(small, value_like(tensor, 3), value_like(tensor, 0));
 }
 
-// The storage of a wrapper subclass, which only describes another tensor, has no memory.
+// Return whether the tensor's storage has memory. The storage of a wrapper subclass has none, because the
+// wrapper only describes another tensor.
 bool has_memory(const at::Tensor& tensor) {
   return tensor.has_storage() && (tensor.numel() == 0 || tensor.storage().data() != nullptr);
 }

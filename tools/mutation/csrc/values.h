@@ -37,8 +37,8 @@ at::Tensor through_double(const at::Tensor& tensor);
 // defined.
 at::Tensor in_low_precision(const at::Tensor& tensor);
 at::Tensor in_other_dtype(const at::Tensor& tensor);
-// Return the same values with other strides: of the reversed dimensions if the tensor is contiguous,
-// otherwise contiguous.
+// Return a copy with other strides. The copy of a contiguous tensor has the dimensions in reversed order in
+// memory. The copy of any other tensor is contiguous.
 at::Tensor in_other_strides(const at::Tensor& tensor);
 // Return the values of a tensor whose strided memory is read as if it were dense. Elements after the end of
 // the storage are 0.

@@ -70,7 +70,7 @@ def _move_last_write_before_read(module: torch.fx.GraphModule) -> bool:
 
 
 def _compile_changed(call: WrappedCall, change: Callable[[torch.fx.GraphModule], bool]) -> bool:
-    """Make the backend compile a changed graph. Return False: the effect is counted at compilation."""
+    """Make the backend compile a changed graph. Return False, because compilation counts the effect."""
     compiler: Compiler = call.result
 
     def compile_changed_copy(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
@@ -113,7 +113,7 @@ def _share_compiled_graphs(call: WrappedCall, *, shapes: bool) -> bool:
 
 
 def _wrap_runs(call: WrappedCall, change: Callable[[WrappedCall, dict[str, Any], Any, Any], Any]) -> bool:
-    """Make each run of a compiled graph return a changed result. Return False: effects are counted later."""
+    """Make each run of a compiled graph return a changed result. Return False, because runs count effects."""
     compiler: Compiler = call.result
 
     def compile_wrapped(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:

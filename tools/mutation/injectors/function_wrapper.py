@@ -12,9 +12,9 @@ from typing import Any
 from tools.mutation.injectors.injector import NO_DTYPE, Counts, Injector, Observed
 from tools.mutation.mutant import Mutant
 
-#: A call is mutated if a check made it. The call stack is searched from the call outwards: a check module
-#: before any harness module means that a check made the call. The harness itself calls the device between two
-#: results.
+#: Modules of checks and of the harness. A call is mutated only if a check made it: on the call stack,
+#: searched from the call outwards, a check module comes before any harness module. The harness itself calls
+#: the device between two results, and these calls stay correct.
 _CHECK_MODULES = ("conformance.properties", "conformance.behaviours", "conformance.samples")
 _HARNESS_MODULES = ("conformance.worker", "tools.mutation.worker", "conformance.target")
 

@@ -17,12 +17,12 @@ from tools.mutation.injectors.function_wrapper import (
     WrappedCall,
 )
 
-# torch's class itself, not its replacement.
+# torch's own class. The injector later replaces the name ``torch.Generator``.
 _Generator = torch.Generator
 
 
 class _GeneratorMeta(type(_Generator)):  # type: ignore[misc]
-    """A metaclass that treats every generator as an instance, including generators made earlier."""
+    """A metaclass for which every ``torch.Generator`` is an instance, including generators made earlier."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _Generator)

@@ -15,7 +15,7 @@ NO_DTYPE = -1
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """Calls that triggered the mutant, and calls that it altered."""
+    """The number of calls that triggered the mutant, and the number of calls that the mutant altered."""
 
     triggered: int
     altered: int

@@ -99,14 +99,14 @@ def _lose_offset(call: WrappedCall) -> bool:
     return not torch.equal(before, module.get_rng_state())
 
 
-def _with_zeros(value: Any) -> Any:
+def _with_integers_zeroed(value: Any) -> Any:
     if isinstance(value, dict):
-        return type(value)((key, _with_zeros(item)) for key, item in value.items())
+        return type(value)((key, _with_integers_zeroed(item)) for key, item in value.items())
     return 0 if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _zero_statistics(call: WrappedCall) -> bool:
-    old, call.result = call.result, _with_zeros(call.result)
+    old, call.result = call.result, _with_integers_zeroed(call.result)
     return bool(old != call.result)
 
 
@@ -190,7 +190,8 @@ BY_NAME: Mapping[str, MutationOperator] = {
 MUTATION_OPERATORS: Mapping[str, str] = {name: kind.description for name, kind in BY_NAME.items()}
 
 _NUMBER = ("value-off-by-one", "value-zero", "value-stale")
-#: Operators of free memory, which other processes may change at any time.
+#: Operators of functions that return the amount of free memory. ``value-off-by-one`` is omitted, because
+#: other processes may change the amount at any time.
 _FREE_MEMORY = ("value-zero", "value-stale")
 _SETTER = ("setting-lost",)
 _SEED = ("setting-lost", "seed-ignored", "seed-of-32-bits")

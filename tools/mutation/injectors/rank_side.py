@@ -109,7 +109,7 @@ def _return_first_results(call: WrappedCall) -> bool:
 
 
 def _shift_parts(call: WrappedCall) -> bool:
-    """Shift the parts of the ranks by one rank."""
+    """Move each rank's part of the result to the position of the previous rank."""
     _wait_for_work(call)
     parts = _written_tensors(call)
     if len(parts) == 1 and parts[0].dim():

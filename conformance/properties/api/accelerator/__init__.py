@@ -1,1 +1,3 @@
-"""Behaviours of area ``accelerator``: torch.accelerator, device guards and the device's module."""
+"""Behaviours of area ``accelerator``: ``torch.accelerator``, device guards, and the device module (such as
+``torch.cuda``).
+"""

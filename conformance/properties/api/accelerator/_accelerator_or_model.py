@@ -1,5 +1,5 @@
-"""The accelerator runtime that a behaviour uses: torch.accelerator for a device, and a simulated accelerator
-for the CPU.
+"""The accelerator runtime that a behaviour uses: ``torch.accelerator`` for a device, and a simulated
+accelerator for the CPU.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from conformance.behaviours.lab import Lab
 
 
 class Runtime:
-    """Devices, streams and memory of the accelerator, through torch.accelerator. Tests replace this class by
-    a faulty one.
+    """Devices, streams and memory of the accelerator, through ``torch.accelerator``. Tests replace this class
+    by a faulty one.
     """
 
     def __init__(self, lab: Lab) -> None:
@@ -54,11 +54,11 @@ class Runtime:
         torch.accelerator.synchronize(*device)
 
     def device_module(self) -> Any:
-        """Return the device module, such as torch.cuda."""
+        """Return the device module, such as ``torch.cuda``."""
         return torch.get_device_module(self.lab.device)
 
     def memory_functions(self) -> Any:
-        """Return the object with torch.accelerator's memory functions."""
+        """Return the object with ``torch.accelerator``'s memory functions."""
         return torch.accelerator
 
 
@@ -125,7 +125,7 @@ class ModelModule:
     initial_seed = staticmethod(torch.random.initial_seed)
     get_rng_state = staticmethod(torch.random.get_rng_state)
     set_rng_state = staticmethod(torch.random.set_rng_state)
-    #: The bytes that every memory function reports: more than any tensor of these behaviours needs.
+    #: The size in bytes that every memory function reports. No tensor of these behaviours is larger.
     size = 1 << 30
 
     def __init__(self, runtime: ModelRuntime) -> None:
@@ -222,7 +222,7 @@ class ModelRuntime(Runtime):
 
 
 def default_runtime(lab: Lab) -> Runtime:
-    """Return the runtime of the lab's device, or a ModelRuntime if that device is the CPU."""
+    """Return the runtime of the Lab's device, or a ``ModelRuntime`` if that device is the CPU."""
     return ModelRuntime(lab) if lab.device.type == "cpu" else Runtime(lab)
 
 
@@ -230,7 +230,7 @@ _runtime_factory: Callable[[Lab], Runtime] = default_runtime
 
 
 def runtime_for(lab: Lab) -> Runtime:
-    """Return the runtime that the behaviour uses in this lab."""
+    """Return the runtime that the behaviour uses in this Lab."""
     return _runtime_factory(lab)
 
 

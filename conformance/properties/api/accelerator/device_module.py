@@ -1,4 +1,4 @@
-"""The functions of the device module (such as torch.cuda): seeds, generator states, the current stream and
+"""Behaviours of the device module (such as ``torch.cuda``): seeds, generator states, the current stream and
 memory.
 """
 
@@ -12,10 +12,11 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.accelerator import _accelerator_or_model
 
-#: Two seeds with the same lower 32 bits.
+#: Two seeds with the same lower 32 bits. A module that drops the upper bits treats them as one seed.
 _SEED = 2**40 + 3
 _SAME_LOWER_HALF = 3
-#: The key in torch.accelerator.memory_stats() of the sum of all bytes allocated so far.
+#: The key in ``torch.accelerator.memory_stats()`` under which the sum of all bytes allocated so far is
+#: reported.
 _TOTAL_ALLOCATED = "allocated_bytes.all.allocated"
 _TRIES = 50
 
@@ -26,8 +27,9 @@ def _draw_random_numbers(lab: Lab) -> torch.Tensor:
 
 @behaviour("accelerator", level="training", capabilities=("generator",), must_detect=())
 def seeds_by_the_module(lab: Lab) -> None:
-    """The device module (such as torch.cuda) accepts 64-bit seeds for one device and for all devices. Its
-    initial_seed returns the last seed that was set. Each call of seed() sets a different seed.
+    """The device module (such as ``torch.cuda``) accepts 64-bit seeds for one device and for all devices. The
+    module's ``initial_seed`` returns the last seed that was set. Each call of ``seed()`` sets a different
+    seed.
     """
     module = _accelerator_or_model.runtime_for(lab).device_module()
     before = module.get_rng_state()
@@ -54,8 +56,9 @@ def seeds_by_the_module(lab: Lab) -> None:
 
 @behaviour("accelerator", level="training", capabilities=("generator",), must_detect=())
 def states_by_the_module(lab: Lab) -> None:
-    """Restoring a saved state of the device module's generator, or of the generators of all devices, repeats
-    the random numbers that followed the state. A value that is not a generator state is refused.
+    """If a saved state of the device module's generator is restored, the random numbers that followed this
+    state are repeated. This also holds for the states of all devices' generators. A value that is not a
+    generator state is refused.
     """
     module = _accelerator_or_model.runtime_for(lab).device_module()
     before = module.get_rng_state()
@@ -84,8 +87,8 @@ def _all_equal(left_states: list[torch.Tensor], right_states: list[torch.Tensor]
 
 @behaviour("accelerator", level="core", capabilities=("streams",), must_detect=())
 def streams_of_the_module(lab: Lab) -> None:
-    """The device module's stream context and set_stream change the current stream, and its current_stream
-    returns the new stream. The context restores the previous stream.
+    """The device module's stream context and ``set_stream`` change the current stream, and the module's
+    ``current_stream`` then returns the new stream. The context restores the previous stream.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
     module = runtime.device_module()
@@ -103,9 +106,9 @@ def streams_of_the_module(lab: Lab) -> None:
 
 @behaviour("accelerator", level="core", must_detect=())
 def devices_of_the_module(lab: Lab) -> None:
-    """The device module refuses a device that does not exist and keeps the current device. The module is
-    initialized after the device was used. It supports bfloat16 if the target declares bfloat16, and reports a
-    graph capture only during a capture.
+    """The device module refuses a device that does not exist and keeps the current device. After the device
+    was used, the module reports that it is initialized. It reports support for bfloat16 if the target
+    declares bfloat16. It reports a graph capture only during a capture.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
     module = runtime.device_module()
@@ -129,7 +132,7 @@ def devices_of_the_module(lab: Lab) -> None:
 
 
 def _agrees_about_free_memory(module: Any, counts: Any) -> bool:
-    """Return whether the module's free memory lies between two readings of torch.accelerator.
+    """Return whether the module's free memory lies between two readings of ``torch.accelerator``.
 
     One success in several attempts is enough, because other processes can allocate and free memory at any
     time.
@@ -145,7 +148,8 @@ def _agrees_about_free_memory(module: Any, counts: Any) -> bool:
 def _resets_sums_if_supported(module: Any, counts: Any) -> bool:
     """Return whether the module resets the sum of allocated bytes.
 
-    Return True also if the module has no function for it, or if torch.accelerator does not report the sum.
+    Return True also if the module has no function that resets this sum, or if ``torch.accelerator`` does not
+    report the sum.
     """
     reset = getattr(module, "reset_accumulated_memory_stats", None)
     before = dict(counts.memory_stats()).get(_TOTAL_ALLOCATED)
@@ -157,8 +161,8 @@ def _resets_sums_if_supported(module: Any, counts: Any) -> bool:
 
 @behaviour("accelerator", level="core", capabilities=("memory_statistics",), must_detect=())
 def memory_by_the_module(lab: Lab) -> None:
-    """The device module reports the same memory statistics as torch.accelerator. This holds before and after
-    the module resets peaks and sums and empties the cache.
+    """The device module reports the same memory statistics as ``torch.accelerator``. This holds before and
+    after the module resets peaks and sums and empties the cache.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
     counts, module = runtime.memory_functions(), runtime.device_module()

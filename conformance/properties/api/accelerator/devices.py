@@ -1,5 +1,5 @@
-"""torch.accelerator: the current device, context managers that set its index, streams as contexts, and
-events.
+"""Behaviours of ``torch.accelerator``: the current device, context managers that set the device index,
+streams as contexts, and events.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def the_accelerator(lab: Lab) -> None:
     lab.holds("the current index is one of theirs", 0 <= runtime.current_index() < runtime.device_count())
     before = runtime.current_index()
     for index in (0, runtime.device_count() - 1, before):
-        runtime.set_current_index(index)  # a process that owns one device may stay on that device
+        runtime.set_current_index(index)  # a process that owns one device may ignore the call
     lab.holds("the first and the last are taken", 0 <= runtime.current_index() < runtime.device_count())
     tensor = lab.integers(3)
     lab.holds(
@@ -48,11 +48,13 @@ def the_accelerator(lab: Lab) -> None:
 
 @behaviour("accelerator", level="core", must_detect=())
 def guards_of_the_device(lab: Lab) -> None:
-    """The context manager device_index sets the current device and restores the previous device on exit. This
-    holds for nested contexts, for index None and after an exception. An index that does not exist is refused.
+    """The context manager ``device_index`` sets the current device and restores the previous device on exit.
+    This also holds for nested contexts, for index None and after an exception. An index that does not exist
+    is refused.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
-    # device_count may include devices that this process cannot own, so only the current device is used.
+    # Only the current device is used, because ``device_count`` may include devices that this process cannot
+    # use.
     before = last = runtime.current_index()
     with runtime.index_guard(last):
         lab.holds("inside it is the device asked for", runtime.current_index() == last)
@@ -93,7 +95,7 @@ def guards_of_the_device(lab: Lab) -> None:
 
 @behaviour("accelerator", level="core", capabilities=("streams", "events"), must_detect=())
 def streams_as_contexts(lab: Lab) -> None:
-    """A stream is the current stream within its context, also when contexts are nested or entered twice. The
+    """A stream is the current stream within its context, also if contexts are nested or entered twice. The
     work of a stream is visible to other streams that wait for this stream.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
@@ -137,8 +139,8 @@ def streams_as_contexts(lab: Lab) -> None:
 
 @behaviour("accelerator", capabilities=("pinned_memory", "non_blocking"), must_detect=("value",))
 def pinned_copies(lab: Lab) -> None:
-    """A non-blocking copy to the host is in pinned memory. It has the correct values after
-    synchronization.
+    """A non-blocking copy to the host is in pinned memory. After synchronization, the copy has the correct
+    values.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
     x = lab.integers(1000)

@@ -1,5 +1,5 @@
-"""Two wrapper subclasses of torch.Tensor that AOTAutograd can unwrap: Pair holds two tensors, and Noted holds
-a tensor and a number.
+"""Define two wrapper subclasses of ``torch.Tensor`` that AOTAutograd can unwrap: ``Pair`` holds two tensors,
+and ``Noted`` holds a tensor and a number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _make_wrapper_like(cls: Any, inner: torch.Tensor) -> Any:
 
 
 class Pair(torch.Tensor):
-    """A subclass with two inner tensors. Every operator is applied to both."""
+    """A subclass with two inner tensors. Every operator is applied to both inner tensors."""
 
     left: torch.Tensor
     right: torch.Tensor
@@ -64,7 +64,9 @@ class Pair(torch.Tensor):
 
 
 class Noted(torch.Tensor):
-    """A subclass with one inner tensor and a number, the note. Every result has the note of an argument."""
+    """A subclass with one inner tensor and a number, the note. Every result has the note of one of the call's
+    arguments.
+    """
 
     inner: torch.Tensor  # type: ignore[assignment]
     note: int
@@ -99,8 +101,8 @@ class Noted(torch.Tensor):
 
 
 def subclasses_as_lists(value: Any) -> Any:
-    """Return a tree in which each Pair and Noted is replaced by a list: its class name, its note if it has
-    one, and its inner tensors.
+    """Return a tree in which each ``Pair`` and ``Noted`` is replaced by a list: its class name, its note if
+    it has one, and its inner tensors.
     """
     if isinstance(value, Pair):
         return ["Pair", subclasses_as_lists(value.left), subclasses_as_lists(value.right)]

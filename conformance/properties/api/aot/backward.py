@@ -1,5 +1,5 @@
-"""Ahead-of-time autograd: writes during the backward, and the tensors and sizes that the forward saves for
-the backward.
+"""Behaviours of ahead-of-time autograd: writes during the backward, and the tensors and sizes that the
+forward saves for the backward.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class WritesSaved(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, saved: torch.Tensor) -> torch.Tensor:
-        """Return a copy of x."""
+        """Return a copy of ``x``."""
         ctx.save_for_backward(saved)
         return x.clone()
 
@@ -37,12 +37,12 @@ class WritesGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        """Return a copy of x."""
+        """Return a copy of ``x``."""
         return x.clone()
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        """Double the gradient in place and return a copy."""
+        """Double the incoming gradient in place and return a copy of the doubled gradient."""
         grad.mul_(2)
         return grad.clone()
 
@@ -52,14 +52,16 @@ class WritesTwice(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, counter: torch.Tensor) -> torch.Tensor:
-        """Add 1 to the counter and return a copy of x."""
+        """Add 1 to the counter and return a copy of ``x``."""
         counter.add_(1)
         ctx.counter = counter
         return x.clone()
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        """Add 1 to the counter, in terms of the gradient, and return the gradient."""
+        """Add 1 to the counter and return the gradient. The 1 is computed from the gradient, so that the
+        write needs the backward.
+        """
         ctx.counter.add_(grad * 0 + 1)
         return grad, None
 
@@ -82,8 +84,8 @@ def observe_forward_and_backward(
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_writes_in_the_backward(lab: Lab) -> None:
     """The backward of a traced function writes into inputs, saved tensors and gradients as the backward of
-    the original function does. The forward does not make these writes. With create_graph, a write into a
-    tensor that requires grad is an error.
+    the original function does. These writes do not happen during the forward. With ``create_graph``, a write
+    into a tensor that requires grad is an error.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     programs: dict[str, Callable[..., Any]] = {
@@ -94,8 +96,8 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
         "beside a write in the forward": lambda a, b: WritesSaved.apply(a, b.mul_(5)) + 1,
     }
     for name, program in programs.items():
-        # With in_graph=False, the writes run after the graph. If forward and backward both write, torch
-        # itself then fails or moves the writes.
+        # With ``in_graph=False``, the writes run after the graph. Programs that write in their forward and in
+        # their backward are not run with ``in_graph=False``, because torch itself fails or moves the writes.
         for in_graph in (True,) if "forward" in name or "both" in name else (False, True):
             observed = observe_forward_and_backward(
                 functions.traced(program, in_graph=in_graph), x, y.clone()

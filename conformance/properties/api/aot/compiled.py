@@ -1,4 +1,6 @@
-"""Functions compiled with backend aot_eager: precision, saved tensors, random values and other inputs."""
+"""Behaviours of functions that are compiled with backend ``aot_eager``: precision, saved tensors, random
+values, and inputs of other sizes.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ def compare_compiled_with_eager(
         result = call(*leaves)
         ends = list(result) if isinstance(result, (list, tuple)) else [result]
         grown = [leaf for leaf in leaves if leaf.requires_grad]
-        # The sum of fourth powers, because the sum of squares of a norm's output is constant: its gradient
-        # would be only rounding errors.
+        # The loss is the sum of fourth powers. The sum of squares of a norm's output is constant, so that the
+        # gradient of this sum would consist of rounding errors.
         wide = torch.float64 if lab.target.declares("float64") else torch.float32
         gradients = torch.autograd.grad(sum((end.to(wide) ** 4).sum() for end in ends), grown)
         observed.append([[end.detach() for end in ends], list(gradients)])
@@ -46,7 +48,7 @@ def compare_compiled_with_eager(
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def compiled_norms_and_layouts(lab: Lab) -> None:
     """Compiled norms, products of transposed tensors, and clones of jagged tensors give the values and
-    gradients of eager. A compiled rrelu (random leaky ReLU) uses slopes in the requested range.
+    gradients of eager. A compiled ``rrelu`` (random leaky ReLU) uses slopes in the requested range.
     """
     x, y = lab.floats(2, 4, 8), lab.floats(4, 3)
     compare_compiled_with_eager(lab, "layer norm", lambda a: functional.layer_norm(a, (8,)), x)

@@ -1,5 +1,5 @@
-"""Graphs of modules and functions that are exported ahead of time: results, written buffers and gradients are
-outputs of the graph.
+"""Behaviours of graphs of modules and functions that are exported ahead of time. Results, written buffers and
+gradients are outputs of such a graph.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def exported_graph_and_signature(
 def exported_graph_of_function(
     function: Callable[..., Any], inputs: Sequence[Any], *, joint: bool = False
 ) -> Callable[..., Any]:
-    """Return the exported graph of a function. With ``joint``, the graph also computes gradients. Tests
+    """Return the exported graph of a function. If ``joint`` is set, the graph also computes gradients. Tests
     replace this function by a faulty one.
     """
     return torch_testing_internals.exported_function(function, inputs, joint=joint)
@@ -120,15 +120,16 @@ def exported_functions_compute(lab: Lab) -> None:
     for name, (program, inputs) in programs.items():
         module = FunctionModule(program)
         compiles = "branch" in name or "loop" in name
-        # Branches and loops are exported before dispatch only: area control_flow covers their other graphs.
+        # Branches and loops are exported before dispatch only. Area ``control-flow`` covers their graphs
+        # after dispatch.
         for before in (True,) if compiles else (False, True):
             with torch.no_grad():
                 graph, _ = exported_graph_and_signature(module, inputs, before_dispatch=before)
                 for first in (x, y, x + 4, x - 9):
                     result = list(graph(first, *inputs[1:]))
                     lab.same(f"{name}, {before}", result)
-                    # An eager call of a branch or loop compiles it, which takes long: only one such call is
-                    # made.
+                    # An eager call of a program with a branch or loop compiles the program, which takes long.
+                    # Only one such call is made.
                     if first is x or not compiles:
                         expected = list(module(first, *inputs[1:]))
                         lab.holds(f"{name}, {before}, as without tracing", trees_are_equal(result, expected))
@@ -166,7 +167,7 @@ class Counting(nn.Module):
         self.register_buffer("calls", torch.zeros(()))
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
-        """Add 5 to the buffer and 4 to y, and return two sums."""
+        """Add 5 to the buffer and 4 to ``y``, and return two sums."""
         y.add_(4)
         self.calls.add_(5)
         return (self.linear(x).sum() + y.sum(), self.calls.sum())

@@ -1,5 +1,5 @@
-"""Functions traced by ahead-of-time autograd (AOTAutograd) agree with eager: results, writes into inputs,
-aliasing and gradients.
+"""Behaviours of functions that are traced by ahead-of-time autograd (AOTAutograd). They agree with eager in
+results, writes into inputs, aliasing and gradients.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def traced(function: Function, **options: Any) -> Function:
 
 
 def compiled(function: Function, **options: Any) -> Function:
-    """Return the function compiled by torch.compile with backend aot_eager.
+    """Return the function compiled by ``torch.compile`` with backend ``aot_eager``.
 
     Tests replace this function by a faulty one.
     """
@@ -37,7 +37,7 @@ def observe_call(
     function: Function, inputs: Sequence[torch.Tensor], make_arguments: MakeArguments, *, gradients: bool
 ) -> dict[str, Any]:
     """Call a function and return the observations by name: results, arguments after the call, layouts,
-    requires_grad flags, shared storages and, if requested, gradients.
+    ``requires_grad`` flags, shared storages and, if requested, gradients.
 
     ``make_arguments`` makes the arguments from copies of ``inputs``.
     """
@@ -193,8 +193,8 @@ def aot_calls(lab: Lab) -> None:
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_writes_into_inputs(lab: Lab) -> None:
     """A traced function changes its inputs as the original function does. It may change an input's values,
-    its sizes and strides, or both, once or several times. It may return the input or not. Gradients flow
-    through the writes.
+    the input's sizes and strides, or both, once or several times. It may return the input or not. Gradients
+    flow through the writes.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     compare_with_eager(lab, "one", lambda a, b: a.mul_(2) * b, x, y, make_arguments=non_leaf_copies)
@@ -416,7 +416,7 @@ def aot_inputs_that_share(lab: Lab) -> None:
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_partitions_and_sizes(lab: Lab) -> None:
     """Both partitioners, which split a joint graph into forward and backward, give the results and gradients
-    of eager. So do traces with dynamic shapes.
+    of eager. Traces with dynamic shapes give these results and gradients too.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
 

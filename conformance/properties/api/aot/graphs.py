@@ -1,4 +1,6 @@
-"""Graphs of the operators that a function calls, traced with values, fake tensors and dynamic shapes."""
+"""Behaviours of graphs of the operators that a function calls. The graphs are traced with real values, with
+fake tensors and with dynamic shapes.
+"""
 
 from __future__ import annotations
 
@@ -169,8 +171,8 @@ def graphs_with_open_sizes(lab: Lab) -> None:
 
 @behaviour("aot", level="full", must_detect=("error",))
 def graphs_refuse_values(lab: Lab) -> None:
-    """Tracing raises an error if a function needs the value of a tensor in Python: the result of allclose, or
-    a number read from a random tensor.
+    """Tracing raises an error if a function needs the value of a tensor in Python: the result of
+    ``allclose``, or a number read from a random tensor.
     """
 
     def read_random_number() -> bool:

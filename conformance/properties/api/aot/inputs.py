@@ -1,5 +1,5 @@
-"""Ahead-of-time autograd: inputs whose storage is replaced or resized, repeated inputs, and inputs that share
-storage.
+"""Behaviours of ahead-of-time autograd: inputs whose storage is replaced or resized, repeated inputs, and
+inputs that share storage.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ WITHOUT_GRADIENTS = (False,)
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_exchanges_storage(lab: Lab) -> None:
-    """If a traced function replaces the storage of an input with set_, or resizes the storage, the input has
-    the same storage and values afterwards as after the original function. A write after set_ that needs a
-    gradient is an error.
+    """A traced function may replace the storage of an input with ``set_``, or may resize the storage. The
+    input then has the same storage and values as after a call of the original function. A write after
+    ``set_`` that needs a gradient is an error.
     """
     x, y = lab.integers(3, 3), lab.integers(3, 3)
 
@@ -149,8 +149,8 @@ def aot_exchanges_storage(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_writes_hidden_from_autograd(lab: Lab) -> None:
-    """A traced function distinguishes three kinds of writes: under no_grad, through a detached tensor, and
-    ordinary. Gradients flow only through ordinary writes. Views of a written input have the new values.
+    """A traced function distinguishes three kinds of writes: under ``no_grad``, through a detached tensor,
+    and ordinary. Gradients flow only through ordinary writes. Views of a written input have the new values.
     """
     x = lab.integers(3, 4)
 

@@ -1,5 +1,5 @@
-"""Modules traced ahead of time: parameters, buffers and inference, and graphs lowered for example inputs as
-torch.compile lowers them.
+"""Behaviours of modules that are traced ahead of time: parameters, buffers, inference, and graphs that are
+lowered for example inputs as ``torch.compile`` lowers them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def traced(module: nn.Module) -> Callable[..., Any]:
 
 
 def lowered(module: nn.Module, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
-    """Return the module's graph for example inputs, made as a backend of torch.compile makes it. Tests
-    replace this function by a faulty one.
+    """Return the module's graph for example inputs, lowered as a backend of ``torch.compile`` lowers it.
+    Tests replace this function by a faulty one.
     """
     return torch_testing_internals.trace_module_as_compile_backend(module, inputs)
 
@@ -49,7 +49,9 @@ class Counted(nn.Module):
         self.register_buffer("counter", torch.zeros(2, 2, device=weight.device))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Add 1 to the counter. Return the sum of the product plus the sum of the counter."""
+        """Add 1 to the counter. Return the sum of the elements of the product plus the sum of the elements of
+        the counter.
+        """
         self.counter.add_(1)
         return (x @ self.weight).sum() + self.counter.sum()
 
@@ -95,8 +97,8 @@ def observe_calls(
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_of_modules(lab: Lab) -> None:
-    """A traced module gives the results of the original module. It accumulates gradients in its parameters,
-    also sparse gradients, and writes its buffers.
+    """A traced module gives the results of the original module. The traced module accumulates gradients, also
+    sparse gradients, in its parameters. It writes its buffers.
     """
     x = lab.integers(3, 2)
     tokens = lab.put([0, 2, 1, 2])
@@ -147,8 +149,8 @@ def trees_are_close(actual: Any, expected: Any) -> bool:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_of_modules_for_inference(lab: Lab) -> None:
-    """A traced module under no_grad or inference_mode gives the results of the original module. In eval mode
-    it does not write the running statistics.
+    """A traced module under ``no_grad`` or ``inference_mode`` gives the results of the original module. In
+    eval mode it does not write the running statistics.
     """
     x, image = lab.integers(3, 2), lab.integers(2, 4, 3, 3)
     linear = lab.to(with_whole_number_parameters(nn.Linear(2, 3)))
@@ -269,7 +271,7 @@ class Added(nn.Module):
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def graphs_of_modules_with_open_sizes(lab: Lab) -> None:
     """A graph of a module with dynamic shapes contains the module's weights. The graph gives the results of
-    the module for inputs of other sizes, with and without functionalize.
+    the module for inputs of other sizes, with and without ``functionalize``.
     """
     linear = lab.to(with_whole_number_parameters(nn.Linear(2, 3)))
     x = lab.integers(3, 2)

@@ -1,5 +1,5 @@
-"""Graphs of the operators of torch's operator database, traced with real values, with fake tensors and with
-dynamic shapes.
+"""Behaviours of graphs of the operators in torch's operator database. The graphs are traced with real values,
+with fake tensors and with dynamic shapes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ SEED = 11
 
 
 def traced(function: Callable[..., Any], *inputs: Any, sizes: str) -> Callable[..., Any]:
-    """Return the graph of a function, traced on inputs. Tests replace this function by a faulty one."""
+    """Return the graph of a function, traced on inputs. ``sizes`` is ``real``, ``fake`` or ``symbolic``
+    (dynamic shapes). Tests replace this function by a faulty one.
+    """
     graph: Callable[..., Any] = torch_testing_internals.graph_of(function, *inputs, sizes=sizes)
     return graph
 

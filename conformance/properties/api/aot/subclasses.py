@@ -1,5 +1,5 @@
-"""Ahead-of-time autograd of functions of tensor subclasses: results, writes, views and gradients have the
-expected class.
+"""Behaviours of ahead-of-time autograd of functions of tensor subclasses: the classes of results, written
+inputs, views and gradients.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def observe_call(
     function: Callable[..., Any], make_leaves: MakeLeaves, *, writes_inputs: bool
 ) -> dict[str, Any]:
     """Call a function on new leaves, and return the observations by name: results, inputs after the call,
-    requires_grad flags, layouts and gradients.
+    ``requires_grad`` flags, layouts and gradients.
 
     If ``writes_inputs`` is set, the function receives copies that are not leaves. Subclasses are replaced by
     lists.
@@ -59,7 +59,8 @@ def compare_with_eager(
     """
     observed = observe_call(functions.traced(function, **options), make_leaves, writes_inputs=writes_inputs)
     expected = observe_call(function, make_leaves, writes_inputs=writes_inputs)
-    # Strides of results may depend on the device, so they are compared with eager only.
+    # The strides of results may depend on the device. They are compared with eager on the same device, and
+    # are not recorded.
     lab.same(name, {part: value for part, value in observed.items() if part != "layouts"})
     for part, value in expected.items():
         lab.holds(f"{name}: {part} as without tracing", trees_are_equal(observed[part], value))

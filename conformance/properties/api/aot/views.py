@@ -1,5 +1,5 @@
-"""Ahead-of-time autograd: views among the results of a function, and requires_grad flags of inputs and
-results.
+"""Behaviours of ahead-of-time autograd: views among the results of a function, and ``requires_grad`` flags of
+inputs and results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Halved(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        """Return x itself."""
+        """Return ``x`` itself."""
         return x
 
     @staticmethod
@@ -109,9 +109,9 @@ def tensor_and_size(clones: Sequence[torch.Tensor]) -> list[Any]:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_flags_of_results(lab: Lab) -> None:
-    """Results and inputs of a traced function have the requires_grad flags that the original function gives
-    them. The function may set flags, use enable_grad under no_grad, create views under no_grad, and compute
-    gradients.
+    """Results and inputs of a traced function have the ``requires_grad`` flags that the original function
+    gives them. The function may set flags, use ``enable_grad`` under ``no_grad``, create views under
+    ``no_grad``, and compute gradients.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
 

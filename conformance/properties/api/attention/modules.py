@@ -1,4 +1,4 @@
-"""MultiheadAttention and transformers: masks, projections, fast paths and refusals."""
+"""Behaviours of MultiheadAttention and transformers: masks, projections, fast paths and refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from conformance.properties.api._exact_modules import (
 
 def _with_small_weights(lab: Lab, module: Any) -> Any:
     """Return a module after setting its parameters to multiples of 1/8, so that softmax does not saturate.
-    Weights of norms are near one.
+    Weights of normalization layers are set to values near one.
     """
     with_whole_number_state(lab, module)
     with torch.no_grad():
@@ -35,7 +35,8 @@ def _with_small_weights(lab: Lab, module: Any) -> Any:
 @behaviour("attention", level="core", capabilities=("autograd",), must_detect=("value",))
 def multihead_attention(lab: Lab) -> None:
     """Multihead attention projects its inputs, attends in each head and projects the result back. Options add
-    biases or zero attention, change the widths of keys and values, and put the batch first.
+    biases, add zero attention (``add_zero_attn``), change the widths of keys and values, and put the batch
+    first.
     """
     x, y = lab.floats(5, 2, 8, requires_grad=True), lab.floats(7, 2, 8)
     for options in (
@@ -257,8 +258,8 @@ def _attend_with_static_keys_and_bias(lab: Lab) -> Any:
 
 @behaviour("attention", level="core", capabilities=("autograd",), must_detect=("value",))
 def transformer_layers(lab: Lab) -> None:
-    """Encoder and decoder layers compute the documented result, with norms first or last and with the batch
-    first or second. The encoder's fast path, which runs without gradients, agrees with the path with
+    """Encoder and decoder layers compute the documented result, with normalization first or last and with the
+    batch first or second. The encoder's fast path, which runs without gradients, agrees with the path with
     gradients.
     """
     for first in (True, False):
@@ -383,8 +384,8 @@ def masks_of_transformers(lab: Lab) -> None:
 
 @behaviour("attention", must_detect=("error",))
 def refusals_of_transformers(lab: Lab) -> None:
-    """Transformers refuse wrong widths, batches and dimensions, and masks that do not fit or have an integer
-    dtype.
+    """Transformers refuse inputs with a wrong width, batch size or number of dimensions. They also refuse
+    masks whose shape does not fit or whose dtype is an integer dtype.
     """
     model = _with_small_weights(lab, nn.Transformer(8, 2, 1, 1, 6))
     x, y = lab.floats(4, 2, 8), lab.floats(3, 2, 8)

@@ -1,4 +1,6 @@
-"""scaled_dot_product_attention: its definition, masks, layouts, dropout, gradients and refusals."""
+"""Behaviours of ``scaled_dot_product_attention``: definition, masks, layouts, dropout, gradients and
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ def _attention_by_definition(
     must_detect=("value",),
 )
 def attention_by_its_definition(lab: Lab) -> None:
-    """Attention is the softmax of scaled products, with a mask or bias added, times the values. Its gradients
-    follow from this definition.
+    """Attention is the softmax of the scaled products of queries and keys, with a mask or bias added, times
+    the values. The gradients follow from this definition.
     """
     for shape, length in (((2, 3, 5, 8), 7), ((1, 2, 9, 4), 9), ((2, 6, 16), 4), ((5, 8), 3)):
         q = lab.floats(*shape, requires_grad=True)
@@ -108,7 +110,8 @@ def attention_in_other_layouts(lab: Lab) -> None:
             matrix=True,
         )
     lab.close("values of another width", attend(q, k, lab.floats(2, 4, 5, 6)), roundings=32, matrix=True)
-    # float32, because the CPU's bfloat16 kernel for long inputs raises an error when AVX-512 is disabled.
+    # The inputs are float32, because the CPU's bfloat16 kernel for long inputs raises an error if AVX-512 is
+    # disabled.
     queries, keys, entries = (lab.floats(1, 1, 150, 8, dtype=torch.float32) for _ in range(3))
     lab.close("long", attend(queries, keys, entries, is_causal=True), roundings=64, matrix=True)
     masked = lab.integers(5, 5, low=0, high=1, dtype=torch.bool)
@@ -124,8 +127,8 @@ def attention_in_other_layouts(lab: Lab) -> None:
 
 @behaviour("attention", level="core", capabilities=("random",), must_detect=("value",))
 def dropout_in_attention(lab: Lab) -> None:
-    """Dropout of attention weights does nothing at probability zero, draws the same weights again with the
-    same seed, and preserves the mean.
+    """Dropout of attention weights does nothing at probability zero. It drops the same weights again with the
+    same seed. It preserves the mean of the result.
     """
     q, k = lab.floats(1, 2, 6, 8), lab.floats(1, 2, 6, 8)
     ones = torch.ones(1, 2, 6, 8, device=lab.device)
@@ -136,7 +139,8 @@ def dropout_in_attention(lab: Lab) -> None:
     lab.holds("a seed repeats it", torch.equal(first, attend(q, k, ones, dropout_p=0.5)))
     lab.holds("it is at work", not torch.equal(first, ones))
     total = torch.stack([attend(q, k, ones, dropout_p=0.5).mean() for _ in range(40)]).mean()
-    # The mean of 12 rows varies by less than 1, and the mean of 40 draws by less than 1/6.
+    # The expected mean is 1. The mean of the 12 rows of one draw deviates by less than 1, and the mean of 40
+    # draws by less than 1/6.
     lab.holds("the mean is kept", abs(float(total) - 1) < 0.5)
 
 

@@ -11,7 +11,7 @@ from conformance.behaviours.lab import Lab
 
 
 class ArgumentMaker:
-    """Makes the tensors of one call.
+    """Makes the tensors of one call of an operator.
 
     Each floating tensor is a leaf that requires grad, like a weight, because autocast caches casts only of
     such leaves.
@@ -41,7 +41,8 @@ class ArgumentMaker:
         return self._lab.put(list(numbers))
 
 
-#: Makes the arguments of a call. If the last one is a dict, it holds the keyword arguments.
+#: A function that makes the arguments of a call. If the last argument is a dict, this dict holds the keyword
+#: arguments.
 MakeArguments = Callable[[ArgumentMaker], Sequence[Any]]
 
 
@@ -97,8 +98,8 @@ def _embedding_bag_arguments(make: ArgumentMaker) -> Sequence[Any]:
     return [make.values(4, 3), make.indices(0, 2, 3, 1), make.indices(0, 2)]
 
 
-#: By operator and overload, a function that makes arguments. Dropout has arguments for which it is not
-#: random.
+#: The functions that make the arguments of example calls, by operator and overload. Dropout is called with
+#: arguments for which its result is not random.
 CALLS: Mapping[str, Mapping[str, MakeArguments]] = {
     "addmm": {"default": lambda m: [m.values(2, 4), m.values(2, 3), m.values(3, 4)]},
     "addbmm": {"default": lambda m: [m.values(2, 4), m.values(3, 2, 3), m.values(3, 3, 4)]},

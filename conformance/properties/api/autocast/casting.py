@@ -1,4 +1,4 @@
-"""The dtypes in which operators run under autocast."""
+"""Behaviours of autocast: the dtypes in which operators run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
-#: The lower dtypes of autocast.
+#: The dtypes to which autocast can lower float32.
 LOWER = (torch.bfloat16, torch.float16)
 
 Calls = dict[str, Callable[[], torch.Tensor]]
@@ -95,8 +95,8 @@ def autocast_keeps_losses(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", must_detect=("value",))
 def autocast_promotes(lab: Lab) -> None:
-    """Under autocast, operators that need inputs of one dtype (such as cat) convert to the widest input
-    dtype. Other operators follow ordinary type promotion.
+    """Under autocast, operators whose inputs must have one dtype (such as ``cat``) convert their inputs to
+    the widest input dtype. Other operators follow ordinary type promotion.
     """
     kind = lab.device.type
     for dtype in LOWER:
@@ -129,8 +129,8 @@ def autocast_promotes(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", must_detect=("value",))
 def autocast_methods_and_nesting(lab: Lab) -> None:
-    """autocast contexts can be nested, disabled and used as decorators. is_autocast_enabled and
-    get_autocast_dtype report the current setting.
+    """``autocast`` contexts can be nested, disabled and used as decorators. ``is_autocast_enabled`` and
+    ``get_autocast_dtype`` report the current setting.
     """
     kind = lab.device.type
     x = lab.integers(3, 3)

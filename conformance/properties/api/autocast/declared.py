@@ -1,5 +1,5 @@
-"""The operators that a target file lists for autocast. An operator is checked for each list that contains
-it.
+"""Behaviours of the operators that a target file lists for autocast. An operator is checked once for each
+list in which it occurs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from conformance.behaviours.lab import Lab
 from conformance.framework import trees
 from conformance.properties.api.autocast._calls import autocast_calls
 
-#: The lower dtypes of autocast.
+#: The dtypes to which autocast can lower float32.
 LOWER = (torch.bfloat16, torch.float16)
 NOTHING_LISTED = "the target file lists no such operators under [autocast]"
 
@@ -39,8 +39,8 @@ def _call_under_autocast(
 ) -> Any:
     """Return the result of an operator under autocast on the target.
 
-    On the CPU, return the documented equivalent: the operator is called without autocast, with arguments cast
-    to ``expected_dtype``. With ``first_argument_only``, only the first argument is cast.
+    On the CPU, call the operator without autocast, with arguments cast to ``expected_dtype``. This is the
+    documented equivalent. With ``first_argument_only``, only the first argument is cast.
     """
     if lab.on_target:
         with torch.autocast(lab.device.type, dtype=lower):
@@ -62,8 +62,8 @@ def _compare_in_two_regions(
     *,
     first_argument_only: bool = False,
 ) -> None:
-    """Record the result of each operator in two autocast regions. Between them, change all arguments that
-    require grad, so that a cast cached in the first region would be detected.
+    """Record the result of each operator in two autocast regions. Between the regions, change all arguments
+    that require grad, so that use of a cast from the first region is detected.
     """
     if not names:
         lab.nothing_due(NOTHING_LISTED)
@@ -89,15 +89,15 @@ def _compare_in_two_regions(
             lab.holds(f"the result of {label} has numbers that weights can change", finite)
             with torch.no_grad():
                 for shift, tensor in enumerate(trees.tensors(arguments), 1):
-                    if tensor.requires_grad:  # not only scaled, because scaling would not change quotients
+                    if tensor.requires_grad:  # rolled too: scaling alone would not change quotients
                         tensor.copy_(tensor.cpu().roll(shift, -1) * 0.75)
 
 
 @behaviour("autocast", level="training", must_detect=("value",))
 def operators_declared_to_be_lowered(lab: Lab) -> None:
-    """Every operator that the target file lists as lowered runs in the lower dtype, also after its weights
-    have changed. For operators in the list lower_first, only the first argument is cast (torch.amp: "Ops that
-    can autocast to bfloat16").
+    """Every operator that the target file lists as lowered runs in the lower dtype, also after the operator's
+    weights have changed. For operators in the list ``lower_first``, only the first argument is cast
+    (``torch.amp``: "Ops that can autocast to bfloat16").
     """
     for lower in LOWER:
         _compare_in_two_regions(lab, lab.target.autocast.get("lower", ()), torch.float32, lower, lower)
@@ -108,7 +108,7 @@ def operators_declared_to_be_lowered(lab: Lab) -> None:
 @behaviour("autocast", level="training", must_detect=("value",))
 def operators_declared_to_keep_float32(lab: Lab) -> None:
     """Every operator that the target file lists for float32 runs in float32, for any dtype of its arguments
-    (torch.amp: "Ops that can autocast to float32").
+    (``torch.amp``: "Ops that can autocast to float32").
     """
     names = lab.target.autocast.get("float32", ())
     _compare_in_two_regions(lab, names, torch.bfloat16, torch.bfloat16, torch.float32)
@@ -118,7 +118,7 @@ def operators_declared_to_keep_float32(lab: Lab) -> None:
 @behaviour("autocast", level="training", must_detect=("value",))
 def operators_declared_to_promote(lab: Lab) -> None:
     """Every operator that the target file lists for promotion runs in the widest dtype of its arguments
-    (torch.amp: "Ops that promote to the widest input type").
+    (``torch.amp``: "Ops that promote to the widest input type").
     """
     names = lab.target.autocast.get("promote", ())
     if not names:

@@ -1,4 +1,4 @@
-"""Gradient scaling with torch.amp.GradScaler."""
+"""Behaviours of gradient scaling with ``torch.amp.GradScaler``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEEDS = ("grad_scaler", "autograd")
 
 
 def make_scaler(lab: Lab, **options: Any) -> torch.amp.GradScaler:
-    """Return a GradScaler for the device. By default its scale is 4 and doubles after each step."""
+    """Return a GradScaler for the device. By default the scale is 4 and doubles after each step."""
     return torch.amp.GradScaler(lab.device.type, **{"init_scale": 4.0, "growth_interval": 1, **options})
 
 
@@ -65,8 +65,8 @@ def scale_moves(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", capabilities=NEEDS, must_detect=("value", "error"))
 def unscaled_gradients(lab: Lab) -> None:
-    """unscale_ divides gradients by the scale once, so that they can be clipped. A call of unscale_, step or
-    update out of order is refused.
+    """``unscale_`` divides gradients by the scale once, so that they can be clipped. A call of ``unscale_``,
+    ``step`` or ``update`` out of order is refused.
     """
     parameters = two_whole_number_parameters(lab)
     optimizer = torch.optim.SGD(parameters, lr=1.0)

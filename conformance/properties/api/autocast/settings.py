@@ -1,5 +1,5 @@
-"""Settings of autocast: the cache of casts, the setter functions, device types, threads and user-defined
-functions.
+"""Behaviours of autocast settings: the cache of casts, the setter functions, device types, threads, and
+user-defined ``autograd.Function`` classes.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def autocast_cache(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", must_detect=("value",))
 def autocast_by_hand(lab: Lab) -> None:
-    """set_autocast_enabled and set_autocast_dtype set the state that the getters return and that operators
-    use. They affect only their device type.
+    """``set_autocast_enabled`` and ``set_autocast_dtype`` set the state that the getters return and that
+    operators use. Each call affects only the device type that is passed to it.
     """
     kind = lab.device.type
     x = lab.integers(3, 3)
@@ -91,8 +91,8 @@ def autocast_by_hand(lab: Lab) -> None:
 
 @behaviour("autocast", must_detect=("value", "error"))
 def autocast_refusals(lab: Lab) -> None:
-    """autocast refuses an unknown device type, and a device type that is not a string. For an unsupported
-    dtype, autocast warns and stays off.
+    """``autocast`` refuses an unknown device type, and a device type that is not a string. For an unsupported
+    dtype, ``autocast`` warns and stays off.
     """
     kind = lab.device.type
     lab.raises("an unknown device type", lambda: torch.autocast("nonsense"), match="device|autocast")
@@ -135,9 +135,9 @@ def autocast_of_threads(lab: Lab) -> None:
 
 @behaviour("autocast", must_detect=("value",))
 def autocast_of_functions(lab: Lab) -> None:
-    """If cast_inputs is set, custom_fwd casts the inputs and runs the forward without autocast. Otherwise the
-    forward runs in the caller's autocast state. custom_bwd runs the backward in the autocast state of the
-    forward.
+    """If its argument ``cast_inputs`` is set, ``custom_fwd`` casts the inputs and runs the forward without
+    autocast. Otherwise the forward runs in the caller's autocast state. ``custom_bwd`` runs the backward in
+    the autocast state of the forward.
     """
     kind = lab.device.type
     states: list[Any] = []

@@ -1,3 +1,3 @@
 """Behaviours of area ``autograd``: graphs, gradients, hooks, grad modes and user-defined
-autograd.Functions.
+``autograd.Function`` classes.
 """

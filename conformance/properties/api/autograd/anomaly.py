@@ -1,4 +1,6 @@
-"""Reports of anomaly detection: they name the node whose backward returned NaN, and its forward call."""
+"""Behaviours of anomaly detection. Its reports name the node whose backward returned NaN, and the forward
+call of this node.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,9 @@ class _PoisonedLater(Function):
 
 @behaviour("autograd", must_detect=("value", "error", "message", "warning"))
 def anomalies_of_second_derivatives(lab: Lab) -> None:
-    """If NaN first appears in a double backward, anomaly detection raises there. It warns with two
-    tracebacks: of the forward call of the failing node, and of the earlier call that induced it.
+    """If NaN first appears in a double backward, anomaly detection raises an error in this double backward.
+    The warnings have two tracebacks: of the forward call that created the failing node, and of the earlier
+    forward call that led to this call.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)
 
@@ -78,7 +81,7 @@ def _raise_if_text(text: str) -> None:
 
 @behaviour("autograd", must_detect=("value", "error", "message", "warning"))
 def anomalies_of_unwatched_forwards(lab: Lab) -> None:
-    """If only the backward runs under anomaly detection, a NaN still raises. A warning says that no
+    """If only the backward runs under anomaly detection, a NaN still raises an error. A warning says that no
     information about the forward is available.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)

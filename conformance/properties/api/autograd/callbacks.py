@@ -1,4 +1,6 @@
-"""Callbacks that run at the end of a backward, the execution order of its nodes, and the current node."""
+"""Behaviours of a running backward: callbacks at its end, the execution order of its nodes, and the current
+node.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ def callbacks_at_the_end(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def callbacks_of_nested_backward(lab: Lab) -> None:
-    """A callback runs at the end of the backward in which it was queued. Callbacks of an inner backward run
+    """A callback runs at the end of the backward that queued the callback. Callbacks of an inner backward run
     before the outer backward continues.
     """
     log: list[str] = []
@@ -94,9 +96,7 @@ def callbacks_of_nested_backward(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def order_of_nested_backward(lab: Lab) -> None:
-    """A backward that runs inside a node finishes before the nodes of the outer backward that still wait are
-    run.
-    """
+    """A backward that runs inside a node finishes before the remaining nodes of the outer backward run."""
     order: list[str] = []
 
     class Waits(Function):

@@ -1,4 +1,4 @@
-"""Gradients across devices, dtypes and Python numbers, and gradients at special points."""
+"""Behaviours of gradients across devices, dtypes and Python numbers, and of gradients at special points."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def gradients_across_devices(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def wrong_device_gradients(lab: Lab) -> None:
-    """A gradient must be on the device of its tensor, whether it is passed to backward or returned by an
-    autograd.Function. A scalar of the host may be combined with a device tensor. The gradient of this scalar
-    is on the host.
+    """A gradient must be on the device of its tensor, whether it is passed to ``backward`` or returned by an
+    ``autograd.Function``. A scalar of the host may be combined with a device tensor. The gradient of this
+    scalar is on the host.
     """
     x = lab.integers(3, requires_grad=True)
     meta = torch.ones(3, device="meta")
@@ -74,7 +74,7 @@ def wrong_device_gradients(lab: Lab) -> None:
 @behaviour("autograd", must_detect=("value",))
 def gradients_of_conversions(lab: Lab) -> None:
     """The gradient through a dtype conversion has the dtype of the leaf. For a real leaf that is converted to
-    complex, it is the real part.
+    complex, the gradient is the real part of the complex gradient.
     """
     x = lab.integers(3, requires_grad=True)
     for name, convert in {
@@ -130,8 +130,8 @@ def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def copies_of_gradients(lab: Lab) -> None:
-    """A backward does not change the gradient tensor that was passed to it. Later changes of .grad do not
-    change that tensor or the gradients of other leaves.
+    """A backward does not change the gradient tensor that the caller passed. Later changes of a leaf's
+    ``.grad`` do not change this tensor or the gradients of other leaves.
     """
     x: Any = lab.integers(3, requires_grad=True)
     seed_gradient = lab.put([1.0, 2.0, 3.0])
@@ -169,8 +169,8 @@ def copies_of_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def ties_share_gradients(lab: Lab) -> None:
-    """min, max, amin and amax over all elements divide the gradient equally between the elements that are
-    equal to the result. The gradient elements of median add up to one.
+    """``min``, ``max``, ``amin`` and ``amax`` over all elements divide the gradient equally between the
+    elements that are equal to the result. The elements of the gradient of ``median`` add up to one.
     """
     for data in ([1.0, 1.0, 1.0], [3.0, 3.0, 1.0, 1.0]):
         for name in ("max", "min", "amax", "amin"):
@@ -234,7 +234,7 @@ def gradients_at_special_points(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def variance_and_mean(lab: Lab) -> None:
-    """var_mean and std_mean have correct gradients, whether only one of their two results is used or both."""
+    """``var_mean`` and ``std_mean`` have correct gradients, also if only one of the two results is used."""
     x = lab.integers(3, 4, requires_grad=True)
     for name in ("var_mean", "std_mean"):
         function = getattr(torch, name)

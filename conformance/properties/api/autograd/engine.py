@@ -1,4 +1,4 @@
-"""The autograd engine: nested backwards, threads, streams, errors and modes."""
+"""Behaviours of the autograd engine: nested backwards, threads, streams, errors and modes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class _NestedBackward(Function):
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def backward_within_backward(lab: Lab) -> None:
-    """The backward of an autograd.Function may run another backward, nested 65 levels deep or more. Errors of
-    the inner backward propagate, and the grad mode is restored afterwards.
+    """The backward of an ``autograd.Function`` may run another backward, nested 65 levels deep or more.
+    Errors of the inner backward propagate, and the grad mode is restored afterwards.
     """
     x = lab.integers(3, requires_grad=True)
     for depth in (0, 1, 65):
@@ -119,7 +119,7 @@ def backward_within_hooks(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def backward_on_several_threads(lab: Lab) -> None:
-    """If several threads run backwards through the same leaves, all gradients are accumulated."""
+    """If several threads run a backward to the same leaves, all gradients are accumulated."""
     x = lab.integers(4, 4, requires_grad=True)
     errors: list[BaseException] = []
 
@@ -182,8 +182,8 @@ def threads_in_the_middle(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def errors_of_threads(lab: Lab) -> None:
-    """An exception in a backward on another thread is raised in that thread. The exception has its original
-    type, and its traceback includes the user's code.
+    """An exception in a backward on another thread is raised in the thread that started the backward. The
+    exception has its original type, and its traceback includes the user's code.
     """
     x = lab.integers(3, requires_grad=True)
 
@@ -228,7 +228,7 @@ def errors_of_threads(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def multithreading_switch(lab: Lab) -> None:
-    """set_multithreading_enabled works as a context manager and as a function. While multithreading is
+    """``set_multithreading_enabled`` works as a context manager and as a function. While multithreading is
     disabled, the backward runs on the calling thread.
     """
     x = lab.integers(3, requires_grad=True)
@@ -251,8 +251,8 @@ def multithreading_switch(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error", "message"))
 def anomaly_detection(lab: Lab) -> None:
-    """detect_anomaly raises an error at the first backward that returns NaN. The error names this backward.
-    With check_nan=False, NaN raises no error.
+    """``detect_anomaly`` raises an error at the first node whose backward returns NaN. The error names this
+    node. With ``check_nan=False``, NaN raises no error.
     """
     x = lab.put([0.0, 1.0], requires_grad=True)
 
@@ -303,7 +303,7 @@ def anomaly_detection(lab: Lab) -> None:
 @behaviour("autograd", capabilities=("streams",), must_detect=("value",))
 def backward_on_streams(lab: Lab) -> None:
     """A backward runs each node on the stream of the node's forward. Later work on the stream that called
-    backward uses the finished gradients.
+    ``backward`` uses the finished gradients.
     """
     x: Any = lab.integers(64, 64, requires_grad=True)
     if lab.on_target and not lab.target.is_cpu:

@@ -1,5 +1,5 @@
-"""Results of autograd.Functions: returned leaves, inputs changed in place, non-differentiable results and
-saved results.
+"""Behaviours of the results of ``autograd.Function`` classes: returned leaves, inputs changed in place,
+non-differentiable results and saved results.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class _Added(Function):
 
 @behaviour("autograd", must_detect=("value", "error"))
 def changed_inputs_as_results(lab: Lab) -> None:
-    """An input that an autograd.Function changes in place and returns becomes a result of this function. If
-    the input did not require grad, it does so afterwards. If the input is a view, the gradient is passed to
-    its base.
+    """An input that an ``autograd.Function`` changes in place and returns becomes a result of this function.
+    The input requires grad afterwards, also if it did not before. If the input is a view, the gradient is
+    passed to the view's base.
     """
     without_gradient, added = lab.put([1.0, 2.0]), lab.put([3.0, 4.0], requires_grad=True)
     changed, sum_of_two = _Added.apply(without_gradient, added)
@@ -78,8 +78,8 @@ def changed_inputs_as_results(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def changed_inputs_without_gradients(lab: Lab) -> None:
-    """An autograd.Function may mark one result as both changed in place and non-differentiable. This result
-    does not require grad, and the other results do.
+    """An ``autograd.Function`` may mark one result as both changed in place and non-differentiable. This
+    result does not require grad, and the other results do.
     """
 
     class Cleared(Function):
@@ -107,8 +107,8 @@ def changed_inputs_without_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def leaves_as_results(lab: Lab) -> None:
-    """A leaf that an autograd.Function returns becomes a result of this function. The leaf's hooks receive
-    the sum of the gradients of all its uses. Under no_grad the leaf remains a leaf.
+    """A leaf that an ``autograd.Function`` returns becomes a result of this function. The leaf's hooks
+    receive the sum of the gradients of all its uses. Under ``no_grad`` the leaf remains a leaf.
     """
 
     class Passed(Function):
@@ -152,8 +152,8 @@ def leaves_as_results(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def saved_results_of_functions(lab: Lab) -> None:
-    """A result that an autograd.Function saves is unpacked with its output number and with the function's
-    node as grad_fn.
+    """A result that an ``autograd.Function`` saves is unpacked with its output number and with the function's
+    node as ``grad_fn``.
     """
     positions: list[Any] = []
 

@@ -1,4 +1,6 @@
-"""User-defined autograd.Functions: grad modes, lifetimes, misuse, views and repeated differentiation."""
+"""Behaviours of user-defined ``autograd.Function`` classes: grad modes, lifetimes, misuse, views and repeated
+differentiation.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ class _Doubled(Function):
 
 @behaviour("autograd", must_detect=("value", "error"))
 def grad_mode_in_functions(lab: Lab) -> None:
-    """The forward of an autograd.Function runs with gradients disabled. Under no_grad its result does not
-    require grad. Its forward and its backward may enable gradients.
+    """The forward of an ``autograd.Function`` runs with gradients disabled. Under ``no_grad`` the result does
+    not require grad. The forward and the backward may enable gradients.
     """
     modes = []
 
@@ -61,8 +63,8 @@ def grad_mode_in_functions(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def functions_differentiated_repeatedly(lab: Lab) -> None:
-    """Higher derivatives through an autograd.Function can be computed repeatedly, with and without
-    create_graph.
+    """Higher derivatives through an ``autograd.Function`` can be computed repeatedly, with and without
+    ``create_graph``.
     """
     x = lab.integers(4, low=1, high=3, requires_grad=True)
 
@@ -93,8 +95,8 @@ def functions_differentiated_repeatedly(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def graphs_of_functions_are_freed(lab: Lab) -> None:
-    """The objects that the context of an autograd.Function holds are freed with its graph. A deep graph is
-    freed without deep recursion.
+    """The objects that the context of an ``autograd.Function`` holds are freed with its graph. A deep graph
+    is freed without deep recursion.
     """
 
     class Owner:
@@ -137,8 +139,9 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("error",))
 def misuse_of_functions(lab: Lab) -> None:
-    """Misuse of an autograd.Function raises an error and does not crash. Examples are calling an instance, a
-    missing backward, saving an object that is not a tensor, and reading saved tensors that were freed.
+    """Misuse of an ``autograd.Function`` raises an error and does not crash. Examples are calling an
+    instance, a missing backward, saving an object that is not a tensor, and reading saved tensors that were
+    freed.
     """
     x = lab.integers(3, requires_grad=True)
     bare = _Doubled()
@@ -163,12 +166,12 @@ def misuse_of_functions(lab: Lab) -> None:
     lab.raises("after it was freed", lambda: stashed[0].saved_tensors, match="second time|already been freed")
     stashed.clear()
 
-    class Empty(Function):
+    class WithoutBackward(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             return x.clone()
 
-    lab.raises("no backward", lambda: Empty.apply(x).sum().backward(), NotImplementedError)
+    lab.raises("no backward", lambda: WithoutBackward.apply(x).sum().backward(), NotImplementedError)
 
     class Saves(Function):
         @staticmethod
@@ -185,8 +188,8 @@ def misuse_of_functions(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def views_out_of_functions(lab: Lab) -> None:
-    """A view that an autograd.Function returns shares memory with its base. An in-place write into this view
-    is refused if the input requires grad.
+    """A view that an ``autograd.Function`` returns shares memory with its base. An in-place write into this
+    view is refused if the input requires grad.
     """
 
     class Row(Function):
@@ -240,8 +243,8 @@ def views_out_of_functions(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def functions_change_local_tensors(lab: Lab) -> None:
-    """The forward and the backward of an autograd.Function may change tensors that they created in place,
-    also before these tensors are saved.
+    """The forward and the backward of an ``autograd.Function`` may change, in place, tensors that they
+    created themselves. They may do so before they save these tensors.
     """
 
     class Local(Function):
@@ -278,8 +281,8 @@ def functions_change_local_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def functions_on_subclasses(lab: Lab) -> None:
-    """If the forward of an autograd.Function returns its input, the result has the class of the input, also
-    for a tensor subclass.
+    """If the forward of an ``autograd.Function`` returns its input, the result has the class of the input,
+    also for a tensor subclass.
     """
 
     class Marked(torch.Tensor):
@@ -303,8 +306,8 @@ def functions_on_subclasses(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def backward_without_a_graph(lab: Lab) -> None:
-    """The operations of a backward are recorded only with create_graph. Saved leaves are unpacked with the
-    requires_grad flag that they had.
+    """The operations of a backward are recorded only with ``create_graph``. Saved leaves are unpacked with
+    the ``requires_grad`` flag that they had when they were saved.
     """
     flags = []
 

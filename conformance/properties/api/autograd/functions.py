@@ -1,4 +1,4 @@
-"""User-defined autograd.Functions: arguments and results of forward and backward."""
+"""Behaviours of user-defined ``autograd.Function`` classes: arguments and results of forward and backward."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Scaled(Function):
 
 @behaviour("autograd", level="training", must_detect=("value",))
 def custom_function_gradients(lab: Lab) -> None:
-    """An autograd.Function accepts tensors and numbers, can query which inputs need gradients, and can be
+    """An ``autograd.Function`` accepts tensors and numbers, can query which inputs need gradients, and can be
     differentiated twice.
     """
     x, y = lab.integers(3, 4, requires_grad=True), lab.integers(3, 4, requires_grad=True)
@@ -52,8 +52,8 @@ def custom_function_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def once_differentiable_functions(lab: Lab) -> None:
-    """A backward marked once_differentiable runs without recording a graph. Differentiating the gradients
-    that it returns is an error.
+    """A backward marked ``once_differentiable`` runs without recording a graph. It is an error to
+    differentiate the gradients that this backward returns.
     """
     modes = []
 
@@ -78,7 +78,7 @@ def once_differentiable_functions(lab: Lab) -> None:
 @behaviour("autograd", must_detect=("value",))
 def undefined_gradients_of_functions(lab: Lab) -> None:
     """If a backward returns None for an input, no gradient is accumulated for this input. For unused outputs
-    the backward receives zeros, or None after set_materialize_grads(False).
+    the backward receives zeros, or None after ``set_materialize_grads(False)``.
     """
     received: list[Any] = []
 
@@ -116,7 +116,9 @@ def undefined_gradients_of_functions(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def functions_that_return_inputs(lab: Lab) -> None:
-    """An autograd.Function may return its input, or one tensor twice. Its backward is still called."""
+    """An ``autograd.Function`` may return its input, or one tensor twice. The backward of this function is
+    still called.
+    """
 
     class Through(Function):
         @staticmethod
@@ -152,8 +154,8 @@ def functions_that_return_inputs(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("error", "message"))
 def wrong_gradients_of_functions(lab: Lab) -> None:
-    """It is an error if a backward returns a wrong number of gradients, or gradients of a wrong shape or
-    type. An exception in the backward propagates.
+    """A backward that returns a wrong number of gradients, or gradients of a wrong shape or type, raises an
+    error. An exception in the backward propagates.
     """
 
     def function_with_backward(gradient: Any) -> Any:
@@ -204,7 +206,7 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def non_differentiable_outputs(lab: Lab) -> None:
-    """Outputs that an autograd.Function marks as non-differentiable do not require grad, and the backward
+    """Outputs that an ``autograd.Function`` marks as non-differentiable do not require grad, and the backward
     receives zeros for them. The other outputs are differentiable.
     """
     received: list[Any] = []
@@ -251,8 +253,8 @@ def non_differentiable_outputs(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "alias", "error"))
 def functions_in_place(lab: Lab) -> None:
-    """An autograd.Function that marks its input dirty and returns it changes the input in place. The gradient
-    then comes from the function's own backward.
+    """An ``autograd.Function`` may change its input in place, mark the input dirty and return it. The
+    gradient then comes from the backward of this function.
     """
 
     class Tripled(Function):
@@ -304,8 +306,8 @@ def functions_in_place(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def setup_context(lab: Lab) -> None:
-    """The forward of an autograd.Function that defines setup_context has no ctx argument. Default arguments
-    are filled in, and the gradients are correct.
+    """The forward of an ``autograd.Function`` that defines ``setup_context`` has no argument ``ctx``. Default
+    arguments are filled in, and the gradients are correct.
     """
 
     class Power(Function):
@@ -336,8 +338,8 @@ def setup_context(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def what_functions_save(lab: Lab) -> None:
-    """save_for_backward accepts inputs, outputs and None. Reading a saved tensor that was changed or freed
-    afterwards is an error.
+    """``save_for_backward`` accepts inputs, outputs and None. It is an error to read a saved tensor that was
+    changed or freed after it was saved.
     """
 
     class Keeps(Function):
@@ -376,8 +378,8 @@ def what_functions_save(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def functions_with_other_things(lab: Lab) -> None:
-    """autograd.Functions accept and return values that are not tensors, in any position. They may have no
-    tensors at all.
+    """An ``autograd.Function`` may accept and return values that are not tensors, in any position. It may
+    have no tensors at all.
     """
 
     class Mixed(Function):

@@ -1,4 +1,6 @@
-"""gradcheck and gradgradcheck on the device: they accept correct gradients and reject wrong ones."""
+"""Behaviours of ``gradcheck`` and ``gradgradcheck`` on the device: they accept correct gradients and reject
+wrong ones.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ class _WrongFactor(Function):
 
 @behaviour("autograd", dtypes=("float64", "complex128"), level="training", must_detect=("value",))
 def gradcheck_of_right_gradients(lab: Lab) -> None:
-    """gradcheck and gradgradcheck accept the correct gradients of products, powers, views and indexing, with
-    several inputs and outputs.
+    """``gradcheck`` and ``gradgradcheck`` accept the correct gradients of products, powers, views and
+    indexing, with several inputs and outputs.
     """
     x, y = lab.floats(2, 3, requires_grad=True), lab.floats(3, 2, low=0.5, high=1.5, requires_grad=True)
     cases: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -60,8 +62,8 @@ def gradcheck_of_right_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), level="training", must_detect=("value", "error", "message"))
 def gradcheck_of_wrong_gradients(lab: Lab) -> None:
-    """gradcheck raises an error for a wrong Jacobian in backward mode and in forward mode. With
-    raise_exception=False it returns False.
+    """``gradcheck`` raises an error for a wrong Jacobian in backward mode and in forward mode. With
+    ``raise_exception=False`` it returns False.
     """
     x = lab.floats(3, low=1.0, high=2.0, requires_grad=True)
     for fast in (False, True):
@@ -139,8 +141,8 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), must_detect=("error",))
 def gradcheck_of_unfit_inputs(lab: Lab) -> None:
-    """gradcheck reports inputs that do not require grad, inputs whose elements overlap in memory, and outputs
-    that cannot be differentiated.
+    """``gradcheck`` reports inputs that do not require grad, inputs whose elements overlap in memory, and
+    outputs that cannot be differentiated.
     """
     x = lab.floats(3, requires_grad=True)
     lab.raises(

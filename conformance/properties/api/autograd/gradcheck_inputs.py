@@ -1,5 +1,5 @@
-"""gradcheck of inputs and results that are unused, complex, sparse or on other devices, or whose shape
-depends on values.
+"""Behaviours of ``gradcheck`` for inputs and results that are unused, complex, sparse or on other devices,
+and for results whose shape depends on values.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", dtypes=("float64",), must_detect=("value",))
 def gradcheck_of_unused_inputs(lab: Lab) -> None:
-    """gradcheck and gradgradcheck accept inputs that do not affect any result, results on another device, and
-    a default device.
+    """``gradcheck`` and ``gradgradcheck`` accept inputs that do not affect any result, and inputs and results
+    on another device. They also work under a default device.
     """
     x, y = lab.floats(3, requires_grad=True), lab.floats(3, requires_grad=True)
     lab.same("gradcheck", gradcheck(lambda a, b: (a * a, a * 2), (x, y), fast_mode=True))
@@ -52,7 +52,7 @@ def gradcheck_of_unused_inputs(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), must_detect=("value",))
 def gradcheck_of_complex_results(lab: Lab) -> None:
-    """gradcheck accepts functions of real and complex inputs with real and complex results. This holds in
+    """``gradcheck`` accepts functions of real and complex inputs with real and complex results. This holds in
     fast and slow mode, and for backward and forward derivatives.
     """
     if not lab.target.declares("complex128"):
@@ -75,8 +75,8 @@ def gradcheck_of_complex_results(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), must_detect=("value", "error"))
 def gradcheck_of_results_that_vary(lab: Lab) -> None:
-    """gradcheck raises for functions whose results change shape or dtype when the input is perturbed. It
-    propagates errors of the function.
+    """``gradcheck`` raises an error for functions whose results change shape or dtype when the input is
+    perturbed. It propagates errors of the function.
     """
     x = lab.put([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64, requires_grad=True)
 
@@ -122,7 +122,7 @@ def gradcheck_of_results_that_vary(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), capabilities=("forward_ad",), must_detect=("value",))
 def gradcheck_passes_needs_on(lab: Lab) -> None:
-    """In forward mode, gradcheck calls the function with inputs that require grad and with inputs that do
+    """In forward mode, ``gradcheck`` calls the function with inputs that require grad and with inputs that do
     not. Only inputs that require grad get tangents.
     """
     needs: list[tuple[bool, bool]] = []
@@ -164,7 +164,7 @@ def gradcheck_passes_needs_on(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), capabilities=("sparse",), must_detect=("value", "error"))
 def gradcheck_of_sparse_beside_dense(lab: Lab) -> None:
-    """gradcheck with masked=True accepts sparse inputs together with dense inputs. Sparse results are
+    """``gradcheck`` with ``masked=True`` accepts sparse inputs together with dense inputs. Sparse results are
     refused.
     """
     sparse = lab.put([[0.0, 1.5], [2.5, 0.0]], dtype=torch.float64).to_sparse().requires_grad_()

@@ -1,4 +1,4 @@
-"""Calls of torch.autograd.backward and torch.autograd.grad: results, accumulation and refusals."""
+"""Behaviours of ``torch.autograd.backward`` and ``torch.autograd.grad``: results, accumulation, refusals."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", dtypes=FLOATS, level="bringup", must_detect=("value",))
 def gradients_accumulate(lab: Lab) -> None:
-    """backward adds to .grad of every leaf that requires grad, and of no other tensor. A gradient has the
-    dtype and device of its leaf.
+    """``backward`` adds to ``.grad`` of every leaf that requires grad, and does not change ``.grad`` of other
+    tensors. A gradient has the dtype and device of its leaf.
     """
     x, y, fixed = (
         lab.integers(2, 3, requires_grad=True),
@@ -34,8 +34,8 @@ def gradients_accumulate(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def backward_of_several(lab: Lab) -> None:
-    """torch.autograd.backward accepts several tensors with one gradient for each. The gradient of a scalar
-    may be None. A tensor may occur twice.
+    """``torch.autograd.backward`` accepts several tensors and one gradient for each of them. The gradient of
+    a scalar may be None. A tensor may occur twice.
     """
     x, y = lab.integers(3, low=1, requires_grad=True), lab.integers(3, low=1, requires_grad=True)
     a, b = x * y, (x + y).sum()
@@ -61,8 +61,8 @@ def backward_of_several(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def grad_calls(lab: Lab) -> None:
-    """torch.autograd.grad returns gradients and does not change .grad. For an unused input it raises an
-    error. With allow_unused it returns None, and with materialize_grads it returns zeros.
+    """``torch.autograd.grad`` returns gradients and does not change ``.grad``. For an unused input it raises
+    an error. With ``allow_unused`` it returns None, and with ``materialize_grads`` it returns zeros.
     """
     x, y, unrelated = (lab.integers(2, 2, requires_grad=True) for _ in range(3))
     z = x * x + y * x + y * y
@@ -101,7 +101,7 @@ def grad_calls(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def gradients_of_unreachable_leaves(lab: Lab) -> None:
-    """torch.autograd.grad runs only the nodes that lead to its inputs. Other leaves get no gradient, and
+    """``torch.autograd.grad`` runs only the nodes that lead to its inputs. Other leaves get no gradient, and
     hooks on other paths are not called.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
@@ -122,7 +122,7 @@ def gradients_of_unreachable_leaves(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def backward_into_chosen_inputs(lab: Lab) -> None:
-    """backward with inputs= accumulates only into the given tensors, also if they are not leaves."""
+    """``backward`` with ``inputs=`` accumulates only into the given tensors, also if they are not leaves."""
     x, y = lab.integers(2, 2, requires_grad=True), lab.integers(2, 2, requires_grad=True)
 
     def sum_of_products() -> torch.Tensor:
@@ -148,8 +148,8 @@ def backward_into_chosen_inputs(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def graphs_are_freed(lab: Lab) -> None:
-    """A second backward through a graph is an error if the first one freed saved tensors. It is allowed if
-    the first one used retain_graph, or if the graph saved nothing.
+    """A second backward through a graph is an error if the first backward freed saved tensors. The second
+    backward is allowed if the first used ``retain_graph``, or if the graph saved no tensors.
     """
     x = lab.integers(3, requires_grad=True)
     y: Any = x * x
@@ -173,7 +173,7 @@ def graphs_are_freed(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "warning"))
 def gradients_of_gradients(lab: Lab) -> None:
-    """With create_graph, gradients can be differentiated again. Hessian-vector products have their correct
+    """With ``create_graph``, gradients can be differentiated again. Hessian-vector products have the correct
     values.
     """
     x: Any = lab.put([1.0, 2.0], requires_grad=True)
@@ -203,7 +203,9 @@ def gradients_of_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float32", "complex64"), must_detect=("value", "error"))
 def batched_gradients(lab: Lab) -> None:
-    """torch.autograd.grad with is_grads_batched returns one row of gradients for each row of grad_outputs."""
+    """``torch.autograd.grad`` with ``is_grads_batched`` returns one row of gradients for each row of
+    ``grad_outputs``.
+    """
     x = lab.integers(3, requires_grad=True)
     y = x * x * 2
     rows = torch.eye(3, device=lab.device, dtype=lab.dtype)
@@ -218,8 +220,8 @@ def batched_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def leaves_and_requires_grad(lab: Lab) -> None:
-    """requires_grad can be set only on leaves of floating and complex dtypes. Results inherit the flag, and
-    detach clears it.
+    """``requires_grad`` can be set only on leaves of floating and complex dtypes. Results inherit the flag,
+    and ``detach`` clears it.
     """
     x = lab.integers(2, 2)
     lab.same("at first", [x.requires_grad, x.is_leaf, x.grad_fn is None])
@@ -256,7 +258,7 @@ def leaves_and_requires_grad(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("error",))
 def assigned_gradients(lab: Lab) -> None:
-    """The .grad of a tensor can be set to None, or to a tensor with the same shape, dtype and device. A
+    """The ``.grad`` of a tensor can be set to None, or to a tensor with the same shape, dtype and device. A
     tensor with another shape, dtype or device is refused.
     """
     x = lab.integers(2, 3, requires_grad=True)
@@ -282,8 +284,8 @@ def assigned_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("warning",))
 def gradient_of_non_leaf_warns(lab: Lab) -> None:
-    """Reading .grad of a non-leaf tensor warns, unless the gradient is retained. Reading .grad of a leaf does
-    not warn.
+    """Reading ``.grad`` of a non-leaf tensor warns, unless the gradient is retained. Reading ``.grad`` of a
+    leaf does not warn.
     """
     x = lab.integers(3, requires_grad=True)
     lab.silent("a leaf", lambda: x.grad)

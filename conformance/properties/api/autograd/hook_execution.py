@@ -1,5 +1,5 @@
-"""The hooks and nodes that a backward runs: hooks of gradient accumulators, hooks of the inputs of
-torch.autograd.grad, and retained gradients.
+"""Behaviours of the hooks and nodes that a backward runs: hooks of gradient accumulators, hooks of the inputs
+of ``torch.autograd.grad``, and retained gradients.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def hooks_of_accumulators(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def hooks_of_inputs_of_grad(lab: Lab) -> None:
-    """torch.autograd.grad runs the tensor hooks of its inputs. It does not run the hooks of the nodes that
-    created these inputs, or hooks nearer to the leaves. backward with inputs= accumulates and therefore runs
-    the hooks of accumulators.
+    """``torch.autograd.grad`` runs the tensor hooks of its inputs. It does not run the hooks of the nodes
+    that created these inputs, or hooks nearer to the leaves. ``backward`` with ``inputs=`` accumulates
+    gradients and therefore runs the hooks of gradient accumulators.
     """
     a = lab.put([1.0, 2.0], requires_grad=True)
     b: Any = a * 2
@@ -73,7 +73,7 @@ def hooks_of_inputs_of_grad(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def hooks_beside_missing_gradients(lab: Lab) -> None:
-    """Hooks on results of an autograd.Function are called with gradients and never with None, also if the
+    """Hooks on results of an ``autograd.Function`` are called with gradients and never with None, also if the
     backward returns None for an input that does not require grad.
     """
     needs: list[Any] = []
@@ -103,8 +103,9 @@ def hooks_beside_missing_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def retained_gradients_of_changed_tensors(lab: Lab) -> None:
-    """After in-place writes, a tensor with retain_grad has the gradient of its latest version. This also
-    holds if the tensor is one of several results or is changed through a view.
+    """After in-place writes, a tensor with ``retain_grad`` has the gradient of its latest version. This also
+    holds if an operator returned the tensor as one of several results, and if the tensor is changed through a
+    view.
     """
     x = lab.put([2.0, 3.0], requires_grad=True)
     b: Any = x.clone()
@@ -153,8 +154,8 @@ def retained_gradients_of_changed_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def one_hook_for_several_leaves(lab: Lab) -> None:
-    """A post-accumulate hook may be registered on several leaves. Each backward calls it once per leaf, with
-    that leaf.
+    """A post-accumulate hook may be registered on several leaves. Each backward calls the hook once per leaf
+    and passes that leaf.
     """
     first, second = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
     calls: list[Any] = []
@@ -174,8 +175,8 @@ def one_hook_for_several_leaves(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def what_grad_leaves_out(lab: Lab) -> None:
-    """grad, and backward with inputs=, do not run nodes that lead to none of the inputs. This also holds in
-    graphs with in-place writes through views.
+    """``torch.autograd.grad``, and ``backward`` with ``inputs=``, run only nodes that lead to at least one of
+    the inputs. This also holds in graphs with in-place writes through views.
     """
     runs: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Hooks on tensors: their order, arguments and effects."""
+"""Behaviours of hooks on tensors: order, arguments and effects."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def tensor_hooks(lab: Lab) -> None:
-    """A tensor hook receives the gradient of its tensor and may replace it. After remove the hook is not
-    called.
+    """A tensor hook receives the gradient of its tensor and may return a different gradient in its place.
+    After ``remove`` the hook is not called.
     """
     x = lab.integers(2, 3, requires_grad=True)
     y = lab.integers(2, 3, requires_grad=True)
@@ -129,8 +129,8 @@ def hooks_and_changes_in_place(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def retained_gradients(lab: Lab) -> None:
-    """For a non-leaf tensor with retain_grad, .grad is its accumulated gradient after all its hooks. For a
-    leaf, retain_grad does nothing.
+    """For a non-leaf tensor with ``retain_grad``, ``.grad`` is its accumulated gradient after all its hooks.
+    For a leaf, ``retain_grad`` does nothing.
     """
     x = lab.integers(3, requires_grad=True)
     h = x * 3
@@ -162,8 +162,8 @@ def retained_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def hooks_after_accumulation(lab: Lab) -> None:
-    """Post-accumulate hooks of a leaf run in order, after the gradient was added to .grad. They must return
-    None. They can be registered only on leaves.
+    """Post-accumulate hooks of a leaf run in order, after the gradient was added to ``.grad``. These hooks
+    must return None and can be registered only on leaves.
     """
     x = lab.integers(3, requires_grad=True)
     calls: list[Any] = []
@@ -212,8 +212,8 @@ def hooks_after_accumulation(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def optimizer_in_backward(lab: Lab) -> None:
-    """If a post-accumulate hook of each parameter makes the optimizer step and clears the gradient, a
-    backward trains like the ordinary training loop.
+    """A post-accumulate hook of each parameter may run the optimizer's step and clear the gradient. A
+    backward then trains like the ordinary training loop.
     """
     weight, data = lab.integers(4, 3), lab.integers(5, 3)
     trained = []
@@ -236,8 +236,8 @@ def optimizer_in_backward(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def hooks_of_several_tensors(lab: Lab) -> None:
-    """register_multi_grad_hook calls its hook once per backward: when all of its tensors have gradients or,
-    with mode "any", at the first gradient.
+    """A hook of ``register_multi_grad_hook`` is called once per backward, when all of the registered tensors
+    have gradients. With mode "any" it is called at the first gradient.
     """
     a, b, c = (lab.integers(2, requires_grad=True) for _ in range(3))
     calls: list[Any] = []
@@ -273,8 +273,8 @@ def hooks_of_several_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def hooks_without_gradient_flow(lab: Lab) -> None:
-    """Hooks of tensors that no gradient reaches are not called. Hooks of the tensor on which backward is
-    called receive the gradient that was passed to backward.
+    """Hooks of tensors that no gradient reaches are not called. Hooks of the tensor on which ``backward`` is
+    called receive the gradient that was passed to ``backward``.
     """
     x = lab.integers(3, requires_grad=True)
     calls: list[Any] = []

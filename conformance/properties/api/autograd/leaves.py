@@ -1,5 +1,5 @@
-""".data of tensors, saved leaves, small graphs, module hooks in double backward, and jvp of
-autograd.Functions.
+"""Behaviours of ``.data``, of saved leaves, of small graphs, of module hooks in double backward, and of the
+``jvp`` of ``autograd.Function`` classes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", must_detect=("value", "error"))
 def data_of_tensors(lab: Lab) -> None:
-    """.data is the tensor without its graph. It can be set to a tensor of another size, but not of another
-    kind (such as sparse). The requires_grad flag of the tensor is preserved.
+    """``.data`` is the tensor without its graph. ``.data`` can be set to a tensor of another size, but not to
+    a tensor of another layout (such as sparse). The ``requires_grad`` flag of the tensor is preserved.
     """
     x = lab.integers(2, 3, requires_grad=True)
     data = x.data
@@ -43,8 +43,8 @@ def data_of_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value",))
 def leaves_saved(lab: Lab) -> None:
-    """pickle and torch.save preserve leaves, parameters and their requires_grad flags, and do not save
-    gradients. A deep copy of a result with a graph is refused.
+    """``pickle`` and ``torch.save`` preserve leaves, parameters and their ``requires_grad`` flags, and do not
+    save gradients. A deep copy of a result with a graph is refused.
     """
     x = lab.integers(3, requires_grad=True)
     for name, copied in {
@@ -60,7 +60,7 @@ def leaves_saved(lab: Lab) -> None:
 
 
 def _saved_to_buffer(value: Any) -> io.BytesIO:
-    """Return a buffer to which torch.save wrote a value, at its beginning."""
+    """Return a buffer to which ``torch.save`` wrote a value. The buffer is rewound to its beginning."""
     buffer = io.BytesIO()
     torch.save(value, buffer)
     buffer.seek(0)
@@ -69,8 +69,8 @@ def _saved_to_buffer(value: Any) -> io.BytesIO:
 
 @behaviour("autograd", must_detect=("value",))
 def small_graphs(lab: Lab) -> None:
-    """Gradients of small graphs are correct: isolated results, powers with a tensor as base or exponent,
-    returned leaves and unused outputs.
+    """Gradients of small graphs are correct. Examples are isolated results, powers with a tensor as base or
+    exponent, leaves that an ``autograd.Function`` returns, and unused outputs.
     """
     x: Any = lab.put([1.0, 2.0, 3.0], requires_grad=True)
     y = lab.put([3.0, 2.0, 1.0], requires_grad=True)
@@ -109,7 +109,7 @@ def small_graphs(lab: Lab) -> None:
 @behaviour("autograd", level="training", must_detect=("value",))
 def module_hooks_in_double_backward(lab: Lab) -> None:
     """A full backward hook of a module receives the gradients of the module's inputs and outputs in each
-    backward. It creates no reference cycles.
+    backward. The hook creates no reference cycles.
     """
     module = torch.nn.Linear(2, 2, bias=False)
     with torch.no_grad():
@@ -137,8 +137,8 @@ def module_hooks_in_double_backward(lab: Lab) -> None:
 
 @behaviour("forward-ad", must_detect=("value", "error"))
 def functions_with_tangents(lab: Lab) -> None:
-    """The jvp of an autograd.Function computes the tangents of its results. It may use saved tensors, accept
-    numbers, return views, write in place and return None.
+    """The ``jvp`` of an ``autograd.Function`` computes the tangents of its results. The ``jvp`` may use saved
+    tensors, accept numbers, return views, write in place and return None.
     """
 
     class Product(Function):

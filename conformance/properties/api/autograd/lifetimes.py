@@ -1,4 +1,6 @@
-"""Lifetimes of graphs: reference cycles, hooks, views changed in place and metadata of nodes."""
+"""Behaviours of the lifetimes of graphs: reference cycles, hooks, views changed in place and metadata of
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from conformance.process_control.garbage_collector import collector_off
 
 
 class _Token:
-    """An object whose lifetime a test observes through a weak reference."""
+    """An object whose lifetime a behaviour observes through a weak reference."""
 
 
 class _Identity(Function):
@@ -32,7 +34,7 @@ class _Identity(Function):
 @collector_off()  # no automatic collections: gc.collect is called explicitly
 def cycles_within_graphs(lab: Lab) -> None:
     """The garbage collector frees a reference cycle that leads through a graph only when the graph is
-    unreachable. It does not damage a graph that is in use.
+    unreachable. The garbage collector does not damage a graph that is in use.
     """
 
     def graph_with_list_cycle() -> torch.Tensor:
@@ -110,7 +112,7 @@ def cycles_within_graphs(lab: Lab) -> None:
 @behaviour("autograd", must_detect=("value",))
 @collector_off()
 def graphs_of_changed_views_are_freed(lab: Lab) -> None:
-    """The graph of the base of a view that was changed in place lives as long as a result needs it, and no
+    """If a view is changed in place, the graph of its base lives as long as a result needs this graph, and no
     longer.
     """
     x = lab.put([[1.0, -2.0], [3.0, -4.0]], requires_grad=True)

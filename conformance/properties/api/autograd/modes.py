@@ -1,4 +1,4 @@
-"""Grad modes: no_grad, enable_grad, set_grad_enabled and inference_mode."""
+"""Behaviours of the grad modes: ``no_grad``, ``enable_grad``, ``set_grad_enabled`` and ``inference_mode``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", must_detect=("value",))
 def modes_without_gradients(lab: Lab) -> None:
-    """no_grad, enable_grad and set_grad_enabled can be nested, and is_grad_enabled reports the current mode.
-    The previous mode is restored, also after exceptions.
+    """``no_grad``, ``enable_grad`` and ``set_grad_enabled`` can be nested, and ``is_grad_enabled`` reports
+    the current mode. On exit the previous mode is restored, also after exceptions.
     """
     x = lab.integers(3, requires_grad=True)
     states = []
@@ -56,8 +56,8 @@ def modes_without_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "warning"))
 def modes_as_decorators(lab: Lab) -> None:
-    """The grad modes can decorate functions, methods and classes, with and without parentheses. They apply to
-    each call, and for a class to its constructor.
+    """The grad modes can decorate functions, methods and classes, with and without parentheses. The mode
+    applies to each call of a decorated function or method, and to the constructor of a decorated class.
     """
     x = lab.integers(3, requires_grad=True)
 
@@ -117,8 +117,8 @@ def modes_as_decorators(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def modes_of_generators(lab: Lab) -> None:
-    """A decorated generator runs in the mode of its decorator each time it is resumed. Its caller always runs
-    in the caller's own mode.
+    """A decorated generator runs in the mode of its decorator each time it is resumed. The caller of the
+    generator always runs in the caller's own mode.
     """
     x = lab.integers(2, requires_grad=True)
     states: list[Any] = []
@@ -187,8 +187,8 @@ def modes_of_threads(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def inference_mode(lab: Lab) -> None:
-    """Tensors created in inference mode are inference tensors. They have no version counter and no graph, and
-    cannot be saved for a backward.
+    """Tensors created in inference mode are inference tensors. Inference tensors have no version counter and
+    no graph, and cannot be saved for a backward.
     """
     outside = lab.integers(3, requires_grad=True)
     with torch.inference_mode():
@@ -232,8 +232,8 @@ def inference_mode(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def normal_tensors_in_inference_mode(lab: Lab) -> None:
-    """In inference mode, normal tensors can be changed in place and viewed. A view that was made there of a
-    tensor with a graph must not be changed after leaving the mode.
+    """In inference mode, normal tensors can be changed in place and viewed. If a tensor with a graph was
+    viewed in inference mode, the view must not be changed after leaving the mode.
     """
     normal, leaf = lab.integers(2, 3), lab.integers(2, 3, requires_grad=True)
     hidden = leaf * 1

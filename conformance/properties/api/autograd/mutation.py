@@ -1,5 +1,5 @@
-"""allow_mutation_on_saved_tensors: saved tensors may be changed in place, and backward uses their original
-values.
+"""Behaviours of ``allow_mutation_on_saved_tensors``: saved tensors may be changed in place, and the backward
+uses their original values.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", must_detect=("value",))
 def changes_that_are_allowed(lab: Lab) -> None:
-    """Within allow_mutation_on_saved_tensors, a saved tensor may be changed in place in any way. The backward
-    uses the values at the time of saving.
+    """Within ``allow_mutation_on_saved_tensors``, a saved tensor may be changed in place in any way. The
+    backward uses the values at the time of saving.
     """
     x = lab.integers(2, 3, low=1, requires_grad=True)
 
@@ -94,8 +94,8 @@ def allowed_changes_twice_differentiated(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def allowed_changes_end_with_their_context(lab: Lab) -> None:
-    """After the context ends, a backward through a graph that was recorded in it is an error. Nesting two of
-    these contexts is an error too.
+    """A backward through a graph that was recorded inside an ``allow_mutation_on_saved_tensors`` context is
+    an error after this context ends. Two of these contexts must not be nested.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     with torch.autograd.graph.allow_mutation_on_saved_tensors() as context:

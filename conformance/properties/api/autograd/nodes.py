@@ -1,4 +1,6 @@
-"""Nodes of the graph: hooks on nodes, edges between nodes, and gradients with respect to edges."""
+"""Behaviours of the nodes of the graph: hooks on nodes, edges between nodes, and gradients with respect to
+edges.
+"""
 
 from __future__ import annotations
 
@@ -70,8 +72,8 @@ def node_hooks_with_several_outputs(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def gradients_to_edges(lab: Lab) -> None:
-    """grad and backward accept edges of the graph in place of tensors. An edge keeps its meaning if its
-    tensor is then changed in place.
+    """``grad`` and ``backward`` accept edges of the graph in place of tensors. If the tensor of an edge is
+    later changed in place, the edge still refers to the tensor before the change.
     """
     x = lab.integers(3, requires_grad=True)
     h = x * 2
@@ -121,8 +123,8 @@ def gradients_to_edges(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def walking_the_graph(lab: Lab) -> None:
-    """next_functions of nodes lead from a result to the gradient accumulators of the leaves. Nodes are
-    instances of torch.autograd.graph.Node and have names and metadata.
+    """``next_functions`` of nodes lead from a result to the gradient accumulators of the leaves. Nodes are
+    instances of ``torch.autograd.graph.Node`` and have names and metadata.
     """
     x, y = lab.integers(2, requires_grad=True), lab.integers(2, requires_grad=True)
     z: Any = (x * y + x).exp()
@@ -152,8 +154,8 @@ def walking_the_graph(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def the_node_that_runs(lab: Lab) -> None:
-    """In a hook, the running graph task has an id. Outside of a backward there is no such id, and the
-    execution order cannot be queried.
+    """During a hook, the running graph task (the current backward) has an id. Outside of a backward there is
+    no such id, and the execution order cannot be queried.
     """
     identity = torch._C._current_graph_task_id
     x = lab.integers(2, requires_grad=True)

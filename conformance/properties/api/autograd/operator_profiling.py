@@ -1,4 +1,4 @@
-"""The profiler's records of operators: names, counts, shapes and user-defined ranges."""
+"""Behaviours of the profiler's records of operators: names, counts, shapes and user-defined ranges."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def profiles_of_operators(lab: Lab) -> None:
         for _ in range(3):
             out = torch.mm(x, y) * 2
         loss = out.sum()
-    # A device may also call these operators inside other operators.
+    # A device may also call these operators inside other operators, so that the count may be larger than
+    # expected.
     for name, count, expected in zip(
         names, _operator_counts(forward_profile, *names), (3, 3, 1), strict=True
     ):
@@ -55,7 +56,7 @@ def profiles_of_operators(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def shapes_in_profiles(lab: Lab) -> None:
-    """With record_shapes, each operator call is listed with the shapes of its inputs, and averages can be
+    """With ``record_shapes``, each operator call is listed with the shapes of its inputs, and averages can be
     grouped by these shapes.
     """
     layers = lab.to(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)))
@@ -75,8 +76,8 @@ def shapes_in_profiles(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def marked_ranges_in_profiles(lab: Lab) -> None:
-    """record_function marks a named range, as a context or a decorator. Ranges may be nested or on other
-    threads. Without a profiler, record_function has no effect.
+    """``record_function`` marks a named range, as a context or a decorator. Ranges may be nested or on other
+    threads. Without a profiler, ``record_function`` has no effect.
     """
     x = lab.integers(3, requires_grad=True)
 

@@ -1,5 +1,5 @@
-"""Saved tensors that nodes return: their identity and versions, and cases in which saved-tensor hooks are not
-called.
+"""Behaviours of saved tensors that are read from nodes: their identity and versions, and cases in which
+saved-tensor hooks are not called.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", must_detect=("value", "error"))
 def identity_of_saved_tensors(lab: Lab) -> None:
-    """If a node saved a leaf, or the result of another node, reading it returns the same object. If a node
-    saved its own result, reading it returns a different tensor with the same memory and version.
+    """If a node saved a leaf, or the result of another node, a read of the saved tensor returns the same
+    object. If a node saved its own result, the read returns a different tensor with the same memory and
+    version.
     """
     a = lab.integers(3, low=1, requires_grad=True)
     b: Any = a * a
@@ -38,8 +39,8 @@ def identity_of_saved_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def saved_tensors_that_were_detached(lab: Lab) -> None:
-    """If an operator saved an input and the input is then detached in place, the backward raises an error.
-    After an ordinary detach it does not.
+    """If an operator saved an input and the input is then detached in place, the backward raises an error. If
+    the input is detached with the out-of-place ``detach``, the backward raises no error.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)
     saved = x.clone()
@@ -55,8 +56,8 @@ def saved_tensors_that_were_detached(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def numbers_are_not_packed(lab: Lab) -> None:
-    """Saved-tensor hooks are not called for Python numbers. They do not change the versions of the tensors
-    that they pack.
+    """Saved-tensor hooks are not called for Python numbers. Packing a tensor does not change the tensor's
+    version.
     """
 
     def raise_key_error(thing: Any) -> Any:
@@ -103,8 +104,8 @@ def numbers_are_not_packed(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def hooks_entered_in_backward(lab: Lab) -> None:
-    """If an unpack hook enters or leaves a context of saved-tensor hooks during a backward, this has no
-    effect after the backward.
+    """If an unpack hook enters or leaves a context of saved-tensor hooks during a backward, this change has
+    no effect after the backward.
     """
     calls: list[str] = []
 
@@ -138,8 +139,8 @@ def hooks_entered_in_backward(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float32", "int64"), must_detect=("value",))
 def versions_of_resized_tensors(lab: Lab) -> None:
-    """resize_ and resize_as_ increase a tensor's version if they change its size. Otherwise they do not
-    increase the version.
+    """``resize_`` and ``resize_as_`` increase a tensor's version if they change its size. Otherwise they do
+    not increase the version.
     """
     x, larger = lab.integers(1), lab.integers(3)
     versions = [x._version]

@@ -1,4 +1,6 @@
-"""Tensors that graphs save for the backward, and saved-tensor hooks that pack and unpack them."""
+"""Behaviours of tensors that graphs save for the backward, and of saved-tensor hooks that pack and unpack
+them.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def changes_of_saved_tensors(lab: Lab) -> None:
-    """If a saved tensor was changed in place before the backward, the backward is an error. Changing a tensor
-    that was not saved is allowed.
+    """If a saved tensor was changed in place before the backward, the backward raises an error. Changing a
+    tensor that was not saved is allowed.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     for name, make in {
@@ -62,7 +64,7 @@ def changes_of_saved_tensors(lab: Lab) -> None:
 @behaviour("autograd", must_detect=("value",))
 def version_counters(lab: Lab) -> None:
     """A tensor's version counts its in-place writes. A view or a detached tensor shares the version of its
-    source. .data and clones have their own versions.
+    source. ``.data`` and clones have their own versions.
     """
     x = lab.integers(2, 3)
     versions = [x._version]
@@ -99,8 +101,9 @@ def version_counters(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value",))
 def packing_hooks(lab: Lab) -> None:
-    """Within saved_tensors_hooks, every saved tensor passes once through the pack hook, and through the
-    unpack hook at each use. If contexts are nested, only the hooks of the innermost context are called.
+    """Within ``saved_tensors_hooks``, the pack hook is called once for every saved tensor, and the unpack
+    hook at each use of the tensor. If contexts are nested, only the hooks of the innermost context are
+    called.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     calls: list[str] = []
@@ -190,8 +193,8 @@ def misused_packing_hooks(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def packing_elsewhere(lab: Lab) -> None:
-    """Hooks can store saved tensors, also views and transposed tensors, in files, as Python lists or on the
-    host. The gradients stay the same.
+    """Saved-tensor hooks can store tensors in files, as Python lists or on the host, also views and
+    transposed tensors. The gradients are the same as without hooks.
     """
     x = lab.integers(3, 4, requires_grad=True)
     y = lab.integers(4, 3, requires_grad=True)
@@ -234,8 +237,8 @@ def packing_elsewhere(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def hooks_of_one_saved_tensor(lab: Lab) -> None:
-    """A single saved tensor can have its own pair of hooks, registered once while its graph is alive. The
-    backward uses the tensor that the unpack hook returns.
+    """A single saved tensor can have its own pair of hooks. The pair can be registered only once, while the
+    tensor's graph is alive. The backward uses the tensor that the unpack hook returns.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     for name, make, slot in (
@@ -292,8 +295,8 @@ def what_nodes_show_of_saved(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def memory_of_graphs(lab: Lab) -> None:
-    """A graph retains only the tensors that its backward needs. They are freed after the backward, or when
-    the result is freed.
+    """A graph retains only the tensors that its backward needs. These tensors are freed after the backward,
+    or when the result is freed.
     """
 
     class Bag:
@@ -347,7 +350,7 @@ class _Intermediate(Function):
 
 @behaviour("autograd", must_detect=("value",))
 def packing_hooks_and_functions(lab: Lab) -> None:
-    """Saved-tensor hooks apply to save_for_backward, both for inputs and for tensors that the forward
+    """Saved-tensor hooks apply to ``save_for_backward``, both for inputs and for tensors that the forward
     created.
     """
     x = lab.integers(3, requires_grad=True)

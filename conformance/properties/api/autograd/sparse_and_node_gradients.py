@@ -1,5 +1,5 @@
-"""Gradients of rare calls: sparse gradients of gather, a parameter that shrinks, and direct calls of
-nodes.
+"""Behaviours of gradients in rare calls: sparse gradients of ``gather``, a parameter that shrinks, and direct
+calls of nodes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", capabilities=("sparse",), must_detect=("value",))
 def sparse_gradients_of_gather(lab: Lab) -> None:
-    """gather with sparse_grad gives a sparse gradient with the values of the dense gradient, also if the
-    input, the index or both have no dimensions.
+    """``gather`` with ``sparse_grad`` gives a sparse gradient with the values of the dense gradient, also if
+    the input, the index or both have no dimensions.
     """
     scalar, row, table = lab.integers(1)[0], lab.integers(5), lab.integers(5, 4)
     zero = lab.put(0)
@@ -43,8 +43,8 @@ def sparse_gradients_of_gather(lab: Lab) -> None:
 
 @behaviour("autograd", capabilities=("autograd",), must_detect=("value",))
 def gradients_of_a_parameter_that_shrinks(lab: Lab) -> None:
-    """A parameter that is set to a part of itself gets gradients of its new size. Advanced indexing has
-    correct gradients in any memory format.
+    """If ``set_`` replaces a parameter by a part of itself, the parameter gets gradients of its new size.
+    Advanced indexing has correct gradients in any memory format.
     """
     parameter: Any = torch.nn.Parameter(torch.ones(16, device=lab.device))
     for round in range(2):
@@ -73,8 +73,8 @@ def gradients_of_a_parameter_that_shrinks(lab: Lab) -> None:
 
 @behaviour("autograd", capabilities=("autograd",), must_detect=("error",))
 def nodes_called_wrongly(lab: Lab) -> None:
-    """A node can be called with gradients by position, one for each output. Keyword arguments, and a
-    different number of gradients, are refused.
+    """A node can be called with gradients by position, one for each output. Calls with keyword arguments, or
+    with a different number of gradients, are refused.
     """
     leaf = lab.integers(2, 2, requires_grad=True)
     for name, result in {"a power": leaf.pow(5), "a reshape": leaf.reshape(4), "a sum": leaf.sum()}.items():

@@ -1,4 +1,6 @@
-"""Views for which in-place writes are refused, and views that outlive the graph of their base."""
+"""Behaviours of views for which in-place writes are refused, and of views that outlive the graph of their
+base.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ class _ViewFunction(Function):
 
 @behaviour("autograd", must_detect=("value", "error"))
 def refused_writes_to_plain_views(lab: Lab) -> None:
-    """A tensor that requires grad is written into a view whose base does not require grad. The write is
-    refused if an autograd.Function, or an operator with several results, created the view. Otherwise it is
-    allowed.
+    """A write of a tensor that requires grad into a view whose base does not require grad is refused if an
+    ``autograd.Function``, or an operator with several results, created the view. Other views accept the
+    write.
     """
     put = lab.put([5.0], requires_grad=True)
     for name, make, text in (
@@ -44,8 +46,9 @@ def refused_writes_to_plain_views(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def views_changed_to_other_views(lab: Lab) -> None:
-    """Some views refuse writes: views created under no_grad, views created by an autograd.Function, and views
-    that are one of several results. They still refuse writes after their shape was changed in place.
+    """Some views refuse writes: views created under ``no_grad``, views created by an ``autograd.Function``,
+    and views that are one of several results. They still refuse writes after their shape was changed in
+    place.
     """
     makers: dict[str, Any] = {
         "one": lambda t: t.view_as(t),
@@ -76,8 +79,9 @@ def views_changed_to_other_views(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def views_outlive_their_base(lab: Lab) -> None:
-    """Detaching a base in place does not change the graph of results computed from its views. A view of a
-    base that was changed in place has a grad_fn, also if it is read under no_grad.
+    """If a base is detached in place, the graphs of results that were computed from its views do not change.
+    If a base is changed in place, its views have a ``grad_fn``, also if this ``grad_fn`` is read under
+    ``no_grad``.
     """
     x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
     z = x * 2

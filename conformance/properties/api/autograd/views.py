@@ -1,4 +1,4 @@
-"""In-place writes into views and bases, and the gradients of both."""
+"""Behaviours of in-place writes into views and bases, and of the gradients of both."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def gradients_through_changed_views(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "alias"))
 def views_of_changed_bases(lab: Lab) -> None:
-    """If a base is changed in place, views that were created before have the new values of the base and
-    correct gradients. This holds for views of views at any depth.
+    """If a base is changed in place, views that were created before the change have the new values of the
+    base and correct gradients. This holds for views of views at any depth.
     """
     x = lab.integers(2, 4, requires_grad=True)
     base = x * 1
@@ -90,8 +90,8 @@ def views_of_changed_bases(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def writes_by_index(lab: Lab) -> None:
-    """An assignment by index, mask or slice passes gradients to the elements that it does not overwrite and
-    to the values that it writes.
+    """An assignment by index, mask or slice passes gradients to the elements that are not overwritten, and to
+    the values that are written.
     """
     x, y = lab.integers(4, 3, requires_grad=True), lab.integers(4, 3, requires_grad=True)
     where = lab.put([2, 0])
@@ -155,8 +155,8 @@ def reads_by_index(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def several_views_at_once(lab: Lab) -> None:
-    """Views that split, chunk and unbind return must not be changed in place while gradients are recorded.
-    Results of unsafe_split, and copies of views, may be changed.
+    """Views that ``split``, ``chunk`` and ``unbind`` return must not be changed in place while gradients are
+    recorded. Results of ``unsafe_split``, and copies of views, may be changed.
     """
     x = lab.integers(4, 2, requires_grad=True)
     for name, make in {
@@ -193,8 +193,8 @@ def several_views_at_once(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
 def leaves_in_place(lab: Lab) -> None:
-    """A leaf that requires grad must not be changed in place, directly or through a view. If a tensor that
-    does not require grad is written with values that do, it requires grad afterwards.
+    """A leaf that requires grad must not be changed in place, directly or through a view. If values that
+    require grad are written into a tensor that does not, the tensor requires grad afterwards.
     """
     leaf = lab.integers(2, 3, requires_grad=True)
     for name, change in {
@@ -226,8 +226,8 @@ def leaves_in_place(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def changes_of_dtype_views(lab: Lab) -> None:
-    """Writes into a real view of a complex tensor, and into a complex view of a real tensor, preserve the
-    gradients of both.
+    """After a write into a real view of a complex tensor, or into a complex view of a real tensor, both
+    tensors have correct gradients.
     """
     z = lab.integers(3, dtype=torch.complex64, requires_grad=True)
     base = z * 1
@@ -252,8 +252,8 @@ def changes_of_dtype_views(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value",))
 def gradients_past_changes(lab: Lab) -> None:
-    """A chain of in-place writes gives the gradients of the same steps out of place. A write through a
-    detached view is not recorded in the graph.
+    """A chain of in-place writes gives the same gradients as the equivalent out-of-place operators. A write
+    through a detached view is not recorded in the graph.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
     a = x * 1

@@ -1,1 +1,1 @@
-"""Behaviours of area ``checkpoint``: torch.utils.checkpoint, which recomputes tensors in the backward."""
+"""Behaviours of area ``checkpoint``: ``torch.utils.checkpoint``, which recomputes tensors in the backward."""

@@ -1,5 +1,5 @@
-"""torch.utils.checkpoint: a checkpointed function runs again in the backward and gives the gradients of an
-ordinary call.
+"""Behaviours of ``torch.utils.checkpoint``: a checkpointed function runs again in the backward and gives the
+gradients of an ordinary call.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def _with_call_log(log: list[int], function: Callable[..., Any]) -> Callable[...
 
 @behaviour("checkpoint", level="training", must_detect=("value",))
 def recomputation(lab: Lab) -> None:
-    """A checkpointed call gives the values and gradients of an ordinary call. Its function runs again in the
-    backward.
+    """A checkpointed call gives the values and gradients of an ordinary call. The checkpointed function runs
+    again in the backward.
     """
     x, y = lab.integers(3, 4, requires_grad=True), lab.integers(4, 3, requires_grad=True)
 
@@ -58,7 +58,7 @@ def recomputation(lab: Lab) -> None:
 @behaviour("checkpoint", level="training", must_detect=("value",))
 def random_state_of_recomputation(lab: Lab) -> None:
     """The recomputation draws the same random numbers as the forward and leaves the generators unchanged,
-    unless preserve_rng_state is False.
+    unless ``preserve_rng_state`` is False.
     """
     x: Any = lab.floats(64, requires_grad=True)
     for reentrant in (False, True):
@@ -103,8 +103,8 @@ def random_state_of_recomputation(lab: Lab) -> None:
 
 @behaviour("checkpoint", must_detect=("value",))
 def arguments_of_checkpoints(lab: Lab) -> None:
-    """checkpoint passes keywords, None, numbers, and nested or unused arguments to the function. It also
-    returns results that are not tensors.
+    """``checkpoint`` passes keywords, None, numbers, and nested or unused arguments to the function. It
+    returns all results of the function, also results that are not tensors.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
 
@@ -139,8 +139,8 @@ def arguments_of_checkpoints(lab: Lab) -> None:
 
 @behaviour("checkpoint", must_detect=("value", "warning", "error"))
 def misuse_of_checkpoints(lab: Lab) -> None:
-    """An unknown keyword is an error. So is a recomputation that saves other tensors than the forward. A
-    reentrant checkpoint warns if no input requires grad.
+    """``checkpoint`` raises an error for an unknown keyword, and if the recomputation saves other tensors
+    than the forward. A reentrant checkpoint warns if no input requires grad.
     """
     x = lab.integers(4, requires_grad=True)
     lab.raises(
@@ -261,8 +261,8 @@ def early_stop(lab: Lab) -> None:
 
 @behaviour("checkpoint", must_detect=("value",))
 def sequences_of_checkpoints(lab: Lab) -> None:
-    """checkpoint_sequential gives the values and gradients of the sequence of functions, for any number of
-    segments.
+    """``checkpoint_sequential`` gives the values and gradients of the sequence of functions, for any number
+    of segments.
     """
     layers = [lambda a: a * 2, lambda a: a * a, lambda a: a + 1, lambda a: a * 3]
     x = lab.integers(3, requires_grad=True)
@@ -286,8 +286,8 @@ def sequences_of_checkpoints(lab: Lab) -> None:
 
 @behaviour("checkpoint", must_detect=("value",))
 def contexts_of_checkpoints(lab: Lab) -> None:
-    """context_fn returns one context for the forward and one for the recomputation. The recomputation runs
-    under the autocast settings of the forward.
+    """The function ``context_fn`` returns one context for the forward and one for the recomputation. The
+    recomputation runs under the autocast settings of the forward.
     """
     x = lab.integers(3, requires_grad=True)
     log: list[str] = []

@@ -1,4 +1,6 @@
-"""Tensors that checkpointed calls recompute: reads of saved tensors, memory, hooks and identity."""
+"""Behaviours of tensors that checkpointed calls recompute: reads of saved tensors, memory, hooks and
+identity.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("checkpoint", must_detect=("value", "error"))
 def reading_recomputed_tensors(lab: Lab) -> None:
-    """Each read of a saved tensor of a checkpointed call recomputes this tensor, and so does the backward.
-    After the backward the saved tensor is freed.
+    """Each read of a saved tensor of a checkpointed call recomputes this tensor. The backward recomputes it
+    too. After the backward the saved tensor is freed.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     runs: list[int] = []
@@ -35,8 +37,8 @@ def reading_recomputed_tensors(lab: Lab) -> None:
 
 @behaviour("checkpoint", must_detect=("value",))
 def tensors_kept_by_checkpoints(lab: Lab) -> None:
-    """A checkpointed call retains no intermediate tensor between forward and backward. An ordinary call does.
-    An input that an autograd.Function saves is unpacked as the same object.
+    """Between forward and backward, an ordinary call retains its intermediate tensors, and a checkpointed
+    call does not. An input that an ``autograd.Function`` saves is the same object when it is unpacked.
     """
     x = lab.integers(3, low=1, requires_grad=True)
 
@@ -101,8 +103,8 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
 
 @behaviour("checkpoint", must_detect=("value",))
 def hooks_of_shared_parameters(lab: Lab) -> None:
-    """If a tensor is used inside and outside of a checkpoint, its hook runs once, with the sum of the
-    gradients. A checkpointed function may run a backward itself.
+    """If a tensor is used inside and outside of a checkpoint, the tensor's hook runs once and receives the
+    sum of the gradients. A checkpointed function may run a backward itself.
     """
     weight, x = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
     hook_gradients: list[torch.Tensor] = []
@@ -128,8 +130,8 @@ def hooks_of_shared_parameters(lab: Lab) -> None:
 
 @behaviour("checkpoint", must_detect=("warning",))
 def checkpoints_want_a_choice(lab: Lab) -> None:
-    """checkpoint and checkpoint_sequential warn if use_reentrant is not passed, and work nevertheless. With
-    use_reentrant they do not warn.
+    """``checkpoint`` and ``checkpoint_sequential`` warn if ``use_reentrant`` is not passed, and still return
+    the result. If ``use_reentrant`` is passed, they do not warn.
     """
     x = lab.integers(3, requires_grad=True)
     layers = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.ReLU())

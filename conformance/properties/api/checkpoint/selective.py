@@ -1,4 +1,6 @@
-"""Selective checkpointing: a policy chooses the operators whose results are saved and not recomputed."""
+"""Behaviours of selective checkpointing: a policy chooses the operators whose results are saved and not
+recomputed.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,14 @@ class _Counts(TorchDispatchMode):
 
 
 def _context_function(policy: Any) -> Any:
-    """Return the context_fn for a policy of selective checkpointing."""
+    """Return the ``context_fn`` for a policy of selective checkpointing."""
     return functools.partial(create_selective_checkpoint_contexts, policy)
 
 
 @behaviour("checkpoint", must_detect=("value",))
 def kept_results(lab: Lab) -> None:
-    """The backward does not run operators again whose results a policy saves. The gradients equal the
-    gradients of an ordinary call.
+    """If a policy saves the results of an operator, the backward does not run this operator again. The
+    gradients equal the gradients of an ordinary call.
     """
     x, y = lab.integers(4, 4, requires_grad=True), lab.integers(4, 4, requires_grad=True)
 
@@ -102,8 +104,8 @@ def policies_with_state(lab: Lab) -> None:
 
 @behaviour("checkpoint", must_detect=("value", "error"))
 def limits_of_selection(lab: Lab) -> None:
-    """A saved result must not be changed in place, unless the option for it is set. Operators with several
-    results, or with results that are not tensors, can be saved.
+    """A saved result must not be changed in place, unless the option ``allow_cache_entry_mutation`` is set.
+    Operators with several results, or with results that are not tensors, can be saved.
     """
     x = lab.integers(4, 4, requires_grad=True)
 

@@ -1,4 +1,6 @@
-"""torch.cond, which runs one of two branches. The predicate that chooses the branch is a bool or a tensor."""
+"""Behaviours of ``torch.cond``, which runs one of two branches. A predicate, which is a bool or a tensor,
+chooses the branch.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from conformance.properties.api.control_flow.loops import map_over, trees_are_eq
 
 
 def call_cond(*args: Any) -> Any:
-    """Call torch.cond. Tests replace this function by a faulty one."""
+    """Call ``torch.cond``. Tests replace this function by a faulty one."""
     return torch.cond(*args)
 
 
@@ -25,8 +27,8 @@ def predicate_tensor(lab: Lab, value: bool) -> torch.Tensor:
 
 @behaviour("control-flow", level="training", must_detect=())
 def cond_chooses(lab: Lab) -> None:
-    """cond gives the result of the branch that its predicate chooses. The predicate may be a Python bool, a
-    tensor, or computed from the inputs.
+    """``cond`` gives the result of the branch that its predicate chooses. The predicate may be a Python bool
+    or a tensor, and may be computed from the inputs.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
 
@@ -68,8 +70,8 @@ def cond_chooses(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def cond_takes_trees(lab: Lab) -> None:
-    """Operands and results of cond may be tuples, lists and dicts, and operands may be unused. Branches may
-    be nested and may use tensors, modules and numbers from closures.
+    """Operands and results of ``cond`` may be tuples, lists and dicts, and operands may be unused. Branches
+    may be nested and may use tensors, modules and numbers from closures.
     """
     x, y = lab.integers(3), lab.integers(3)
     layer = lab.to(torch.nn.Linear(3, 3))
@@ -117,9 +119,9 @@ def cond_takes_trees(lab: Lab) -> None:
 
 @behaviour("control-flow", level="training", capabilities=("autograd",), must_detect=())
 def cond_differentiates(lab: Lab) -> None:
-    """The gradient of cond is the gradient of the chosen branch, and zero for operands that this branch does
-    not use. This holds for nested branches, trees, and tensors and modules from closures, also if only some
-    operands require grad.
+    """The gradient of ``cond`` is the gradient of the chosen branch, and zero for operands that this branch
+    does not use. This holds for nested branches, for trees, for tensors and modules from closures, and if
+    only some operands require grad.
     """
 
     def compare_gradients(
@@ -209,8 +211,8 @@ def cond_differentiates(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def cond_refuses(lab: Lab) -> None:
-    """cond refuses a predicate that is not boolean, a branch that is not a function, and operands that are
-    not tensors. It also refuses branches whose results differ in number, structure, dtype or rank.
+    """``cond`` refuses a predicate that is not boolean, a branch that is not a function, and operands that
+    are not tensors. It also refuses branches whose results differ in number, structure, dtype or rank.
     """
     x, pred = lab.integers(3), predicate_tensor(lab, True)
     wrong: dict[str, Callable[[], Any]] = {
@@ -232,8 +234,8 @@ def cond_refuses(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def cond_under_vmap(lab: Lab) -> None:
-    """vmap over cond runs, for each element of the batch, the branch that the element's predicate chooses. If
-    one predicate is shared by all elements, one branch runs for the whole batch.
+    """For each element of the batch, ``vmap`` over ``cond`` runs the branch that the element's predicate
+    chooses. If one predicate is shared by all elements, one branch runs for the whole batch.
     """
     x, y = lab.integers(4, 3), lab.integers(4, 3)
 
@@ -259,7 +261,8 @@ def cond_under_vmap(lab: Lab) -> None:
     shared = lab.integers(3)
     for value in (True, False):
         pred = predicate_tensor(lab, value)
-        # Dynamo would treat the sizes of an earlier call as dynamic. cond under vmap rejects dynamic sizes.
+        # Reset Dynamo, which would treat sizes that differ from an earlier call as dynamic. ``cond`` under
+        # ``vmap`` rejects dynamic sizes.
         torch_testing_internals.reset_dynamo()
         pairs = torch.vmap(
             lambda a, pred=pred: call_cond(

@@ -1,4 +1,4 @@
-"""Writes and aliases in the functions that are passed to control flow operators."""
+"""Behaviours of writes and aliases in the functions that are passed to control flow operators."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from conformance.properties.api.control_flow.loops import ERRORS, map_over, scan
 
 @behaviour("control-flow", level="full", must_detect=())
 def writes_of_branches_are_refused(lab: Lab) -> None:
-    """cond refuses a branch that writes to an operand, directly, through a view or in a nested branch. It
-    also refuses a branch that returns an operand, a view of one, or one tensor twice. This holds in eager
-    calls, under functionalize and in a graph.
+    """``cond`` refuses a branch that writes to an operand, directly, through a view or in a nested branch. It
+    also refuses a branch that returns an operand, a view of an operand, or one tensor twice. ``cond`` refuses
+    these branches in eager calls, under ``functionalize`` and in a graph.
     """
     x, y, pred = lab.integers(3), lab.integers(3), predicate_tensor(lab, True)
 
@@ -67,8 +67,8 @@ def writes_of_branches_are_refused(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def writes_of_loops_are_refused(lab: Lab) -> None:
-    """map, scan and while_loop refuse a function that writes to its arguments, returns an argument or a view
-    of one, or returns one tensor twice.
+    """``map``, ``scan`` and ``while_loop`` refuse a function that writes to its arguments, returns an
+    argument or a view of an argument, or returns one tensor twice.
     """
     xs, row, zero = lab.integers(4, 3), lab.integers(3), lab.put(0)
 
@@ -108,7 +108,8 @@ def writes_of_loops_are_refused(lab: Lab) -> None:
 @behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def writes_inside_are_kept_inside(lab: Lab) -> None:
     """Functions that are passed to control flow operators may write to tensors that they create. Under
-    functionalize, the graphs of these functions give the same results and contain no operator that writes.
+    ``functionalize``, the graphs of these functions give the same results and contain no operator that
+    writes.
     """
     x, row, zero = lab.integers(4, 3), lab.integers(3), lab.put(0)
 

@@ -1,5 +1,5 @@
-"""Graphs of functions with control flow operators, traced with real values, with fake tensors and with
-dynamic shapes, and compiled functions.
+"""Behaviours of functions with control flow operators: compiled functions, and graphs that are traced with
+real values, with fake tensors and with dynamic shapes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ Function = Callable[..., Any]
 
 
 def traced(function: Function, *inputs: Any, sizes: str, closures: bool = False) -> Function:
-    """Return the graph of a function, traced on inputs. Tests replace this function by a faulty one."""
+    """Return the graph of a function, traced on inputs. ``sizes`` is ``real``, ``fake`` or ``symbolic``
+    (dynamic shapes). Tests replace this function by a faulty one.
+    """
     graph: Function = torch_testing_internals.graph_of(function, *inputs, sizes=sizes, closures=closures)
     return graph
 
@@ -33,10 +35,10 @@ def traced(function: Function, *inputs: Any, sizes: str, closures: bool = False)
 def compare_graphs_with_function(
     lab: Lab, name: str, function: Function, *calls: tuple[torch.Tensor, ...], dynamic: bool = False
 ) -> None:
-    """Trace graphs of a function on the first of ``calls``. Compare their results with the function's
-    results, for all of ``calls``.
+    """Trace graphs of a function on the first of ``calls``. Compare the results of the graphs with the
+    function's results, for all of ``calls``.
 
-    One graph is functionalized. ``dynamic`` adds a graph with dynamic shapes.
+    One graph is functionalized. If ``dynamic`` is set, a graph with dynamic shapes is traced too.
     """
     variants = [("traced", function, "real"), ("functionalized", functionalize(function), "fake")]
     if dynamic:
@@ -53,8 +55,8 @@ def expect_results_of_function(
 ) -> None:
     """Expect on the CPU that the results of a graph are the results of the function.
 
-    The check is skipped on the target, whose results are compared with the results on the CPU. Calling the
-    function would compile it, which takes long. Other behaviours cover such calls on the target.
+    The check is skipped on the target, whose results are compared with the results on the CPU. A call of the
+    function would compile the function, which takes long. Other behaviours cover such calls on the target.
     """
     lab.holds(
         f"{name}: as the function",
@@ -63,19 +65,20 @@ def expect_results_of_function(
 
 
 def product_branch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Return ``a * b + a``, as one branch of a cond."""
+    """Return ``a * b + a``, as one branch of a ``cond``."""
     return a * b + a
 
 
 def difference_branch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Return ``a - b``, as the other branch of a cond."""
+    """Return ``a - b``, as the other branch of a ``cond``."""
     return a - b
 
 
 @behaviour("control-flow", level="full", must_detect=())
 def graphs_of_cond(lab: Lab) -> None:
-    """A graph with cond runs the branch that the predicate of each call chooses. It may contain one cond, two
-    in sequence, or a cond with writes inside, and may be traced under functionalize.
+    """A graph with ``cond`` runs the branch that the predicate of each call chooses. The graph may contain
+    one ``cond``, two in sequence, or a ``cond`` whose branches write. It may be traced under
+    ``functionalize``.
     """
     yes, no = lab.put(True), lab.put(False)
     x, y = lab.integers(3, 2), lab.integers(3, 2)
@@ -87,7 +90,8 @@ def graphs_of_cond(lab: Lab) -> None:
         *calls,
         dynamic=True,
     )
-    # Not nested: torch 2.13 refuses a nested cond in a process that has traced other functions before.
+    # The calls of ``cond`` are not nested, because torch 2.13 refuses a nested ``cond`` in a process that has
+    # traced other functions before.
     compare_graphs_with_function(
         lab,
         "by the data",
@@ -114,8 +118,8 @@ def graphs_of_cond(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def graphs_of_loops(lab: Lab) -> None:
-    """A graph with map, scan or while_loop gives the results of the loop. The loop may be over trees and
-    contain cond.
+    """A graph with ``map``, ``scan`` or ``while_loop`` gives the results of the loop. The loop may be over
+    trees and contain ``cond``.
     """
     x, y = lab.integers(3, 2, low=1, high=5), lab.integers(3, 2, low=1, high=5)
     row, col = lab.integers(2), lab.integers(2)
@@ -157,8 +161,8 @@ def graphs_of_loops(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def compiled_control_flow(lab: Lab) -> None:
-    """Functions with control flow operators compile without a graph break. The compiled functions give the
-    eager results.
+    """Functions with control flow operators are compiled without a graph break. The compiled functions give
+    the results of eager.
     """
     x, y = lab.integers(4, 2, low=1, high=4), lab.integers(4, 2, low=1, high=4)
     zero = lab.put(0)
@@ -189,5 +193,5 @@ def compiled_control_flow(lab: Lab) -> None:
 
 
 def compiled(function: Function, backend: str) -> Function:
-    """Return the function compiled by torch.compile. Tests replace this function by a faulty one."""
+    """Return the function compiled by ``torch.compile``. Tests replace this function by a faulty one."""
     return torch.compile(function, backend=backend, fullgraph=True)

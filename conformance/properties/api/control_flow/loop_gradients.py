@@ -1,5 +1,5 @@
-"""Gradients of scan, map, cond and while_loop through layers and no_grad blocks, and Python integers in the
-state of while_loop.
+"""Behaviours of the gradients of ``scan``, ``map``, ``cond`` and ``while_loop`` through layers and
+``no_grad`` blocks, and of Python integers in the state of ``while_loop``.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from conformance.properties.api.control_flow.loops import (
 def compare_results_and_gradients(
     lab: Lab, name: str, results: Any, expected_results: Any, inputs: list[torch.Tensor]
 ) -> None:
-    """Record results, and the gradients of the sum of the squares of these results. Both must equal the
-    expected values.
+    """Record results and their gradients, which must equal the expected results and gradients. The gradients
+    are computed for the sum of the squared results.
 
-    The sum includes only results for which the expected tensor requires grad.
+    The sum includes only results whose expected tensor requires grad.
     """
     differentiable = [index for index, tensor in enumerate(expected_results) if tensor.requires_grad]
     lab.holds(
@@ -61,8 +61,8 @@ def compare_results_and_gradients(
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def scan_differentiates_parts(lab: Lab) -> None:
-    """The gradient of scan is the gradient of the equivalent loop. The step may be a stack of layers, may
-    return one value as both carry and output, and may compute the carry or the output under no_grad.
+    """The gradient of ``scan`` is the gradient of the equivalent loop. The step may be a stack of layers, may
+    return one value as both carry and output, and may compute the carry or the output under ``no_grad``.
     """
     xs, start = lab.integers(3, 2, requires_grad=True), lab.integers(2, requires_grad=True)
     weights = [lab.integers(2, 2, low=-1, high=2, requires_grad=True) for _ in range(2)]
@@ -107,8 +107,9 @@ def scan_differentiates_parts(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def loops_differentiate_parts(lab: Lab) -> None:
-    """The gradients of map, while_loop and cond are the gradients of the equivalent Python program. This
-    holds for nested lists, for results of which only some require grad, and for a user-defined module.
+    """The gradients of ``map``, ``while_loop`` and ``cond`` are the gradients of the equivalent Python
+    program. This holds for nested lists, for results of which only some require grad, and for a user-defined
+    module.
     """
     a, b = lab.integers(3, 2, requires_grad=True), lab.integers(3, 1, requires_grad=True)
     y = lab.integers(2)
@@ -171,8 +172,8 @@ def loops_differentiate_parts(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def while_loop_counts(lab: Lab) -> None:
-    """The state of while_loop may contain Python integers, directly or in trees. The final integers are
-    returned by eager calls, compiled calls and exported programs.
+    """The state of ``while_loop`` may contain Python integers, directly or in trees. Eager calls, compiled
+    calls and exported programs return the final integers.
     """
     x, row = lab.integers(4, 3), lab.integers(3)
 
@@ -213,8 +214,8 @@ class _FunctionModule(torch.nn.Module):
 
 @behaviour("control-flow", level="full", must_detect=())
 def scan_agrees_with_associative_scan(lab: Lab) -> None:
-    """A scan that starts with the first element, and whose step returns f(carry, x) as carry and output,
-    gives the result of associative_scan with f.
+    """If the step of a ``scan`` returns ``f(carry, x)`` as carry and output, and the first element is the
+    first carry, the ``scan`` gives the result of ``associative_scan`` with ``f``.
     """
     xs = lab.integers(5, 3, low=-2, high=3)
     functions: dict[str, Callable[..., Any]] = {"add": torch.add, "mul": torch.mul, "max": torch.maximum}

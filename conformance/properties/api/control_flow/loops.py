@@ -1,4 +1,6 @@
-"""map, scan, associative_scan and while_loop, compared with Python loops."""
+"""Behaviours of ``map``, ``scan``, ``associative_scan`` and ``while_loop``, which are compared with Python
+loops.
+"""
 
 from __future__ import annotations
 
@@ -13,34 +15,34 @@ from conformance.torch_testing_internals import control_flow
 
 Function = Callable[..., Any]
 
-#: Errors for invalid calls. Which of the types is raised depends on the check in torch that fails first.
+#: The error types that invalid calls may raise. The type depends on the check in torch that fails first.
 ERRORS = (RuntimeError, TypeError, ValueError, IndexError)
 
 
 def scan(*args: Any, **kwargs: Any) -> Any:
-    """Call torch's scan."""
+    """Call torch's ``scan``."""
     return control_flow("scan")(*args, **kwargs)
 
 
 def associative_scan(*args: Any, **kwargs: Any) -> Any:
-    """Call torch's associative_scan."""
+    """Call torch's ``associative_scan``."""
     return control_flow("associative_scan")(*args, **kwargs)
 
 
 def map_over(*args: Any) -> Any:
-    """Call torch's map."""
+    """Call torch's ``map``."""
     return control_flow("map")(*args)
 
 
 def while_loop(*args: Any) -> Any:
-    """Call torch's while_loop."""
+    """Call torch's ``while_loop``."""
     return control_flow("while_loop")(*args)
 
 
 def scan_by_loop(
     combine: Function, carry: Any, xs: torch.Tensor, dim: int = 0, *, reverse: bool = False
 ) -> Any:
-    """Return the documented result of scan, computed by a Python loop: the last carry and the stacked
+    """Return the documented result of ``scan``, computed by a Python loop: the last carry and the stacked
     outputs.
     """
     rows = range(xs.shape[dim])
@@ -67,8 +69,8 @@ def trees_are_equal(actual: Any, expected: Any) -> bool:
 
 @behaviour("control-flow", level="training", must_detect=())
 def scan_folds(lab: Lab) -> None:
-    """scan gives the last carry, and the outputs of all steps stacked along the first dimension. It runs
-    forwards and in reverse, over any dimension.
+    """``scan`` returns the last carry, and the outputs of all steps stacked along the first dimension. The
+    steps run over any dimension, forwards or in reverse.
     """
     xs, start = lab.integers(4, 3), lab.integers(3)
 
@@ -99,7 +101,9 @@ def scan_folds(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def scan_takes_trees(lab: Lab) -> None:
-    """Carries, inputs and outputs of scan may be tuples and dicts. The step may use tensors from closures."""
+    """Carries, inputs and outputs of ``scan`` may be tuples and dicts. The step may use tensors from
+    closures.
+    """
     xs, ys = lab.integers(4, 3), lab.integers(4, 3)
     scale = lab.integers(3)
 
@@ -139,7 +143,7 @@ def scan_takes_trees(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def scan_differentiates(lab: Lab) -> None:
-    """The gradient of scan is the gradient of the equivalent loop, with respect to the first carry, the
+    """The gradient of ``scan`` is the gradient of the equivalent loop, with respect to the first carry, the
     inputs and tensors from closures. This also holds if only some of these tensors require grad.
     """
     for chosen in ((True, True, True), (True, False, False), (False, True, False), (False, False, True)):
@@ -169,8 +173,8 @@ def scan_differentiates(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def scan_refuses(lab: Lab) -> None:
-    """scan refuses a step that does not return a pair, changes the structure or shape of the carry, writes
-    its input or returns it unchanged. It also refuses inputs of unequal lengths.
+    """``scan`` refuses a step that does not return a pair, changes the structure or shape of the carry,
+    writes to its input, or returns its input unchanged. It also refuses inputs of unequal lengths.
     """
     xs, start = lab.integers(4, 3), lab.integers(3)
     wrong: dict[str, Callable[[], Any]] = {
@@ -197,8 +201,8 @@ def scan_refuses(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def associative_scan_folds(lab: Lab) -> None:
-    """associative_scan gives all running combinations along a dimension, forwards and in reverse, for tensors
-    and trees.
+    """For tensors and trees, ``associative_scan`` returns the cumulative results of its function along a
+    dimension, forwards or in reverse.
     """
     xs = lab.integers(5, 3, low=-2, high=3)
     for name, combine in (("add", torch.add), ("mul", torch.mul), ("max", torch.maximum)):
@@ -249,7 +253,7 @@ def associative_scan_folds(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def associative_scan_refuses(lab: Lab) -> None:
-    """associative_scan refuses inputs of different lengths, a dimension that does not exist, results of
+    """``associative_scan`` refuses inputs of different lengths, a dimension that does not exist, results of
     another shape than the inputs, and sparse tensors.
     """
     xs = lab.integers(4, 3)
@@ -272,7 +276,7 @@ def associative_scan_refuses(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def map_maps_rows(lab: Lab) -> None:
-    """map gives the stacked results of calling a function on each row. The rows may be trees, and the
+    """``map`` calls a function on each row and returns the stacked results. The rows may be trees, and the
     function may have further arguments. The gradient is the gradient of the equivalent loop.
     """
     xs, y = lab.integers(4, 3), lab.integers(3)
@@ -303,7 +307,7 @@ def map_maps_rows(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def map_refuses(lab: Lab) -> None:
-    """map refuses inputs that are not tensors, inputs of different lengths, and outputs that are not
+    """``map`` refuses inputs that are not tensors, inputs of different lengths, and outputs that are not
     tensors.
     """
     xs = lab.integers(4, 3)
@@ -316,8 +320,8 @@ def map_refuses(lab: Lab) -> None:
 
 @behaviour("control-flow", level="training", must_detect=())
 def while_loop_runs(lab: Lab) -> None:
-    """while_loop runs its body as long as its condition is true, and never if the condition is false at
-    first. The state may be a tree of tensors and integers, and loops may be nested.
+    """``while_loop`` runs its body as long as its condition is true. If the condition is false at first, the
+    body does not run. The state may be a tree of tensors and integers, and loops may be nested.
     """
     x = lab.integers(3, low=1, high=5)
     zero = lab.put(0)
@@ -349,8 +353,8 @@ def while_loop_runs(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def while_loop_refuses(lab: Lab) -> None:
-    """while_loop refuses a body that writes to the state or changes the state's structure, shape or dtype. It
-    also refuses a condition that does not return a single boolean.
+    """``while_loop`` refuses a body that writes to the state or changes the state's structure, shape or
+    dtype. It also refuses a condition that does not return a single boolean.
     """
     x, zero = lab.integers(3), lab.put(0)
 

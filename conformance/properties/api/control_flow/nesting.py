@@ -1,5 +1,5 @@
-"""Graphs of nested control flow operators, with dynamic shapes, with tensors from closures, and with
-gradients.
+"""Behaviours of graphs of nested control flow operators, of graphs with dynamic shapes, with tensors from
+closures, and with gradients.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def compare_graph_with_function(
     sizes: str = "symbolic",
     closures: bool = False,
 ) -> None:
-    """Trace the graph of a function on the first of ``calls``. Compare its results with the function's
-    results, for all of ``calls``.
+    """Trace the graph of a function on the first of ``calls``. Compare the results of the graph with the
+    function's results, for all of ``calls``.
     """
     torch_testing_internals.reset_dynamo()
     graph = graphs.traced(function, *calls[0], sizes=sizes, closures=closures)
@@ -37,7 +37,7 @@ def compare_graph_with_function(
 
 
 def predicate_combinations(lab: Lab, count: int) -> list[list[torch.Tensor]]:
-    """Return all combinations of ``count`` predicates.
+    """Return all combinations of the values of ``count`` predicates.
 
     Each predicate is a separate tensor, because a graph treats one tensor passed twice as one input.
     """
@@ -45,7 +45,7 @@ def predicate_combinations(lab: Lab, count: int) -> list[list[torch.Tensor]]:
 
 
 def nested_cond(p: Any, q: Any, a: torch.Tensor) -> Any:
-    """Return the result of a cond whose first branch contains a second cond."""
+    """Return the result of a ``cond`` whose first branch contains a second ``cond``."""
     return torch.cond(
         p,
         lambda b, q: torch.cond(q, lambda c: c * c, lambda c: c + c, (b,)) + b,
@@ -56,9 +56,9 @@ def nested_cond(p: Any, q: Any, a: torch.Tensor) -> Any:
 
 @behaviour("control-flow", level="full", must_detect=())
 def graphs_of_nested_cond(lab: Lab) -> None:
-    """A graph with nested conds, or with several conds, runs the branches that the predicates of each call
+    """A graph with nested or several calls of ``cond`` runs the branches that the predicates of each call
     choose. This holds for traces with and without values, and for a graph that is traced again under
-    functionalize.
+    ``functionalize``.
     """
     x = lab.integers(3, 2)
     calls = [(p, q, x) for p, q in predicate_combinations(lab, 2)]
@@ -100,9 +100,9 @@ def minus_one(a: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
 
 @behaviour("control-flow", level="full", must_detect=())
 def graphs_of_nested_loops(lab: Lab) -> None:
-    """A graph with nested while_loops, or with trees as state, runs each loop as often as the loop's
-    condition is true. A graph with map inside cond, or cond inside map, runs the branches that the predicates
-    of each call choose.
+    """A graph with nested calls of ``while_loop``, or with trees as state, runs each loop as often as the
+    loop's condition is true. A graph with ``map`` inside ``cond``, or ``cond`` inside ``map``, runs the
+    branches that the predicates of each call choose.
     """
     x, row = lab.integers(4, 3), lab.integers(3)
     zero, start = lab.put(0), lab.put(1)
@@ -166,7 +166,7 @@ def graphs_of_nested_loops(lab: Lab) -> None:
 @behaviour("control-flow", level="full", must_detect=())
 def control_flow_with_open_sizes(lab: Lab) -> None:
     """A graph traced with dynamic shapes runs the branch that the sizes or counts of each call select. It
-    accepts trees of inputs of other sizes.
+    accepts inputs of other sizes, also in trees.
     """
     x, row = lab.integers(4, 3, low=1, high=5), lab.integers(3)
 
@@ -216,8 +216,9 @@ def control_flow_with_open_sizes(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def graphs_of_closures(lab: Lab) -> None:
-    """If the branches of a cond use tensors, parameters, buffers or numbers from closures, the graph refers
-    to them, also when nested. After a later write to such a tensor, the graph uses the new value.
+    """If the branches of a ``cond`` use tensors, parameters, buffers or numbers from closures, the graph
+    refers to these tensors and numbers, also in nested branches. After a later write to such a tensor, the
+    graph uses the new value.
     """
     x = lab.integers(2, 3)
     a, b = lab.integers(2, 3), lab.integers(2, 3)
@@ -256,8 +257,8 @@ def graphs_of_closures(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def graphs_with_gradients(lab: Lab) -> None:
-    """If a function differentiates cond or map, for tensors or trees, its graph gives the same gradients as
-    the function, also for inputs of other sizes.
+    """If a function differentiates ``cond`` or ``map``, for tensors or trees, its graph gives the same
+    gradients as the function, also for inputs of other sizes.
     """
 
     def matrix_and_row_leaves(rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,4 +1,6 @@
-"""scan and associative_scan: tensors from closures, gradients, nested operators, batches and refusals."""
+"""Behaviours of ``scan`` and ``associative_scan``: tensors from closures, gradients, nested operators,
+batches and refusals.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from conformance.properties.api.control_flow.loops import (
 
 
 def associative_scan_by_loop(combine: Callable[..., Any], xs: torch.Tensor) -> torch.Tensor:
-    """Return the documented result of associative_scan over the first dimension, computed by a Python
+    """Return the documented result of ``associative_scan`` over the first dimension, computed by a Python
     loop.
     """
     # Each row is cloned, because control flow operators inside ``combine`` refuse inputs that share storage.
@@ -30,14 +32,14 @@ def associative_scan_by_loop(combine: Callable[..., Any], xs: torch.Tensor) -> t
 
 
 def generic_associative_scan(combine: Callable[..., Any], xs: Any, dim: int = 0) -> Any:
-    """Call associative_scan with combine_mode "generic", which accepts any associative function."""
+    """Call ``associative_scan`` with ``combine_mode`` "generic", which accepts any associative function."""
     return associative_scan(combine, xs, dim, combine_mode="generic")
 
 
 @behaviour("control-flow", level="full", must_detect=())
 def associative_scan_combines(lab: Lab) -> None:
-    """The function of associative_scan may use tensors, modules and trees of tensors from closures. It may
-    contain loops, expanded tensors, vmap, cond and another scan.
+    """The function that is passed to ``associative_scan`` may use tensors, modules and trees of tensors from
+    closures. It may contain loops, expanded tensors, ``vmap``, ``cond`` and another ``scan``.
     """
     xs, zeros = lab.integers(5, 3), lab.put([0.0, 1.0, 0.0])
     layer = lab.to(torch.nn.Linear(3, 3, bias=False))
@@ -61,7 +63,7 @@ def associative_scan_combines(lab: Lab) -> None:
     def add_inner_scan(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a + b + generic_associative_scan(torch.add, a * 0, -1)  # type: ignore[no-any-return]
 
-    # Each function is associative: it is a sum or maximum, and its factors from closures are 0 or 1.
+    # Each of these functions is associative: a sum or maximum whose factors from closures are 0 or 1.
     functions: dict[str, Callable[..., Any]] = {
         "a closed-over tensor": lambda a, b: a * zeros + b * zeros,
         "a closed-over tree": lambda a, b: scale_by_closed_over_tree(a) + scale_by_closed_over_tree(b),
@@ -94,17 +96,17 @@ def associative_scan_combines(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def associative_scan_differentiates(lab: Lab) -> None:
-    """The gradient of associative_scan is the gradient of the equivalent loop, with respect to inputs and
+    """The gradient of ``associative_scan`` is the gradient of the equivalent loop, with respect to inputs and
     tensors from closures. This also holds if only some inputs require grad, and if a part of the function
-    runs under no_grad.
+    runs under ``no_grad``.
     """
     xs, ys, weight = lab.integers(4, 3), lab.integers(4, 3), lab.put([1.0, 0.0, 1.0])
 
     def weighted_sum(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a * weight + b
 
-    # The weight does not require grad: with weights of 0 or 1 the function is associative, but its derivative
-    # with respect to the weight is not.
+    # The weight does not require grad. With weights of 0 or 1 the function is associative, but the derivative
+    # of the function with respect to the weight is not.
     x = xs.clone().requires_grad_()
     gradients, expected = (
         torch.autograd.grad((each * each).sum(), x)
@@ -142,9 +144,9 @@ def associative_scan_differentiates(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def associative_scan_refuses_functions(lab: Lab) -> None:
-    """associative_scan refuses a function whose results differ from the inputs in number or shape, and a
-    function that branches on values. It refuses inputs of different sizes. With combine_mode="pointwise", it
-    refuses a function that is not pointwise.
+    """``associative_scan`` refuses a function whose results differ from the inputs in number or shape, and a
+    function that branches on values. It refuses inputs of different sizes. With ``combine_mode="pointwise"``,
+    it refuses a function that is not pointwise.
     """
     xs = lab.integers(4, 3)
     pair = (xs, xs + 1)
@@ -170,9 +172,9 @@ def associative_scan_refuses_functions(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", must_detect=())
 def scan_under_vmap(lab: Lab) -> None:
-    """vmap over scan gives, for each element of the batch, the scan of the element's carry and input. The
-    batch may be in any dimension, and all elements may share an input or a tensor from a closure. The step
-    may contain several operators, and vmap may be nested.
+    """For each element of the batch, ``vmap`` over ``scan`` gives the result of ``scan`` for the element's
+    carry and input. The batch may be in any dimension, and all elements may share an input or a tensor from a
+    closure. The step may contain several operators, and ``vmap`` may be nested.
     """
     xs, start = lab.integers(2, 3, 3), lab.integers(2, 3)
 

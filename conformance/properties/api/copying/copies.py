@@ -1,4 +1,4 @@
-"""Copies within the device, to the host and back, and between dtypes and layouts."""
+"""Behaviours of copies within the device, to the host and back, and between dtypes and layouts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from conformance.behaviours.lab import Lab
 
 
 def _first_declared_dtype(lab: Lab, *names: str) -> torch.dtype:
-    """Return the first of these dtypes that the target declares and that can represent the lab's numbers.
+    """Return the first of these dtypes that the target declares and that can represent the Lab's numbers.
 
-    If no dtype is suitable, return the lab's own dtype.
+    If no dtype is suitable, return the Lab's own dtype.
     """
     fitting = [getattr(torch, name) for name in names if lab.target.declares(name)]
     return next((dtype for dtype in fitting if dtype.is_complex or not lab.dtype.is_complex), lab.dtype)
@@ -23,8 +23,8 @@ def _first_declared_dtype(lab: Lab, *names: str) -> torch.dtype:
 
 @behaviour("copying", dtypes=ALL, level="bringup", must_detect=("value", "dtype"))
 def to_device_and_back(lab: Lab) -> None:
-    """to and cpu move values to the device and back unchanged, also if the device is passed by its name. A
-    move to the device of the tensor returns the tensor itself.
+    """``to`` and ``cpu`` move values to the device and back unchanged, also if the device is passed by its
+    name. If the tensor is already on the requested device, ``to`` returns the tensor itself.
     """
     host = lab.integers(3, 4).cpu()
     moved = host.to(lab.device)
@@ -57,8 +57,8 @@ def to_device_and_back(lab: Lab) -> None:
 
 @behaviour("copying", level="core", must_detect=("value",), dtypes=ALL)
 def copies_between_dtypes(lab: Lab) -> None:
-    """copy_ and to convert between any two dtypes with the CPU's results, on the device and between host and
-    device.
+    """``copy_`` and ``to`` convert between any two dtypes, on the device and between host and device. The
+    results are the CPU's results.
     """
     values = lab.put([0, 1, 3, 100], dtype=lab.dtype)
     for name in ALL:
@@ -84,8 +84,8 @@ def copies_between_dtypes(lab: Lab) -> None:
     must_detect=("value", "error"),
 )
 def copies_of_all_shapes(lab: Lab) -> None:
-    """copy_ broadcasts its source to the destination. Source and destination may have any strides and may be
-    on the device or on the host.
+    """``copy_`` broadcasts its source to the destination. Source and destination may have any strides and may
+    be on the device or on the host.
     """
     base = lab.integers(4, 6)
     for side in ("device", "host"):
@@ -127,8 +127,8 @@ def copies_of_all_shapes(lab: Lab) -> None:
     "copying", dtypes=("complex64", "complex128"), capabilities=("conj_neg_views",), must_detect=("value",)
 )
 def copies_of_lazy_bits(lab: Lab) -> None:
-    """copy_, clone and moves between devices give the correct values for conjugate and negative views, as
-    source and as destination.
+    """``copy_``, ``clone`` and moves between devices give the correct values for conjugate and negative
+    views, as source and as destination.
     """
     base = lab.integers(3, 3)
     turned = base.conj()
@@ -149,7 +149,7 @@ def copies_of_lazy_bits(lab: Lab) -> None:
 
 @behaviour("copying", dtypes=ALL, level="core", must_detect=("value",))
 def clones(lab: Lab) -> None:
-    """clone returns a tensor with the values of its source, dense strides and separate memory."""
+    """``clone`` returns a tensor with the values of its source, dense strides and separate memory."""
     base = lab.integers(3, 4)
     cloned = base.clone()
     lab.same("a clone", cloned, strides=True)
@@ -170,8 +170,8 @@ def clones(lab: Lab) -> None:
 
 @behaviour("copying", level="core", must_detect=("value",), dtypes=("float32", "int64", "bool", "complex64"))
 def deep_copies(lab: Lab) -> None:
-    """deepcopy preserves device, dtype, strides and gradients. If two copied tensors share memory, so do
-    their copies. Originals and copies do not share memory.
+    """``deepcopy`` preserves device, dtype, strides and gradients. If two tensors share memory and are copied
+    together, their copies share memory too. Originals and copies do not share memory.
     """
     base: Any = lab.integers(2, 3)
     tree: list[Any] = [base, base, base[0], 5]
@@ -228,8 +228,8 @@ def mixed_devices_refused(lab: Lab) -> None:
 
 @behaviour("copying", must_detect=("value",), dtypes=("float16", "bfloat16", "float32"))
 def narrowing_rounds(lab: Lab) -> None:
-    """Conversions to a narrower floating dtype round to nearest, ties to even. They preserve infinities,
-    zeros and NaN.
+    """Conversions to a narrower floating dtype round to nearest, ties to even. Infinities, zeros and NaN are
+    preserved.
     """
     unit = torch.finfo(lab.dtype).eps
     exact = [

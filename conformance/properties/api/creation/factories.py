@@ -1,4 +1,6 @@
-"""Factories with fill values, factories that copy the metadata of another tensor, and refusals."""
+"""Behaviours of factories with fill values, of factories that copy the metadata of another tensor, and of
+refused arguments.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,14 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-#: The number of calls of each factory. An error that repeats with a shorter period is detected.
+#: The number of calls of each factory. A wrong result in any of these calls is detected.
 _CALLS = 200
 
 
 @behaviour("creation", must_detect=("value", "dtype", "shape"))
 def factories_many_times(lab: Lab) -> None:
     """A factory gives the same result each time that it is called with the same arguments, and different
-    results for different arguments. It retains no memory.
+    results for different arguments. The calls retain no memory.
     """
     where: dict[str, Any] = {"device": lab.device}
 
@@ -98,8 +100,8 @@ def _expect_no_memory_growth(lab: Lab, name: str) -> Iterator[None]:
 
 @behaviour("creation", dtypes=ALL, level="bringup", must_detect=("value", "dtype", "shape"))
 def filled_factories(lab: Lab) -> None:
-    """zeros, ones, full and empty return tensors of the requested shape, dtype and device, with the requested
-    content.
+    """``zeros``, ``ones``, ``full`` and ``empty`` return tensors of the requested shape, dtype and device.
+    All except ``empty`` return the requested content.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for shape in SHAPES:
@@ -118,8 +120,8 @@ def filled_factories(lab: Lab) -> None:
 
 @behaviour("creation", level="core", must_detect=("dtype",))
 def fill_value_dtype(lab: Lab) -> None:
-    """full, tensor and other factories that are called without a dtype use the dtype of the fill value or the
-    default dtype.
+    """If ``full``, ``tensor`` or another factory is called without a dtype, the result has the dtype of the
+    fill value or the default dtype.
     """
     device = lab.device
     for default in (torch.float32, torch.float64):
@@ -141,8 +143,8 @@ def fill_value_dtype(lab: Lab) -> None:
 
 @behaviour("creation", level="core", must_detect=("value", "error"))
 def factories_into_out(lab: Lab) -> None:
-    """A factory with out= writes into this tensor, resizes it if it is empty, and returns it. A dtype= that
-    differs from the dtype of out is refused.
+    """A factory with ``out=`` writes into the passed tensor and returns this tensor. An empty tensor is
+    resized. A ``dtype=`` that differs from the dtype of the passed tensor is refused.
     """
     device = lab.device
     calls = {
@@ -173,8 +175,8 @@ def factories_into_out(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, level="core", must_detect=("value", "dtype"))
 def like_factories(lab: Lab) -> None:
-    """The _like factories copy shape, dtype, device and dense strides from their input. Arguments override
-    these properties.
+    """The ``_like`` factories copy shape, dtype, device and dense strides from their input. Explicit
+    arguments override these properties.
     """
     inputs = {
         "contiguous": lab.integers(2, 3, 4),
@@ -202,7 +204,7 @@ def like_factories(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, level="core", must_detect=("value", "dtype"))
 def new_factories(lab: Lab) -> None:
-    """The new_ methods copy dtype and device from their tensor. Arguments override both."""
+    """The ``new_`` methods copy dtype and device from their tensor. Explicit arguments override both."""
     base = lab.integers(2, 2)
     lab.same("new_zeros", base.new_zeros(2, 3))
     lab.same("new_ones", base.new_ones((3,)))
@@ -228,8 +230,8 @@ def new_factories(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, must_detect=("value", "error"))
 def identity_matrices(lab: Lab) -> None:
-    """eye has ones on its diagonal for any numbers of rows and columns, including zero. Negative numbers are
-    refused.
+    """``eye`` has ones on its diagonal for any numbers of rows and columns, including zero. Negative numbers
+    are refused.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for rows, columns in ((0, 0), (0, 3), (1, 1), (3, 3), (2, 5), (5, 2)):
@@ -245,8 +247,8 @@ def identity_matrices(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("error",))
 def strided_factories(lab: Lab) -> None:
-    """empty_strided and new_empty_strided return a tensor with the requested strides and the memory that
-    these strides need. Invalid sizes and strides are refused.
+    """``empty_strided`` and ``new_empty_strided`` return a tensor with the requested strides and the memory
+    that these strides need. Invalid sizes and strides are refused.
     """
     device = lab.device
     for size, stride in (
@@ -320,8 +322,8 @@ def factories_refuse_nonsense(lab: Lab) -> None:
 
 @behaviour("creation", level="core", must_detect=("shape",))
 def default_device_context(lab: Lab) -> None:
-    """Under torch.device as a context, or after set_default_device, factories create their tensors on that
-    device. The argument device= and an inner context take precedence.
+    """Under ``torch.device`` as a context, or after ``set_default_device``, factories create their tensors on
+    that device. The argument ``device=`` and an inner context take precedence.
     """
     device = lab.device
 
@@ -365,6 +367,6 @@ def default_device_context(lab: Lab) -> None:
 
 
 def _device_inside_cpu_context() -> torch.device:
-    """Return the device of a tensor that is created inside the context torch.device("cpu")."""
+    """Return the device of a tensor that is created inside the context ``torch.device("cpu")``."""
     with torch.device("cpu"):
         return torch.zeros(1).device

@@ -1,5 +1,5 @@
-"""Tensors that are made from other tensors: cat, stack and functions built on them, meshgrid, block_diag,
-roll and repeat_interleave.
+"""Behaviours of functions that make tensors from other tensors: ``cat``, ``stack`` and functions built on
+them, ``meshgrid``, ``block_diag``, ``roll`` and ``repeat_interleave``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("creation", dtypes=ALL, level="core", must_detect=("value", "dtype", "shape"))
 def joined_by_cat(lab: Lab) -> None:
-    """cat concatenates tensors along any dimension. Slices of the result equal the inputs."""
+    """``cat`` concatenates tensors along any dimension. Slices of the result equal the inputs."""
     parts = [lab.integers(2, size, 3) for size in (1, 4, 2)]
     joined = torch.cat(parts, 1)
     lab.same("along 1", joined)
@@ -44,7 +44,7 @@ def joined_by_cat(lab: Lab) -> None:
 
 @behaviour("creation", level="core", must_detect=("error", "message"))
 def cat_refuses(lab: Lab) -> None:
-    """cat refuses an empty list, tensors without dimensions, tensors of different sizes, a dimension that
+    """``cat`` refuses an empty list, tensors without dimensions, tensors of different sizes, a dimension that
     does not exist, and tensors on different devices.
     """
     a, b = lab.integers(2, 3), lab.integers(2, 4)
@@ -97,8 +97,8 @@ def _raises_runtime_error(call: Callable[[], Any]) -> bool:
 
 @behaviour("creation", dtypes=("float32", "int64"), must_detect=("value", "shape"))
 def cat_into_out(lab: Lab) -> None:
-    """cat and stack write into out=, for any strides of out. If out has the size of the result, its memory is
-    used.
+    """``cat`` and ``stack`` write into the tensor that is passed as ``out=``, whatever its strides. If this
+    tensor has the size of the result, its memory is used.
     """
     a, b = lab.integers(2, 3), lab.integers(2, 3)
     for dim in (0, 1):
@@ -131,8 +131,8 @@ def cat_into_out(lab: Lab) -> None:
 
 @behaviour("creation", capabilities=("channels_last",), must_detect=("value",))
 def cat_and_memory_format(lab: Lab) -> None:
-    """cat of channels-last tensors gives the values of cat of contiguous tensors. out= may be contiguous or
-    channels-last.
+    """``cat`` of channels-last tensors gives the values of ``cat`` of contiguous tensors. The tensor that is
+    passed as ``out=`` may be contiguous or channels-last.
     """
     a = lab.integers(2, 3, 2, 2)
     b = lab.integers(2, 3, 2, 2)
@@ -156,8 +156,8 @@ def cat_and_memory_format(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, must_detect=("value", "shape"))
 def stacks(lab: Lab) -> None:
-    """stack joins tensors along a new dimension. hstack, vstack, dstack and column_stack give the results of
-    the NumPy functions of these names.
+    """``stack`` joins tensors along a new dimension. ``hstack``, ``vstack``, ``dstack`` and ``column_stack``
+    give the results of the NumPy functions of these names.
     """
     a, b = lab.integers(2, 3), lab.integers(2, 3)
     for dim in (0, 1, 2, -1, -2, -3):
@@ -182,8 +182,8 @@ def stacks(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("alias", "error"), dtypes=("float32", "int64", "bool"))
 def stack_splits(lab: Lab) -> None:
-    """hsplit, vsplit and dsplit split a tensor into equal parts or at indices, and return views. Tensors with
-    too few dimensions are refused.
+    """``hsplit``, ``vsplit`` and ``dsplit`` split a tensor into equal parts or at indices, and return views.
+    Tensors with too few dimensions are refused.
     """
     base = lab.integers(4, 4, 4)
     for call in (torch.hsplit, torch.vsplit, torch.dsplit):
@@ -205,8 +205,8 @@ def stack_splits(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("value", "error", "warning"), dtypes=("float32", "int64", "complex64"))
 def meshgrids(lab: Lab) -> None:
-    """meshgrid expands vectors and scalars along all axes, in order "ij" or "xy". It warns if indexing is not
-    passed.
+    """``meshgrid`` expands vectors and scalars along all axes, in order "ij" or "xy". It warns if the
+    argument ``indexing`` is not passed.
     """
     a, b, c = (
         lab.put([1, 2], dtype=lab.dtype),
@@ -246,8 +246,8 @@ def meshgrids(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("value", "error"), dtypes=("float32", "int64", "complex64", "bool"))
 def block_diagonals(lab: Lab) -> None:
-    """block_diag places matrices, rows and scalars on the diagonal of a zero matrix. diagflat and diag_embed
-    place vectors there.
+    """``block_diag`` places matrices, rows and scalars on the diagonal of a zero matrix. ``diagflat`` and
+    ``diag_embed`` place vectors on the diagonal.
     """
     a = lab.put([[1, 0], [1, 1]], dtype=lab.dtype)
     row = lab.put([1, 1, 1], dtype=lab.dtype)
@@ -277,8 +277,8 @@ def block_diagonals(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("value", "error"), dtypes=("float32", "int64"))
 def products_and_choices(lab: Lab) -> None:
-    """cartesian_prod and combinations list the same tuples as itertools. vander gives the powers of each
-    element of a vector in order.
+    """``cartesian_prod`` and ``combinations`` list the same tuples as ``product`` and ``combinations`` of
+    Python's module ``itertools``. ``vander`` returns the powers of each element of a vector in order.
     """
     a, b = lab.put([1, 2, 3], dtype=lab.dtype), lab.put([4, 5], dtype=lab.dtype)
     lab.expect("a product", torch.cartesian_prod(a, b), [[1, 4], [1, 5], [2, 4], [2, 5], [3, 4], [3, 5]])
@@ -307,8 +307,8 @@ def products_and_choices(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("value", "error"), dtypes=ALL)
 def rolled_and_repeated(lab: Lab) -> None:
-    """roll rotates elements along dimensions or in the flattened tensor. repeat_interleave repeats each
-    element as often as one count, or the element's own count, requests.
+    """``roll`` rotates elements along dimensions or in the flattened tensor. ``repeat_interleave`` repeats
+    each element. There is one count for all elements, or one count per element.
     """
     a = lab.integers(3, 4)
     lab.expect("three places on", torch.roll(torch.arange(5, device=lab.device), 3), [2, 3, 4, 0, 1])
@@ -343,7 +343,7 @@ def rolled_and_repeated(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("error",))
 def creation_into_overlap(lab: Lab) -> None:
-    """Factories with out= and random fill methods refuse to write into a tensor whose elements share
+    """Factories with ``out=`` and random fill methods refuse to write into a tensor whose elements share
     memory.
     """
 

@@ -1,4 +1,4 @@
-"""arange, linspace, logspace, range and window functions."""
+"""Behaviours of ``arange``, ``linspace``, ``logspace``, ``range`` and window functions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("creation", dtypes=(*FLOATS, *INTEGERS), level="core", must_detect=("value", "dtype", "error"))
 def arange_steps(lab: Lab) -> None:
-    """arange counts in steps from start (included) to end (excluded), up or down. The result may be empty,
-    and may be written into out=.
+    """``arange`` counts in steps from ``start`` (included) to ``end`` (excluded), up or down. The result may
+    be empty, and may be written into the tensor that is passed as ``out=``.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     lab.expect("0 to 5", torch.arange(5, **where), [0, 1, 2, 3, 4])
@@ -43,7 +43,9 @@ def arange_steps(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("value", "dtype", "error"))
 def arange_of_floats(lab: Lab) -> None:
-    """arange of floats has ceil((end - start) / step) elements. Infinite or NaN bounds are refused."""
+    """``arange`` of floats has ``ceil((end - start) / step)`` elements. Infinite or NaN bounds are
+    refused.
+    """
     device = lab.device
     for dtype in (torch.float32, torch.float64):
         for start, end, step in ((0.0, 1.0, 0.25), (-2.0, 2.0, 0.5), (1.0, 0.0, -0.125), (0.0, 1.0, 0.375)):
@@ -77,8 +79,8 @@ def arange_of_floats(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64"), level="core", must_detect=("value", "dtype", "shape"))
 def linspace_points(lab: Lab) -> None:
-    """linspace has evenly spaced points for any number of steps. The first point is exactly start, and the
-    last is exactly end.
+    """``linspace`` returns evenly spaced points for any number of steps. The first point is exactly
+    ``start``, and the last point is exactly ``end``.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for start, end, steps in ((0, 10, 5), (-3, 3, 7), (1, 0, 4), (2.5, 2.5, 3), (0, 1, 50), (-1e5, 1e5, 101)):
@@ -103,7 +105,9 @@ def linspace_points(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=INTEGERS, must_detect=("value",))
 def linspace_of_integers(lab: Lab) -> None:
-    """linspace of integers rounds its points towards zero. The first and the last point are start and end."""
+    """``linspace`` of integers rounds its points towards zero. The first point is ``start``, and the last
+    point is ``end``.
+    """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     lab.expect("0 to 10 in 6", torch.linspace(0, 10, 6, **where), [0, 2, 4, 6, 8, 10])
     lab.expect("10 to 0 in 6", torch.linspace(10, 0, 6, **where), [10, 8, 6, 4, 2, 0])
@@ -116,8 +120,8 @@ def linspace_of_integers(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("complex64", "complex128"), must_detect=("value",))
 def complex_spaces(lab: Lab) -> None:
-    """The points of linspace, and the exponents of logspace, lie on the straight line between two complex
-    bounds. A floating dtype for complex bounds is refused.
+    """The points of ``linspace``, and the exponents of ``logspace``, lie on the straight line between two
+    complex bounds. A real floating dtype for complex bounds is refused.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     expected = numpy.linspace(1 + 2j, -3 + 4j, 5)
@@ -134,7 +138,7 @@ def complex_spaces(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64"), must_detect=("value", "shape"))
 def logspace_points(lab: Lab) -> None:
-    """logspace has the powers of its base at evenly spaced exponents, for any number of steps."""
+    """``logspace`` returns the powers of its base at evenly spaced exponents, for any number of steps."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for start, end, steps, base in (
         (0, 3, 4, 10.0),
@@ -160,8 +164,8 @@ def logspace_points(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("dtype",))
 def spaces_deduce_dtype(lab: Lab) -> None:
-    """linspace and logspace without a dtype use the default dtype, or its complex counterpart for complex
-    bounds.
+    """``linspace`` and ``logspace`` without a dtype use the default dtype, or its complex counterpart for
+    complex bounds.
     """
     device = lab.device
     for call in (torch.linspace, torch.logspace):
@@ -183,8 +187,8 @@ def spaces_deduce_dtype(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64", "int32", "int64"), must_detect=("value", "warning"))
 def deprecated_range(lab: Lab) -> None:
-    """range includes its end and warns that it is deprecated. It refuses the arguments that arange
-    refuses.
+    """``range`` includes its end and warns that it is deprecated. ``range`` refuses the arguments that
+    ``arange`` refuses.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     result = lab.warns("range", lambda: torch.range(0, 3, **where), match="deprecated")
@@ -200,8 +204,8 @@ def deprecated_range(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64"), must_detect=("value", "error"))
 def window_functions(lab: Lab) -> None:
-    """Window functions have the values of their closed forms. A periodic window equals the symmetric window
-    with one more point, without its last point. Integer dtypes and negative sizes are refused.
+    """Window functions have the values of their closed forms. A periodic window equals a symmetric window
+    with one more point, from which the last point is removed. Integer dtypes and negative sizes are refused.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
 

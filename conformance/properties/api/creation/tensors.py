@@ -1,4 +1,4 @@
-"""Tensors that are made from numbers, sequences, NumPy arrays and other tensors."""
+"""Behaviours of functions that make tensors from numbers, sequences, NumPy arrays and other tensors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class _Sequence:
 
 @behaviour("creation", dtypes=ALL, level="bringup", must_detect=("value", "dtype"))
 def tensor_of_numbers(lab: Lab) -> None:
-    """torch.tensor copies numbers and nested sequences of numbers to the device in the requested dtype."""
+    """``torch.tensor`` copies numbers and nested sequences of numbers to the device, in the requested
+    dtype.
+    """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     lab.expect("a number", torch.tensor(1, **where), 1)
     lab.expect("a bool", torch.tensor(True, **where), 1)
@@ -53,8 +55,8 @@ def tensor_of_numbers(lab: Lab) -> None:
 
 @behaviour("creation", level="core", must_detect=("value", "alias", "warning"), dtypes=ALL)
 def tensor_of_a_tensor(lab: Lab) -> None:
-    """torch.tensor copies a tensor and issues a warning that recommends clone. as_tensor returns the tensor
-    itself if dtype and device do not differ.
+    """``torch.tensor`` copies a tensor and issues a warning that recommends ``clone``. ``as_tensor`` returns
+    the tensor itself if dtype and device do not differ.
     """
     base = lab.integers(2, 3)
     copied = lab.warns("torch.tensor of a tensor", lambda: torch.tensor(base), match="clone")
@@ -79,8 +81,8 @@ def tensor_of_a_tensor(lab: Lab) -> None:
 
 @behaviour("creation", level="core", must_detect=("error",))
 def tensors_and_devices(lab: Lab) -> None:
-    """torch.tensor and as_tensor use device= if it is passed. Without device=, a tensor keeps its device and
-    a list goes to the host.
+    """``torch.tensor`` and ``as_tensor`` use ``device=`` if it is passed. Without ``device=``, a tensor keeps
+    its device and a list goes to the host.
     """
     base = lab.integers(3)
     host = base.cpu()
@@ -104,8 +106,8 @@ def tensors_and_devices(lab: Lab) -> None:
 
 
 def _raise_error_for_second_cpu() -> None:
-    """Raise the error that the behaviour expects for a device that does not exist. The CPU itself has no such
-    index.
+    """Raise the error that the behaviour expects for a device that does not exist. The behaviour calls this
+    function when it runs on the CPU.
     """
     raise RuntimeError("The host has one CPU device.")
 
@@ -116,8 +118,8 @@ def _raise_error_for_second_cpu() -> None:
     must_detect=("value", "error"),
 )
 def asarray_copies(lab: Lab) -> None:
-    """asarray returns a tensor that shares memory with its argument, unless dtype, device or copy=True
-    requires a copy. If a copy is required, copy=False raises an error.
+    """``asarray`` returns a tensor that shares memory with its argument, unless dtype, device or
+    ``copy=True`` requires a copy. If a copy is required, ``copy=False`` raises an error.
     """
     base = lab.integers(2, 3)
     lab.shares("a tensor and asarray", base, torch.asarray(base))
@@ -149,8 +151,8 @@ def asarray_copies(lab: Lab) -> None:
 
 @behaviour("creation", capabilities=("autograd",), must_detect=("value", "error"))
 def asarray_and_gradients(lab: Lab) -> None:
-    """asarray with requires_grad=True preserves the autograd history of its tensor. Otherwise it detaches the
-    tensor.
+    """``asarray`` with ``requires_grad=True`` preserves the autograd history of its tensor. Without this
+    argument, ``asarray`` detaches the tensor.
     """
     leaf = lab.floats(3, requires_grad=True)
     grown = leaf * 2
@@ -177,8 +179,8 @@ def asarray_and_gradients(lab: Lab) -> None:
 
 @behaviour("creation", must_detect=("value", "error"))
 def number_conversions(lab: Lab) -> None:
-    """A number is converted to the dtype of its tensor: rounded to a float, truncated to an integer, or
-    compared with zero for bool. Numbers outside of the dtype's range are refused.
+    """A number is converted to the dtype of its tensor: rounded for a floating dtype, truncated for an
+    integer dtype, or compared with zero for bool. Numbers outside the range of the dtype are refused.
     """
     device = lab.device
     lab.expect("the largest int64", torch.tensor(2**63 - 1, device=device), 2**63 - 1)
@@ -236,8 +238,8 @@ def number_conversions(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64", "float16"), must_detect=("value", "error"))
 def complex_from_parts(lab: Lab) -> None:
-    """complex and polar combine two real tensors into one tensor of the matching complex dtype. Two tensors
-    of different dtypes are refused.
+    """``complex`` and ``polar`` combine two real tensors into one tensor of the matching complex dtype. Two
+    tensors of different dtypes are refused.
     """
     real, imaginary = lab.floats(2, 3), lab.floats(2, 3)
     if lab.dtype != torch.float16:

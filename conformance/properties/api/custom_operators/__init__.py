@@ -1,1 +1,1 @@
-"""Behaviours of area ``custom-operators``: operators that are defined with torch.library."""
+"""Behaviours of area ``custom-operators``: operators that are defined with ``torch.library``."""

@@ -1,4 +1,6 @@
-"""torch.library.custom_op: user-defined operators, their kernels by device, effects and default arguments."""
+"""Behaviours of ``torch.library.custom_op``: user-defined operators, their kernels by device, effects and
+default arguments.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _numbers = itertools.count()
 def unique_name(name: str) -> str:
     """Return ``name`` with a number that makes it unique.
 
-    Unique names are needed because torch forgets the registrations of a deleted Library only later.
+    Unique names are needed because torch does not forget the registrations of a Library as soon as the
+    Library is deleted.
     """
     return f"{name}_{next(_numbers)}"
 
@@ -28,7 +31,7 @@ def unique_name(name: str) -> str:
 @behaviour("custom-operators", level="core", must_detect=("value",))
 def kernels_by_device(lab: Lab) -> None:
     """A custom operator runs the kernel that is registered for the device of its tensors, or else its default
-    kernel. If device_types is passed, the default kernel is only for these devices.
+    kernel. If ``device_types`` is passed, the default kernel is used only for these device types.
     """
     kind = lab.device.type
     calls: list[str] = []
@@ -85,7 +88,7 @@ def kernels_by_device(lab: Lab) -> None:
 @behaviour("custom-operators", must_detect=("value",))
 def kernels_of_libraries(lab: Lab) -> None:
     """A Library can define operators, and can register kernels by dispatch key or by device. Kernels can be
-    overridden on request. All of them disappear with the library.
+    overridden on request. When the library is deleted, its operators and kernels disappear.
     """
     kind = lab.device.type
     key = torch._C._dispatch_key_for_device(kind)
@@ -160,8 +163,8 @@ def kernels_of_libraries(lab: Lab) -> None:
 
 @behaviour("custom-operators", level="core", must_detect=("error",))
 def operators_that_change_inputs(lab: Lab) -> None:
-    """mutates_args names the arguments that an operator changes. The versions of these arguments increase,
-    also in lists and for optional tensors. Results must not alias inputs.
+    """``mutates_args`` names the arguments that an operator changes. The versions of these arguments
+    increase. This also holds for tensors in lists and for optional tensors. Results must not alias inputs.
     """
 
     @custom_op(f"{SPACE}::doubles_", mutates_args={"x"})

@@ -1,4 +1,4 @@
-"""Custom operators with derivatives, fake kernels, batching rules, autocast and modes."""
+"""Behaviours of custom operators with derivatives, fake kernels, batching rules, autocast and modes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def _define_square(name: str) -> Any:
 
 @behaviour("custom-operators", level="training", must_detect=("value", "error"))
 def gradients_of_operators(lab: Lab) -> None:
-    """register_autograd defines the backward of an operator. The backward can use the values that
-    setup_context saved. Operators may have lists and keyword arguments.
+    """``register_autograd`` defines the backward of an operator. The backward can use the values that
+    ``setup_context`` saved. Operators with lists and keyword arguments are allowed.
     """
     calls: list[str] = []
 
@@ -98,8 +98,8 @@ def gradients_of_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", level="core", must_detect=("value", "error"))
 def fake_kernels_of_operators(lab: Lab) -> None:
-    """register_fake defines how an operator treats fake and meta tensors. Without a fake kernel, the operator
-    refuses these tensors.
+    """``register_fake`` defines how an operator treats fake and meta tensors. Without a fake kernel, the
+    operator refuses these tensors.
     """
     x = lab.integers(2, 3)
     op = _define_square("faked")
@@ -144,8 +144,8 @@ def fake_kernels_of_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", capabilities=("functorch",), must_detect=("value",))
 def batching_rules_of_operators(lab: Lab) -> None:
-    """register_vmap defines the batching rule of an operator. vmap uses this rule for any batch dimension,
-    and also when nested. A later registration replaces the rule.
+    """``register_vmap`` defines the batching rule of an operator. ``vmap`` uses this rule for any batch
+    dimension, and also when nested. A later registration replaces the rule.
     """
 
     @custom_op(f"{SPACE}::times", mutates_args=())
@@ -175,8 +175,8 @@ def batching_rules_of_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", capabilities=("autocast",), must_detect=("value",))
 def autocast_of_operators(lab: Lab) -> None:
-    """After register_autocast, autocast of the device casts the operator's inputs, also inputs in lists. A
-    second registration is allowed.
+    """After ``register_autocast``, autocast of the device casts the operator's inputs, also inputs in lists.
+    A second registration is allowed.
     """
     kind = lab.device.type
     dtypes: list[Any] = []
@@ -202,8 +202,8 @@ def autocast_of_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", must_detect=("value",))
 def modes_and_operators(lab: Lab) -> None:
-    """register_torch_dispatch defines the result of an operator under a dispatch mode. Without the mode, the
-    operator is unchanged.
+    """``register_torch_dispatch`` defines the result of an operator under a dispatch mode. Without the mode,
+    the operator is unchanged.
     """
     calls: list[str] = []
 
@@ -228,8 +228,8 @@ def modes_and_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", level="core", must_detect=("value", "error"))
 def opcheck_of_operators(lab: Lab) -> None:
-    """opcheck accepts operators that match their schema. It rejects operators with undeclared writes, with
-    undeclared aliases, or with a wrong fake result.
+    """``opcheck`` accepts operators that match their schema. It rejects operators with undeclared writes,
+    with undeclared aliases, or with a wrong fake result.
     """
     x = lab.integers(3, dtype=torch.float32).requires_grad_()
     checked = _define_square("checked")

@@ -1,5 +1,5 @@
-"""Custom operators in graphs that are traced with real values, fake tensors or dynamic shapes, and in
-compiled functions.
+"""Behaviours of custom operators in graphs that are traced with real values, fake tensors or dynamic shapes,
+and in compiled functions.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from conformance.properties.api.custom_operators.definition import SPACE
 
 @behaviour("custom-operators", must_detect=("value",))
 def graphs_of_operators(lab: Lab) -> None:
-    """A custom operator with a fake kernel is one call in a traced graph, and compiles without a graph break.
-    It accepts dynamic sizes as arguments. The size of its result may depend on data.
+    """A custom operator with a fake kernel is one call in a traced graph, and is compiled without a graph
+    break. The operator accepts dynamic sizes as arguments. The size of its result may depend on data.
     """
 
     @custom_op(f"{SPACE}::reshaped", mutates_args=())

@@ -1,5 +1,5 @@
-"""Operators defined by a Library: derivatives, batching rules and kernels registered by name or overload,
-overrides and schemas.
+"""Behaviours of operators that are defined by a Library: derivatives, batching rules and kernels registered
+by name or overload, overrides and schemas.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from conformance.properties.api.custom_operators.definition import SPACE, unique
 
 
 def _dispatch_key(lab: Lab) -> str:
-    """Return the name of the dispatch key of the lab's device."""
+    """Return the name of the dispatch key of the Lab's device."""
     return str(torch._C._dispatch_key_for_device(lab.device.type))
 
 
@@ -30,7 +30,7 @@ class _PassThroughMode(TorchDispatchMode):
 
 @behaviour("custom-operators", capabilities=("autograd",), must_detect=("value", "error"))
 def derivatives_by_name(lab: Lab) -> None:
-    """register_autograd accepts the name or the overload of a Library's operator. The operator may have
+    """``register_autograd`` accepts the name or the overload of a Library's operator. The operator may have
     keyword and default arguments. Tensors as keyword arguments, and operators that write, are refused.
     """
     x = lab.integers(3, requires_grad=True)
@@ -136,8 +136,8 @@ def rules_by_name(lab: Lab) -> None:
 
 @behaviour("custom-operators", must_detect=("value", "error"))
 def what_overrides_what(lab: Lab) -> None:
-    """On request, a fake or meta kernel overrides an earlier kernel while its library is alive. Fake kernels
-    are refused for an operator with a CompositeImplicitAutograd kernel.
+    """On request, a fake or meta kernel overrides an earlier kernel while the library of the new kernel is
+    alive. Fake kernels are refused for an operator with a CompositeImplicitAutograd kernel.
     """
     space = getattr(torch.ops, SPACE)
     meta = torch.empty(3, device="meta")
@@ -231,8 +231,8 @@ def what_overrides_what(lab: Lab) -> None:
 
 @behaviour("custom-operators", must_detect=("value", "error"))
 def schemas_and_tags(lab: Lab) -> None:
-    """Each tag of an operator is stored once. Schemas that contradict mutates_args, and functions without
-    type annotations, are refused.
+    """Each tag of an operator is stored once, also if torch adds the tag itself. Schemas that contradict
+    ``mutates_args``, and functions without type annotations, are refused.
     """
 
     @custom_op(f"{SPACE}::tagged_one", mutates_args=(), tags=torch.Tag.pointwise)
@@ -252,12 +252,12 @@ def schemas_and_tags(lab: Lab) -> None:
         )
     lab.same("value", copied_with_one_tag(lab.integers(3)))
 
-    def no_return(x: torch.Tensor, y: int):  # type: ignore[no-untyped-def]
+    def without_return_annotation(x: torch.Tensor, y: int):  # type: ignore[no-untyped-def]
         return x
 
     lab.raises(
         "no return type",
-        lambda: custom_op(f"{SPACE}::no_return", no_return, mutates_args=()),
+        lambda: custom_op(f"{SPACE}::no_return", without_return_annotation, mutates_args=()),
         ValueError,
         match="return",
     )

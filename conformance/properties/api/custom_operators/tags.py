@@ -1,4 +1,4 @@
-"""Custom operators with the tags inplace and out."""
+"""Behaviours of custom operators with the tags ``inplace`` and ``out``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from conformance.properties.api.custom_operators.definition import SPACE
 
 @behaviour("custom-operators", must_detect=("error",))
 def operators_in_place_by_tag(lab: Lab) -> None:
-    """An operator tagged inplace changes its first argument and returns it, and its schema declares the
-    write. A definition without these properties is refused.
+    """An operator with the tag ``inplace`` changes its first argument and returns this argument. Its schema
+    declares the write. A definition without these properties is refused.
     """
 
     @custom_op(f"{SPACE}::adds_", mutates_args={"x"}, tags=torch.Tag.inplace)
@@ -97,8 +97,8 @@ def operators_in_place_by_tag(lab: Lab) -> None:
 
 @behaviour("custom-operators", must_detect=("error",))
 def operators_with_out_by_tag(lab: Lab) -> None:
-    """An operator tagged out writes its keyword tensors and returns them. It does not support autograd. A
-    definition without these properties is refused.
+    """An operator with the tag ``out`` writes to its keyword-only tensors and returns these tensors. It does
+    not support autograd. A definition without these properties is refused.
     """
 
     @custom_op(f"{SPACE}::sums_out", mutates_args={"out"}, tags=torch.Tag.out)

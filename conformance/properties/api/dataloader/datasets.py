@@ -1,4 +1,4 @@
-"""Datasets of tensors on the device, samplers, collated batches and pinned batches."""
+"""Behaviours of datasets of tensors on the device, of samplers, of collated batches and of pinned batches."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def datasets_of_tensors(lab: Lab) -> None:
 
 @behaviour("dataloader", must_detect=("value", "error"))
 def splits_of_datasets(lab: Lab) -> None:
-    """random_split divides a dataset without overlap, by lengths or by fractions. The same generator seed
-    gives the same split.
+    """``random_split`` divides a dataset into parts that do not overlap. The sizes of the parts are passed as
+    lengths or as fractions. The same generator seed gives the same split.
     """
     data = TensorDataset(torch.arange(15, device=lab.device))
     for lengths in ([5, 10], [1, 2, 12], [0.2, 0.8], [0.5, 0.5], [0.33, 0.33, 0.34]):
@@ -103,8 +103,8 @@ Point = collections.namedtuple("Point", ["x", "y"])
 
 @behaviour("dataloader", level="core", must_detect=("value", "error"))
 def collating_samples(lab: Lab) -> None:
-    """default_collate stacks tensors on their device and converts numbers and arrays to tensors. It preserves
-    the structure of samples and values of other types.
+    """``default_collate`` stacks tensors on their device and converts numbers and arrays to tensors. It
+    preserves the structure of samples and values of other types.
     """
     first, second = lab.integers(2, 3), lab.integers(2, 3)
     lab.same("tensors", default_collate([first, second]))
@@ -169,7 +169,7 @@ class _BatchedRows(_TensorRows):
 
 
 class _LossyRows(_TensorRows):
-    """A dataset whose ``__getitems__`` omits the first sample of the list."""
+    """A dataset whose ``__getitems__`` omits the first of the requested samples."""
 
     def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
         return list(self.tensor[indices[1:]])
@@ -186,7 +186,7 @@ class _Stream(IterableDataset):  # type: ignore[type-arg]
 @behaviour("dataloader", level="core", must_detect=("value", "error"))
 def loading_batches(lab: Lab) -> None:
     """A loader returns batches in the order of its sampler, on the device of the samples. An incomplete last
-    batch is returned, or dropped with drop_last.
+    batch is returned, unless ``drop_last`` is set.
     """
     data = _TensorRows(lab.integers(10, 2))
     lab.same("one by one", list(DataLoader(data)))
@@ -296,8 +296,8 @@ def samplers(lab: Lab) -> None:
 
 @behaviour("dataloader", capabilities=("pinned_memory",), must_detect=())
 def pinned_batches(lab: Lab) -> None:
-    """With pin_memory, host batches are page-locked, also inside containers. If a batch has a pin_memory
-    method, this method is called. Pinned batches can be copied to the device.
+    """With ``pin_memory``, host batches are page-locked, also inside containers. If a batch has a
+    ``pin_memory`` method, this method is called. Pinned batches can be copied to the device.
     """
     host = torch.arange(12.0).view(6, 2)
     expected = lab.on_target and not lab.target.is_cpu
@@ -328,7 +328,7 @@ def pinned_batches(lab: Lab) -> None:
 
 
 class _PinnableBatch:
-    """A batch with its own pin_memory method."""
+    """A batch with its own ``pin_memory`` method."""
 
     def __init__(self, samples: list[torch.Tensor]) -> None:
         self.value = torch.stack(samples)

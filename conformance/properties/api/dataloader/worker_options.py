@@ -1,4 +1,4 @@
-"""Options and lifetimes of DataLoader worker processes while the device is in use."""
+"""Behaviours of DataLoader worker processes while the device is in use: options and lifetimes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from conformance.properties.api.dataloader.workers import TIMEOUT
 
 
 class IndexSamples(Dataset):  # type: ignore[type-arg]
-    """Samples of four numbers: the index, the worker id or -1, the number of reads of this copy of the
-    dataset, and a mark.
+    """A dataset whose samples have four numbers: the index, the worker id (-1 in the main process), the
+    number of samples read so far from this copy of the dataset, and a mark.
     """
 
     def __init__(self, length: int = 12) -> None:
@@ -52,7 +52,7 @@ class _IndexLists(Dataset):  # type: ignore[type-arg]
 
 
 class _Slow(Dataset):  # type: ignore[type-arg]
-    """One sample that takes two seconds."""
+    """A dataset with one sample, which takes two seconds to read."""
 
     def __len__(self) -> int:
         return 1
@@ -70,7 +70,7 @@ class _FailingStream(IterableDataset):  # type: ignore[type-arg]
 
 
 class _Convolved(Dataset):  # type: ignore[type-arg]
-    """Samples that a worker computes with a convolution."""
+    """A dataset whose samples are computed with a convolution."""
 
     def __len__(self) -> int:
         return 4
@@ -113,7 +113,7 @@ def _fail_at_start(worker: int) -> None:
 
 
 def _mark_dataset(worker: int) -> None:
-    """Set the mark of the worker's copy of the dataset (a ``worker_init_fn``)."""
+    """Set the mark of the worker's copy of the dataset. This function is passed as ``worker_init_fn``."""
     info: Any = get_worker_info()
     info.dataset.mark = 100 + worker
 
@@ -127,7 +127,7 @@ def _collate_with_shared_flag(batch: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _worker_loader(data: Any, **options: Any) -> Any:
-    """Return a DataLoader with two workers, unless ``options`` differ."""
+    """Return a DataLoader with two workers. ``options`` override its default arguments."""
     return DataLoader(data, **{"num_workers": 2, "timeout": TIMEOUT, **options})
 
 
@@ -190,8 +190,9 @@ def orders_of_workers(lab: Lab) -> None:
 
 @behaviour("dataloader", level="training", must_detect=())
 def lives_of_workers(lab: Lab) -> None:
-    """Workers run worker_init_fn. Persistent workers keep their dataset from epoch to epoch. Workers exit if
-    their loader is abandoned. Errors at the start of a worker are raised in the main process.
+    """Workers run ``worker_init_fn``. Persistent workers keep their dataset from epoch to epoch. Workers exit
+    if their loader is deleted before its last batch. Errors at the start of a worker are raised in the main
+    process.
     """
     used = lab.integers(50)
     marks = [int(batch[0, 3]) for batch in _worker_loader(IndexSamples(4), worker_init_fn=_mark_dataset)]
@@ -244,8 +245,8 @@ def lives_of_workers(lab: Lab) -> None:
 
 @behaviour("dataloader", level="training", must_detect=())
 def work_of_workers(lab: Lab) -> None:
-    """While the device is in use, workers can run modules and can collate into shared memory. They are
-    started by the requested multiprocessing context.
+    """While the device is in use, workers can run modules and can collate into shared memory. The requested
+    multiprocessing context starts the workers.
     """
     used = lab.integers(50)
     module = torch.nn.Conv2d(1, 1, 3).to(lab.device)

@@ -1,4 +1,4 @@
-"""Loaders with worker processes while the device is in use."""
+"""Behaviours of DataLoaders with worker processes while the device is in use."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
-#: Seconds after which a worker that does not respond is treated as lost.
+#: The timeout of the loaders, in seconds. If a worker returns no batch for this time, the loader raises an
+#: error.
 TIMEOUT = 60
 
 
 class _HostSamples(Dataset):  # type: ignore[type-arg]
-    """Samples on the host: index, worker id, number of workers, dataset length, seed, and numbers from three
-    random generators.
+    """A dataset of tensors on the host. A sample has the index, the worker id, the number of workers, the
+    dataset length, the worker's seed, and numbers from three random generators.
     """
 
     def __len__(self) -> int:
@@ -35,7 +36,7 @@ class _HostSamples(Dataset):  # type: ignore[type-arg]
 
 
 class _ShardedStream(IterableDataset):  # type: ignore[type-arg]
-    """A stream of the numbers 0 to 8. Each worker returns a part of them."""
+    """A stream of the numbers 0 to 8. Each worker returns a part of these numbers."""
 
     def __iter__(self) -> Any:
         info: Any = get_worker_info()
@@ -43,7 +44,7 @@ class _ShardedStream(IterableDataset):  # type: ignore[type-arg]
 
 
 class _FailingSamples(Dataset):  # type: ignore[type-arg]
-    """Four samples, of which the third raises a KeyError."""
+    """A dataset of four samples. Reading the third sample raises a KeyError."""
 
     def __len__(self) -> int:
         return 4
@@ -61,8 +62,8 @@ def _two_worker_loader(data: Any, **options: Any) -> Any:
 
 @behaviour("dataloader", level="training", must_detect=())
 def workers_beside_a_device(lab: Lab) -> None:
-    """While the device is in use, worker processes load samples of the host in order, each worker with its
-    own seed. Errors in workers are raised in the main process.
+    """While the device is in use, worker processes load samples on the host in order. Each worker has its own
+    seed. Errors in workers are raised in the main process.
     """
     used = lab.integers(100)
     batches = list(
@@ -94,9 +95,9 @@ def workers_beside_a_device(lab: Lab) -> None:
 
 
 def _read_outcomes(loader: Any) -> list[bool]:
-    """Read a loader of _FailingSamples to its end, so that its workers exit. Return one flag per sample.
+    """Read a loader of ``_FailingSamples`` to its end, so that its workers exit. Return one flag per sample.
 
-    The flag is False if the sample's own KeyError was raised, and True otherwise.
+    The flag of a sample is False if the KeyError of ``_FailingSamples`` was raised, and True otherwise.
     """
     outcomes, samples = [], iter(loader)
     while True:

@@ -1,4 +1,4 @@
-"""Operators while torch.use_deterministic_algorithms is enabled."""
+"""Behaviours of operators while ``torch.use_deterministic_algorithms`` is enabled."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Call = Callable[[], torch.Tensor]
 
 @contextlib.contextmanager
 def deterministic_algorithms(*, warn_only: bool = False, fill: bool = False) -> Iterator[None]:
-    """Enable deterministic algorithms inside the context. ``fill`` is the setting
-    fill_uninitialized_memory.
+    """Enable deterministic algorithms inside the context. ``fill`` is the value of the setting
+    ``fill_uninitialized_memory``.
     """
     before = torch.get_deterministic_debug_mode()
     switch: Any = torch.utils.deterministic
@@ -34,10 +34,11 @@ def deterministic_algorithms(*, warn_only: bool = False, fill: bool = False) -> 
 
 
 def expect_repeatable(lab: Lab, name: str, call: Call, *, roundings: float = 64) -> None:
-    """Expect that ``call`` returns the same bits each time, or is refused as not deterministic. Record the
-    result.
+    """Expect that ``call`` returns the same bits each time, or raises an error that says that the operator is
+    not deterministic. Record the result.
 
-    A refused call is repeated with warn_only. It must then warn and return the result.
+    If the call raises this error, it is repeated with ``warn_only``. The repeated call must warn and return
+    the result.
     """
     try:
         with deterministic_algorithms():
@@ -107,8 +108,8 @@ def deterministic_pooling(lab: Lab) -> None:
 
 @behaviour("determinism", capabilities=("autograd",), must_detect=("value",))
 def deterministic_padding_and_sampling(lab: Lab) -> None:
-    """While deterministic algorithms are enabled, gradients of padding, interpolation and grid_sample repeat
-    bit for bit or are refused.
+    """While deterministic algorithms are enabled, gradients of padding, interpolation and ``grid_sample``
+    repeat bit for bit or are refused.
     """
     line, plane, cube = lab.floats(2, 3, 6), lab.floats(1, 2, 5, 6), lab.floats(1, 2, 4, 4, 4)
     for mode in ("reflect", "replicate"):
@@ -262,8 +263,8 @@ def deterministic_orders_and_counts(lab: Lab) -> None:
 
 @behaviour("determinism", level="core", dtypes=ALL, must_detect=("value",))
 def deterministic_empty_memory(lab: Lab) -> None:
-    """While deterministic algorithms and fill_uninitialized_memory are enabled, uninitialized memory contains
-    NaN or the largest integer.
+    """While deterministic algorithms and ``fill_uninitialized_memory`` are enabled, uninitialized memory
+    contains NaN or the largest integer.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     base = torch.zeros(2, 3, **where)
@@ -287,7 +288,7 @@ def deterministic_empty_memory(lab: Lab) -> None:
 @behaviour("determinism", level="core", must_detect=("value",))
 def deterministic_switch(lab: Lab) -> None:
     """The setting for deterministic algorithms has three values: default, warn and error. Every getter
-    reports it, and it does not change the value of a deterministic operator.
+    reports the setting. The setting does not change the results of a deterministic operator.
     """
     before = torch.get_deterministic_debug_mode()
     base = lab.floats(4, 4)

@@ -1,1 +1,1 @@
-"""Behaviours of area ``distributions``: torch.distributions."""
+"""Behaviours of area ``distributions``: ``torch.distributions``."""

@@ -94,8 +94,8 @@ def counts_of_binomial(lab: Lab) -> None:
         lab.holds(f"counts, {name}", bool(inside.all()))
         allowed = SIGMAS * math.sqrt(trials * chance * (1 - chance) / SAMPLE_COUNT) + 1e-6
         lab.holds(f"mean, {name}", abs(float(whole.mean()) - trials * chance) <= allowed)
-    # Torch uses a different sampler for many trials with a small probability. Its samples must be in range
-    # too.
+    # Torch uses a different sampler for many trials with a small probability. The samples of this sampler
+    # must not be negative either.
     rare = torch.binomial(
         torch.full((SAMPLE_COUNT,), 1000.0, device=lab.device, dtype=lab.dtype),
         torch.full((SAMPLE_COUNT,), 0.00125, device=lab.device, dtype=lab.dtype),
@@ -128,8 +128,8 @@ def samplers_with_generators(lab: Lab) -> None:
 
 @behaviour("distributions", must_detect=())
 def orders_without_repetition(lab: Lab) -> None:
-    """multinomial without replacement returns a permutation if all equally likely categories are drawn. Every
-    permutation is equally likely.
+    """``multinomial`` without replacement returns a permutation if it draws all categories. If the categories
+    are equally likely, so are the permutations.
     """
     weights = torch.ones(26, device=lab.device)
     orders = torch.stack([torch.multinomial(weights, 26) for _ in range(200)])
@@ -147,7 +147,9 @@ def orders_without_repetition(lab: Lab) -> None:
 
 @behaviour("distributions", capabilities=("forward_ad",), must_detect=("value",))
 def tangents_of_poisson(lab: Lab) -> None:
-    """The tangent of a torch.poisson sample is zero, because counts do not depend smoothly on the rate."""
+    """The tangent of a ``torch.poisson`` sample is zero, because a count does not depend smoothly on
+    the rate.
+    """
     rate, tangent = lab.floats(6, low=1.0, high=5.0), lab.floats(6)
     with forward_ad.dual_level():
         drawn = torch.poisson(forward_ad.make_dual(rate, tangent))

@@ -1,5 +1,5 @@
-"""Behaviours of distributions that are composed of others, relaxed or ill-conditioned, and of exponential
-families.
+"""Behaviours of distributions that are composed of other distributions, relaxed or ill-conditioned, and of
+exponential families.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def distributions_of_distributions(lab: Lab) -> None:
 @behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
 def parameters_made_on_demand(lab: Lab) -> None:
     """Probabilities and logits are computed from each other on first access. The computed parameter passes
-    gradients, even if the first access was under no_grad.
+    gradients, even if the first access was under ``no_grad``.
     """
     for kind, numbers in ((D.Bernoulli, [0.2, 0.6]), (D.Categorical, [0.2, 0.8])):
         logits = lab.put(numbers, dtype=torch.float64, requires_grad=True)
@@ -179,7 +179,8 @@ def relaxed_and_logistic_scores(lab: Lab) -> None:
     coin = D.RelaxedBernoulli(heat, chances)
     points = lab.put([0.3, 0.9], dtype=torch.float64)
     score = coin.log_prob(points)
-    # The density of sigmoid((logit(p) + a logistic variable) / heat).
+    # ``expected`` is the log-density of ``sigmoid((logit(p) + v) / heat)``, for ``p`` in ``chances`` and a
+    # logistic variable ``v``.
     moved = chances.logit() - heat * points.logit()
     expected = heat.log() + moved - 2 * torch.nn.functional.softplus(moved)
     expected = expected - (points * (1 - points)).log()

@@ -13,12 +13,14 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.random.values import SIGMAS
 
-#: The allowed relative error: torch approximates these gradients by series and rational functions.
+#: The allowed error of these gradients, relative to the largest gradient. Torch approximates the gradients by
+#: series and rational functions.
 TOLERANCE = 1e-2
 
 
 def _derivatives_of_beta_samples(x: torch.Tensor, a: float, b: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return dx/da and dx/db for samples x of Beta(a, b) at constant cumulative probability of x.
+    """Return dx/da and dx/db for samples ``x`` of Beta(a, b). The cumulative probability of ``x`` is held
+    constant.
 
     The derivatives are computed by integrals of the density.
     """
@@ -42,9 +44,9 @@ def _agree_within_tolerance(actual: torch.Tensor, expected: torch.Tensor) -> boo
 
 @behaviour("distributions", capabilities=("autograd",), must_detect=())
 def pathwise_gradients(lab: Lab) -> None:
-    """rsample of Beta and Dirichlet passes pathwise gradients to its parameters: the derivatives of a sample
-    at constant cumulative probability. The average gradient of a function of samples is the derivative of its
-    mean.
+    """``rsample`` of Beta and Dirichlet passes pathwise gradients to its parameters: the derivatives of a
+    sample at constant cumulative probability. The average gradient of a function of samples is the derivative
+    of the function's mean.
     """
 
     def float64_leaf(numbers: Any) -> Any:

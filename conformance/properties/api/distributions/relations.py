@@ -21,8 +21,8 @@ from conformance.properties.api.distributions.scores import (
 
 @behaviour("distributions", must_detect=("value",))
 def divergences(lab: Lab) -> None:
-    """kl_divergence is zero for a distribution and itself, and otherwise equals its closed form. It is
-    infinite if the support of the second distribution does not contain the support of the first.
+    """``kl_divergence`` of a distribution and itself is zero. For other pairs it equals the closed form. It
+    is infinite if the support of the second distribution does not contain the support of the first.
     """
     every = {name: make_distribution(lab, name)[0] for name in SCALAR_DISTRIBUTIONS}
     for name, dist in every.items():
@@ -105,8 +105,8 @@ def divergences(lab: Lab) -> None:
 @behaviour("distributions", must_detect=("value",))
 def normal_vectors(lab: Lab) -> None:
     """A covariance, a precision, a Cholesky factor and a low-rank form can describe the same normal
-    distribution. A batch gives the results of its rows. Other distributions of vectors have the
-    log-probabilities of their closed forms.
+    distribution. A batch of distributions gives the results of its single distributions. Other distributions
+    of vectors have the log-probabilities of their closed forms.
     """
 
     def float64_on_device(numbers: Any) -> torch.Tensor:
@@ -324,7 +324,7 @@ def distribution_validation(lab: Lab) -> None:
 @behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
 def transforms_of_values(lab: Lab) -> None:
     """A transform maps values, inverts the mapping and returns the log-determinant of its Jacobian.
-    Transforms that are joined by cat, stack or composition do so for each part.
+    CatTransform, StackTransform and ComposeTransform do this for each transform that they combine.
     """
 
     def float64_on_device(numbers: Any) -> torch.Tensor:

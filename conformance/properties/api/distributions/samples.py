@@ -1,4 +1,4 @@
-"""Behaviours of torch.distributions samples: shapes, moments, gradients and support."""
+"""Behaviours of ``torch.distributions`` samples: shapes, moments, gradients and support."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from conformance.properties.api.random.values import (
 #: Distributions with an infinite or undefined variance. The error of their sample mean has no bound.
 WITHOUT_VARIANCE = ("Cauchy", "HalfCauchy", "FisherSnedecor", "Pareto")
 
-#: The number of samples of each vector distribution. It is small because these samples take longer than
-#: scalars.
+#: The number of samples of each vector distribution. It is small because drawing vectors takes longer than
+#: drawing scalars.
 VECTOR_SAMPLES = 600
 
 
@@ -82,8 +82,8 @@ def has_variance(sample: torch.Tensor, variance: torch.Tensor) -> bool:
 
 @behaviour("distributions", level="training", must_detect=("shape",))
 def sample_shapes(lab: Lab) -> None:
-    """sample returns a detached tensor of shape sample_shape + batch_shape + event_shape. Its values are in
-    the support, and it is on the device of the parameters. expand enlarges the batch.
+    """``sample`` returns a detached tensor of shape ``sample_shape + batch_shape + event_shape``, on the
+    device of the parameters. The values are in the support. ``expand`` enlarges the batch.
     """
     every = {name: make_distribution(lab, name)[0] for name in SCALAR_DISTRIBUTIONS} | vector_distributions(
         lab
@@ -150,8 +150,8 @@ def sample_shapes(lab: Lab) -> None:
 
 @behaviour("distributions", level="training", must_detect=())
 def sample_moments(lab: Lab) -> None:
-    """Samples have the mean and variance of their distribution. They follow its cumulative distribution
-    function, if it has one. Discrete values occur with their probabilities.
+    """Samples have the mean and variance of their distribution. If the distribution has a cumulative
+    distribution function, the samples follow this function. Discrete values occur with their probabilities.
     """
     for name in SCALAR_DISTRIBUTIONS:
         dist, _ = make_distribution(lab, name)
@@ -189,7 +189,7 @@ def _probability_of(dist: Any, value: float) -> torch.Tensor:
 @behaviour("distributions", must_detect=())
 def vector_sample_moments(lab: Lab) -> None:
     """Samples of distributions of vectors have the mean of their distribution. Samples of categorical
-    distributions have its frequencies.
+    distributions have the frequencies of their categories.
     """
     every = vector_distributions(lab)
     for name in (
@@ -254,8 +254,8 @@ def vector_sample_moments(lab: Lab) -> None:
 
 @behaviour("distributions", level="training", capabilities=("autograd",), must_detect=())
 def sample_gradients(lab: Lab) -> None:
-    """rsample passes gradients to the parameters, according to the formula by which a sample is computed from
-    them. sample passes no gradients.
+    """``rsample`` passes gradients to the parameters, according to the formula by which it computes a sample
+    from the parameters. ``sample`` passes no gradients.
     """
     for name in SCALAR_DISTRIBUTIONS:
         dist, tensors = make_distribution(lab, name, grad=True)
@@ -325,8 +325,8 @@ def sample_gradients(lab: Lab) -> None:
 
 @behaviour("distributions", must_detect=("value",))
 def enumerated_support(lab: Lab) -> None:
-    """enumerate_support lists all possible values, once or, with expand, for every element of the batch. It
-    raises an error if there are infinitely many values.
+    """``enumerate_support`` lists all possible values once. With ``expand`` it lists them for every element
+    of the batch. It raises an error if there are infinitely many values.
     """
     chances = lab.put([[0.1, 0.2], [0.3, 0.4]], dtype=torch.float64)
     coin = D.Bernoulli(chances)

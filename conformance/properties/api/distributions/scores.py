@@ -1,4 +1,4 @@
-"""Behaviours of log-densities, moments and cumulative distribution functions of torch.distributions."""
+"""Behaviours of log-densities, moments and cumulative distribution functions of ``torch.distributions``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def _log_gamma_density(x: float, a: float, r: float) -> float:
     return a * math.log(r) + (a - 1) * math.log(x) - r * x - math.lgamma(a)
 
 
-#: Scalar distributions by name: the class, the parameters, values of the variable, and the log-density.
+#: Scalar distributions by name. Each entry has the class, the parameters, values at which ``log_prob`` is
+#: checked, and the formula of the log-density.
 SCALAR_DISTRIBUTIONS: dict[str, tuple[Any, dict[str, list[float]], list[float], Formula]] = {
     "Bernoulli": (D.Bernoulli, {"probs": [0.7, 0.2, 0.4]}, [1, 0, 1], _log_bernoulli_mass),
     "Beta": (
@@ -194,7 +195,7 @@ SCALAR_DISTRIBUTIONS: dict[str, tuple[Any, dict[str, list[float]], list[float], 
     ),
 }
 
-#: Parameters that are counts and therefore have no gradient.
+#: The names of parameters that are counts and therefore have no gradient.
 COUNT_PARAMETERS = ("total_count",)
 
 
@@ -222,7 +223,7 @@ def none_if_not_implemented(call: Callable[[], Any]) -> Any:
 
 @behaviour("distributions", level="training", must_detect=("value",))
 def log_densities(lab: Lab) -> None:
-    """log_prob of each scalar distribution equals its closed form. The result is on the device of the
+    """``log_prob`` of each scalar distribution equals its closed form. The result is on the device of the
     parameters.
     """
     for name, (_, parameters, values, formula) in SCALAR_DISTRIBUTIONS.items():
@@ -289,7 +290,7 @@ def moments(lab: Lab) -> None:
 
 @behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
 def density_gradients(lab: Lab) -> None:
-    """Gradients of log_prob with respect to parameters and values equal the CPU's gradients."""
+    """Gradients of ``log_prob`` with respect to parameters and values equal the CPU's gradients."""
     for name, (_, _, values, _) in SCALAR_DISTRIBUTIONS.items():
         dist, tensors = make_distribution(lab, name, grad=True)
         points = lab.put(
@@ -305,8 +306,8 @@ def density_gradients(lab: Lab) -> None:
 
 @behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
 def distribution_functions(lab: Lab) -> None:
-    """A distribution's cdf, if implemented, rises from 0 to 1, and its derivative is the density. icdf, if
-    implemented, is the inverse of cdf.
+    """A distribution's ``cdf``, if implemented, rises from 0 to 1, and its derivative is the density.
+    ``icdf``, if implemented, is the inverse of ``cdf``.
     """
     for name, (_, _, values, _) in SCALAR_DISTRIBUTIONS.items():
         dist, _ = make_distribution(lab, name)
@@ -344,8 +345,8 @@ def distribution_functions(lab: Lab) -> None:
 
 @behaviour("distributions", dtypes=("float32", "float64"), must_detect=("value",), capabilities=("autograd",))
 def extreme_scores(lab: Lab) -> None:
-    """log_prob at the limits of the parameters is exact or infinite. Neither log_prob nor its gradients are
-    NaN.
+    """``log_prob`` at the limits of the parameters is exact or infinite. Neither ``log_prob`` nor its
+    gradients are NaN.
     """
 
     def log_prob_with_observed_gradients(

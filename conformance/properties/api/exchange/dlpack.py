@@ -10,7 +10,8 @@ from torch.utils.dlpack import from_dlpack, to_dlpack  # type: ignore[attr-defin
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: torch as Any, because its type stubs do not export from_dlpack.
+#: The module ``torch`` with annotation ``Any``, because the type stubs of torch do not export
+#: ``from_dlpack``.
 untyped: Any = torch
 
 
@@ -100,8 +101,8 @@ def dlpack_refusals(lab: Lab) -> None:
 
 @behaviour("exchange", capabilities=("dlpack",), must_detect=("value",))
 def dlpack_copies(lab: Lab) -> None:
-    """from_dlpack shares memory unless copy=True. If device= names a different device, from_dlpack copies,
-    and copy=False is refused.
+    """``from_dlpack`` shares memory unless ``copy=True``. If ``device=`` names a different device,
+    ``from_dlpack`` copies, and ``copy=False`` is refused.
     """
     base = torch.arange(5.0, device=lab.device)
     lab.holds("it can be described", base.__dlpack__() is not None)
@@ -132,7 +133,8 @@ def dlpack_copies(lab: Lab) -> None:
     lab.holds(
         "asarray shares with something wrapped", torch.asarray(DLPackOnly(base)).data_ptr() == base.data_ptr()
     )
-    # In torch 2.13, asarray with copy=True copies a DLPack capsule, but not an object with __dlpack__.
+    # In torch 2.13, ``asarray`` with ``copy=True`` copies a DLPack capsule, but not an object with
+    # ``__dlpack__``.
     apart = torch.asarray(base.__dlpack__(), copy=True)
     lab.holds("asarray of a capsule with copy=True does not", apart.data_ptr() != base.data_ptr())
     if lab.device.type == "cpu":

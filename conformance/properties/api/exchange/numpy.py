@@ -12,7 +12,7 @@ import torch
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: The dtypes that both torch and NumPy have.
+#: The dtypes of the suite that both torch and NumPy have.
 NUMPY = tuple(name for name in ALL if name != "bfloat16")
 
 
@@ -45,8 +45,8 @@ def arrays_through_the_host(lab: Lab) -> None:
 
 @behaviour("exchange", level="core", must_detect=("error", "message"))
 def device_arrays_refused(lab: Lab) -> None:
-    """If NumPy cannot use a tensor's memory directly, numpy() raises a TypeError or RuntimeError that names
-    the alternative. force=True copies instead.
+    """If NumPy cannot use a tensor's memory directly, ``numpy()`` raises a TypeError or RuntimeError that
+    names the function to call first. With ``force=True``, ``numpy()`` copies the values instead.
     """
     base = torch.arange(4.0, device=lab.device)
     turned = torch.tensor([1 + 2j, 3j], device=lab.device).conj()
@@ -85,8 +85,8 @@ def _is_refused_naming_cpu(call: Callable[[], Any]) -> bool:
 
 @behaviour("exchange", must_detect=("value", "error"))
 def arrays_of_all_kinds(lab: Lab) -> None:
-    """from_numpy and as_tensor accept arrays of every numeric dtype with positive strides. They raise errors
-    for strings, for negative strides, and for strides that are not multiples of the element size.
+    """``from_numpy`` and ``as_tensor`` accept arrays of every numeric dtype with positive strides. They raise
+    errors for strings, for negative strides, and for strides that are not multiples of the element size.
     """
     for kind in (
         "float64",
@@ -211,8 +211,8 @@ def arrays_warn(lab: Lab) -> None:
 
 @behaviour("exchange", must_detect=("value",))
 def numpy_functions_on_host(lab: Lab) -> None:
-    """NumPy functions accept tensors that were moved to the host. Conversions in both directions share memory
-    if possible.
+    """NumPy functions accept tensors that were moved to the host. Conversions from tensor to array and back
+    share memory if possible.
     """
     base = lab.put([1.0, -4.0, 9.0]) * 1
     host: Any = base.cpu()

@@ -1,1 +1,1 @@
-"""Behaviours of area ``export``: torch.export."""
+"""Behaviours of area ``export``: ``torch.export``."""

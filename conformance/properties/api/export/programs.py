@@ -1,5 +1,5 @@
-"""Behaviours of torch.export: results, devices, saved files, dynamic shapes and decompositions of exported
-programs.
+"""Behaviours of ``torch.export``: results, devices, saved files, dynamic shapes and decompositions of
+exported programs.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class TwoLayers(nn.Module):
 
 
 def two_layer_module(lab: Lab) -> TwoLayers:
-    """Return a TwoLayers module on the lab's device. Its parameters are whole numbers, equal on the CPU and
-    on the device.
+    """Return a ``TwoLayers`` module on the Lab's device. Its parameters are whole numbers, equal on the CPU
+    and on the device.
     """
     model = lab.to(TwoLayers())
     with torch.no_grad():

@@ -1,5 +1,5 @@
-"""Behaviours of the operators in torch's database: shapes of pointwise operators, and fake tensors with
-dynamic shapes.
+"""Behaviours of the operators in torch's operator database: shapes of pointwise operators, and predictions by
+fake tensors with dynamic shapes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _PointwiseShapes(TorchDispatchMode):
 
 def run_on_fake_tensors(call: OpInfoCall, mode: Any, run: Callable[[OpInfoCall], Any]) -> Any:
     """Return ``run(call)`` under ``mode``, with fake copies of the call's tensors. Tests replace this
-    function by a wrong one.
+    function by a faulty one.
     """
 
     def fake_copy(leaf: Any) -> Any:
@@ -70,7 +70,7 @@ def _prediction_agrees(
     """Return whether fake tensors predict the shapes, dtypes and devices of a call's results.
 
     If the prediction fails on the target, the CPU is the control: return False only if the prediction for the
-    same call on the CPU is correct. Return True if the call itself fails, or if it depends on values.
+    same call on the CPU is correct. Return True if the call itself fails, or if the results depend on values.
     """
     torch.manual_seed(11)
     try:

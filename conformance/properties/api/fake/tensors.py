@@ -1,4 +1,6 @@
-"""Behaviours of fake tensors: metadata of results, without memory or computation."""
+"""Behaviours of fake tensors, which have metadata but no memory: metadata of results, devices, refused reads
+of values, and copies.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from conformance.behaviours.lab import Lab
 
 
 def _metadata_of(value: Any, lab: Lab) -> list[Any]:
-    """Return the metadata of a tensor: shape, dtype, stride, whether it is on the lab's device, and whether
+    """Return the metadata of a tensor: shape, dtype, stride, whether it is on the Lab's device, and whether
     it is fake.
     """
     return [
@@ -114,8 +116,8 @@ def _raises_error(call: Any) -> bool:
 
 @behaviour("fake", level="core", must_detect=("error",))
 def fake_values_are_refused(lab: Lab) -> None:
-    """An operation that needs the value of a fake tensor raises an error that says so. A constant that is
-    created inside the mode has a known value until it is changed.
+    """An operation that needs the value of a fake tensor raises an error that names this reason. A constant
+    that is created inside FakeTensorMode has a known value until it is changed.
     """
     with FakeTensorMode() as mode:
         x = mode.from_tensor(lab.integers(3))
@@ -181,7 +183,7 @@ def fake_copies(lab: Lab) -> None:
 @behaviour("fake", level="core", must_detect=("value", "error"))
 def meta_tensors(lab: Lab) -> None:
     """Operators on meta tensors compute only metadata such as shapes. Meta tensors hold no data. Only
-    empty_like and to_empty move them to another device.
+    ``empty_like`` and ``to_empty`` move them to another device.
     """
     x = torch.empty(2, 3, device="meta")
     real = lab.integers(2, 3)

@@ -1,4 +1,4 @@
-"""Behaviours of short-time Fourier transforms: stft and istft."""
+"""Behaviours of short-time Fourier transforms: ``stft`` and ``istft``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _stft_by_definition(array: Array, window: Array, hop: int) -> Array:
 
 @behaviour("fft", dtypes=_DTYPES, level="core", must_detect=("value",))
 def short_time_transforms(lab: Lab) -> None:
-    """stft returns the Fourier transforms of the windowed frames of a signal. The options choose padding,
+    """``stft`` returns the Fourier transforms of the windowed frames of a signal. Options select padding,
     one-sided results, normalisation and the window. Batches are accepted.
     """
     signal = lab.integers(40)
@@ -105,8 +105,8 @@ def short_time_transforms(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=("float64", "complex128"), level="core", must_detect=("value",))
 def short_time_transforms_and_back(lab: Lab) -> None:
-    """istft inverts stft for any size, hop, padding and normalisation, also for batches and complex signals.
-    istft is linear. Beyond the last frame its result is zero.
+    """``istft`` inverts ``stft`` for any size, hop, padding and normalisation, also for batches and complex
+    signals. ``istft`` is linear. Beyond the last frame its result is zero.
     """
     for shape, size, hop, mode, normalised in itertools.product(
         ((60,), (2, 47)), (12, 9), (3, 4), ("constant", "reflect", "circular"), (False, True)
@@ -172,9 +172,9 @@ def short_time_transforms_and_back(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=("float64",), level="core", must_detect=("error",))
 def short_time_transforms_refuse(lab: Lab) -> None:
-    """stft raises errors for sizes, windows and shapes that do not match, for a one-sided transform of a
-    complex signal, and if return_complex is missing. istft raises errors for windows that leave gaps and for
-    empty spectra.
+    """``stft`` raises errors for sizes, windows and shapes that do not match, for a one-sided transform of a
+    complex signal, and for a missing ``return_complex``. ``istft`` raises errors for windows that leave gaps
+    and for empty spectra.
     """
     x = lab.integers(10)
     options: dict[str, Any] = {"return_complex": True}

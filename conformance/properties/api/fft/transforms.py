@@ -1,4 +1,4 @@
-"""Behaviours of discrete Fourier transforms (torch.fft), compared with NumPy's transforms."""
+"""Behaviours of discrete Fourier transforms (``torch.fft``), compared with NumPy's transforms."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _NORMS: tuple[Any, ...] = (None, "forward", "backward", "ortho")
 
 
 def transform_roundings(count: int) -> float:
-    """Return the number of roundings that a transform of ``count`` elements may accumulate.
+    """Return the allowed error, in roundings, of a transform of ``count`` elements.
 
-    Each result sums all elements, so the error relative to the largest result is below the number of
-    elements.
+    Each result is a sum of ``count`` terms. The error of a result, in roundings of the largest result, is
+    therefore below a small multiple of ``count``.
     """
     return 4.0 * count + 16
 
 
 def _hfft_by_definition(array: Array, size: int | None, dim: int, norm: Any) -> Array:
-    """Return hfft of an array, computed by irfft of the conjugate."""
+    """Return ``hfft`` of an array, computed by ``irfft`` of the conjugate."""
     count = size or 2 * (array.shape[dim] - 1)
     result = numpy.fft.irfft(array.conj(), count, dim)
     return result * {None: count, "backward": count, "forward": 1, "ortho": math.sqrt(count)}[norm]
@@ -36,8 +36,8 @@ def _hfft_by_definition(array: Array, size: int | None, dim: int, norm: Any) -> 
 
 @behaviour("fft", dtypes=_ALL, level="core", must_detect=("value", "shape"))
 def transforms_of_one_dimension(lab: Lab) -> None:
-    """fft, ifft, rfft, irfft, hfft and ihfft agree with NumPy for all lengths, dimensions, norms and
-    strides.
+    """``fft``, ``ifft``, ``rfft``, ``irfft``, ``hfft`` and ``ihfft`` agree with NumPy for all lengths,
+    dimensions, norms and strides.
     """
     for shape, dim in (((8,), -1), ((7, 6), 0), ((3, 5, 4), 1)):
         x = lab.integers(*shape)
@@ -110,9 +110,9 @@ def transforms_of_one_dimension(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=_ALL, level="core", must_detect=("value", "shape"))
 def transforms_of_several_dimensions(lab: Lab) -> None:
-    """fftn, rfftn and their inverses agree with NumPy for any dimensions and sizes. hfftn and ihfftn agree
-    with their definitions. fft2 and the other two-dimensional functions agree with the n-dimensional
-    functions.
+    """``fftn``, ``rfftn`` and their inverses agree with NumPy for any dimensions and sizes. ``hfftn`` and
+    ``ihfftn`` agree with their definitions. ``fft2`` and the other two-dimensional functions agree with the
+    n-dimensional functions.
     """
     for shape, dims, sizes in (
         ((4, 5), None, None),
@@ -141,7 +141,8 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
                     expected,
                     roundings=transform_roundings(count),
                 )
-            # Half of a Hermitian spectrum, because the result of irfftn is unspecified for any other input.
+            # The input of ``irfftn`` is half of a Hermitian spectrum, because the result is unspecified for
+            # any other input.
             half = numpy.fft.rfftn(array.real, sizes, axes, norm)
             lengths = sizes or [shape[d] for d in (range(len(shape)) if axes is None else axes)]
             kind = torch.complex64 if lab.dtype in (torch.float32, torch.complex64) else torch.complex128
@@ -209,7 +210,7 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
 @behaviour("fft", dtypes=_ALL, level="core", must_detect=("value",))
 def transforms_and_back(lab: Lab) -> None:
     """A transform followed by its inverse returns the input, for every norm, odd lengths and non-contiguous
-    inputs. Neither function changes its input.
+    inputs. Neither the transform nor its inverse changes its input.
     """
     pairs: list[tuple[Any, Any]] = [(torch.fft.fft, torch.fft.ifft)]
     several: list[tuple[Any, Any]] = [(torch.fft.fftn, torch.fft.ifftn)]
@@ -265,8 +266,8 @@ def transforms_and_back(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=("any",), level="core", must_detect=("dtype", "error"))
 def dtypes_of_transforms(lab: Lab) -> None:
-    """Transforms of integers and booleans use the default dtype. fft of real input is complex, and irfft of
-    complex input is real. rfft and ihfft reject complex input.
+    """Transforms of integers and booleans use the default dtype. ``fft`` of real input is complex, and
+    ``irfft`` of complex input is real. ``rfft`` and ``ihfft`` reject complex input.
     """
     pairs = {
         torch.int8: torch.complex64,
@@ -347,8 +348,8 @@ def transforms_refuse(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=_REAL, level="core", must_detect=("value",))
 def frequencies_and_shifts(lab: Lab) -> None:
-    """fftfreq and rfftfreq return NumPy's frequencies. They warn if they resize out=. fftshift and ifftshift
-    sort the frequencies and restore their order.
+    """``fftfreq`` and ``rfftfreq`` return NumPy's frequencies. They warn if they resize ``out=``.
+    ``fftshift`` and ``ifftshift`` sort the frequencies and restore their order.
     """
     for count, spacing in itertools.product((1, 2, 7, 8, 19), (1.0, 0.5, 4.0)):
         for function_name in ("fftfreq", "rfftfreq"):

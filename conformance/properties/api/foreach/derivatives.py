@@ -1,4 +1,4 @@
-"""Behaviours of the derivatives of foreach operators: gradcheck of the operators in torch's database."""
+"""Behaviours of the derivatives of foreach operators: ``gradcheck`` of the operators in torch's database."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tree_map
 
-#: The number of samples that are checked for each operator. Fewer are complex, because they take twice as
-#: long.
+#: The numbers of real and complex samples that are checked for each operator. There are fewer complex
+#: samples, because they take twice as long.
 SAMPLE_LIMIT = 2
 COMPLEX_SAMPLE_LIMIT = 1
 
 
 def _check_gradients(lab: Lab, name: str, info: Any, sample: Any, in_place: bool) -> None:
-    """Record the result of gradcheck for one sample of a foreach operator, which must not be False."""
+    """Record the result of ``gradcheck`` for one sample of a foreach operator. It must not be False."""
 
     def moved_to_device(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
@@ -32,7 +32,9 @@ def _check_gradients(lab: Lab, name: str, info: Any, sample: Any, in_place: bool
     outcome: Any
 
     def random_values_inside_domain(leaf: Any) -> Any:
-        """Return random values between 0.2 and 0.9, which are in the domain of every operator."""
+        """Return random values between 0.2 and 0.9 in place of a floating tensor. They are in the domain of
+        every operator.
+        """
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
             return lab.floats(
                 *leaf.shape, low=0.2, high=0.9, dtype=leaf.dtype, requires_grad=leaf.requires_grad
@@ -82,7 +84,9 @@ for _kind, _part in itertools.product(("", "-in-place"), range(4)):
         must_detect=("value",),
     )
     def _derivatives(lab: Lab, part: int = _part, in_place: bool = bool(_kind)) -> None:
-        """gradcheck passes in backward and forward mode for a fourth of the database's foreach operators."""
+        """For a fourth of the database's foreach operators, ``gradcheck`` passes in backward and forward
+        mode.
+        """
         for info in torch_testing_internals.foreach_db()[part::4]:
             if not info.supports_autograd or lab.dtype not in torch_testing_internals.forward_dtypes(info):
                 continue

@@ -14,7 +14,8 @@ from conformance.properties.api._numpy_values import to_wide_array
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "complex64", "bool")
 
-#: Operators of one list, without the prefix _foreach_. Each has an in-place and an out-of-place variant.
+#: The names of operators of one list, without the prefix ``_foreach_``. Each has an in-place and an
+#: out-of-place variant.
 UNARY = (
     "abs",
     "acos",
@@ -47,7 +48,8 @@ UNARY = (
     "tanh",
     "trunc",
 )
-#: Operators of a list and a second argument: a list of tensors, a number, or a list of numbers.
+#: The names of operators of a list and a second argument, which is a list of tensors, a number, or a list of
+#: numbers.
 BINARY = ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp_max", "clamp_min")
 POINTWISE = ("addcmul", "addcdiv")
 
@@ -55,8 +57,8 @@ POINTWISE = ("addcmul", "addcdiv")
 def tensors_of_several_shapes(
     lab: Lab, *, low: int = 1, high: int = 4, gaps: bool = False
 ) -> list[torch.Tensor]:
-    """Return tensors of several shapes, including one without elements and one without dimensions. With
-    ``gaps``, their memory has gaps.
+    """Return tensors of several shapes, including one without elements and one without dimensions. If
+    ``gaps`` is set, the tensors have memory gaps.
     """
     groups = []
     for shape in ((3, 2), (5,), (0, 4), (2, 1, 3), ()):
@@ -66,12 +68,12 @@ def tensors_of_several_shapes(
 
 
 def foreach_function(name: str) -> Callable[..., Any]:
-    """Return the function torch._foreach_<name>."""
+    """Return the function ``torch._foreach_<name>``."""
     return getattr(torch, f"_foreach_{name}")  # type: ignore[no-any-return]
 
 
 def single_tensor_function(name: str) -> Callable[..., Any]:
-    """Return the function torch.<name>, which takes single tensors."""
+    """Return the function ``torch.<name>``, which takes single tensors."""
     function: Callable[..., Any] = getattr(torch, name)
     return function
 
@@ -236,7 +238,9 @@ def two_lists(lab: Lab) -> None:
 
 
 def _check_ternary(lab: Lab, name: str, gaps: bool) -> None:
-    """Compare a foreach operator of three lists with single calls, for each form of its value argument."""
+    """Compare a foreach operator of three lists with single calls, for each type of the operator's value
+    argument: none, a number, a list or a tensor.
+    """
     a, b, c = (tensors_of_several_shapes(lab, gaps=gaps) for _ in range(3))
     function, single_function = foreach_function(name), single_tensor_function(name)
     several = [2.0, 0.5, 1.0, 3.0, 1.0]
@@ -272,9 +276,9 @@ def _check_ternary(lab: Lab, name: str, gaps: bool) -> None:
     "foreach", dtypes=("float32", "float64", "complex64", "bfloat16"), level="core", must_detect=("value",)
 )
 def three_lists(lab: Lab) -> None:
-    """addcmul, addcdiv and lerp of three lists return the single-tensor operator's result for each triple,
-    also in place. addcmul and addcdiv accept one value, a list of values or a tensor of values. Tensors are
-    broadcast.
+    """``addcmul``, ``addcdiv`` and ``lerp`` of three lists return the single-tensor operator's result for
+    each triple, also in place. ``addcmul`` and ``addcdiv`` accept one value, a list of values or a tensor of
+    values. Tensors are broadcast.
     """
     for name, gaps in itertools.product(POINTWISE, (False, True)):
         _check_ternary(lab, name, gaps)

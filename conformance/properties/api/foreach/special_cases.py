@@ -1,5 +1,5 @@
 """Behaviours of foreach operators in special cases: special values, gradients, tensors of two devices, and
-lists that do not match.
+lists of different lengths.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from conformance.properties.api.foreach.lists import (
     "foreach", dtypes=("float32", "float64", "float16", "bfloat16"), level="core", must_detect=("value",)
 )
 def norms_of_lists(lab: Lab) -> None:
-    """norm and max of a list return the result for each tensor, for any number of tensors and any magnitude.
-    A norm that fits its dtype is not reported as infinite.
+    """``_foreach_norm`` and ``_foreach_max`` return the result for each tensor, for any number of tensors and
+    any magnitude. A norm that its dtype can represent is not reported as infinite.
     """
     tensors = [x for x in tensors_of_several_shapes(lab) if x.numel()] + [lab.integers(3000, low=-1, high=2)]
     for order in (1, 2, math.inf):
@@ -166,7 +166,8 @@ def lists_that_do_not_fit(lab: Lab) -> None:
 @behaviour("foreach", capabilities=("autograd",), level="training", must_detect=("value", "error"))
 def gradients_of_lists(lab: Lab) -> None:
     """Each tensor of a list gets the gradient that the single-tensor operator gives. A leaf that requires
-    grad cannot be written in place. A graph that saves its own result is freed together with this result.
+    grad cannot be written in place. If a graph saves its own result, the graph is freed when this result is
+    deleted.
     """
     for name in ("exp", "sqrt", "reciprocal", "sin", "abs", "neg", "log"):
         leaves = [lab.integers(2, low=1).requires_grad_(), lab.integers(3, low=1).requires_grad_()]
@@ -207,7 +208,7 @@ def gradients_of_lists(lab: Lab) -> None:
     result: Any = torch._foreach_exp([lab.integers(2).requires_grad_()])
 
     class Token:
-        """An object that the graph's node holds, so that its lifetime shows when the node is freed."""
+        """An object that a node of the graph holds. It shows by its lifetime when the node is freed."""
 
     token = Token()
     watch = weakref.ref(token)
@@ -221,7 +222,7 @@ def gradients_of_lists(lab: Lab) -> None:
 )
 def lists_of_two_devices(lab: Lab) -> None:
     """A list may contain tensors of two devices, if the operands of each single operation are on one device.
-    copy_ converts between devices and dtypes. A host tensor without dimensions may scale a list.
+    ``copy_`` converts between devices and dtypes. A host tensor without dimensions may scale a list.
     """
     here, there = tensors_of_several_shapes(lab)[0], tensors_of_several_shapes(lab)[0].cpu()
     local, far = tensors_of_several_shapes(lab)[0], tensors_of_several_shapes(lab)[0].cpu()

@@ -1,1 +1,1 @@
-"""Behaviours of area ``forward-ad``: forward-mode differentiation (torch.autograd.forward_ad)."""
+"""Behaviours of area ``forward-ad``: forward-mode differentiation (``torch.autograd.forward_ad``)."""

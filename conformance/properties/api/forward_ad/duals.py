@@ -45,8 +45,8 @@ def _double_first_row(base: torch.Tensor) -> torch.Tensor:
 
 @behaviour("forward-ad", must_detect=("value", "error"))
 def levels(lab: Lab) -> None:
-    """Tangents exist only inside a dual_level context. Only one level may be active at a time. When it ends,
-    its tangents are discarded.
+    """Tangents exist only inside a ``dual_level`` context. Only one level may be active at a time. When the
+    level ends, its tangents are discarded.
     """
     x, t = lab.integers(3), lab.integers(3)
     lab.raises("no level", lambda: forward.make_dual(x, t), match="level")
@@ -73,8 +73,8 @@ def levels(lab: Lab) -> None:
 
 @behaviour("forward-ad", must_detect=("error", "message"))
 def wrong_tangents(lab: Lab) -> None:
-    """A tangent must have the shape of its primal. Primal and tangent must be floating, and a tangent must
-    not have a tangent itself.
+    """A tangent must have the shape of its primal. Primal and tangent must have a floating dtype. A tangent
+    must not have a tangent itself.
     """
     x = lab.integers(2, 3)
     with forward.dual_level():
@@ -93,8 +93,8 @@ def wrong_tangents(lab: Lab) -> None:
 
 @behaviour("forward-ad", must_detect=("value",))
 def forward_gradients_switched_off(lab: Lab) -> None:
-    """Tangents are computed under no_grad. They are not computed under inference_mode or
-    _set_fwd_grad_enabled(False).
+    """Tangents are computed under ``no_grad``. They are not computed under ``inference_mode`` or
+    ``_set_fwd_grad_enabled(False)``.
     """
     x, t = lab.integers(3), lab.integers(3)
     tangents = []
@@ -160,8 +160,8 @@ def tangents_of_changed_tensors(lab: Lab) -> None:
 
 @behaviour("forward-ad", must_detect=("value", "error"))
 def tangents_and_out(lab: Lab) -> None:
-    """out= rejects dual tensors. An operator without a forward derivative returns no tangent, or raises an
-    error that says so.
+    """An operator with ``out=`` rejects dual tensors. An operator without a forward derivative returns no
+    tangent, or raises an error that names the missing derivative.
     """
     x, t = lab.integers(3), lab.integers(3)
     with forward.dual_level():

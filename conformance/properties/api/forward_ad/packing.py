@@ -1,4 +1,6 @@
-"""Behaviours of make_dual and unpack_dual: shared memory, versions, and gradients of primals and tangents."""
+"""Behaviours of ``make_dual`` and ``unpack_dual``: shared memory, versions, and gradients of primals and
+tangents.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from conformance.behaviours.lab import Lab
 @behaviour("forward-ad", must_detect=("value", "alias"))
 def memory_of_duals(lab: Lab) -> None:
     """A dual tensor shares memory and version with its primal, and its tangent is the tensor passed to
-    make_dual. Writes to these two tensors are visible in the dual tensor. The primal and the unpacked tensors
-    have no tangent themselves.
+    ``make_dual``. Writes to the primal and to this tangent are visible in the dual tensor. The primal, and
+    the tensors that ``unpack_dual`` returns, have no tangent themselves.
     """
     x, t = lab.integers(2, low=1), lab.integers(2, low=1)
     with forward.dual_level():
@@ -76,8 +78,8 @@ def graphs_of_duals(lab: Lab) -> None:
 
 @behaviour("forward-ad", must_detect=("value", "error"))
 def primals_within_larger_memory(lab: Lab) -> None:
-    """A primal that is part of a larger tensor accepts a tangent of the primal's size. as_strided of the dual
-    tensor may view memory beyond the primal.
+    """A primal that is part of a larger tensor accepts a tangent of the primal's size. ``as_strided`` of the
+    dual tensor may view memory beyond the primal.
     """
     whole, t = lab.integers(5), lab.integers(4)
     with forward.dual_level():

@@ -1,1 +1,3 @@
-"""Behaviours of area ``functorch``: grad, vjp, jvp, vmap and other transforms of torch.func."""
+"""Behaviours of area ``functorch``: ``grad``, ``vjp``, ``jvp``, ``vmap`` and other transforms of
+``torch.func``.
+"""

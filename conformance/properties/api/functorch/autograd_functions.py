@@ -1,4 +1,4 @@
-"""Behaviours of autograd.Function under grad, vjp, jvp and vmap."""
+"""Behaviours of ``autograd.Function`` under ``grad``, ``vjp``, ``jvp`` and ``vmap``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from conformance.behaviours.lab import Lab
 
 
 class _Pair(torch.autograd.Function):
-    """A Function that returns copies of its two inputs. Its backward records which cotangents are None."""
+    """An ``autograd.Function`` that returns copies of its two inputs. Its ``backward`` records which
+    cotangents are None.
+    """
 
     records: list[Any]
 
@@ -31,7 +33,7 @@ class _Pair(torch.autograd.Function):
 
 
 class _Product(torch.autograd.Function):
-    """A Function that multiplies its two inputs. Its backward records ``needs_input_grad``."""
+    """An ``autograd.Function`` that multiplies two inputs. Its ``backward`` records ``needs_input_grad``."""
 
     records: list[Any]
 
@@ -51,7 +53,7 @@ class _Product(torch.autograd.Function):
 
 
 class _NumpyCube(torch.autograd.Function):
-    """A Function that computes a cube with NumPy, so it can be differentiated only once."""
+    """An ``autograd.Function`` that computes a cube with NumPy, so it can be differentiated only once."""
 
     @staticmethod
     def forward(x: torch.Tensor) -> Any:
@@ -70,10 +72,10 @@ class _NumpyCube(torch.autograd.Function):
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def functions_under_grad(lab: Lab) -> None:
-    """Under grad, the context of an autograd.Function works as it does without a transform. After
-    set_materialize_grads(False), backward receives None for an unused output. needs_input_grad marks the
-    differentiated inputs, and grad_fn has the name of the Function. once_differentiable raises an error for a
-    second derivative.
+    """Under ``grad``, the context of an ``autograd.Function`` works as it does without a transform. After
+    ``set_materialize_grads(False)``, ``backward`` receives None for an unused output. ``needs_input_grad``
+    marks the differentiated inputs, and ``grad_fn`` has the name of the ``autograd.Function``.
+    ``once_differentiable`` raises an error for a second derivative.
     """
     x, y = lab.integers(), lab.integers()
     _Pair.records = []
@@ -118,8 +120,8 @@ def functions_under_grad(lab: Lab) -> None:
 
 
 def _make_identity_function(save_method: str, saved_tensor: str, mark_dirty: bool) -> Any:
-    """Return an autograd.Function class whose forward returns its input. ``save_method`` names the context
-    method that saves the input, the output or neither.
+    """Return an ``autograd.Function`` class whose ``forward`` returns its input. ``save_method`` is the name
+    of the context method that saves ``saved_tensor`` ("input", "output" or "neither").
     """
 
     class Returning(torch.autograd.Function):
@@ -147,8 +149,9 @@ def _make_identity_function(save_method: str, saved_tensor: str, mark_dirty: boo
 
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), must_detect=("error", "value"))
 def functions_that_return_their_input(lab: Lab) -> None:
-    """The forward of an autograd.Function with setup_context may return its input, with and without grad or
-    jvp. It may save the input or output only if the input is marked as dirty.
+    """The ``forward`` method of an ``autograd.Function`` with ``setup_context`` may return the method's
+    input, with and without ``grad`` or ``jvp``. ``setup_context`` may save the input or the output only if it
+    marks the input as dirty. Otherwise, the call raises an error.
     """
     x, t = lab.integers(), lab.integers()
     for save in ("save_for_backward", "save_for_forward"):
@@ -173,7 +176,7 @@ def functions_that_return_their_input(lab: Lab) -> None:
 
 
 class _RecordingDouble(torch.autograd.Function):
-    """A Function that doubles its input and whose vmap rule records ``in_dims``."""
+    """An ``autograd.Function`` that doubles its input and whose ``vmap`` rule records ``in_dims``."""
 
     records: list[Any]
 
@@ -192,7 +195,7 @@ class _RecordingDouble(torch.autograd.Function):
 
 
 class _Unbatched(torch.autograd.Function):
-    """A Function with two outputs. Its vmap rule returns both without a batch dimension."""
+    """An ``autograd.Function`` with two outputs. Its ``vmap`` rule returns both without a batch dimension."""
 
     @staticmethod
     def forward(x: torch.Tensor) -> Any:
@@ -224,9 +227,9 @@ class _Keyword(torch.autograd.Function):
 
 @behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value", "error"))
 def rules_of_functions(lab: Lab) -> None:
-    """The vmap rule of an autograd.Function receives in_dims as a tuple, also for one input. It may return
-    None as the out_dims of a result that all elements share. Tensors passed as keyword arguments raise an
-    error.
+    """The ``vmap`` rule of an ``autograd.Function`` receives ``in_dims`` as a tuple, also for one input. The
+    rule may return None as the ``out_dims`` of a result that all elements share. Tensors passed as keyword
+    arguments raise an error.
     """
     x = lab.integers(3, 4)
     _RecordingDouble.records = []

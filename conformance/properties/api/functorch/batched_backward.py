@@ -19,8 +19,8 @@ BATCH = 3
 def check_batched_backward(
     lab: Lab, name: str, function: Callable[..., Any], *inputs: torch.Tensor, rounded: bool = False
 ) -> None:
-    """Compare the gradients that is_grads_batched returns with the gradients of single backward passes. Then
-    compare second-order gradients in the same way.
+    """Compare the gradients that ``is_grads_batched`` returns with the gradients of single backward passes.
+    Then compare second-order gradients in the same way.
     """
     starts = [x.detach().requires_grad_() for x in inputs]
     outputs = [
@@ -76,7 +76,7 @@ def check_batched_backward(
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def batched_gradients_exact(lab: Lab) -> None:
-    """With is_grads_batched, a backward pass through arithmetic, views, joins and selections returns the
+    """With ``is_grads_batched``, a backward pass through arithmetic, views, joins and selections returns the
     stacked gradients of single passes.
     """
     x, y = lab.integers(2, 3), lab.integers(2, 3)
@@ -126,8 +126,8 @@ def batched_gradients_exact(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def batched_gradients_rounded(lab: Lab) -> None:
-    """With is_grads_batched, a backward pass through divisions, exponentials, logarithms, softmax and losses
-    returns the stacked gradients of single passes.
+    """With ``is_grads_batched``, a backward pass through divisions, exponentials, logarithms, softmax and
+    losses returns the stacked gradients of single passes.
     """
     x, y = lab.floats(2, 3, low=0.5, high=2.0), lab.floats(2, 3, low=0.5, high=2.0)
     check_batched_backward(lab, "div", torch.div, x, y, rounded=True)
@@ -144,7 +144,7 @@ def batched_gradients_rounded(lab: Lab) -> None:
         rounded=True,
     )
     q = lab.floats(1, 4, 2)
-    with sdpa_kernel(SDPBackend.MATH):  # fused kernels may have no second derivative
+    with sdpa_kernel(SDPBackend.MATH):  # a fused kernel need not have a second derivative
         check_batched_backward(
             lab, "attention", lambda a: F.scaled_dot_product_attention(a, a * 0.5, a + 1), q, rounded=True
         )

@@ -1,4 +1,4 @@
-"""Behaviours of operators under vmap, compared with single calls."""
+"""Behaviours of operators under ``vmap``, compared with single calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Function = Callable[..., Any]
 
 
 def check_vmap(lab: Lab, name: str, function: Function, *inputs: torch.Tensor, in_dims: Any = 0) -> None:
-    """Observe the result of vmap, and check that it equals the stacked results of single calls.
+    """Observe the result of ``vmap``, and check that it equals the stacked results of single calls.
 
     The inputs must be numbers for which the function does not round.
     """
@@ -43,8 +43,8 @@ def check_vmap(lab: Lab, name: str, function: Function, *inputs: torch.Tensor, i
 
 @behaviour("functorch", level="training")
 def batches_of_arithmetic(lab: Lab) -> None:
-    """Under vmap, pointwise operators act on each element of a batch. Their other operand may be a number or
-    a tensor that is not mapped.
+    """Under ``vmap``, pointwise operators act on each element of a batch. Their other operand may be a number
+    or a tensor that is not mapped.
     """
     x, y = lab.integers(3, 2, 4), lab.integers(3, 2, 4, low=1, high=6)
     row = lab.integers(4, low=1, high=6)
@@ -78,8 +78,8 @@ def batches_of_arithmetic(lab: Lab) -> None:
 
 @behaviour("functorch", level="full")
 def batches_of_bounds(lab: Lab) -> None:
-    """Under vmap, clamp, fill, zero, copy, where, thresholds and casts act on each element of a batch, also
-    in place.
+    """Under ``vmap``, ``clamp``, ``fill``, ``zero``, ``copy``, ``where``, thresholds and casts act on each
+    element of a batch, also in place.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     low, high = lab.integers(3, low=-3, high=0), lab.integers(3, low=1, high=4)
@@ -126,7 +126,9 @@ def batches_of_bounds(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def batches_of_views(lab: Lab) -> None:
-    """Under vmap, a view of an element equals the view of the single element, for any mapped dimension."""
+    """Under ``vmap``, a view of a batch element equals the view of this element outside of ``vmap``. This
+    holds for any mapped dimension.
+    """
     x, wide = lab.integers(3, 2, 4), lab.integers(2, 4, 3)
     views: dict[str, Function] = {
         "select": lambda a: a.select(1, 2),
@@ -173,8 +175,8 @@ def batches_of_views(lab: Lab) -> None:
 
 @behaviour("functorch", level="full")
 def batches_of_complex_views(lab: Lab) -> None:
-    """vmap returns real and imaginary parts, view_as_real, view_as_complex and conjugates of each element of
-    a batch.
+    """``vmap`` returns real and imaginary parts, ``view_as_real``, ``view_as_complex`` and conjugates of each
+    element of a batch.
     """
     z = lab.integers(3, 4, dtype=torch.complex64)
     pairs = lab.integers(3, 4, 2)
@@ -194,8 +196,8 @@ def batches_of_complex_views(lab: Lab) -> None:
 
 @behaviour("functorch", level="training")
 def batches_of_reductions(lab: Lab) -> None:
-    """Under vmap, reductions act on each element of a batch, over all dimensions or over dimensions counted
-    from either end.
+    """Under ``vmap``, reductions act on each element of a batch, over all dimensions or over dimensions
+    counted from either end.
     """
     # The sizes are powers of two, so that means are exact.
     x = lab.integers(4, 2, 4, low=-8, high=9)
@@ -222,8 +224,8 @@ def batches_of_reductions(lab: Lab) -> None:
 
 @behaviour("functorch", level="training")
 def batches_of_joins(lab: Lab) -> None:
-    """Under vmap, cat, stack, repeat, roll, flip, tril, one_hot and factory methods act on each element of a
-    batch.
+    """Under ``vmap``, ``cat``, ``stack``, ``repeat``, ``roll``, ``flip``, ``tril``, ``one_hot`` and factory
+    methods act on each element of a batch.
     """
     x, y, row = lab.integers(3, 2, 4), lab.integers(3, 2, 4), lab.integers(2, 4)
     for name in ("cat", "stack", "hstack", "vstack"):
@@ -261,8 +263,8 @@ def batches_of_joins(lab: Lab) -> None:
 
 @behaviour("functorch", level="training")
 def batches_of_products(lab: Lab) -> None:
-    """Under vmap, dot, matrix and batched products, linear maps and convolutions act on each element of a
-    batch.
+    """Under ``vmap``, ``dot``, matrix and batched products, linear maps and convolutions act on each element
+    of a batch.
     """
     a, b, v = lab.integers(3, 2, 4), lab.integers(3, 4, 2), lab.integers(3, 4)
     check_vmap(lab, "dot", torch.dot, v, v)
@@ -314,8 +316,8 @@ def batches_of_products(lab: Lab) -> None:
 
 @behaviour("functorch", level="full")
 def batches_of_indexing(lab: Lab) -> None:
-    """Under one and two levels of vmap, indexing acts on each element of a batch. Tested are indices in any
-    position, lists of indices, masks with a value, and index writes.
+    """Under one and two levels of ``vmap``, indexing acts on each element of a batch. This holds for indices
+    in any position, lists of indices, masks with a value, and index writes.
     """
     x, i = lab.integers(3, 4, 5), lab.put([[0, 2], [1, 3], [3, 0]])
     value = lab.integers(3, 2, 5)

@@ -1,5 +1,5 @@
-"""Behaviours of vmap: several results, calls of the autograd engine, strides, normalization, matrix functions
-and chunks.
+"""Behaviours of ``vmap``: several results, calls of the autograd engine, strides, normalization, matrix
+functions and chunks.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ vmap = torch.vmap
 
 @behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value",))
 def batches_of_engine_calls(lab: Lab) -> None:
-    """vmap inside checkpointing returns the gradients that it returns without checkpointing. Under anomaly
-    detection, the error of vmap names the operator whose backward returned NaN. vmap maps torch.autograd.grad
-    over cotangents.
+    """Inside checkpointing, ``vmap`` returns the same gradients as without checkpointing. Under anomaly
+    detection, an error inside ``vmap`` names the operator whose backward pass returned NaN. ``vmap`` maps
+    ``torch.autograd.grad`` over cotangents.
     """
     a = lab.floats(3, 4, 4) + 2 * torch.eye(4, device=lab.device)
 
@@ -67,9 +67,9 @@ class Point(NamedTuple):
 
 @behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value",))
 def batches_of_several_results(lab: Lab) -> None:
-    """var_mean, mode, cross, slogdet, losses, silu, group_norm and namedtuple results act on each element of
-    a batch, also under several levels of vmap. None in out_dims returns an unmapped result without a batch
-    dimension.
+    """``var_mean``, ``mode``, ``cross``, ``slogdet``, losses, ``silu``, ``group_norm`` and namedtuple results
+    act on each element of a batch, also under several levels of ``vmap``. With None in ``out_dims``, a result
+    that is not mapped has no batch dimension.
     """
     x = lab.integers(2, 3, 4, low=-8, high=9)
     moments: Any = vmap(torch.var_mean)
@@ -139,8 +139,8 @@ def batches_of_several_results(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def batches_of_strides(lab: Lab) -> None:
-    """Under vmap, as_strided counts from the start of each element. It reads only the memory of the element,
-    and raises an error for any other memory.
+    """Under ``vmap``, the offset of ``as_strided`` counts from the start of each element. ``as_strided``
+    raises an error for memory outside of the element.
     """
     x = lab.integers(3, 4)
     lab.expect("pairs", vmap(lambda a: a.as_strided((3, 2), (1, 1)) * 2)(x), 2 * x.unfold(1, 2, 1).cpu())
@@ -153,8 +153,8 @@ def batches_of_strides(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value",))
 def batches_of_normalization(lab: Lab) -> None:
-    """Under vmap, batch_norm acts on each element of a batch, in training and in evaluation. The running
-    statistics are mapped and updated, and the weights are shared.
+    """Under ``vmap``, ``batch_norm`` acts on each element of a batch, in training and in evaluation. The
+    running statistics are mapped and updated, and the weights are shared.
     """
     images = lab.floats(2, 3, 2, 2, 2)
     weight, bias = lab.floats(2, low=0.5, high=1.0), lab.floats(2)
@@ -182,8 +182,8 @@ def batches_of_normalization(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("error",))
 def batches_of_vectors_are_no_matrices(lab: Lab) -> None:
-    """Matrix functions of torch.linalg raise an error for a batch of vectors under vmap, although the batch
-    has the shape of a matrix.
+    """Matrix functions of ``torch.linalg`` raise an error for a batch of vectors under ``vmap``, although the
+    batch has the shape of a matrix.
     """
     x = lab.floats(3, 3) + 3 * torch.eye(3, device=lab.device)
     for name in ("cholesky", "det", "slogdet", "inv", "pinv", "qr", "svd", "eigh", "eig", "matrix_power"):
@@ -204,8 +204,8 @@ def batches_of_vectors_are_no_matrices(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def batches_in_several_chunks(lab: Lab) -> None:
-    """vmap with chunk_size, and chunk_vmap, return the result of vmap without chunks, also inside another
-    chunked vmap and for any mapped dimension.
+    """``vmap`` with ``chunk_size``, and ``chunk_vmap``, return the result of ``vmap`` without chunks, also
+    inside another chunked ``vmap`` and for any mapped dimension.
     """
     x, y = lab.integers(7, 3, 4), lab.integers(7, 3, 4)
 

@@ -1,4 +1,4 @@
-"""Behaviours of in-place methods under vmap, and of writes that vmap rejects."""
+"""Behaviours of in-place methods under ``vmap``, and of writes that ``vmap`` rejects."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ vmap = torch.vmap
 
 @behaviour("functorch", level="full", must_detect=("value", "alias"))
 def batches_of_writes_by_methods(lab: Lab) -> None:
-    """Under one or several levels of vmap, an in-place method writes into the mapped tensor and returns it. A
-    second tensor may be mapped over other dimensions or not at all. With out_dims, the result is a view of
-    the mapped tensor.
+    """Under one or several levels of ``vmap``, an in-place method writes into the mapped tensor and returns
+    it. A second tensor may be mapped over other dimensions or not at all. With ``out_dims``, the result is a
+    view of the mapped tensor.
     """
     start = lab.floats(2, 3, 4, low=-0.9, high=0.9)
     x = start[0].clone()
@@ -58,8 +58,8 @@ def batches_of_writes_by_methods(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("error",))
 def batches_refuse_writes(lab: Lab) -> None:
-    """vmap raises an error for a batched write into a tensor that is not mapped at that level and for out=
-    arguments. It also raises an error for results that are not tensors, for backward, and for reads of .data.
+    """Under ``vmap``, a write of a batch into a tensor that is not mapped at this level raises an error. An
+    ``out=`` argument, a result that is not a tensor, ``backward`` and a read of ``.data`` raise errors too.
     """
     x, y = lab.floats(3), lab.floats(2, 3)
     write = torch.Tensor.atan2_
@@ -92,7 +92,9 @@ def batches_refuse_writes(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("random",), must_detect=("error", "message"))
 def batches_refuse_random_writes(lab: Lab) -> None:
-    """vmap raises an error for a random function with out=, with randomness "same" and with "different"."""
+    """Under ``vmap``, a random function with ``out=`` raises an error for ``randomness="same"`` and for
+    ``randomness="different"``.
+    """
     x = lab.floats(3)
     into = lab.floats(3)
     for randomness in ("same", "different"):

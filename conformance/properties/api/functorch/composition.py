@@ -1,5 +1,5 @@
-"""Behaviours of composed transforms, functionalize, stacked modules, traced transforms and autograd.Function
-under vmap.
+"""Behaviours of composed transforms, ``functionalize``, stacked modules, traced transforms and
+``autograd.Function`` under ``vmap``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def transforms_of_transforms(lab: Lab) -> None:
-    """grad, vjp, jvp and vmap can be nested in any order, two and three levels deep."""
+    """``grad``, ``vjp``, ``jvp`` and ``vmap`` can be nested in any order, two and three levels deep."""
     x, t = lab.integers(3), lab.integers(3)
     rows = lab.integers(4, 3)
 
@@ -111,7 +111,7 @@ def tensors_inside_of_transforms(lab: Lab) -> None:
 
 
 def _use_an_element_after_vmap(x: torch.Tensor) -> torch.Tensor:
-    """Store the batched tensor that the mapped function receives, and use it after vmap has returned."""
+    """Store the batched tensor that the mapped function receives, and use it after ``vmap`` has returned."""
     elements: list[torch.Tensor] = []
     vmap(lambda a: (elements.append(a), a)[1])(x)  # type: ignore[func-returns-value]
     return elements[0].sin()
@@ -119,9 +119,9 @@ def _use_an_element_after_vmap(x: torch.Tensor) -> torch.Tensor:
 
 @behaviour("functorch", level="full", must_detect=("value", "alias"))
 def functionalize_keeps_meaning(lab: Lab) -> None:
-    """functionalize does not change the results of a function that creates views or writes in place, also
-    into its inputs, and also under grad, vmap and jvp. The graph of a functionalized function contains no
-    writes.
+    """``functionalize`` does not change the results of a function that creates views or writes in place, also
+    if it writes into its inputs. This also holds under ``grad``, ``vmap`` and ``jvp``. The graph of a
+    functionalized function contains no writes.
     """
     x = lab.integers(4, 2)
 
@@ -214,8 +214,8 @@ def write_through_a_row(a: torch.Tensor) -> torch.Tensor:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def graphs_of_transforms(lab: Lab) -> None:
-    """The traced graph of a transformed function, called with other inputs, returns the results of the
-    transformed function.
+    """A graph that is traced from a transformed function returns the results of this function also for other
+    inputs.
     """
     x, second = lab.integers(3, 2), lab.integers(3, 2)
     transformed = {
@@ -236,7 +236,7 @@ def graphs_of_transforms(lab: Lab) -> None:
 
 
 class _Scale(torch.autograd.Function):
-    """A Function that computes ``x * k`` and whose vmap rule records its arguments."""
+    """An ``autograd.Function`` that computes ``x * k`` and whose ``vmap`` rule records its arguments."""
 
     rule_arguments: list[Any]
 
@@ -308,8 +308,9 @@ class _OldStyle(torch.autograd.Function):
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def functions_under_vmap(lab: Lab) -> None:
-    """vmap of an autograd.Function calls its vmap rule with the batch size, randomness and in_dims, or uses
-    the generated rule. A missing rule, two rules and a wrong result of a rule raise errors.
+    """``vmap`` of an ``autograd.Function`` calls the handwritten ``vmap`` rule with the batch size,
+    ``randomness`` and ``in_dims``, or uses the generated rule. A missing rule, two rules and a wrong result
+    of a rule raise errors.
     """
     x, k = lab.integers(4, 3), lab.integers(4, 3)
     _Scale.rule_arguments = []
@@ -338,9 +339,9 @@ def functions_under_vmap(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def stacked_modules(lab: Lab) -> None:
-    """stack_module_state stacks parameters and buffers. Stacked parameters are leaves that keep
-    requires_grad. Modules of different classes or modes and an empty list raise an error. functional_call
-    accepts several dicts, tied parameters and buffers.
+    """``stack_module_state`` stacks parameters and buffers. Stacked parameters are leaves that keep
+    ``requires_grad``. Modules of different classes or modes and an empty list raise an error.
+    ``functional_call`` accepts several dicts, tied parameters and buffers.
     """
     models = [lab.to(torch.nn.BatchNorm1d(3)) for _ in range(3)]
     with torch.no_grad():

@@ -1,5 +1,5 @@
-"""Behaviours of jvp and linearize: kinds of functions, errors, ``autograd.Function``s, and writes into views
-of batched dual tensors.
+"""Behaviours of ``jvp`` and ``linearize``: kinds of functions, errors, ``autograd.Function``s, and writes
+into views of batched dual tensors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from conformance.behaviours.lab import Lab
 
 
 class _CubeByJvp(torch.autograd.Function):
-    """A Function that computes a cube. Its forward and its backward call jvp."""
+    """An ``autograd.Function`` that computes a cube. Its ``forward`` and ``backward`` call ``jvp``."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -31,8 +31,9 @@ class _CubeByJvp(torch.autograd.Function):
 
 @behaviour("functorch", level="full", capabilities=("forward_ad", "autograd"))
 def jvp_of_many_functions(lab: Lab) -> None:
-    """jvp accepts unused inputs, functions that create tensors, and trees of auxiliary results. It works
-    inside an autograd.Function, and for torch.cov under vmap. linearize works on functions that call grad.
+    """``jvp`` accepts unused inputs, functions that create tensors, and trees of auxiliary results. It works
+    inside an ``autograd.Function``, and for ``torch.cov`` under ``vmap``. ``linearize`` works on functions
+    that call ``grad``.
     """
     x, t, unused = lab.integers(3), lab.integers(3), lab.integers(3)
     lab.same("an input that is not used", jvp(lambda a, b: a * 1, (x, unused), (t, unused)))
@@ -70,8 +71,9 @@ def jvp_of_many_functions(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("forward_ad",), must_detect=("error", "message"))
 def jvp_refuses(lab: Lab) -> None:
-    """jvp raises an error for auxiliary results that are not tensors and, if strict=True, for outputs that do
-    not depend on the inputs. It also raises an error for a write of a dual value into a captured tensor.
+    """``jvp`` raises an error for auxiliary results that are not tensors and, if ``strict=True``, for outputs
+    that do not depend on the inputs. It also raises an error for a write of a dual value into a captured
+    tensor.
     """
     x, t = lab.integers(3), lab.integers(3)
     lab.raises("a constant", lambda: jvp(lambda a: (a, t), (x,), (t,), strict=True), match="strict")
@@ -94,7 +96,7 @@ def jvp_refuses(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("forward_ad",), must_detect=("value", "alias"))
 def batches_of_dual_writes(lab: Lab) -> None:
-    """Under vmap, a write of a dual tensor also writes its tangent, for any mapped dimension. The tangent
+    """Under ``vmap``, a write of a dual tensor also writes its tangent, for any mapped dimension. The tangent
     passes from a view to its base, from a base to its views, and into tensors without a tangent.
     """
 

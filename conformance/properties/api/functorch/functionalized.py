@@ -1,5 +1,5 @@
-"""Behaviours of functionalize: views from split, lists of indices, resized inputs, captured constants and
-fake tensors.
+"""Behaviours of ``functionalize``: views from ``split``, lists of indices, resized inputs, captured constants
+and fake tensors.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def _operator_names(graph: Any) -> list[str]:
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def functionalize_more(lab: Lab) -> None:
-    """functionalize does not change the results of functions that write into views from split, use lists of
-    indices, resize an input or return a captured constant.
+    """``functionalize`` does not change the results of functions that write into views from ``split``, use
+    lists of indices, resize an input or return a captured constant.
     """
     x = lab.integers(4, 2)
 
@@ -86,7 +86,7 @@ def functionalize_more(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("fake_tensors",), must_detect=())
 def functionalize_of_fake_tensors(lab: Lab) -> None:
-    """functionalize of a function of fake tensors returns a fake tensor on the device."""
+    """``functionalize`` of a function of fake tensors returns a fake tensor on the device."""
     with torch_testing_internals.fake_tensor_mode():
         x = torch.ones(2, device=lab.device, requires_grad=True)
         result = functionalize(lambda a: a.detach() + a.detach())(x)

@@ -15,7 +15,7 @@ from conformance.behaviours.lab import Lab
 
 
 def square_minus_constant_square(a: torch.Tensor) -> torch.Tensor:
-    """Return ``a**2 - a**2``. The second square is a constant, because no_grad computes it. The value is
+    """Return ``a**2 - a**2``. The second square is a constant, because ``no_grad`` computes it. The value is
     zero, and the gradient is the gradient of the first square.
     """
     with torch.no_grad():
@@ -25,8 +25,8 @@ def square_minus_constant_square(a: torch.Tensor) -> torch.Tensor:
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def no_grad_and_transforms(lab: Lab) -> None:
-    """A transform treats values computed under no_grad inside it as constants. Under an outer no_grad, the
-    transform still differentiates, and its result has no graph.
+    """A transform treats values that its function computes under ``no_grad`` as constants. A transform that
+    is called under ``no_grad`` still differentiates, and its result has no graph.
     """
     x = lab.integers(requires_grad=True)
     scalar_one = torch.ones((), device=lab.device)
@@ -100,8 +100,8 @@ def seeds_inside_of_transforms(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("error", "message"))
 def engine_calls_inside_of_transforms(lab: Lab) -> None:
-    """requires_grad_, retain_grad and the functions of torch.autograd.functional raise an error inside a
-    transform.
+    """``requires_grad_``, ``retain_grad`` and the functions of ``torch.autograd.functional`` raise an error
+    inside a transform.
     """
     x, rows = lab.integers(3), lab.integers(4, 3)
 
@@ -138,8 +138,8 @@ def engine_calls_inside_of_transforms(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), must_detect=("error", "value"))
 def saved_tensor_hooks_and_transforms(lab: Lab) -> None:
-    """grad, vjp, jacrev and hessian raise an error if hooks on saved tensors are active around the transform
-    or inside its function. jvp works with such hooks.
+    """``grad``, ``vjp``, ``jacrev`` and ``hessian`` raise an error if hooks on saved tensors are active
+    around the transform or inside its function. ``jvp`` works with such hooks.
     """
     x, t = lab.integers(3), lab.integers(3)
 

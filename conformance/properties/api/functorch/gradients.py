@@ -1,4 +1,4 @@
-"""Behaviours of grad, vjp, jvp, Jacobians and Hessians of torch.func."""
+"""Behaviours of ``grad``, ``vjp``, ``jvp``, Jacobians and Hessians of ``torch.func``."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="training", capabilities=("autograd",))
 def grad_differentiates(lab: Lab) -> None:
-    """grad returns the derivative of a function with a scalar result. It can be nested: grad of grad, and
-    grad inside a differentiated function.
+    """``grad`` returns the derivative of a function with a scalar result. It can be nested: ``grad`` of
+    ``grad``, and ``grad`` inside a differentiated function.
     """
     x = lab.integers(4)
     lab.expect("a square", grad(lambda a: (a * a).sum())(x), 2 * x.cpu())
@@ -44,8 +44,8 @@ def grad_differentiates(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def grad_argnums(lab: Lab) -> None:
-    """argnums selects one or several arguments to differentiate, counted from either end. A selected argument
-    may be a tree.
+    """``argnums`` selects one or several arguments to differentiate, counted from either end. A selected
+    argument may be a tree.
     """
     x, y, z = lab.integers(3), lab.integers(3), lab.integers(3)
 
@@ -69,7 +69,7 @@ def grad_argnums(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("error",))
 def grad_refuses(lab: Lab) -> None:
-    """grad raises an error for functions whose result is not a scalar tensor, for inputs that are not
+    """``grad`` raises an error for functions whose result is not a scalar tensor, for inputs that are not
     floating tensors, and for writes into captured tensors.
     """
     x = lab.integers(3)
@@ -90,8 +90,8 @@ def grad_refuses(lab: Lab) -> None:
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="training", capabilities=("autograd",))
 def vjp_pulls_back(lab: Lab) -> None:
-    """vjp returns the result and a function that maps cotangents, structured like the outputs, to gradients
-    of all inputs.
+    """``vjp`` returns the result and a function that maps cotangents, structured like the outputs, to
+    gradients of all inputs.
     """
     x, y = lab.integers(3), lab.integers(3)
     value, pull = vjp(lambda a: a * a, x)  # type: ignore[misc]
@@ -113,7 +113,7 @@ def vjp_pulls_back(lab: Lab) -> None:
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("forward_ad",))
 def jvp_pushes_forward(lab: Lab) -> None:
-    """jvp returns the result and its derivative along tangents that are structured like the inputs."""
+    """``jvp`` returns the result and its derivative along tangents that are structured like the inputs."""
     x, t = lab.integers(3), lab.integers(3)
     lab.same("a product", jvp(lambda a: a * a, (x,), (t,)))
     lab.same("two inputs", jvp(lambda a, b: a * b, (x, t), (t, x)))
@@ -134,8 +134,8 @@ def jvp_pushes_forward(lab: Lab) -> None:
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("autograd", "forward_ad"))
 def jacobians(lab: Lab) -> None:
-    """jacrev and jacfwd return the same Jacobian, with the output dimensions first. Inputs and outputs may be
-    trees. jacrev can compute the Jacobian in chunks.
+    """``jacrev`` and ``jacfwd`` return the same Jacobian, with the output dimensions first. Inputs and
+    outputs may be trees. ``jacrev`` can compute the Jacobian in chunks.
     """
     x, y = lab.integers(3), lab.integers(2)
     matrix = lab.integers(4, 3)
@@ -161,7 +161,7 @@ def jacobians(lab: Lab) -> None:
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("double_backward", "forward_ad"))
 def hessians(lab: Lab) -> None:
-    """hessian returns the second derivatives of functions with scalar, vector and tree results."""
+    """``hessian`` returns the second derivatives of functions with scalar, vector and tree results."""
     x, y = lab.integers(3), lab.integers(2)
     matrix = lab.integers(3, 3)
     symmetric = (matrix + matrix.T).cpu()
@@ -174,8 +174,8 @@ def hessians(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("forward_ad",))
 def linearize_keeps_the_point(lab: Lab) -> None:
-    """linearize returns the result and a function that applies the Jacobian at the given inputs to any number
-    of tangents.
+    """``linearize`` returns the result and a function that applies the Jacobian at the given inputs to any
+    number of tangents.
     """
     x, t = lab.integers(3), lab.integers(3)
     value, push = linearize(lambda a: a * a, x)
@@ -191,7 +191,7 @@ def linearize_keeps_the_point(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def transforms_and_the_engine(lab: Lab) -> None:
-    """The autograd engine can differentiate the result of a transform. Grad modes and torch.autograd.grad
+    """The autograd engine can differentiate the result of a transform. Grad modes and ``torch.autograd.grad``
     work inside a transform.
     """
     x = lab.integers(3, requires_grad=True)
@@ -223,7 +223,7 @@ def transforms_and_the_engine(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value", "alias"))
 def transforms_and_writes(lab: Lab) -> None:
-    """grad, vjp and jvp differentiate through in-place writes and views."""
+    """``grad``, ``vjp`` and ``jvp`` differentiate through in-place writes and views."""
     x, t = lab.integers(4), lab.integers(4)
 
     def clone_after_writes(a: torch.Tensor) -> torch.Tensor:
@@ -253,7 +253,7 @@ def transforms_and_writes(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def per_sample_gradients(lab: Lab) -> None:
-    """functional_call under vmap of grad returns the separate gradient of each sample."""
+    """``functional_call`` under ``vmap`` of ``grad`` returns the separate gradient of each sample."""
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
     model = lab.to(model)
     with torch.no_grad():

@@ -1,5 +1,5 @@
-"""Behaviours of Jacobians and Hessians of torch.func: the structure of their results, and agreement with
-torch.autograd.functional.
+"""Behaviours of Jacobians and Hessians of ``torch.func``: the structure of their results, and agreement with
+``torch.autograd.functional``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ BOTH: tuple[tuple[str, Callable[..., Any]], ...] = (("jacrev", jacrev), ("jacfwd
 
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"))
 def jacobian_forms(lab: Lab) -> None:
-    """A Jacobian has the structure of the outputs. Each part has the structure of the arguments that argnums
-    selects, by default the first. The part is zero for an unused argument. Arguments that argnums does not
-    select may be numbers.
+    """A Jacobian has the structure of the outputs. Each part has the structure of the arguments that
+    ``argnums`` selects. By default, ``argnums`` selects the first argument. The part for an unused argument
+    is zero. Arguments that ``argnums`` does not select may be numbers.
     """
     x, y = lab.integers(3), lab.integers(3)
     identity = torch.eye(3)
@@ -63,8 +63,8 @@ def jacobian_forms(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), must_detect=("error",))
 def jacobians_refuse(lab: Lab) -> None:
-    """jacrev and jacfwd raise errors for functions without an output and for auxiliary results that are not
-    tensors. They also raise errors if argnums is empty, out of range, repeated or not an integer.
+    """``jacrev`` and ``jacfwd`` raise errors for functions without an output and for auxiliary results that
+    are not tensors. They also raise errors if ``argnums`` is empty, out of range, repeated or not an integer.
     """
     x = lab.integers(3)
     for transform_name, jacobian in BOTH:
@@ -107,7 +107,7 @@ def jacobians_refuse(lab: Lab) -> None:
     must_detect=("error", "message"),
 )
 def jacobians_refuse_complex(lab: Lab) -> None:
-    """jacrev and jacfwd raise errors for complex inputs and complex outputs."""
+    """``jacrev`` and ``jacfwd`` raise errors for complex inputs and complex outputs."""
     z, x = lab.integers(2), lab.integers(2, dtype=torch.float32)
     for transform_name, jacobian in BOTH:
         lab.raises(
@@ -122,8 +122,9 @@ def jacobians_refuse_complex(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"))
 def jacobians_by_the_engine(lab: Lab) -> None:
-    """jacrev and jacfwd return the results of torch.autograd.functional.jacobian, for one and several inputs
-    and outputs, also without dimensions. The inputs may be on another device than an output.
+    """``jacrev`` and ``jacfwd`` return the results of ``torch.autograd.functional.jacobian``, for one and
+    several inputs and outputs, which may be dimensionless. The inputs may be on another device than an
+    output.
     """
     vector, second_vector, scalar = lab.integers(3), lab.integers(3), lab.integers()
     matrix, right = lab.integers(2, 3), lab.integers(3, 2)
@@ -166,8 +167,9 @@ def jacobians_by_the_engine(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
 def jacobians_of_jacobians(lab: Lab) -> None:
-    """Nested Jacobians have the same values in chunks, under vmap, and in forward or reverse mode. They are
-    zero for a linear map. hessian equals torch.autograd.functional.hessian, also for unused inputs.
+    """Nested Jacobians have the same values in chunks, under ``vmap``, and in forward or reverse mode. They
+    are zero for a linear map. ``hessian`` equals ``torch.autograd.functional.hessian``, also for unused
+    inputs.
     """
     rows = lab.integers(5, 2)
 

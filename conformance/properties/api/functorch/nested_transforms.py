@@ -1,5 +1,5 @@
-"""Behaviours of three nested transforms of autograd.Functions, of Jacobians of vjp at large inputs, and of
-writes into captured views.
+"""Behaviours of three nested transforms of ``autograd.Function``s, of Jacobians of ``vjp`` at large inputs,
+and of writes into captured views.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROWS = 2
 
 
 class _Cube(torch.autograd.Function):
-    """A Function that returns a cube and its slope, with a handwritten vmap rule."""
+    """An ``autograd.Function`` that returns a cube and its slope, with a handwritten ``vmap`` rule."""
 
     @staticmethod
     def forward(x: torch.Tensor) -> Any:
@@ -48,7 +48,7 @@ class _Cube(torch.autograd.Function):
 
 
 class _Product(torch.autograd.Function):
-    """A Function that multiplies its two inputs, with a generated vmap rule."""
+    """An ``autograd.Function`` that multiplies its two inputs, with a generated ``vmap`` rule."""
 
     generate_vmap_rule = True
 
@@ -73,8 +73,8 @@ class _Product(torch.autograd.Function):
 
 
 class _SelectElement(torch.autograd.Function):
-    """A Function that returns the element at an integer index. Its backward writes the gradient into zeros.
-    The index is an input that is not a tensor.
+    """An ``autograd.Function`` that returns the element at an integer index. Its ``backward`` writes the
+    gradient into zeros. The index is an input that is not a tensor.
     """
 
     generate_vmap_rule = True
@@ -99,7 +99,7 @@ class _SelectElement(torch.autograd.Function):
 
 
 def with_vmap(function: Function) -> Function:
-    """Return vmap of a function."""
+    """Return ``vmap(function)``."""
     return vmap(function)
 
 
@@ -114,8 +114,8 @@ def with_loop(function: Function) -> Function:
 
 
 def with_vjp(function: Function) -> Function:
-    """Return a function that returns the outputs of ``function`` and the gradients of its inputs, for
-    cotangents of ones.
+    """Return a function that returns the outputs of ``function`` and the gradients of the inputs. All
+    cotangents are ones.
     """
 
     def outputs_and_gradients(*inputs: torch.Tensor) -> Any:
@@ -126,8 +126,8 @@ def with_vjp(function: Function) -> Function:
 
 
 def with_jvp(function: Function) -> Function:
-    """Return a function that returns the outputs of ``function`` and their tangents. The inputs are also the
-    input tangents.
+    """Return a function that returns the outputs of ``function`` and their tangents. The inputs also serve as
+    their own tangents.
     """
 
     def outputs_and_tangents(*inputs: torch.Tensor) -> Any:
@@ -139,8 +139,8 @@ def with_jvp(function: Function) -> Function:
 
 @behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
 def three_transforms_of_functions(lab: Lab) -> None:
-    """vmap of an autograd.Function, combined with two more transforms (vjp, jvp, vmap), returns the results
-    of single calls. The vmap rule may be handwritten or generated.
+    """``vmap`` of an ``autograd.Function``, combined with two more transforms (``vjp``, ``jvp``, ``vmap``),
+    returns the results of single calls. The ``vmap`` rule may be handwritten or generated.
     """
     shape = (ROWS, ROWS, 3)
     functions: dict[str, tuple[Function, int]] = {
@@ -175,8 +175,9 @@ def three_transforms_of_functions(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
 def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
-    """jacrev of the vjp of losses, softmax and layer norm equals torch.autograd.functional.jacobian. This
-    holds at zero and at inputs, targets, weights and biases of magnitude 1000.
+    """``jacrev`` of the ``vjp`` of losses, softmax and layer norm equals
+    ``torch.autograd.functional.jacobian``. This holds at zero and at inputs, targets, weights and biases of
+    magnitude 1000.
     """
     labels, soft = lab.put([1, 2]), lab.floats(2, 3, low=0.0)
     weight, inner = lab.floats(3, low=0.5, high=1.0), lab.floats(2, 3, low=0.25, high=0.75)
@@ -184,7 +185,7 @@ def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
     def filled_tensor(value: float, *shape: int) -> torch.Tensor:
         return torch.full(shape, value, device=lab.device)
 
-    def compare_with_engine(name: str, function: Function, *inputs: torch.Tensor) -> None:
+    def compare_jacobians_of_vjp_with_engine(name: str, function: Function, *inputs: torch.Tensor) -> None:
         def gradients_of_inputs(cotangent: torch.Tensor, *primals: torch.Tensor) -> Any:
             return vjp(function, *primals)[1](cotangent)
 
@@ -206,33 +207,33 @@ def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
         x, input_text = filled_tensor(value, 2, 3), f"at {value:g}"
         for reduction in ("none", "mean") if value == 0 else ("mean",):
             options: Any = {"reduction": reduction}
-            compare_with_engine(
+            compare_jacobians_of_vjp_with_engine(
                 f"nll_loss {input_text}, {reduction}", lambda a: F.nll_loss(a, labels, weight, **options), x
             )
-            compare_with_engine(
+            compare_jacobians_of_vjp_with_engine(
                 f"cross_entropy {input_text}, {reduction}", lambda a: F.cross_entropy(a, labels, **options), x
             )
-            compare_with_engine(
+            compare_jacobians_of_vjp_with_engine(
                 f"binary_cross_entropy weighted {input_text}, {reduction}",
                 lambda a: F.binary_cross_entropy(a, soft, filled_tensor(value, 2, 3), **options),
                 inner,
             )
-        compare_with_engine(
+        compare_jacobians_of_vjp_with_engine(
             f"nll_loss without one label {input_text}", lambda a: F.nll_loss(a, labels, ignore_index=2), x
         )
-        compare_with_engine(
+        compare_jacobians_of_vjp_with_engine(
             f"cross_entropy of probabilities {input_text}", lambda a: F.cross_entropy(a, soft, weight), x
         )
-        compare_with_engine(f"softmax {input_text}", lambda a: F.softmax(a, 1), x)
-        compare_with_engine(f"log_softmax {input_text}", lambda a: F.log_softmax(a, 1), x)
+        compare_jacobians_of_vjp_with_engine(f"softmax {input_text}", lambda a: F.softmax(a, 1), x)
+        compare_jacobians_of_vjp_with_engine(f"log_softmax {input_text}", lambda a: F.log_softmax(a, 1), x)
         for target in (value, -1000.0):
-            compare_with_engine(
+            compare_jacobians_of_vjp_with_engine(
                 f"l1_loss {input_text} from {target:g}", F.l1_loss, x, filled_tensor(target, 2, 3)
             )
-            compare_with_engine(
+            compare_jacobians_of_vjp_with_engine(
                 f"mse_loss {input_text} from {target:g}", F.mse_loss, x, filled_tensor(target, 2, 3)
             )
-        compare_with_engine(
+        compare_jacobians_of_vjp_with_engine(
             f"layer_norm {input_text}",
             lambda a, w, b: F.layer_norm(a, (3,), w, b),
             filled_tensor(value, 2, 3),
@@ -245,8 +246,8 @@ def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
     "functorch", level="full", capabilities=("forward_ad", "autograd"), must_detect=("error", "message")
 )
 def transforms_refuse_captured_views(lab: Lab) -> None:
-    """Under vjp and jvp, a write through a view of a captured tensor raises an error, whichever operator made
-    the view. An assignment to .data inside a transform raises an error too.
+    """Under ``vjp`` and ``jvp``, a write through a view of a captured tensor raises an error, whichever
+    operator made the view. An assignment to ``.data`` inside a transform raises an error too.
     """
     outside = lab.integers(4, 4, 4)
     views: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -298,9 +299,9 @@ def transforms_refuse_captured_views(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("forward_ad", "autograd"))
 def transforms_of_solutions_and_lists(lab: Lab) -> None:
-    """Two levels of vmap over jvp of linalg.solve return the solutions and tangents of single calls, for one
-    shared matrix and mapped right-hand sides. torch.tensor of a list with a differentiated number returns a
-    constant.
+    """Two levels of ``vmap`` over ``jvp`` of ``linalg.solve`` return the solutions and tangents of single
+    calls, for one shared matrix and mapped right-hand sides. ``torch.tensor`` of a list with a differentiated
+    number returns a constant.
     """
     matrix = lab.floats(4, 4) + 4 * torch.eye(4, device=lab.device)
     right, matrix_t, right_t = lab.floats(4, 5, 3, 2), lab.floats(4, 4), lab.floats(4, 5, 3, 2)

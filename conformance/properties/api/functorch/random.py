@@ -1,4 +1,4 @@
-"""Behaviours of random numbers inside vmap for each option of ``randomness``: "error", "same" and
+"""Behaviours of random numbers inside ``vmap`` for each option of ``randomness``: "error", "same" and
 "different".
 """
 
@@ -16,14 +16,15 @@ from conformance.behaviours.lab import Lab
 
 Draw = Callable[[torch.Tensor], torch.Tensor]
 
-#: The elements of a batch, and the numbers that each draws: so many that no two elements agree by chance.
+#: The number of elements of a batch, and how many random numbers each element draws. With so many numbers, no
+#: two elements draw the same by chance.
 BATCH, SIZE = 4, 64
 
 
 def check_randomness_options(lab: Lab, name: str, draw: Draw, *, uses_argument: bool = False) -> None:
-    """Check a random draw inside vmap for each option of ``randomness``.
+    """Check a random draw inside ``vmap`` for each option of ``randomness``.
 
-    If ``uses_argument`` is true, the draw depends on its argument. For randomness="same", the draw then
+    If ``uses_argument`` is true, the draw depends on its argument. For ``randomness="same"``, the draw then
     receives an argument that is not mapped.
     """
     x = torch.ones(BATCH, SIZE, device=lab.device)
@@ -40,7 +41,9 @@ def check_randomness_options(lab: Lab, name: str, draw: Draw, *, uses_argument: 
 
 @behaviour("functorch", level="full", capabilities=("random",), must_detect=("error",))
 def batches_of_drawn_tensors(lab: Lab) -> None:
-    """rand, randn, randint, randperm and similar calls inside vmap follow the randomness option."""
+    """``rand``, ``randn``, ``randint``, ``randperm`` and similar calls inside ``vmap`` follow the
+    ``randomness`` option.
+    """
     device = lab.device
     draws: dict[str, Draw] = {
         "rand": lambda a: torch.rand(SIZE, device=device),
@@ -58,8 +61,8 @@ def batches_of_drawn_tensors(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("random",), must_detect=("error",))
 def batches_of_draws_by_value(lab: Lab) -> None:
-    """bernoulli, normal, poisson, multinomial and exponential draws whose parameters are the elements of a
-    batch follow the randomness option, in place and out of place.
+    """``bernoulli``, ``normal``, ``poisson``, ``multinomial`` and ``exponential`` draws whose parameters are
+    the elements of a batch follow the ``randomness`` option, in place and out of place.
     """
     draws: dict[str, Draw] = {
         "bernoulli": lambda a: torch.bernoulli(a / 2),
@@ -92,8 +95,8 @@ def batches_of_draws_by_value(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("random",), must_detect=("error",))
 def batches_of_dropout(lab: Lab) -> None:
-    """Every kind of dropout inside vmap follows the randomness option. Feature dropout drops whole features.
-    With training=False, dropout draws nothing.
+    """Every kind of dropout inside ``vmap`` follows the ``randomness`` option. Feature dropout drops whole
+    features. With ``training=False``, dropout draws nothing.
     """
     for name in ("dropout", "alpha_dropout"):
         check_randomness_options(

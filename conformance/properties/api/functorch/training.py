@@ -42,7 +42,7 @@ def detached_parameters(model: nn.Module) -> Weights:
 
 
 def engine_gradients(loss: Callable[[Weights], torch.Tensor], weights: Weights) -> Weights:
-    """Return the gradient of a loss with respect to each weight, computed by torch.autograd.grad."""
+    """Return the gradient of a loss with respect to each weight, computed by ``torch.autograd.grad``."""
     starts = {name: value.detach().clone().requires_grad_() for name, value in weights.items()}
     return dict(zip(starts, torch.autograd.grad(loss(starts), list(starts.values())), strict=True))
 
@@ -63,9 +63,9 @@ class _TokenClassifier(nn.Module):
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def per_sample_gradients_of_models(lab: Lab) -> None:
-    """vmap of grad returns, for each sample, the gradient that the autograd engine returns for this sample
-    alone. The models are embeddings, residual convolutions with group norm, and batch norm without running
-    statistics.
+    """``vmap`` of ``grad`` returns, for each sample, the gradient that the autograd engine returns for this
+    sample alone. The models are embeddings, residual convolutions with group norm, and batch norm without
+    running statistics.
     """
     tokens, labels = lab.integers(4, 5, low=0, high=10, dtype=torch.int64), lab.put([0, 1, 1, 0])
     images = lab.floats(4, 2, 6, 6)
@@ -120,8 +120,8 @@ def per_sample_gradients_of_models(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd", "random"))
 def ensembles_that_train(lab: Lab) -> None:
-    """A training step of stacked models under vmap gives the losses and weights of separate training steps.
-    With randomness="same", models that differ only in their learning rates have the same loss.
+    """A training step of stacked models under ``vmap`` gives the losses and weights of separate training
+    steps. With ``randomness="same"``, models that differ only in their learning rates have the same loss.
     """
     points, labels = lab.floats(6, 2), lab.put([0, 1, 1, 0, 1, 0])
 
@@ -187,8 +187,9 @@ def ensembles_that_train(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def gradients_through_training(lab: Lab) -> None:
-    """Under vmap over tasks, gradients flow through the training steps of each task, for linear layers and
-    for convolutions with group norm. They equal the gradients of the autograd engine through single tasks.
+    """Under ``vmap`` over tasks, gradients flow through the training steps of each task, for linear layers
+    and for convolutions with group norm. They equal the gradients of the autograd engine through single
+    tasks.
     """
     lines = with_fixed_parameters(lab, nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1)))
     pictures = with_fixed_parameters(
@@ -197,7 +198,7 @@ def gradients_through_training(lab: Lab) -> None:
             nn.Conv2d(1, 2, 3, bias=False),
             nn.GroupNorm(2, 2),
             nn.Tanh(),
-            nn.AvgPool2d(2, 2),  # kernels of other pooling modules may have no second derivative
+            nn.AvgPool2d(2, 2),  # other pooling kernels need not have a second derivative
             nn.Flatten(),
             nn.Linear(8, 2),
         ),
@@ -257,8 +258,8 @@ def gradients_through_training(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
 def gradients_of_forces(lab: Lab) -> None:
-    """A loss may contain the batched Jacobian of a model by jacrev or jacfwd. Gradients of the loss equal the
-    gradients of the autograd engine with single Jacobians.
+    """A loss may contain the batched Jacobian of a model, computed by ``jacrev`` or ``jacfwd``. The gradients
+    of the loss equal the gradients for Jacobians that the autograd engine computes one by one.
     """
     model = with_fixed_parameters(
         lab, nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
@@ -282,8 +283,8 @@ def gradients_of_forces(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def gradients_of_many_functions(lab: Lab) -> None:
-    """grad and vjp return zeros for unused inputs, also in dicts. Matrix products, softmax in batches and
-    writes into new memory are differentiated.
+    """``grad`` and ``vjp`` return zeros for unused inputs, also in dicts. Matrix products, softmax in batches
+    and writes into new memory are differentiated.
     """
     x, y, t = lab.integers(3), lab.integers(3), lab.integers(3)
     slopes = grad(lambda d: (d["a"] ** 2).sum())({"a": x, "b": y})
@@ -319,8 +320,8 @@ def gradients_of_many_functions(lab: Lab) -> None:
 
 @behaviour("functorch", dtypes=("complex64",), level="full", capabilities=("autograd",))
 def transforms_of_complex_functions(lab: Lab) -> None:
-    """Inside grad, is_conj and tolist of a complex tensor return the same values as outside. Gradients are
-    conjugate Wirtinger derivatives.
+    """Inside ``grad``, ``is_conj`` and ``tolist`` of a complex tensor return the same values as outside.
+    Gradients are conjugate Wirtinger derivatives.
     """
     z = lab.put([3.0 + 4.0j, 1.0 - 2.0j], dtype=lab.dtype)
     bits: list[Any] = []
@@ -339,7 +340,9 @@ def transforms_of_complex_functions(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("sparse", "autograd"))
 def grad_of_sparse_inputs(lab: Lab) -> None:
-    """grad accepts a COO tensor and returns a COO gradient. Inside grad, the tensor reports its layout."""
+    """``grad`` accepts a COO tensor and returns a COO gradient. Inside ``grad``, the tensor reports its
+    layout.
+    """
     where, values = lab.put([[0, 1, 1], [2, 0, 2]]), lab.integers(3)
     x = torch.sparse_coo_tensor(where, values, (2, 3), check_invariants=True)
     layouts: list[torch.layout] = []

@@ -1,4 +1,4 @@
-"""Behaviours of vmap: in_dims and out_dims, trees, nesting, chunks, randomness and errors."""
+"""Behaviours of ``vmap``: ``in_dims`` and ``out_dims``, trees, nesting, chunks, randomness and errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("functorch", level="training", must_detect=("value",))
 def vmap_maps_calls(lab: Lab) -> None:
-    """vmap returns the results of one separate call per element, for one or several inputs and outputs."""
+    """``vmap`` returns the results of a separate call per element, for one or several inputs and outputs."""
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     lab.same("one input", vmap(torch.square)(x))
     lab.same("two inputs", vmap(torch.mul)(x, y))
@@ -32,7 +32,7 @@ def vmap_maps_calls(lab: Lab) -> None:
 
 @behaviour("functorch", level="training", must_detect=("value",))
 def vmap_dimensions_in(lab: Lab) -> None:
-    """in_dims selects the mapped dimension of each input. With None, the input is not mapped. Negative
+    """``in_dims`` selects the mapped dimension of each input. With None, the input is not mapped. Negative
     numbers count from the end.
     """
     x, y = lab.integers(2, 3, 5), lab.integers(3, 5)
@@ -49,7 +49,7 @@ def vmap_dimensions_in(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def vmap_dimensions_out(lab: Lab) -> None:
-    """out_dims sets the position of the mapped dimension in each output."""
+    """``out_dims`` sets the position of the mapped dimension in each output."""
     x = lab.integers(2, 3, 5)
     lab.same("last", vmap(lambda a: a + 1, out_dims=-1)(x))
     lab.same("between", vmap(lambda a: a + 1, out_dims=1)(x))
@@ -77,7 +77,7 @@ def vmap_keeps_trees(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def vmap_nests(lab: Lab) -> None:
-    """Each level of a nested vmap maps one more dimension, over the same inputs or over different inputs."""
+    """Each level of a nested ``vmap`` maps one more dimension, over the same inputs or different inputs."""
     x, y = lab.integers(2, 3, 4), lab.integers(5, 4)
     lab.same("twice", vmap(vmap(torch.sum))(x))
     lab.same("thrice", vmap(vmap(vmap(lambda a: a * a)))(x))
@@ -91,7 +91,7 @@ def vmap_nests(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("error", "message"))
 def vmap_refuses_arguments(lab: Lab) -> None:
-    """Arguments that vmap cannot map raise ValueErrors that name the problem."""
+    """Arguments that ``vmap`` cannot map raise ValueErrors that name the problem."""
     x = lab.integers(3, 2)
     lab.raises("no inputs", lambda: vmap(lambda: torch.ones(1))(), ValueError, match="no inputs")
     lab.raises("no tensors", lambda: vmap(lambda a: a)(3), ValueError, match="in_dim")
@@ -108,7 +108,7 @@ def vmap_refuses_arguments(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("error", "message"))
 def vmap_refuses_results(lab: Lab) -> None:
-    """Results that are not tensors, and out_dims that do not match the results, raise ValueErrors."""
+    """Results that are not tensors, and ``out_dims`` that do not match the results, raise ValueErrors."""
     x = lab.integers(3, 2)
     lab.raises("a number", lambda: vmap(lambda a: 3)(x), ValueError, match="(?i)tensor")
     lab.raises("a word inside", lambda: vmap(lambda a: (a, "b"))(x), ValueError, match="(?i)tensor")
@@ -121,8 +121,8 @@ def vmap_refuses_results(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("error",))
 def vmap_refuses_values(lab: Lab) -> None:
-    """Under vmap, operations that need the value of one element (item, control flow, a data-dependent shape)
-    raise an error. So does a write of a batch into a tensor that is not mapped.
+    """Under ``vmap``, operations that need the value of one element (``item``, control flow, a data-dependent
+    shape) raise an error. So does a write of a batch into a tensor that is not mapped.
     """
     x = lab.integers(3, 2)
 
@@ -151,7 +151,7 @@ def vmap_refuses_values(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value", "alias"))
 def vmap_writes_in_place(lab: Lab) -> None:
-    """An in-place write inside vmap changes the mapped tensor and its base."""
+    """An in-place write inside ``vmap`` changes the mapped tensor and its base."""
     x = lab.integers(3, 2)
     vmap(lambda a: a.mul_(2))(x)
     lab.same("the input", x)
@@ -171,8 +171,8 @@ def vmap_writes_in_place(lab: Lab) -> None:
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("autograd",), must_detect=("value",))
 def vmap_differentiates(lab: Lab) -> None:
-    """A backward pass through vmap returns the gradients of the single calls. is_grads_batched computes a
-    batch of backward passes.
+    """A backward pass through ``vmap`` returns the gradients of the single calls. ``is_grads_batched``
+    computes a batch of backward passes.
     """
     x = lab.floats(3, 4, requires_grad=True)
     y = lab.floats(4)
@@ -190,7 +190,7 @@ def vmap_differentiates(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def vmap_indexes(lab: Lab) -> None:
-    """Under vmap, indexing with tensors, masked fills and index writes act on each element of a batch."""
+    """Under ``vmap``, indexing with tensors, masked fills and index writes act on each element of a batch."""
     x = lab.integers(3, 4)
     where = lab.put([[0, 2], [1, 1], [3, 0]])
     lab.same("by an index that is mapped", vmap(lambda a, i: a[i])(x, where))
@@ -210,7 +210,7 @@ def vmap_indexes(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("random",), must_detect=("error",))
 def vmap_randomness(lab: Lab) -> None:
-    """Random numbers inside vmap raise an error unless randomness is "different" or "same"."""
+    """Random numbers inside ``vmap`` raise an error unless ``randomness`` is "different" or "same"."""
     x = lab.integers(64, 2)
 
     def add_random_numbers(a: torch.Tensor) -> torch.Tensor:
@@ -241,7 +241,7 @@ def vmap_randomness(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def vmap_in_chunks(lab: Lab) -> None:
-    """vmap with chunk_size returns the same results, for any size of the last chunk."""
+    """``vmap`` with ``chunk_size`` returns the same results, for any size of the last chunk."""
     x = lab.integers(7, 3)
     for size in (1, 2, 3, 7, 20):
         lab.same(f"in chunks of {size}", vmap(lambda a: (a * 2, a.sum()), chunk_size=size)(x))
@@ -252,7 +252,7 @@ def vmap_in_chunks(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value",))
 def vmap_of_modules(lab: Lab) -> None:
-    """Modules can be mapped over inputs and, by functional_call, over stacked parameters as an ensemble."""
+    """Modules can be mapped over inputs and, with ``functional_call``, over stacked parameters."""
     torch.manual_seed(0)
     models = [lab.to(torch.nn.Linear(3, 2)) for _ in range(4)]
     for number, model in enumerate(models):

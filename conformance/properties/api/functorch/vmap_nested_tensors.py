@@ -1,4 +1,4 @@
-"""Behaviours of vmap over nested tensors."""
+"""Behaviours of ``vmap`` over nested tensors."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 @behaviour("functorch", level="full", capabilities=("nested",))
 def batches_of_nested_parts(lab: Lab) -> None:
-    """vmap over a nested tensor acts on each part. Inside vmap, a part is an ordinary tensor. This holds for
-    pointwise operators, for products with nested, shared and mapped matrices, and for joins.
+    """``vmap`` over a nested tensor acts on each part. Inside ``vmap``, a part is an ordinary tensor. This
+    holds for pointwise operators, for products with nested, shared and mapped matrices, and for joins.
     """
     x = nested_tensor(lab, (3, 2), (4, 2), (2, 2))
     kinds: list[bool] = []
@@ -72,7 +72,9 @@ def batches_of_nested_parts(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("nested",), must_detect=("error", "message"))
 def batches_refuse_nested(lab: Lab) -> None:
-    """vmap maps nested tensors only over dimension 0, in in_dims and out_dims, and only at one level."""
+    """``vmap`` maps a nested tensor only over dimension 0 and only at one level. Any other dimension in
+    ``in_dims`` or ``out_dims``, and a second level, raise errors.
+    """
     x = nested_tensor(lab, (3, 2), (4, 2))
     lab.raises("in by another", lambda: vmap(lambda a: a, in_dims=2)(x), match="dim=0")
     lab.raises("out by another", lambda: vmap(lambda a: a, out_dims=2)(x), match="dim=0")

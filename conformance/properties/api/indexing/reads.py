@@ -254,8 +254,8 @@ def indices_out_of_range(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64"), level="core", must_detect=("value", "error"))
 def index_functions_read(lab: Lab) -> None:
-    """index_select, gather, take, take_along_dim and masked_select read the selected elements. A wrong dtype
-    of the index or an index out of range raises an error.
+    """``index_select``, ``gather``, ``take``, ``take_along_dim`` and ``masked_select`` read the selected
+    elements. A wrong dtype of the index or an index out of range raises an error.
     """
     base = lab.integers(4, 5)
     array = to_wide_array(base)

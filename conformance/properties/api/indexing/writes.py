@@ -1,4 +1,4 @@
-"""Behaviours of writing by index: assignment, index_put_, index_add_ and related functions."""
+"""Behaviours of writing by index: assignment, ``index_put_``, ``index_add_`` and related functions."""
 
 from __future__ import annotations
 
@@ -108,8 +108,9 @@ def _first_rows(count: int) -> slice:
     must_detect=("value", "error"),
 )
 def index_put_sets_and_adds(lab: Lab) -> None:
-    """index_put_ writes values. With accumulate, it adds them, also if an index repeats. Values may
-    broadcast, be expanded or have gaps. Indices may be omitted or have several dimensions.
+    """``index_put_`` writes values. With ``accumulate``, it adds the values to the elements, also if an index
+    repeats. Values may broadcast, be expanded or have gaps. Indices may be omitted or have several
+    dimensions.
     """
     rows, columns = lab.put([0, 2, 2, 3]), lab.put([1, 0, 0, 2])
     source = lab.integers(4, low=1)
@@ -201,8 +202,8 @@ def adding_at_many_indices(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64", "complex64"), level="core", must_detect=("value", "error"))
 def index_functions_write(lab: Lab) -> None:
-    """index_copy, index_fill, index_add, put, masked_fill and masked_scatter write at the given positions.
-    Wrong positions, dtypes and sizes raise errors.
+    """``index_copy``, ``index_fill``, ``index_add``, ``put``, ``masked_fill`` and ``masked_scatter`` write at
+    the given positions. Wrong positions, dtypes and sizes raise errors.
     """
     base = lab.integers(4, 3)
     positions = lab.put([2, 0])
@@ -260,8 +261,9 @@ def index_functions_write(lab: Lab) -> None:
 
 @behaviour("indexing", must_detect=("error",))
 def indices_of_another_device(lab: Lab) -> None:
-    """Values that index_put_ writes, and the indices of gather, take, take_along_dim and index_select, must
-    be on the tensor's device. A CPU tensor cannot be indexed by a tensor of the device.
+    """Values that ``index_put_`` writes, and the indices of ``gather``, ``take``, ``take_along_dim`` and
+    ``index_select``, must be on the tensor's device. A CPU tensor cannot be indexed by a tensor of the
+    device.
     """
     base = lab.integers(4, 3)
     index = torch.zeros(1, 1, dtype=torch.int64)

@@ -1,4 +1,6 @@
-"""Behaviours of einsum, tensordot, multi_dot, cross products, matrix powers and exponentials, and renorm."""
+"""Behaviours of ``einsum``, ``tensordot``, ``multi_dot``, cross products, matrix powers and exponentials, and
+``renorm``.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,8 @@ EQUATIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value",))
 def einsum_by_equation(lab: Lab) -> None:
-    """einsum returns the results of numpy.einsum for equations with repeated, missing and reordered letters
-    and with ellipses. It accepts several operands of any strides.
+    """``einsum`` returns the results of ``numpy.einsum`` for equations with repeated, missing and reordered
+    letters and with ellipses. It accepts several operands of any strides.
     """
     for equation, shapes in EQUATIONS:
         operands = [lab.integers(*shape, low=-2, high=3) for shape in shapes]
@@ -91,8 +93,8 @@ def einsum_by_equation(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, must_detect=("value",))
 def einsum_by_lists(lab: Lab) -> None:
-    """einsum accepts lists of integers instead of letters, with Ellipsis and with or without an output list.
-    The results equal the results of equations with letters, also for random equations.
+    """``einsum`` accepts lists of integers instead of letters, with Ellipsis and with or without an output
+    list. The results equal the results of equations with letters, also for random equations.
     """
     x, y = lab.integers(5), lab.integers(7)
     a, b = lab.integers(3, 5), lab.integers(2, 5)
@@ -171,8 +173,8 @@ def einsum_refuses(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value", "error"))
 def chains_of_products(lab: Lab) -> None:
-    """multi_dot and chain_matmul multiply any number of matrices. The first and the last operand of multi_dot
-    may be a vector. tensordot sums over the chosen dimensions.
+    """``multi_dot`` and ``chain_matmul`` multiply any number of matrices. The first and the last operand of
+    ``multi_dot`` may be a vector. ``tensordot`` sums over the chosen dimensions.
     """
     for shapes in (
         ((0,), (0,)),
@@ -240,8 +242,8 @@ def chains_of_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*_DTYPES, "int64"), level="core", must_detect=("value", "error"))
 def cross_products(lab: Lab) -> None:
-    """cross and linalg.cross agree with NumPy along any dimension of size 3, broadcast, and write into out=.
-    Any other size raises an error.
+    """``cross`` and ``linalg.cross`` agree with NumPy along any dimension of size 3, broadcast, and write
+    into ``out=``. Any other size raises an error.
     """
     a, b = lab.integers(4, 3, 5), lab.integers(4, 3, 5)
     expected = numpy.cross(to_wide_array(a), to_wide_array(b), axis=1)
@@ -275,8 +277,8 @@ def cross_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value", "error"))
 def matrix_powers(lab: Lab) -> None:
-    """matrix_power multiplies a matrix by itself n times. It returns the identity for n = 0 and a power of
-    the inverse for negative n, also for batches.
+    """``matrix_power`` multiplies a matrix by itself n times. It returns the identity for n = 0 and a power
+    of the inverse for negative n, also for batches.
     """
     with_batches = (
         lab.integers(3, 3, low=-1, high=2),
@@ -321,15 +323,16 @@ def matrix_powers(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value", "error"))
 def matrix_exponentials(lab: Lab) -> None:
-    """matrix_exp of a zero matrix is the identity, of a diagonal matrix exp of the diagonal, and of a
-    nilpotent matrix a polynomial. Adding t times the identity multiplies the result by exp(t). A batch
-    returns the result of each matrix.
+    """``matrix_exp`` of a zero matrix is the identity. For a diagonal matrix, it is the diagonal matrix of
+    the exponentials. For a nilpotent matrix, it is a polynomial of the matrix. Adding t times the identity
+    multiplies the result by ``exp(t)``. ``matrix_exp`` of a batch contains the result of each matrix.
     """
     zero = torch.zeros(4, 4, dtype=lab.dtype, device=lab.device)
     lab.expect("zero", torch.linalg.matrix_exp(zero), numpy.eye(4))
     for scale in (1e-6, 1e-3, 0.1, 0.7, 1.5, 4.0):
         diagonal = numpy.array([0.5, -1.0, 0.25, 1.0]) * scale
-        # Scaling and squaring loses about one rounding per squaring and element.
+        # A kernel that scales the matrix and squares the result loses about one rounding per squaring and
+        # element.
         lab.expect(
             f"a diagonal of {scale}",
             torch.linalg.matrix_exp(tensor_from_array(lab, numpy.diag(diagonal))),
@@ -404,7 +407,7 @@ def matrix_exponentials(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*WIDE_FLOATS, *COMPLEX), level="core", must_detect=("value", "error"))
 def renormalising(lab: Lab) -> None:
-    """renorm scales down each slice whose p-norm exceeds the bound. Other slices do not change."""
+    """``renorm`` scales down each slice whose p-norm exceeds the bound. Other slices do not change."""
     base = tensor_from_array(lab, numpy.array([[3.0, 4, 0, 0], [0.5, 0, 0, 0.5], [1, 1, 1, 1], [0, 0, 0, 0]]))
     array = to_wide_array(base)
     for p in (1, 2, 3, 0.5, math.inf):

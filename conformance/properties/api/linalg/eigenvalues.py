@@ -28,9 +28,9 @@ _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def hermitian_eigenvalues(lab: Lab) -> None:
-    """eigh and eigvalsh return the eigenvalues of Hermitian matrices in ascending order. eigh also returns
-    orthonormal eigenvectors. Both read only the triangle that UPLO selects, work for batches and empty
-    matrices, and write into out=.
+    """``eigh`` and ``eigvalsh`` return the eigenvalues of Hermitian matrices in ascending order. ``eigh``
+    also returns orthonormal eigenvectors. Both read only the triangle that ``UPLO`` selects, work for batches
+    and empty matrices, and write into ``out=``.
     """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (
@@ -111,9 +111,9 @@ def hermitian_eigenvalues(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def general_eigenvalues(lab: Lab) -> None:
-    """eig and eigvals return the complex eigenvalues in any order. eig also returns eigenvectors: the matrix
-    times a vector is the vector times its eigenvalue. A matrix that contains NaN or infinity, or is not
-    square, raises an error.
+    """``eig`` and ``eigvals`` return the complex eigenvalues in any order. ``eig`` also returns eigenvectors:
+    the matrix times a vector is the vector times its eigenvalue. A matrix that contains NaN or infinity, or
+    is not square, raises an error.
     """
     wide = torch.complex128 if lab.dtype in (torch.float64, torch.complex128) else torch.complex64
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
@@ -170,8 +170,9 @@ def general_eigenvalues(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value",))
 def singular_values(lab: Lab) -> None:
-    """svd, svdvals and torch.svd return singular values in descending order. The factors are orthonormal,
-    reduced or full, and their product is the matrix. This holds for batches, any strides and empty matrices.
+    """``svd``, ``svdvals`` and ``torch.svd`` return singular values in descending order. The factors are
+    orthonormal, reduced or full, and their product is the matrix. This holds for batches, any strides and
+    empty matrices.
     """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (5, 2), (2, 5), (0, 3), (3, 0))):
         a = lab.integers(*batch, rows, columns)
@@ -243,8 +244,8 @@ def singular_values(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("float64", "complex128"), must_detect=("value",))
 def low_rank_factors(lab: Lab) -> None:
-    """svd_lowrank and pca_lowrank factorise a matrix of low rank. lobpcg returns the largest or smallest
-    eigenvalues and their eigenvectors.
+    """``svd_lowrank`` and ``pca_lowrank`` factorise a matrix of low rank. ``lobpcg`` returns the largest or
+    smallest eigenvalues and their eigenvectors.
     """
     for batch, (rows, columns) in itertools.product(((), (3,)), ((17, 4), (6, 12), (8, 8))):
         array = to_wide_array(lab.integers(*batch, rows, 2)) @ to_wide_array(lab.integers(*batch, 2, columns))

@@ -1,4 +1,4 @@
-"""Behaviours of least squares, tensorsolve and tensorinv, and LDL factors."""
+"""Behaviours of least squares, ``tensorsolve`` and ``tensorinv``, and LDL factors."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from conformance.properties.api.linalg._matrices import (
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def least_squares(lab: Lab) -> None:
-    """lstsq returns the least-squares solution of square and overdetermined systems of full rank. It accepts
-    batches that broadcast and empty matrices.
+    """``lstsq`` returns the least-squares solution of square and overdetermined systems of full rank. It
+    accepts batches that broadcast and empty matrices.
     """
     for batch, (rows, columns), width in itertools.product(((), (3,), (2, 2)), ((4, 4), (6, 3)), (1, 3)):
         array = to_wide_array(lab.integers(*batch, rows, columns, low=-1, high=2)) + 6 * numpy.eye(
@@ -81,8 +81,8 @@ def least_squares(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def systems_of_tensors(lab: Lab) -> None:
-    """tensorsolve and tensorinv solve and invert tensors that are square matrices after a reshape. Other
-    shapes and singular matrices raise errors.
+    """``tensorsolve`` and ``tensorinv`` solve and invert tensors that are square matrices after a reshape.
+    Other shapes and singular matrices raise errors.
     """
     for shape, split in (((2, 3, 6), 2), ((6, 2, 3), 1), ((2, 2, 2, 2), 2), ((4, 6, 8, 3), 2)):
         rows = math.prod(shape[:split])
@@ -173,8 +173,8 @@ def systems_of_tensors(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, must_detect=("value",))
 def symmetric_factors(lab: Lab) -> None:
-    """ldl_factor returns a unit lower factor and a diagonal whose product is the matrix, if the matrix needs
-    no pivoting. ldl_solve solves with these factors, symmetric or Hermitian.
+    """``ldl_factor`` returns a unit lower factor and a diagonal whose product is the matrix, if the matrix
+    needs no pivoting. ``ldl_solve`` solves with these factors, symmetric or Hermitian.
     """
     for batch in ((), (3,), (2, 2)):
         for hermitian in (False, True):

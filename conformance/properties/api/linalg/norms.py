@@ -32,8 +32,8 @@ def _norm_by_definition(array: Array, order: float, dim: Any, keep: bool) -> Arr
 
 @behaviour("linalg", dtypes=(*FLOATS, *COMPLEX), level="core", must_detect=("value", "error"))
 def vector_norms(lab: Lab) -> None:
-    """vector_norm, linalg.norm and torch.norm agree with the definition of the norm for every order, over all
-    elements, one dimension or several. keepdim=, out= and dtype= are supported.
+    """``vector_norm``, ``linalg.norm`` and ``torch.norm`` agree with the definition of the norm for every
+    order, over all elements, one dimension or several. ``keepdim=``, ``out=`` and ``dtype=`` are supported.
     """
     base = tensor_from_array(lab, to_wide_array(lab.integers(3, 4, 2)) + 5)
     array = to_wide_array(base)
@@ -123,8 +123,8 @@ def vector_norms(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("float32", "float64", "complex64"), level="core", must_detect=("value", "error"))
 def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
-    """The norm of zero elements is 0, or an error for an order whose reduction has no identity (infinity and
-    negative orders). Infinities and NaNs propagate.
+    """The norm of zero elements is 0. For an order whose reduction has no identity (infinity and negative
+    orders), it is an error. Infinities and NaNs propagate.
     """
     none = torch.empty(0, 4, dtype=lab.dtype, device=lab.device)
     order: Any
@@ -170,8 +170,8 @@ def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def matrix_norms(lab: Lab) -> None:
-    """matrix_norm, linalg.norm, torch.norm and nuclear_norm agree with NumPy for every order and pair of
-    dimensions, with and without keepdim. Invalid orders and dimensions raise errors.
+    """``matrix_norm``, ``linalg.norm``, ``torch.norm`` and ``nuclear_norm`` agree with NumPy for every order
+    and pair of dimensions, with and without ``keepdim``. Invalid orders and dimensions raise errors.
     """
     base = lab.integers(3, 4, 3, 2)
     array = to_wide_array(base)
@@ -266,8 +266,9 @@ def matrix_norms(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def condition_numbers(lab: Lab) -> None:
-    """cond is the norm of the matrix times the norm of its inverse. For the orders 2, -2 and None, it is a
-    quotient of singular values. It is infinite for a singular matrix and 0 for an empty matrix.
+    """``cond`` is the norm of the matrix times the norm of its inverse. For the orders 2, -2 and None,
+    ``cond`` is a quotient of singular values. ``cond`` is infinite for a singular matrix and 0 for an empty
+    matrix.
     """
     for shape in ((4, 4), (2, 3, 3), (0, 3, 3)):
         a = diagonally_dominant_matrices(lab, *shape)

@@ -21,8 +21,8 @@ _PRODUCTS = (*FLOATS, *COMPLEX)
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="bringup", must_detect=("value", "shape"))
 def matrix_products(lab: Lab) -> None:
-    """matmul multiplies vectors, matrices and batches whose dimensions broadcast, for any strides and into
-    out=.
+    """``matmul`` multiplies vectors, matrices and batches whose dimensions broadcast, for any strides and
+    into ``out=``.
     """
     left = ((3,), (2, 3), (4, 2, 3), (2, 1, 2, 3), (1, 3), (0, 3), (2, 0))
     right = ((3,), (3, 2), (4, 3, 2), (4, 3, 1), (3, 1, 3, 2), (3, 0), (0, 4), (0,))
@@ -54,8 +54,8 @@ def matrix_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", must_detect=("value",))
 def mm_and_bmm_of_any_strides(lab: Lab) -> None:
-    """mm, bmm and mv accept transposed, sliced, expanded and overlapping operands, write into an out= of any
-    strides, and return zeros for an empty sum.
+    """``mm``, ``bmm`` and ``mv`` accept transposed, sliced, expanded and overlapping operands, write into an
+    ``out=`` of any strides, and return zeros for an empty sum.
     """
     a, b = lab.integers(5, 4, low=-3, high=4), lab.integers(4, 6, low=-3, high=4)
     expected = to_wide_array(a) @ to_wide_array(b)
@@ -128,8 +128,8 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("int8", "int16", "int32", "int64", "uint8"), must_detect=("value",))
 def integer_products(lab: Lab) -> None:
-    """mm, matmul, mv, dot and bmm of integers are exact, or raise an error that contains "implemented" or
-    "support".
+    """``mm``, ``matmul``, ``mv``, ``dot`` and ``bmm`` of integers are exact, or raise an error that contains
+    "implemented" or "support".
     """
     a, b = lab.integers(5, 4, low=0, high=4), lab.integers(4, 3, low=0, high=4)
     array, second = to_wide_array(a), to_wide_array(b)
@@ -154,8 +154,9 @@ def integer_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", must_detect=("value", "error"))
 def sums_of_products(lab: Lab) -> None:
-    """addmm, addmv, addr, addbmm and baddbmm return beta times a tensor that broadcasts plus alpha times a
-    product, also in place and into out=. With beta=0 the tensor is ignored, even if it contains NaN.
+    """``addmm``, ``addmv``, ``addr``, ``addbmm`` and ``baddbmm`` return ``beta`` times a tensor that
+    broadcasts plus ``alpha`` times a product, also in place and into ``out=``. With ``beta=0`` the tensor is
+    ignored, even if it contains NaN.
     """
     alpha, beta = (2 - 1j, 3 + 1j) if lab.dtype.is_complex else (2, 3)
     m, n = lab.integers(4, 3, low=-2, high=3), lab.integers(3, 5, low=-2, high=3)
@@ -226,8 +227,8 @@ def sums_of_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*_PRODUCTS, "int64", "int32"), level="core", must_detect=("value",))
 def products_over_nothing(lab: Lab) -> None:
-    """If the summed dimension is empty, a product is zero, and addmm and related functions return beta times
-    the added tensor. If another dimension is empty, the result is empty.
+    """If the summed dimension is empty, a product is zero, and ``addmm`` and related functions return
+    ``beta`` times the added tensor. If another dimension is empty, the result is empty.
     """
     beta = 3 + 4j if lab.dtype.is_complex else 3
     try:
@@ -293,8 +294,9 @@ def products_over_nothing(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", must_detect=("value", "error"))
 def inner_products(lab: Lab) -> None:
-    """dot, vdot, inner and vecdot of vectors of any strides are exact. vdot and vecdot conjugate the first
-    operand. Operands whose lengths, dtypes or dimensions do not match raise errors.
+    """``dot``, ``vdot``, ``inner`` and ``vecdot`` of vectors of any strides are exact. ``vdot`` and
+    ``vecdot`` conjugate the first operand. Operands whose lengths, dtypes or dimensions do not match raise
+    errors.
     """
     a, b = lab.integers(60, low=-2, high=3), lab.integers(60, low=-1, high=2)
     x, y = to_wide_array(a), to_wide_array(b)
@@ -366,8 +368,9 @@ def inner_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=ALL, level="core", must_detect=("value", "error"))
 def outer_products(lab: Lab) -> None:
-    """outer, ger and kron agree with NumPy: outer and ger for vectors of any strides, kron for tensors of any
-    dimensions. An out= of another shape is resized with a warning. An out= of a lower dtype raises an error.
+    """``outer``, ``ger`` and ``kron`` agree with NumPy: ``outer`` and ``ger`` for vectors of any strides,
+    ``kron`` for tensors of any dimensions. An ``out=`` of another shape is resized with a warning. An
+    ``out=`` of a lower dtype raises an error.
     """
     a, b = lab.integers(7, low=0, high=4), lab.integers(5, low=0, high=4)
     for name, left, right in (
@@ -410,8 +413,8 @@ def outer_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*NUMBERS, "bool"), level="core", must_detect=("value", "dtype"))
 def addr_by_dtype(lab: Lab) -> None:
-    """addr and outer return the common dtype of their operands. For numbers, beta and alpha are factors. For
-    booleans, False removes the tensor (beta) or the product (alpha).
+    """The results of ``addr`` and ``outer`` have the common dtype of the operands. For numbers, ``beta`` and
+    ``alpha`` are factors. For booleans, False removes the tensor (``beta``) or the product (``alpha``).
     """
     m, a, b = (
         lab.integers(3, 2, low=0, high=3),

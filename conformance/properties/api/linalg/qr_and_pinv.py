@@ -24,8 +24,8 @@ _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def orthogonal_factors(lab: Lab) -> None:
-    """qr in each of its modes, and geqrf with householder_product and ormqr, return an orthonormal and an
-    upper triangular factor whose product is the matrix.
+    """``qr`` in each of its modes, and ``geqrf`` with ``householder_product`` and ``ormqr``, return an
+    orthonormal and an upper triangular factor whose product is the matrix.
     """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (5, 3), (3, 5), (0, 2), (2, 0))):
         a = lab.integers(*batch, rows, columns)
@@ -120,8 +120,8 @@ def orthogonal_factors(lab: Lab) -> None:
 
 @behaviour("linalg", capabilities=("autograd",), must_detect=("error",))
 def gradients_of_orthogonal_factors(lab: Lab) -> None:
-    """qr is differentiable in mode reduced and not in mode r. In mode complete, it is differentiable only for
-    matrices with at most as many rows as columns.
+    """``qr`` is differentiable with ``mode="reduced"`` and not with ``mode="r"``. With ``mode="complete"``,
+    it is differentiable only for matrices with at most as many rows as columns.
     """
     for rows, columns in ((3, 5), (5, 3)):
         for mode in ("reduced", "complete", "r"):
@@ -139,9 +139,9 @@ def gradients_of_orthogonal_factors(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def ranks(lab: Lab) -> None:
-    """matrix_rank counts the singular values that exceed the tolerance. With hermitian=True it counts
-    absolute eigenvalues. The tolerance is the larger of atol and of rtol times the largest value. The rank of
-    an empty matrix is 0.
+    """``matrix_rank`` counts the singular values that exceed the tolerance. With ``hermitian=True`` it counts
+    absolute eigenvalues. The tolerance is the larger of ``atol`` and of ``rtol`` times the largest value. The
+    rank of an empty matrix is 0.
     """
     rank = torch.linalg.matrix_rank
     host_matrices = numpy.zeros((4, 5, 5))
@@ -193,8 +193,8 @@ def ranks(lab: Lab) -> None:
 # covers complex matrices.
 @behaviour("linalg", dtypes=WIDE_FLOATS, level="core", must_detect=("value", "error"))
 def pseudo_inverses(lab: Lab) -> None:
-    """pinv and pinverse meet the four Moore-Penrose conditions for matrices of any shape and rank. They treat
-    small singular values as zero and accept hermitian=True.
+    """``pinv`` and ``pinverse`` meet the four Moore-Penrose conditions for matrices of any shape and rank.
+    They treat small singular values as zero and accept ``hermitian=True``.
     """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (4, 2), (2, 4), (0, 2), (3, 0))):
         array = to_wide_array(lab.integers(*batch, rows, columns)) + 7 * numpy.eye(rows, columns)

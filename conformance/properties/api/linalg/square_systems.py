@@ -39,8 +39,8 @@ def _identities_with_one_singular(
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value",))
 def solving_systems(lab: Lab) -> None:
-    """linalg.solve and solve_ex return the solution x of A x = b or, with left=False, of x A = b. They accept
-    vectors, matrices, batches that broadcast and any strides, and write into out=.
+    """``linalg.solve`` and ``solve_ex`` return the solution x of A x = b or, with ``left=False``, of x A = b.
+    They accept vectors, matrices, batches that broadcast and any strides, and write into ``out=``.
     """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (
@@ -93,8 +93,9 @@ def solving_systems(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def inverses(lab: Lab) -> None:
-    """inverse, linalg.inv and inv_ex invert matrices in batches and of any strides. For a singular matrix,
-    inverse and inv raise a LinAlgError that names the batch element, and inv_ex sets info to a nonzero value.
+    """``inverse``, ``linalg.inv`` and ``inv_ex`` invert matrices in batches and of any strides. For a
+    singular matrix, ``inverse`` and ``inv`` raise a LinAlgError that names the batch element, and ``inv_ex``
+    sets ``info`` to a nonzero value.
     """
     for batch, size in itertools.product(_BATCHES, (0, 5)):
         a = (
@@ -169,9 +170,9 @@ def inverses(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def lu_factorisations(lab: Lab) -> None:
-    """The factors of lu_factor, lu_factor_ex, linalg.lu and torch.lu multiply to the matrix. lu_solve solves
-    with the factors from either side and with the adjoint. lu_unpack omits the parts that its options
-    disable.
+    """``lu_factor``, ``lu_factor_ex``, ``linalg.lu`` and ``torch.lu`` return factors whose product is the
+    matrix. ``lu_solve`` solves with the factors from either side and with the adjoint. ``lu_unpack`` omits
+    the parts that its options disable.
     """
     for batch, (rows, columns) in itertools.product(
         _BATCHES, ((3, 3), (4, 2), (2, 4), (0, 2), (2, 0), (0, 0))
@@ -272,8 +273,9 @@ def lu_factorisations(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def determinants(lab: Lab) -> None:
-    """det, logdet and slogdet of integer matrices are exact. Scaling a row scales the determinant, and
-    exchanging two rows changes its sign. For empty matrices, the results are 1, 0 and (1, 0).
+    """``det``, ``logdet`` and ``slogdet`` of integer matrices are exact. Scaling a row scales the
+    determinant, and exchanging two rows changes its sign. For empty matrices, the results are 1, 0 and (1,
+    0).
     """
     for shape in ((1, 1), (2, 2), (3, 3), (5, 3, 3), (2, 2, 4, 4)):
         a = diagonally_dominant_matrices(lab, *shape)
@@ -358,9 +360,9 @@ def determinants(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def cholesky_factorisations(lab: Lab) -> None:
-    """cholesky returns the lower (or upper) factor for batches and any strides. cholesky_ex returns info
-    instead of raising errors. cholesky_solve and cholesky_inverse work with the factor. A matrix that is
-    not positive definite raises LinAlgError.
+    """``cholesky`` returns the lower (or upper) factor for batches and any strides. ``cholesky_ex`` returns
+    ``info`` instead of raising errors. ``cholesky_solve`` and ``cholesky_inverse`` work with the factor. A
+    matrix that is not positive definite raises LinAlgError.
     """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (

@@ -21,8 +21,9 @@ from conformance.properties.api.linalg._matrices import (
 
 @behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value",))
 def triangular_systems(lab: Lab) -> None:
-    """solve_triangular and triangular_solve read only one triangle, and with unitriangular a diagonal of
-    ones. They solve from either side. Operands may be transposed, conjugated, expanded and broadcast.
+    """``solve_triangular`` and ``triangular_solve`` read only one triangle of the matrix. With
+    ``unitriangular``, they take ones as the diagonal. They solve from either side. Operands may be
+    transposed, conjugated, expanded and broadcast.
     """
     full = lab.integers(3, 4, 4, low=-1, high=2)
     array = to_wide_array(full) + 4 * numpy.eye(4)

@@ -1,4 +1,4 @@
-"""Memory interfaces for the memory behaviours: torch.accelerator for the device, and a model of the
+"""Memory interfaces for the memory behaviours: ``torch.accelerator`` for the device, and a model of the
 documented statistics for the CPU.
 """
 
@@ -14,18 +14,20 @@ import torch
 from conformance.behaviours.lab import Lab
 
 STATISTICS = ("allocated_bytes", "reserved_bytes", "active_bytes")
-#: A number of bytes that no machine has and that does not overflow.
+#: More bytes than the memory of any machine. The number does not overflow a signed 64-bit integer.
 TOO_MUCH = 1 << 52
 
 
 class DeviceMemory:
-    """Allocation and memory statistics of the lab's device. Tests replace this class by a faulty one."""
+    """Allocation and memory statistics of the lab's device. Tests of the behaviours replace this class by a
+    faulty class.
+    """
 
     def __init__(self, lab: Lab) -> None:
         self.device = lab.device
 
     def allocate(self, size: int) -> torch.Tensor:
-        """Return a tensor of ``size`` bytes; raise torch.OutOfMemoryError if this much memory is not
+        """Return a tensor of ``size`` bytes; raise ``torch.OutOfMemoryError`` if this much memory is not
         available.
         """
         return torch.empty(size, dtype=torch.uint8, device=self.device)

@@ -42,8 +42,8 @@ def statistics_add_up(lab: Lab) -> None:
 
 @behaviour("memory", level="core", must_detect=())
 def tables_of_statistics(lab: Lab) -> None:
-    """memory_stats reports the current, peak and cumulative bytes. The numbers agree with each other, with
-    memory_allocated and with memory_reserved.
+    """``memory_stats`` reports the current, peak and cumulative bytes. The numbers agree with each other,
+    with ``memory_allocated`` and with ``memory_reserved``.
     """
     memory = _host_memory_model.memory_of(lab)
     memory.collect()
@@ -118,7 +118,7 @@ def nothing_is_lost(lab: Lab) -> None:
 
 @behaviour("memory", level="core", capabilities=("memory_limit",), must_detect=())
 def running_out_of_memory(lab: Lab) -> None:
-    """A request for more memory than the device has raises torch.OutOfMemoryError and allocates nothing.
+    """A request for more memory than the device has raises ``torch.OutOfMemoryError`` and allocates nothing.
     Later work succeeds.
     """
     memory = _host_memory_model.memory_of(lab)

@@ -53,7 +53,7 @@ def _reply_of_forked_child(work: Callable[[], bytes]) -> bytes:
 
 @contextlib.contextmanager
 def _set_sharing_strategy(name: str) -> Iterator[None]:
-    """Set the sharing strategy of torch.multiprocessing inside the block."""
+    """Set the sharing strategy of ``torch.multiprocessing`` inside the block."""
     before = mp.get_sharing_strategy()
     mp.set_sharing_strategy(name)
     try:
@@ -112,7 +112,7 @@ def _through_pickle(value: Any) -> Any:
 @behaviour("multiprocessing", must_detect=())
 def tensors_through_queues(lab: Lab) -> None:
     """Host tensors pass through a queue in shared memory. Views still share memory, and parameters and
-    requires_grad are preserved. A tensor that is not a leaf and requires grad raises an error.
+    ``requires_grad`` are preserved. A tensor that is not a leaf and requires grad raises an error.
     """
     for name in _all_sharing_strategies():
         with _set_sharing_strategy(name):

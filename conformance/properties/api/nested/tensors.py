@@ -26,8 +26,8 @@ def _detached_parts(value: torch.Tensor) -> list[torch.Tensor]:
 
 @behaviour("nested", dtypes=("float32", "float64"), level="core", must_detect=("value", "error"))
 def nested_construction(lab: Lab) -> None:
-    """nested_tensor copies the given tensors, and as_nested_tensor passes gradients to them. unbind and
-    padding return their values.
+    """``nested_tensor`` copies the given tensors, and ``as_nested_tensor`` passes gradients to them.
+    ``unbind`` and ``to_padded_tensor`` return the values of the given tensors.
     """
     for layout in (torch.strided, torch.jagged):
         parts = _make_parts(lab)

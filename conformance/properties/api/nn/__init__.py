@@ -1,1 +1,1 @@
-"""Behaviours of area ``nn``: modules and torch.nn.functional."""
+"""Behaviours of area ``nn``: modules and ``torch.nn.functional``."""

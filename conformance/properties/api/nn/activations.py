@@ -55,8 +55,9 @@ def activations_of_nan(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd", "inplace"), must_detect=("value", "error"))
 def activations_in_place(lab: Lab) -> None:
-    """In-place activations write into views, and the gradients are correct. They raise an error for
-    overlapping memory, and for negative slopes and alphas, whose gradient the result does not determine.
+    """In-place activations write into views, and the gradients are correct. In-place activations
+    except ``relu`` and ``threshold`` raise an error for overlapping memory. For a negative slope or alpha,
+    the backward pass raises an error, because the result does not determine the gradient.
     """
     calls: dict[str, Any] = {
         "relu": F.relu_,
@@ -87,7 +88,7 @@ def activations_in_place(lab: Lab) -> None:
                     roundings=128,
                 )
     overlap = lab.floats(1, 6).expand(6, 6)
-    for name, call in list(calls.items())[1:4]:  # relu and threshold accept overlapping memory
+    for name, call in list(calls.items())[1:4]:  # not relu and threshold, which accept overlapping memory
         lab.raises(f"{name} of overlapping memory", lambda: call(overlap), match="(?i)unsupported operation")
     for name, module in (("hardswish", nn.Hardswish(True)), ("silu", nn.SiLU(True)), ("mish", nn.Mish(True))):
         lab.raises(
@@ -117,8 +118,8 @@ def activations_in_place(lab: Lab) -> None:
 
 @behaviour("nn", level="core", capabilities=("autograd",), must_detect=("value",))
 def softmax_of_large_input(lab: Lab) -> None:
-    """Softmax and log_softmax are stable for large numbers. Softmax of a single element is 1, and of an empty
-    tensor empty. Gradients are correct.
+    """Softmax and ``log_softmax`` are stable for large numbers. Softmax of a single element is 1, and of an
+    empty tensor empty. Gradients are correct.
     """
     x = lab.put([[1e4, 1e4 - 1.0, -1e4], [0.0, 0.0, 0.0]], dtype=lab.dtype, requires_grad=True)
     log = F.log_softmax(x, 1)
@@ -151,7 +152,7 @@ def softmax_of_large_input(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("random",), must_detect=("value",))
 def gumbel_softmax(lab: Lab) -> None:
-    """gumbel_softmax returns probabilities or, with hard=True, one-hot rows with the gradient of the
+    """``gumbel_softmax`` returns probabilities or, with ``hard=True``, one-hot rows with the gradient of the
     probabilities. Classes occur with the frequencies that the logits determine.
     """
     logits = lab.put([[math.log(0.1), math.log(0.2), math.log(0.7)]]).expand(3000, 3).clone().requires_grad_()

@@ -16,7 +16,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api._numpy_values import to_wide_array
 
-#: Functions of torch without type stubs, which lack some ``out=`` arguments.
+#: ``torch._C._nn`` as an untyped object: its type stubs lack some ``out=`` arguments.
 untyped_functions: Any = torch._C._nn
 untyped_threshold: Any = F.threshold
 
@@ -74,7 +74,8 @@ def refused_by_losses(lab: Lab) -> None:
         for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss"):
             function = getattr(F, name)
             lab.raises(f"{name} of other sizes", partial(function, wide, high), RuntimeError, ValueError)
-    # On the host, because a device kernel may check values by an assertion that makes the device unusable.
+    # These calls run on the host. A device kernel may check values by an assertion, and a failed assertion
+    # makes the device unusable.
     probabilities, target = (lab.floats(25, 25, low=0.1, high=0.9).cpu() for _ in range(2))
     for range_name, shift in (("below 0", -1.0), ("above 1", 1.0)):
         loss = F.binary_cross_entropy
@@ -107,8 +108,8 @@ def refused_by_losses(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error"))
 def activations_into_overlapping_memory(lab: Lab) -> None:
-    """An activation raises an error if it writes into a tensor whose elements share memory. threshold is an
-    exception, because writing the same value twice is harmless.
+    """An activation raises an error if it writes into a tensor whose elements share memory. ``threshold`` is
+    an exception, because writing the same value twice is harmless.
     """
     x = lab.floats(1, 6).expand(6, 6)
     lab.raises("softplus", lambda: untyped_functions.softplus(x, out=x), match="unsupported operation")
@@ -124,8 +125,8 @@ def activations_into_overlapping_memory(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("float64",), capabilities=("autograd",), must_detect=("value",))
 def activations_keep_gradients_whole(lab: Lab) -> None:
-    """The backward pass of an in-place module does not change the output gradient that it receives. softplus
-    with a low threshold passes gradcheck.
+    """The backward pass of an in-place module does not change the output gradient that it receives.
+    ``softplus`` with a low threshold passes ``gradcheck``.
     """
     for module in (
         nn.ReLU(True),
@@ -150,8 +151,8 @@ def activations_keep_gradients_whole(lab: Lab) -> None:
 @behaviour("nn", must_detect=("value", "error"))
 def options_and_pickles_of_modules(lab: Lab) -> None:
     """Padding can be a list or a tuple. Lists and dicts of parameters are created without a warning. Pickling
-    a module with spectral_norm raises an error that names state_dict. State-dict pre-hooks of a lazy module
-    run.
+    a module with ``spectral_norm`` raises an error that names ``state_dict``. State-dict pre-hooks of a lazy
+    module run.
     """
     x = lab.floats(1, 4, 7, 7)
     for padding in ([3, 3], (3, 3), 3):

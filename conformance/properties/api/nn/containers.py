@@ -1,5 +1,5 @@
-"""Check the containers Sequential, ModuleList, ModuleDict, ParameterList and ParameterDict: editing, calling,
-copying.
+"""Check the containers ``Sequential``, ``ModuleList``, ``ModuleDict``, ``ParameterList`` and
+``ParameterDict``: editing, calling, copying.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def _linear_layers(lab: Lab, count: int) -> list[nn.Linear]:
 
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def sequential_edits(lab: Lab) -> None:
-    """A Sequential can be indexed, changed, sliced, joined and repeated like a list. It calls its layers in
-    list order.
+    """A ``Sequential`` can be indexed, changed, sliced, joined and repeated like a list. It calls its layers
+    in list order.
     """
     first, second, third, fourth = _linear_layers(lab, 4)
     x = lab.integers(3, 2)
@@ -82,8 +82,8 @@ def sequential_edits(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error"))
 def module_lists_and_dicts(lab: Lab) -> None:
-    """ModuleList and ModuleDict work like a list and a dict. Their modules are registered as submodules and
-    are in the state dict.
+    """``ModuleList`` and ``ModuleDict`` work like a list and a dict. Their modules are registered as
+    submodules and are in the state dict.
     """
     first, second, third, fourth = _linear_layers(lab, 4)
     x = lab.integers(3, 2)
@@ -139,8 +139,8 @@ def module_lists_and_dicts(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error"))
 def parameter_lists_and_dicts(lab: Lab) -> None:
-    """ParameterList and ParameterDict register tensors as parameters. They also store values that are not
-    tensors.
+    """``ParameterList`` and ``ParameterDict`` register tensors as parameters. They also store values that are
+    not tensors.
     """
     tensors = [lab.integers(2, 2) for _ in range(4)]
     items = nn.ParameterList([nn.Parameter(tensors[0]), nn.Parameter(tensors[1])])
@@ -199,8 +199,8 @@ class ContainerModule(nn.Module):
 
 @behaviour("nn", must_detect=("alias",))
 def copies_of_containers(lab: Lab) -> None:
-    """deepcopy and pickle return containers with equal values and separate parameters. copy.copy returns a
-    container that shares the modules.
+    """``deepcopy`` and ``pickle`` return containers with equal values and separate parameters. ``copy.copy``
+    returns a container that shares the modules.
     """
     module = ContainerModule(lab)
     by_pickle = pickle.loads(pickle.dumps(module))
@@ -220,7 +220,7 @@ def copies_of_containers(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("shape",))
 def parameter_lists_on_meta(lab: Lab) -> None:
-    """Lists of meta parameters can be printed. to_empty allocates them on the device."""
+    """Lists of meta parameters can be printed. ``to_empty`` allocates them on the device."""
     items = nn.ParameterList(
         [nn.Parameter(torch.empty(2, 3, device="meta")), nn.Parameter(torch.empty(4, device="meta"))]
     )

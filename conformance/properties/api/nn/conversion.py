@@ -12,8 +12,8 @@ from conformance.properties.api._exact_modules import gradients_by_name, with_wh
 
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def casting_modules(lab: Lab) -> None:
-    """to, float, half, bfloat16 and type cast floating-point parameters and buffers in place and return the
-    module.
+    """``to``, ``float``, ``half``, ``bfloat16`` and ``type`` cast floating-point parameters and buffers in
+    place and return the module.
     """
     net = with_whole_number_state(lab, nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
     net.register_buffer("index", lab.integers(2, dtype=torch.int32))
@@ -95,7 +95,7 @@ def parameters_keep_their_identity(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error"))
 def views_in_modules(lab: Lab) -> None:
-    """In-place writes to parameters in Module.apply change the values and the version counters of the
+    """In-place writes to parameters in ``Module.apply`` change the values and the version counters of the
     parameters.
     """
     net = with_whole_number_state(lab, nn.Linear(3, 2))
@@ -117,8 +117,8 @@ def views_in_modules(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("shape", "error"))
 def modules_from_meta(lab: Lab) -> None:
-    """to_empty allocates the memory of a meta module, and of its submodules if recurse is set. skip_init
-    creates a module without initialization.
+    """``to_empty`` allocates the memory of a meta module, and of its submodules if ``recurse`` is set.
+    ``skip_init`` creates a module without initialization.
     """
     net = nn.Sequential(nn.Linear(2, 3, device="meta"), nn.BatchNorm1d(3, device="meta"))
     lab.raises("to(device) from meta", lambda: net.to(lab.device), NotImplementedError, match="(?i)to_empty")

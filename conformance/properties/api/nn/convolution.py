@@ -24,8 +24,8 @@ MODULES = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
     "nn", dtypes=("float32", "complex64"), level="core", capabilities=("autograd",), must_detect=("value",)
 )
 def same_and_valid_padding(lab: Lab) -> None:
-    """padding="valid" adds no padding. padding="same" preserves the size. If the total padding is odd, the
-    additional element is at the end. Values and gradients are correct.
+    """``padding="valid"`` adds no padding. ``padding="same"`` preserves the size. If the total padding is
+    odd, the additional element is at the end. Values and gradients are correct.
     """
     for dims, call in FUNCTIONS.items():
         for kernel, dilation in ((3, 1), (4, 1), (2, 2), (4, 3), (1, 1)):
@@ -62,8 +62,8 @@ def same_and_valid_padding(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def padding_of_convolution_modules(lab: Lab) -> None:
-    """For each padding_mode (zeros, reflect, replicate, circular), a convolution module equals F.pad followed
-    by the convolution. Impossible padding raises an error.
+    """For each ``padding_mode`` (zeros, reflect, replicate, circular), a convolution module equals ``F.pad``
+    followed by the convolution. Impossible padding raises an error.
     """
     for dims, make in MODULES.items():
         x = lab.integers(1, 2, *(6, 5, 4)[:dims])
@@ -155,7 +155,7 @@ def grouped_convolutions(lab: Lab) -> None:
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
 def convolution_gradients(lab: Lab) -> None:
     """First and second gradients of convolutions are correct for strides, paddings, dilations and groups.
-    torch.nn.grad returns the same gradients.
+    ``torch.nn.grad`` returns the same gradients.
     """
     for dims, call in FUNCTIONS.items():
         gradient_functions = [getattr(torch.nn.grad, f"conv{dims}d_{label}") for label in ("input", "weight")]  # type: ignore[attr-defined]
@@ -288,8 +288,8 @@ def refusals_of_convolutions(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def sizes_of_transposed_convolutions(lab: Lab) -> None:
-    """A transposed convolution maps the output shape of a convolution to its input shape. output_size selects
-    one of the sizes that the stride allows.
+    """A transposed convolution maps the output shape of a convolution to its input shape. ``output_size``
+    selects one of the sizes that the stride allows.
     """
     module = with_whole_number_state(lab, nn.ConvTranspose2d(2, 3, 3, stride=3, padding=0, output_padding=2))
     x = lab.integers(2, 2, 4, 4)

@@ -114,8 +114,8 @@ def strided_convolutions(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def memory_formats_of_weights(lab: Lab) -> None:
-    """convert_conv2d_weight_memory_format and convert_conv3d_weight_memory_format change the memory format of
-    convolution weights and do not change values.
+    """``convert_conv2d_weight_memory_format`` and ``convert_conv3d_weight_memory_format`` change the memory
+    format of convolution weights and do not change values.
     """
     x = lab.integers(2, 4, 5, 5)
     for make in (nn.Conv2d, nn.ConvTranspose2d):

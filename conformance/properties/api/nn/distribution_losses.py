@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
-#: ``F`` without annotations, because ctc_loss also accepts tuples of lengths, which the annotations lack.
+#: ``F`` as an untyped object: ``ctc_loss`` also accepts tuples of lengths, which its annotations do not list.
 untyped_functional: Any = F
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -22,8 +22,8 @@ REDUCTIONS = ("none", "mean", "sum")
 
 @behaviour("nn", must_detect=("value", "warning"))
 def kl_divergence(lab: Lab) -> None:
-    """kl_div accepts probabilities or, with log_target=True, logarithms as targets, in any floating-point
-    dtype. reduction="batchmean" divides the sum by the batch size.
+    """``kl_div`` accepts probabilities or, with ``log_target=True``, logarithms as targets, in any
+    floating-point dtype. ``reduction="batchmean"`` divides the sum by the batch size.
     """
     log = lab.put([[0.5, 0.5], [0.25, 0.75]], dtype=lab.dtype).log()
     target = lab.put([[1.0, 0.0], [0.25, 0.75]], dtype=lab.dtype)
@@ -135,8 +135,8 @@ def losses_between_vectors(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def gaussian_losses(lab: Lab) -> None:
-    """gaussian_nll_loss accepts one variance per element or per row. Variances below eps are replaced by
-    eps.
+    """``gaussian_nll_loss`` accepts one variance per element or per row. Variances below ``eps`` are replaced
+    by ``eps``.
     """
     x, t = lab.floats(4, 3), lab.floats(4, 3)
     each = lab.floats(4, 1, low=0.5, high=2)
@@ -170,8 +170,8 @@ def gaussian_losses(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def distances(lab: Lab) -> None:
-    """pairwise_distance, cosine_similarity and pdist agree with their definitions and accept empty inputs.
-    pairwise_distance and cosine_similarity broadcast.
+    """``pairwise_distance``, ``cosine_similarity`` and ``pdist`` agree with their definitions and accept
+    empty inputs. ``pairwise_distance`` and ``cosine_similarity`` broadcast.
     """
     a = lab.put([[0.0, 0.0], [3.0, 4.0]], dtype=lab.dtype)
     lab.expect("pairwise", F.pairwise_distance(a, a.flip(0), eps=0.0), [5.0, 5.0], roundings=8)
@@ -216,7 +216,7 @@ def distances(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error"))
 def connectionist_temporal_classification(lab: Lab) -> None:
-    """ctc_loss returns equal results for padded and concatenated targets, and for lengths in tuples and
+    """``ctc_loss`` returns equal results for padded and concatenated targets, and for lengths in tuples and
     tensors. It is infinite if no alignment of the target exists. Invalid lengths raise an error.
     """
     log: Any = lab.floats(6, 2, 4).log_softmax(2).requires_grad_()
@@ -287,8 +287,8 @@ def connectionist_temporal_classification(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error"))
 def adaptive_log_softmax(lab: Lab) -> None:
-    """AdaptiveLogSoftmaxWithLoss returns log probabilities whose exponentials add up to one. Invalid cutoffs
-    and targets raise an error.
+    """``AdaptiveLogSoftmaxWithLoss`` returns log probabilities whose exponentials add up to one. Invalid
+    cutoffs and targets raise an error.
     """
     from conformance.properties.api._exact_modules import with_whole_number_state
 

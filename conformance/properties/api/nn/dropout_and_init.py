@@ -22,7 +22,7 @@ SIGMAS = 6.0
 
 @behaviour("nn", level="core", capabilities=("random",), must_detect=("value", "error"))
 def ends_of_dropout(lab: Lab) -> None:
-    """Dropout with p=0 and dropout in eval mode return the input. Dropout with p=1 returns zeros. A
+    """Dropout with ``p=0`` and dropout in eval mode return the input. Dropout with ``p=1`` returns zeros. A
     probability outside of [0, 1] raises an error.
     """
     x = lab.integers(3, 4, requires_grad=True)
@@ -148,8 +148,8 @@ def alpha_dropout(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value", "error", "warning"))
 def constant_initialization(lab: Lab) -> None:
-    """constant_, ones_, zeros_, eye_ and dirac_ fill their argument, record no graph, and return the
-    argument.
+    """``constant_``, ``ones_``, ``zeros_``, ``eye_`` and ``dirac_`` fill their argument, record no graph, and
+    return the argument.
     """
     shape: tuple[int, ...]
     for shape in ((3,), (3, 4), (2, 3, 1, 2)):
@@ -218,8 +218,8 @@ def constant_initialization(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("error",))
 def gains_of_nonlinearities(lab: Lab) -> None:
-    """calculate_gain returns the gain of each nonlinearity. Unknown names, and slopes that are not numbers,
-    raise an error.
+    """``calculate_gain`` returns the gain of each nonlinearity. Unknown names, and slopes that are not
+    numbers, raise an error.
     """
     for name, gain in (
         ("linear", 1.0),
@@ -279,8 +279,8 @@ def _check_normal(lab: Lab, name: str, tensor: torch.Tensor, mean: float, deviat
 
 @behaviour("nn", level="core", capabilities=("random",), must_detect=("value",))
 def random_initialization(lab: Lab) -> None:
-    """The random functions of nn.init draw from the documented distributions. Their scale depends on fan-in,
-    fan-out and gain.
+    """The random functions of ``nn.init`` draw from the documented distributions. Their scale depends on
+    fan-in, fan-out and gain.
     """
     for shape in ((2000,), (50, 40), (20, 10, 3, 4)):
         x = torch.empty(shape, device=lab.device)
@@ -341,8 +341,8 @@ def random_initialization(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "float16", "bfloat16"), capabilities=("random",), must_detect=()
 )
 def truncated_normal_initialization(lab: Lab) -> None:
-    """trunc_normal_ draws from the truncated normal distribution: its values are within the bounds, have the
-    correct mean and seldom repeat.
+    """``trunc_normal_`` draws from the truncated normal distribution: its values are within the bounds, have
+    the correct mean and seldom repeat.
     """
     for mean, deviation, low, high in (
         (0.0, 1.0, -2.0, 2.0),

@@ -1,4 +1,6 @@
-"""Check Embedding and EmbeddingBag: padding, norms, sparse gradients, offsets, sample weights, and errors."""
+"""Check ``Embedding`` and ``EmbeddingBag``: padding, norms, sparse gradients, offsets, sample weights, and
+errors.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,7 @@ def embeddings(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("sparse", "autograd"), must_detect=("value",))
 def sparse_embeddings(lab: Lab) -> None:
-    """With sparse=True the gradient is a COO tensor with one entry for each selected row, including
+    """With ``sparse=True`` the gradient is a COO tensor with one entry for each selected row, including
     repetitions.
     """
     module: Any = with_whole_number_state(lab, nn.Embedding(10, 3, sparse=True))
@@ -102,7 +104,7 @@ def sparse_embeddings(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("autograd",), must_detect=("value",))
 def norms_of_embeddings(lab: Lab) -> None:
-    """max_norm rescales in place the rows that are selected and no other rows. The returned rows are
+    """``max_norm`` rescales in place the rows that are selected and no other rows. The returned rows are
     rescaled.
     """
     table = lab.put([[3.0, 4.0], [0.5, 0.5], [6.0, 8.0], [0.0, 2.0]], dtype=lab.dtype)
@@ -206,7 +208,7 @@ def bags_of_embeddings(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
 )
 def weights_of_samples(lab: Lab) -> None:
-    """per_sample_weights multiply the rows before the sum. The weights have gradients too."""
+    """``per_sample_weights`` multiply the rows before the sum. The weights have gradients too."""
     for index_type in (torch.int32, torch.int64):
         table = lab.integers(5, 3, requires_grad=True)
         flat = lab.put([3, 1, 1, 1, 4, 0], dtype=index_type)
@@ -247,9 +249,9 @@ def weights_of_samples(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("error", "message"))
 def refusals_of_bags(lab: Lab) -> None:
-    """embedding_bag raises an error for offsets with a two-dimensional index, for a flat index without
-    offsets, and for invalid offsets and padding. Sample weights raise an error if their shape is wrong or the
-    mode is not sum.
+    """``embedding_bag`` raises an error for offsets with a two-dimensional index, for a flat index without
+    offsets, and for invalid offsets and padding. Sample weights raise an error if their shape is wrong or
+    ``mode`` is not "sum".
     """
     table = lab.floats(5, 2)
     flat, square = lab.put([0, 1, 4]), lab.put([[0, 1], [2, 3]])

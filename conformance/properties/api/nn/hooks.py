@@ -78,8 +78,8 @@ class _ShiftModule(nn.Module):
 
 @behaviour("nn", must_detect=("value",))
 def hooks_with_keywords(lab: Lab) -> None:
-    """Hooks with with_kwargs=True receive the keyword arguments and can change them. Hooks with
-    always_call=True also run if forward fails.
+    """Hooks with ``with_kwargs=True`` receive the keyword arguments and can change them. Hooks with
+    ``always_call=True`` also run if ``forward`` fails.
     """
     module, x, shift = _ShiftModule(), lab.integers(3), lab.integers(3)
     calls_seen: list[Any] = []
@@ -194,7 +194,7 @@ class _InPlaceModule(nn.Module):
 
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error", "message"))
 def corners_of_backward_hooks(lab: Lab) -> None:
-    """With backward hooks, inputs keep requires_grad. A hook receives None for arguments that are not
+    """With backward hooks, inputs keep ``requires_grad``. A hook receives None for arguments that are not
     tensors. A hook that returns a wrong number of gradients raises an error, and so does an in-place write to
     the input or output.
     """
@@ -346,7 +346,7 @@ def _double_output(module: nn.Module, args: Any, output: torch.Tensor) -> torch.
 
 @behaviour("nn", must_detect=("value",))
 def hooks_of_copies(lab: Lab) -> None:
-    """Copies of a module by deepcopy and pickle have the hooks of the module."""
+    """Copies of a module by ``deepcopy`` and ``pickle`` have the hooks of the module."""
     net, x = _two_linear_layers(lab), lab.integers(3, 2)
     net[0].register_forward_hook(_double_output)
     lab.same("the module", net(x))

@@ -14,8 +14,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("nn", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",))
 def modules_in_place(lab: Lab) -> None:
-    """Each module of the module database that has an option inplace returns the same results and gradients
-    with and without inplace. It writes into its input only with inplace=True.
+    """Each module of the module database that has an option ``inplace`` returns the same results and
+    gradients with and without ``inplace``. It writes into its input only with ``inplace=True``.
     """
     infos = [
         op
@@ -63,6 +63,6 @@ def modules_in_place(lab: Lab) -> None:
                 torch.autograd.grad(y, x, weights)[0] for y, x in ((result, leaf), (in_place, in_place_leaf))
             ]
             lab.close(f"gradient of {name}", gradients[0])
-            # A tolerance, because some in-place modules compute the gradient from the result.
+            # The tolerance is for in-place modules that compute the gradient from the result.
             agree = torch.allclose(gradients[0], gradients[1], rtol=1e-4, atol=1e-5)
             lab.holds(f"gradient of {name} in place is the same", agree)

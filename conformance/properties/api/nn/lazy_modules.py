@@ -14,7 +14,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import with_whole_number_state
 
-#: Lazy class, its arguments, the class that it becomes, the arguments of that class, and the input's shape.
+#: Each case contains a lazy class and its arguments, the class that the lazy module becomes and the arguments
+#: of that class, and the shape of the input.
 CASES: tuple[tuple[Any, tuple[Any, ...], Any, tuple[Any, ...], tuple[int, ...]], ...] = (
     (nn.LazyLinear, (3,), nn.Linear, (4, 3), (2, 4)),
     (nn.LazyConv1d, (3, 2), nn.Conv1d, (4, 3, 2), (2, 4, 5)),
@@ -43,8 +44,9 @@ def _is_normalization(module_class: Any) -> bool:
 
 @behaviour("nn", must_detect=("value",))
 def lazy_modules_become_real(lab: Lab) -> None:
-    """The first input determines the sizes of a lazy module's parameters. They are initialized on the device,
-    and the module changes its class. From then on it computes like a module of that class.
+    """The first input determines the sizes of a lazy module's parameters. The parameters are initialized on
+    the device, and the module changes its class. Afterwards, the module computes like any module of its new
+    class.
     """
     for make, few, real, _, shape in CASES:
         module = _make_lazy(lab, make, few, **({"affine": True} if _is_normalization(make) else {}))

@@ -131,8 +131,8 @@ def refusals_of_losses(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value",))
 def negative_log_likelihood(lab: Lab) -> None:
-    """nll_loss negates the input at the target class and multiplies it by the class weight. Targets equal to
-    ignore_index are omitted. The mean is divided by the sum of the weights.
+    """``nll_loss`` negates the input at the target class and multiplies it by the class weight. Targets equal
+    to ``ignore_index`` are omitted. For the mean, the sum of the losses is divided by the sum of the weights.
     """
     x = lab.put(
         [[-1.0, -2.0, -4.0], [-8.0, -16.0, -32.0], [-3.0, -5.0, -7.0]], dtype=lab.dtype, requires_grad=True
@@ -175,8 +175,8 @@ def negative_log_likelihood(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("error", "message"))
 def refusals_of_nll(lab: Lab) -> None:
-    """nll_loss raises an error for targets of another batch size, for targets with too many dimensions, and
-    if the number of weights differs from the number of classes.
+    """``nll_loss`` raises an error for targets of another batch size, for targets with too many dimensions,
+    and if the number of weights differs from the number of classes.
     """
     x = lab.floats(4, 3)
     target = lab.put([0, 1, 2, 0])
@@ -199,7 +199,7 @@ def refusals_of_nll(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value",))
 def cross_entropy_of_targets(lab: Lab) -> None:
-    """cross_entropy accepts class indices or probabilities. It returns the same loss for indices and for
+    """``cross_entropy`` accepts class indices or probabilities. It returns the same loss for indices and for
     equivalent one-hot probabilities, also with label smoothing, weights and ignored targets.
     """
     x = lab.floats(4, 5, low=-2, high=2)
@@ -279,8 +279,8 @@ def cross_entropy_of_targets(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("error", "message"))
 def refusals_of_cross_entropy(lab: Lab) -> None:
-    """cross_entropy raises an error for a label smoothing above 1, for probabilities of an integer dtype, and
-    for ignore_index with probabilities.
+    """``cross_entropy`` raises an error for a label smoothing above 1, for probabilities of an integer dtype,
+    and for ``ignore_index`` with probabilities.
     """
     x, index = lab.floats(2, 3), lab.put([0, 1])
     for smooth in (1.5, 2.0):

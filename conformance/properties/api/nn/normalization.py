@@ -16,7 +16,7 @@ from conformance.properties.api._exact_modules import gradients_by_name, with_wh
 @behaviour("nn", level="core", must_detect=("value",))
 def batch_norm_statistics(lab: Lab) -> None:
     """In train mode only, batch norm updates its running statistics and counts the batches. The update uses
-    the momentum or, with momentum=None, the average over all batches.
+    the momentum or, with ``momentum=None``, the average over all batches.
     """
     x = lab.put([[0.0, 4.0], [2.0, 8.0]], dtype=lab.dtype)
     norm = nn.BatchNorm1d(2, eps=1e-30, momentum=0.5, device=lab.device, dtype=lab.dtype)
@@ -185,7 +185,7 @@ def refusals_of_normalization(lab: Lab) -> None:
 @behaviour("nn", level="core", must_detect=("value",))
 def instance_norm(lab: Lab) -> None:
     """Instance norm normalizes each channel of each sample to mean zero and variance one. With
-    track_running_stats, it updates running statistics.
+    ``track_running_stats``, it updates running statistics.
     """
     for dims, make in ((1, nn.InstanceNorm1d), (2, nn.InstanceNorm2d), (3, nn.InstanceNorm3d)):
         x: Any = lab.floats(3, 2, *(4,) * dims, low=1, high=5, requires_grad=True)

@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("nn", dtypes=("float32", *INTEGERS), level="core", must_detect=("value",))
 def padding_sequences(lab: Lab) -> None:
-    """pad_sequence stacks sequences and pads the shorter ones on the left or right. unpad_sequence removes
-    the padding.
+    """``pad_sequence`` stacks sequences and pads the shorter ones on the left or right. ``unpad_sequence``
+    removes the padding.
     """
     a, b, c = (
         lab.put([1, 2, 3], dtype=lab.dtype),
@@ -46,7 +46,7 @@ def padding_sequences(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("float32", "int64"), level="core", must_detect=("value", "error", "message"))
 def packing_sequences(lab: Lab) -> None:
-    """A PackedSequence stores the elements of all sequences by time step, longest sequence first, and the
+    """A ``PackedSequence`` stores the elements of all sequences by time step, longest sequence first, and the
     original order of the sequences. Unpacking is the inverse of packing.
     """
     a, b, c = (
@@ -123,7 +123,7 @@ def gradients_through_packing(lab: Lab) -> None:
 @behaviour("nn", dtypes=("float32", "int32"), must_detect=("value",))
 def moving_packed_sequences(lab: Lab) -> None:
     """A packed sequence can be cast and moved like a tensor. The order of its sequences is preserved. If
-    dtype and device do not change, to returns the same object.
+    dtype and device do not change, ``to`` returns the same object.
     """
     host: Any = rnn.pack_padded_sequence(
         lab.integers(4, 3).cpu(), torch.tensor([2, 4, 1]), enforce_sorted=False

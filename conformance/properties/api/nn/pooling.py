@@ -12,8 +12,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 INF, NAN = float("inf"), float("nan")
-#: Pooling functions by number of spatial dimensions. They are untyped, because torch's stubs lack some types
-#: of their arguments.
+#: Pooling functions by number of spatial dimensions. They are untyped, because torch's type stubs lack
+#: some types of the functions' arguments.
 AVERAGE: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 MAXIMUM: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 ADAPTIVE_AVERAGE: dict[int, Any] = {
@@ -32,8 +32,8 @@ ADAPTIVE_MAXIMUM: dict[int, Any] = {
     "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
 )
 def average_pooling(lab: Lab) -> None:
-    """Average pooling divides the sum over a window by the window size or by divisor_override.
-    count_include_pad selects whether the window size includes the padding.
+    """Average pooling divides the sum over a window by the window size or by ``divisor_override``.
+    ``count_include_pad`` selects whether the window size includes the padding.
     """
     x = lab.put([[[0.0, 4.0, 8.0, 12.0, 20.0]]], dtype=lab.dtype)
     lab.expect("windows of two", F.avg_pool1d(x, 2), [[[2.0, 10.0]]])
@@ -175,7 +175,7 @@ def extremes_in_pooling(lab: Lab) -> None:
             result = F.max_pool2d(whole.contiguous(memory_format=layout), 2, 2, 1, 2, ceil_mode=True)
             sound = result.tolist() == [[[[-4, -4], [-4, -4]]]]
         except RuntimeError as error:
-            # The documentation does not mention pooling of integers.
+            # The documentation does not mention pooling of integers, so a refusal is accepted too.
             sound = "implemented" in str(error) or "support" in str(error)
         lab.holds(f"negative integers in {layout} are pooled, or the refusal names the dtype", sound)
 
@@ -183,7 +183,7 @@ def extremes_in_pooling(lab: Lab) -> None:
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def unpooling(lab: Lab) -> None:
     """Max unpooling writes the values to the indices that pooling returned. Other elements are zero.
-    output_size may be any size that pooling maps to the size of the input.
+    ``output_size`` may be any size that pooling maps to the size of the input.
     """
     unpool: Any  # accepts a number as kernel size too
     for dims, pool, unpool in (
@@ -306,7 +306,7 @@ def channels_last_pooling(lab: Lab) -> None:
     volume = image.view(2, 6, 4, 4, 4)
     unique = lab.dtype == torch.float32
     sources = [("image", image, torch.channels_last), ("volume", volume, torch.channels_last_3d)]
-    # The CPU implements average pooling in 3D only for float32 and float64.
+    # In bfloat16, only the image is pooled: the CPU does not implement 3D average pooling of bfloat16.
     for source_name, source, layout in sources if unique else sources[:1]:
         dims = source.dim() - 2
         for cut in (False, True):
@@ -374,7 +374,7 @@ def fractional_pooling(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def sizes_of_pooling(lab: Lab) -> None:
-    """The size of a pooled result depends on kernel size, stride, padding and ceil_mode as documented. An
+    """The size of a pooled result depends on kernel size, stride, padding and ``ceil_mode`` as documented. An
     empty batch returns an empty result, and invalid sizes raise an error.
     """
     for dims in (1, 2, 3):

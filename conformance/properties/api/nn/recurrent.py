@@ -120,7 +120,7 @@ def recurrent_cells(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
 def recurrent_gradients_again(lab: Lab) -> None:
-    """With retain_graph, backward passes of recurrent modules can be repeated. Second-order gradients are
+    """With ``retain_graph``, backward passes of recurrent modules can be repeated. Second-order gradients are
     correct.
     """
     for make in MODULES:
@@ -180,8 +180,8 @@ def packed_sequences_in_modules(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def dropout_in_recurrent_modules(lab: Lab) -> None:
-    """Dropout between layers applies in train mode only. With p=0 it does not change the results. With p=1
-    the later layers receive zeros.
+    """Dropout between layers applies in train mode only. With ``p=0`` it does not change the results. With
+    ``p=1`` the later layers receive zeros.
     """
     for make in MODULES:
         module: Any = _with_small_weights(lab, make(3, 4, num_layers=2, dropout=0.5))
@@ -293,8 +293,8 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def weights_of_recurrent_modules(lab: Lab) -> None:
-    """Weights of recurrent modules can be replaced, shared and moved, and flatten_parameters may be omitted.
-    A copy computes the same results and has separate weights.
+    """Weights of recurrent modules can be replaced, shared and moved, and ``flatten_parameters`` may be
+    omitted. A copy computes the same results and has separate weights.
     """
     module: Any = _with_small_weights(lab, nn.LSTM(2, 3, num_layers=2))
     x = lab.floats(4, 2, 2)
@@ -318,7 +318,7 @@ def weights_of_recurrent_modules(lab: Lab) -> None:
     lab.close("to the host and back", moved(x)[0], roundings=256, matrix=True)
 
     class LSTMWithoutFlattening(nn.LSTM):
-        """An LSTM whose flatten_parameters does nothing."""
+        """An LSTM whose ``flatten_parameters`` does nothing."""
 
         def flatten_parameters(self) -> None:
             return None

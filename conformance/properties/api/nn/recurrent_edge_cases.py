@@ -70,8 +70,8 @@ def dropout_between_recurrent_layers(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error"))
 def states_of_projected_lstms(lab: Lab) -> None:
-    """An LSTM with proj_size accepts initial states of the matching sizes and uses zeros by default. States
-    of any other size raise an error.
+    """An LSTM with ``proj_size`` accepts initial states of the matching sizes and uses zeros by default.
+    States of any other size raise an error.
     """
     for layers, bidirectional in ((1, False), (2, False), (2, True)):
         module = _with_fixed_weights(
@@ -99,7 +99,7 @@ def states_of_projected_lstms(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def lstms_without_projections_in_pickles(lab: Lab) -> None:
-    """An LSTM pickled before projections existed loads with proj_size=0 and gives the same results."""
+    """An LSTM pickled before projections existed loads with ``proj_size=0`` and gives the same results."""
     module = _with_fixed_weights(lab, nn.LSTM(2, 3))
     x = lab.floats(32, 5, 2)
     expected = module(x)[0]

@@ -51,7 +51,9 @@ def registering_parameters(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def registering_buffers(lab: Lab) -> None:
-    """Buffers can be registered and looked up by name. They are in the state dict unless persistent=False."""
+    """Buffers can be registered and looked up by name. They are in the state dict unless
+    ``persistent=False``.
+    """
     module: Any = nn.Module()
     first, second = lab.integers(2), lab.integers(3)
     module.register_buffer("a", first)
@@ -162,7 +164,7 @@ class _SharedLayerNet(nn.Module):
 @behaviour("nn", level="core", must_detect=("value",))
 def names_and_iteration(lab: Lab) -> None:
     """Parameters, buffers, children and modules are listed by path. A shared object is listed once, unless
-    remove_duplicate=False.
+    ``remove_duplicate=False``.
     """
     net = _SharedLayerNet(lab)
     lab.same("parameters", [n for n, _ in net.named_parameters()])
@@ -191,8 +193,8 @@ def names_and_iteration(lab: Lab) -> None:
 
 @behaviour("nn", level="training", must_detect=("value", "error"))
 def switches_of_modules(lab: Lab) -> None:
-    """train, eval, requires_grad_ and zero_grad apply to every submodule. train, eval and requires_grad_
-    return the module.
+    """``train``, ``eval``, ``requires_grad_`` and ``zero_grad`` apply to every submodule. ``train``, ``eval``
+    and ``requires_grad_`` return the module.
     """
     net: Any = nn.Sequential(
         with_whole_number_state(lab, nn.Linear(2, 2)),
@@ -232,8 +234,8 @@ class _DictModule(nn.Module):
 
 @behaviour("nn", must_detect=("value", "error"))
 def calls_of_modules(lab: Lab) -> None:
-    """Calling a module returns the result of forward. Calling a module without a forward method raises an
-    error.
+    """Calling a module returns the result of ``forward``. Calling a module without a ``forward`` method
+    raises an error.
     """
     x = lab.integers(3, requires_grad=True)
     result = _DictModule()(x)

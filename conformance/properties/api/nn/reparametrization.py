@@ -17,7 +17,7 @@ from conformance.properties.api._exact_modules import gradients_by_name, with_wh
 
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error"))
 def vectors_of_parameters(lab: Lab) -> None:
-    """parameters_to_vector joins parameters to one vector in their order. vector_to_parameters sets
+    """``parameters_to_vector`` joins parameters to one vector in their order. ``vector_to_parameters`` sets
     parameters from a vector.
     """
     net = nn.Sequential(
@@ -37,8 +37,8 @@ def vectors_of_parameters(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error"))
 def clipped_gradients(lab: Lab) -> None:
-    """clip_grad_norm_ scales gradients in place to a norm of any order and returns the norm before clipping.
-    clip_grad_value_ limits gradients to a range.
+    """``clip_grad_norm_`` scales gradients in place to a norm of any order and returns the norm before
+    clipping. ``clip_grad_value_`` limits gradients to a range.
     """
     for order, total in ((1.0, 18.0), (2.0, 10.0), (float("inf"), 8.0)):
         for foreach in (None, False, True) if lab.target.capable("foreach") else (None, False):
@@ -184,7 +184,7 @@ def spectral_normalization(lab: Lab) -> None:
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error"))
 def pruned_modules(lab: Lab) -> None:
     """Pruning masks the smallest entries, the smallest rows or given positions. The module keeps the original
-    parameter. prune.remove makes the pruning permanent.
+    parameter. ``prune.remove`` makes the pruning permanent.
     """
     rows = [[1.0, 2.0, 3.0, 4.0], [-4.0, -3.0, -2.0, -1.0]]
 
@@ -315,7 +315,7 @@ def random_pruning(lab: Lab) -> None:
 @behaviour("nn", must_detect=("value",))
 def fused_layers(lab: Lab) -> None:
     """A convolution or linear layer fused with its batch norm computes the same result as both layers. It
-    preserves requires_grad.
+    preserves ``requires_grad``.
     """
     cases: tuple[tuple[Any, Any, Any, tuple[int, ...]], ...] = (
         (nn.utils.fusion.fuse_conv_bn_eval, nn.Conv1d(2, 3, 2), nn.BatchNorm1d(3), (2, 2, 5)),

@@ -1,4 +1,4 @@
-"""Check interpolation, grid_sample, padding, folding and shuffling: known values, symmetry, and errors."""
+"""Check interpolation, ``grid_sample``, padding, folding and shuffling: known values, symmetry, errors."""
 
 from __future__ import annotations
 
@@ -174,8 +174,8 @@ def refusals_of_resampling(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
 )
 def sampled_grids(lab: Lab) -> None:
-    """grid_sample with an affine grid rotates and moves images, with known values for every padding mode. NaN
-    coordinates and coordinates far outside of the image do not raise an error.
+    """``grid_sample`` with an affine grid rotates and moves images, with known values for every padding mode.
+    NaN coordinates and coordinates far outside of the image do not raise an error.
     """
     square = lab.put([[[[1.0, 2.0], [3.0, 4.0]]]], dtype=lab.dtype)
 
@@ -267,8 +267,8 @@ def paddings(lab: Lab) -> None:
 
 @behaviour("nn", level="core", capabilities=("autograd",), must_detect=("value",))
 def folding_and_shuffling(lab: Lab) -> None:
-    """unfold extracts blocks, and fold adds blocks. pixel_shuffle moves channels to space, and
-    pixel_unshuffle moves them back.
+    """``unfold`` extracts blocks, and ``fold`` adds blocks. ``pixel_shuffle`` moves channels to space, and
+    ``pixel_unshuffle`` moves them back.
     """
     x = lab.integers(2, 3, 4, 5, requires_grad=True)
     for options in (

@@ -17,7 +17,8 @@ from conformance.behaviours.lab import Lab
 @behaviour("nn", capabilities=("autograd",), must_detect=("value",))
 def resampling_by_small_scales(lab: Lab) -> None:
     """Bilinear resampling of a 2x2 image to half its size returns the mean. Nearest resampling to fewer
-    elements reads only elements of the input. Its gradient is nonzero only for the elements that were read.
+    elements reads only elements of the input. The gradient of nearest resampling is nonzero only for the
+    elements that were read.
     """
     image = torch.arange(1.0, 5.0, device=lab.device).reshape(1, 1, 2, 2)
     lab.expect("bilinear", nn.Upsample(scale_factor=0.5, mode="bilinear")(image), [[[[2.5]]]])
@@ -35,7 +36,7 @@ def resampling_by_small_scales(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def exact_nearest_positions(lab: Lab) -> None:
-    """nearest-exact resampling reads the element at the center of each output element, for upsampling and
+    """``nearest-exact`` resampling reads the element at the center of each output element, for upsampling and
     downsampling, by scale and by size.
     """
     for scale in (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0):
@@ -93,7 +94,7 @@ def refused_resampling(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def shuffled_channels_of_none(lab: Lab) -> None:
-    """channel_shuffle of an empty tensor returns an empty tensor of the same shape. With one group it
+    """``channel_shuffle`` of an empty tensor returns an empty tensor of the same shape. With one group it
     preserves all elements.
     """
     none = lab.floats(0, 9, 4, 4)

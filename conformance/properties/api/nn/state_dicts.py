@@ -29,7 +29,7 @@ def _net_with_shared_layer(lab: Lab) -> nn.Module:
 @behaviour("nn", level="core", must_detect=("value", "alias"))
 def contents_of_state_dicts(lab: Lab) -> None:
     """A state dict contains parameters and buffers by path. The entries are detached and share memory with
-    the module. With keep_vars=True, the entries are the parameters and buffers themselves.
+    the module. With ``keep_vars=True``, the entries are the parameters and buffers themselves.
     """
     net: Any = _net_with_shared_layer(lab)
     entries: Any = net.state_dict()
@@ -51,8 +51,8 @@ def contents_of_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value", "error", "message"))
 def loading_state_dicts(lab: Lab) -> None:
-    """Loading copies entries by name. Missing and unexpected entries raise an error or, if strict=False, are
-    returned. Entries of a wrong shape always raise an error.
+    """Loading copies entries by name. Missing and unexpected entries raise an error or, if ``strict=False``,
+    are returned. Entries of a wrong shape always raise an error.
     """
     net: Any = _net_with_shared_layer(lab)
     weight = net.first.weight
@@ -105,8 +105,8 @@ def loading_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def older_state_dicts(lab: Lab) -> None:
-    """A state dict of batch norm from before num_batches_tracked existed can be loaded. The module's count
-    does not change, or is set to its initial value.
+    """A state dict of batch norm from before ``num_batches_tracked`` existed can be loaded. Loading then does
+    not change the module's count, or sets it to its initial value.
     """
     norm: Any = with_whole_number_state(lab, nn.BatchNorm1d(2))
     for version in (1, None):
@@ -131,8 +131,8 @@ def older_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value", "error", "message"))
 def assigned_state_dicts(lab: Lab) -> None:
-    """With assign=True, the entries of the state dict become the parameters. They can replace meta parameters
-    and can have other strides and dtypes.
+    """With ``assign=True``, the entries of the state dict become the parameters. They can replace meta
+    parameters and can have other strides and dtypes.
     """
     net = nn.Sequential(
         with_whole_number_state(lab, nn.Linear(2, 3)), with_whole_number_state(lab, nn.BatchNorm1d(3))
@@ -165,7 +165,7 @@ def assigned_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
 def assigned_states_and_optimizers(lab: Lab) -> None:
-    """An optimizer over parameters loaded with assign=True, whose own state is loaded too, makes the same
+    """An optimizer over parameters loaded with ``assign=True``, whose own state is loaded too, makes the same
     steps as the saved optimizer.
     """
     net = with_whole_number_state(lab, nn.Linear(2, 3))
@@ -322,8 +322,8 @@ def hooks_of_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", must_detect=("value",))
 def loading_children(lab: Lab) -> None:
-    """A load_state_dict pre-hook of a submodule receives only the entries of this submodule. Loading leaves
-    no reference cycles.
+    """A ``load_state_dict`` pre-hook of a submodule receives only the entries of this submodule. Loading
+    leaves no reference cycles.
     """
     net: Any = nn.Sequential(
         *[nn.Sequential(*[with_whole_number_state(lab, nn.Linear(1, 1)) for _ in range(3)]) for _ in range(3)]

@@ -54,7 +54,7 @@ def _make_parameters(lab: Lab) -> list[nn.Parameter]:
 
 @behaviour("optim", level="training", must_detect=("value",))
 def steps_without_gradients(lab: Lab) -> None:
-    """A step with zero gradients does not change parameters. step returns the result of its closure."""
+    """A step with zero gradients does not change parameters. ``step`` returns the result of its closure."""
     for name in DENSE_OPTIMIZERS:
         parameters = _make_parameters(lab)
         before = [parameter.detach().clone() for parameter in parameters]
@@ -255,8 +255,8 @@ def rates_by_schedule(lab: Lab) -> None:
 
 @behaviour("optim", level="training", must_detect=("value",))
 def averaged_models(lab: Lab) -> None:
-    """An AveragedModel contains the mean or the moving average of the models that it received. update_bn
-    recomputes its batch-norm statistics.
+    """An ``AveragedModel`` contains the mean or the moving average of the models that it received.
+    ``update_bn`` recomputes the batch-norm statistics of the ``AveragedModel``.
     """
     net: Any = nn.Sequential(
         with_whole_number_state(lab, nn.Linear(2, 3)), with_whole_number_state(lab, nn.BatchNorm1d(3))

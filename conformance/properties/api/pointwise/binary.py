@@ -17,8 +17,9 @@ _INF, _NAN = math.inf, math.nan
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", must_detect=("value",))
 def rounded_division(lab: Lab) -> None:
-    """//, remainder, fmod and div with rounding_mode floor or trunc agree with Python for every combination
-    of signs. This holds for tensors and numbers, in-place operators and reversed operands.
+    """``//``, ``remainder``, ``fmod``, and ``div`` with ``rounding_mode="floor"`` or
+    ``rounding_mode="trunc"`` agree with Python for every combination of signs. This holds for tensors and
+    numbers, in-place operators and reversed operands.
     """
     signed = lab.dtype.is_signed
     pairs = [
@@ -86,9 +87,9 @@ def division_by_zero_and_infinity(lab: Lab) -> None:
     "pointwise", dtypes=(*FLOATS, *INTEGERS, "complex64"), level="core", must_detect=("value", "error")
 )
 def powers(lab: Lab) -> None:
-    """pow of tensors and numbers in either order, in place and with negative exponents is exact if the result
-    is representable. Integers to negative powers raise an error, and so does an in-place result of another
-    dtype or shape.
+    """``pow`` of tensors and numbers in either order, in place and with negative exponents is exact if the
+    result is representable. Integers to negative powers raise an error, and so does an in-place result of
+    another dtype or shape.
     """
     base = lab.put([1, 2, 3, -2] if lab.dtype.is_signed else [1, 2, 3, 4], dtype=lab.dtype)
     array = to_wide_array(base)
@@ -144,8 +145,8 @@ def powers(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=INTEGERS, level="core", must_detect=("value", "error"))
 def functions_of_two_integers(lab: Lab) -> None:
-    """gcd, lcm, shifts and bitwise operators agree with NumPy, for tensors and numbers, in place and as
-    Python operators.
+    """``gcd``, ``lcm``, shifts and bitwise operators agree with NumPy, for tensors and numbers, in place and
+    as Python operators.
     """
     a, b = lab.integers(40, low=-12, high=13), lab.integers(40, low=-12, high=13)
     x, y = to_wide_array(a), to_wide_array(b)
@@ -188,8 +189,8 @@ def functions_of_two_integers(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=FLOATS, level="core", must_detect=("value", "error"))
 def functions_of_two_floats(lab: Lab) -> None:
-    """copysign, nextafter, heaviside, hypot, atan2, ldexp, logaddexp, xlogy and xlog1py return known values,
-    also for zeros, infinities and NaN.
+    """``copysign``, ``nextafter``, ``heaviside``, ``hypot``, ``atan2``, ``ldexp``, ``logaddexp``, ``xlogy``
+    and ``xlog1py`` return known values, also for zeros, infinities and NaN.
     """
 
     def tensor_of(*numbers: float) -> torch.Tensor:
@@ -385,8 +386,8 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
 
 @behaviour("pointwise", capabilities=("autograd",), level="training", must_detect=("value",))
 def gradients_where_two_are_equal(lab: Lab) -> None:
-    """maximum and minimum give each of two equal operands half of the gradient. The gradient of copysign is
-    zero at zero. xlogy and lerp have the gradients of their definitions.
+    """``maximum`` and ``minimum`` give each of two equal operands half of the gradient. The gradient of
+    ``copysign`` is zero at zero. ``xlogy`` and ``lerp`` have the gradients of their definitions.
     """
     for function_name in ("maximum", "minimum"):
         a, b = lab.put([1.0, 2, 3], requires_grad=True), lab.put([1.0, 3, 2], requires_grad=True)

@@ -45,8 +45,8 @@ def augmented_assignments(lab: Lab) -> None:
 
 @behaviour("pointwise", level="core", must_detect=("value", "error"))
 def refusals_of_two_operands(lab: Lab) -> None:
-    """maximum and minimum of complex numbers, subtraction of booleans, and an out= that partly overlaps the
-    operands raise errors.
+    """``maximum`` and ``minimum`` of complex numbers, subtraction of booleans, and an ``out=`` that partly
+    overlaps the operands raise errors.
     """
     complex_numbers, numbers = lab.put([1j, 2.0]), lab.put([1.0, 2.0])
     for name in ("maximum", "minimum", "fmax", "fmin"):
@@ -75,8 +75,8 @@ def refusals_of_two_operands(lab: Lab) -> None:
 
 @behaviour("pointwise", must_detect=("value",), capabilities=("forward_ad",))
 def rare_arguments_of_two(lab: Lab) -> None:
-    """remainder and fmod of large dividends, sums of odd lengths, powers of a complex base, and tangents of
-    maximum and minimum are correct.
+    """``remainder`` and ``fmod`` of large dividends, sums of odd lengths, powers of a complex base, and
+    tangents of ``maximum`` and ``minimum`` are correct.
     """
     large = lab.put([2.0**30, -(2.0**30), 1e10], dtype=torch.float64)
     by = lab.put([3.0, 3.0, 7.0], dtype=torch.float64)

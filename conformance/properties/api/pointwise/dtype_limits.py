@@ -17,7 +17,7 @@ from conformance.behaviours.lab import Lab
 def shifts_within_the_width(lab: Lab) -> None:
     """A left shift by less than the bit width multiplies by a power of two and drops the bits outside the
     range. A right shift divides by a power of two and rounds down. Other amounts are undefined
-    (torch.bitwise_right_shift).
+    (``torch.bitwise_right_shift``).
     """
     info = torch.iinfo(lab.dtype)
     numbers = [info.min, -1, 0, 1, 5, info.max] if info.min < 0 else [0, 1, 5, info.max]
@@ -46,7 +46,7 @@ def remainders_of_large_integers(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("bfloat16",), must_detect=("value",))
 def neighbours_in_bfloat16(lab: Lab) -> None:
-    """nextafter in bfloat16 returns the next bfloat16 number, also across zero, at infinity and for NaN."""
+    """``nextafter`` of bfloat16 values returns the next value, also across zero, at infinity and for NaN."""
     patterns = [0x0000, 0x8000, 0x3F80, 0xBF80, 0x7F7F, 0xFF7F, 0x0001, 0x8001, 0x7F80]
 
     def bfloat16_from_bits(bits: list[int]) -> torch.Tensor:
@@ -68,7 +68,7 @@ def neighbours_in_bfloat16(lab: Lab) -> None:
 
 @behaviour("pointwise", must_detect=("dtype",))
 def numbers_in_xlogy(lab: Lab) -> None:
-    """A Python number on either side of xlogy and xlog1py does not change the dtype of the result."""
+    """A Python number on either side of ``xlogy`` and ``xlog1py`` does not change the dtype of the result."""
     for shape in ((), (3,)):
         x = torch.full(shape, 2.0, device=lab.device)
         for function, number in itertools.product((torch.xlogy, torch.special.xlog1py), (5, 5.0)):
@@ -82,8 +82,8 @@ def numbers_in_xlogy(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("float64",), must_detect=("value",))
 def tensors_as_numbers_of_addcmul(lab: Lab) -> None:
-    """The value argument of addcmul and addcdiv may be a dimensionless tensor that does not require grad. A
-    tensor that requires grad raises an error.
+    """The ``value`` argument of ``addcmul`` and ``addcdiv`` may be a dimensionless tensor that does not
+    require grad. A tensor that requires grad raises an error.
     """
     x, y = lab.put(2.0), lab.put(3.0, dtype=lab.dtype)
     number: Any = y
@@ -95,7 +95,7 @@ def tensors_as_numbers_of_addcmul(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("bfloat16", "float16"), must_detect=("value",))
 def lerp_in_reduced_precision(lab: Lab) -> None:
-    """lerp in reduced precision computes in float32 and rounds once. The weight may be a number, a
+    """``lerp`` in reduced precision computes in float32 and rounds once. The weight may be a number, a
     dimensionless tensor, a row or a tensor.
     """
     for shape in ((1, 5), (3, 9), (20,)):
@@ -120,8 +120,8 @@ def lerp_in_reduced_precision(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("float32", "float64"), must_detect=("value",))
 def bessel_functions_at_their_limits(lab: Lab) -> None:
-    """i0 agrees with NumPy for large and small numbers. i0 is 1 at 0, not finite at infinity, and NaN for
-    NaN.
+    """``i0`` agrees with NumPy for large and small numbers. ``i0`` is 1 at 0, not finite at infinity, and NaN
+    for NaN.
     """
     roundings = 256.0
     for low, high in ((0.0, 8.0), (8.0, 20.0), (20.0, 88.0)):
@@ -149,8 +149,8 @@ def bessel_functions_at_their_limits(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("float32", "float64", "complex64", "complex128"), must_detect=("value",))
 def values_of_one_and_of_many(lab: Lab) -> None:
-    """exp of a tensor with one element equals exp of the same number in a larger tensor. Square roots of
-    complex numbers whose real and imaginary parts differ widely in magnitude agree with NumPy.
+    """``exp`` of a tensor with one element equals ``exp`` of the same number in a larger tensor. Square roots
+    of complex numbers whose real and imaginary parts differ widely in magnitude agree with NumPy.
     """
     single = torch.exp(torch.ones(1, dtype=lab.dtype, device=lab.device))
     many = torch.exp(torch.ones(17, dtype=lab.dtype, device=lab.device))

@@ -16,8 +16,8 @@ _INF, _NAN = math.inf, math.nan
 
 @behaviour("pointwise", dtypes=FLOATS, level="core", must_detect=("value",))
 def replacing_special_values(lab: Lab) -> None:
-    """nan_to_num replaces NaN by 0 and infinities by the largest and smallest finite numbers of the dtype, or
-    by given values. It works out of place, in place and with out=.
+    """``nan_to_num`` replaces NaN by 0 and infinities by the largest and smallest finite numbers of the
+    dtype, or by given values. It works out of place, in place and with ``out=``.
     """
     base = lab.put([_NAN, _INF, -_INF, 1.5], dtype=lab.dtype)
     top = torch.finfo(lab.dtype).max
@@ -33,8 +33,8 @@ def replacing_special_values(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("complex64", "complex128"), level="core", must_detect=("value", "dtype"))
 def functions_of_complex_numbers(lab: Lab) -> None:
-    """nan_to_num replaces values in the real and in the imaginary part. abs and angle return real dtypes.
-    silu, log1p, exp and reciprocal of complex numbers agree with their definitions.
+    """``nan_to_num`` replaces values in the real and in the imaginary part. ``abs`` and ``angle`` return real
+    dtypes. ``silu``, ``log1p``, ``exp`` and ``reciprocal`` of complex numbers agree with their definitions.
     """
     top = torch.finfo(lab.dtype).max
     special = lab.put([complex(_NAN, 1), complex(_INF, -_INF), complex(2, _NAN)], dtype=lab.dtype)
@@ -70,8 +70,8 @@ def functions_of_complex_numbers(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=(*WIDE_FLOATS, "float16"), level="core", must_detect=("value", "error"))
 def mantissas_and_exponents(lab: Lab) -> None:
-    """frexp returns a mantissa whose magnitude is at least 0.5 and below 1, and an int32 exponent. ldexp is
-    its inverse. Integers raise an error.
+    """``frexp`` returns a mantissa whose magnitude is at least 0.5 and below 1, and an int32 exponent.
+    ``ldexp`` is its inverse. Integers raise an error.
     """
     base = lab.put([0.0, 1.0, -3.0, 0.15625, 1024.0, -0.5], dtype=lab.dtype)
     result = torch.frexp(base)
@@ -102,8 +102,8 @@ def mantissas_and_exponents(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=WIDE_FLOATS, level="core", must_detect=("value",))
 def special_functions(lab: Lab) -> None:
-    """digamma, polygamma, igamma, igammac, i0, i1, ndtr, log_ndtr, sinc and lgamma return known values, also
-    at poles, zero and infinity.
+    """``digamma``, ``polygamma``, ``igamma``, ``igammac``, ``i0``, ``i1``, ``ndtr``, ``log_ndtr``, ``sinc``
+    and ``lgamma`` return known values, also at poles, zero and infinity.
     """
 
     def tensor_of(*numbers: float) -> torch.Tensor:
@@ -197,8 +197,9 @@ def special_functions(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=FLOATS, level="core", capabilities=("autograd",), must_detect=("value",))
 def activations(lab: Lab) -> None:
-    """hardshrink, hardswish, hardsigmoid, threshold, silu and mish agree with their definitions, also at the
-    bounds of piecewise definitions. The gradient of hardsigmoid is correct at these bounds too.
+    """``hardshrink``, ``hardswish``, ``hardsigmoid``, ``threshold``, ``silu`` and ``mish`` agree with their
+    definitions, also at the bounds of piecewise definitions. The gradient of ``hardsigmoid`` is correct at
+    these bounds too.
     """
 
     def tensor_of(*numbers: float) -> torch.Tensor:
@@ -237,8 +238,9 @@ def activations(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", must_detect=("value", "error"))
 def signs_and_bits(lab: Lab) -> None:
-    """abs removes the sign, also of zero and of the extreme numbers. ~ inverts the bits of integers and
-    booleans, and raises an error for floats. isposinf and isneginf return bool and accept only a bool out=.
+    """``abs`` removes the sign, also of zero and of the extreme numbers. ``~`` inverts the bits of integers
+    and booleans, and raises an error for floats. ``isposinf`` and ``isneginf`` return bool and accept only a
+    bool ``out=``.
     """
     if lab.dtype.is_floating_point:
         x = lab.put([-0.0, 0.0, -_INF, _NAN, -2.5], dtype=lab.dtype)

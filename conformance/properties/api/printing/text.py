@@ -11,13 +11,13 @@ from conformance.behaviours.lab import Lab
 
 
 def repr_without_device(tensor: torch.Tensor) -> str:
-    """Return the repr of a tensor on one line, without the device name."""
+    """Return the ``repr`` of a tensor on one line, without the device name."""
     return " ".join(re.sub(r",?\s*device='[^']*'", "", repr(tensor)).split())
 
 
 @behaviour("printing", dtypes=ALL, level="bringup", must_detect=("value",))
 def printed_values(lab: Lab) -> None:
-    """repr shows the values. It shows the shape of an empty tensor, and dtypes other than the defaults
+    """``repr`` shows the values. It shows the shape of an empty tensor, and dtypes other than the defaults
     (float32, int64, bool, complex64).
     """
     rows = lab.put([[0, 1], [1, 1]], dtype=lab.dtype)
@@ -34,7 +34,7 @@ def printed_values(lab: Lab) -> None:
 
 @behaviour("printing", level="core", must_detect=("value",))
 def printed_device(lab: Lab) -> None:
-    """repr names the device of a tensor unless it is the default device."""
+    """``repr`` names the device of a tensor unless it is the default device."""
     numbers = lab.put([0, 1, 2]) + 0
     lab.same("the values", repr_without_device(numbers))
     if lab.device.type == "cpu":
@@ -100,7 +100,7 @@ def printed_numbers(lab: Lab) -> None:
 
 @behaviour("printing", must_detect=("value",))
 def print_options(lab: Lab) -> None:
-    """set_printoptions sets the precision, the line width, the number of elements shown, and scientific
+    """``set_printoptions`` sets the precision, the line width, the number of elements shown, and scientific
     notation.
     """
     # float64, because a float32 number does not determine eight digits after the decimal point.
@@ -128,7 +128,9 @@ def print_options(lab: Lab) -> None:
 
 @behaviour("printing", capabilities=("autograd",), must_detect=("value",))
 def printed_history(lab: Lab) -> None:
-    """repr of a leaf that requires grad shows requires_grad=True. repr of a result shows its grad_fn."""
+    """``repr`` of a leaf that requires grad shows ``requires_grad=True``. ``repr`` of a result shows its
+    ``grad_fn``.
+    """
     leaf = lab.put([1.0, 2.0], requires_grad=True)
     lab.same("a leaf", repr_without_device(leaf))
     lab.same("a result", repr_without_device(leaf * 2))
@@ -140,7 +142,7 @@ def printed_history(lab: Lab) -> None:
 
 @behaviour("printing", must_detect=("value",), capabilities=("conj_neg_views",))
 def printed_lazy_bits(lab: Lab) -> None:
-    """repr of a tensor with a lazy conjugate or negative bit shows the conjugated or negated values."""
+    """``repr`` of a tensor with a lazy conjugate or negative bit shows the conjugated or negated values."""
     base = lab.put([1 + 2j, -3j], dtype=torch.complex64)
     lab.same("a conjugate", repr_without_device((base + 0).conj()))
     lab.same("a negative view", repr_without_device((base + 0).conj().imag))
@@ -151,7 +153,7 @@ def printed_lazy_bits(lab: Lab) -> None:
 
 @behaviour("printing", must_detect=("value",), capabilities=("sparse", "sparse_compressed"))
 def printed_sparse(lab: Lab) -> None:
-    """repr of a sparse tensor shows indices, values, size and the number of specified elements."""
+    """``repr`` of a sparse tensor shows indices, values, size and the number of specified elements."""
     dense = lab.put([[0.0, 1.0], [2.0, 0.0]]) + 0
 
     def repr_on_one_line(tensor: torch.Tensor) -> str:

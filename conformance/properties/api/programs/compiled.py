@@ -39,11 +39,11 @@ PROGRAM_LIMIT = 32
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check that torch.compile returns an optimized function with the same results
+    """Check that ``torch.compile`` returns an optimized function with the same results
     (docs.pytorch.org/docs/stable/generated/torch.compile.html).
 
-    torch.compile replaces writes by values, which preserves the function's semantics
-    (docs.pytorch.org/docs/stable/generated/torch.func.functionalize.html).
+    ``torch.compile`` replaces each write by a new value. The replacement preserves the semantics of the
+    function (docs.pytorch.org/docs/stable/generated/torch.func.functionalize.html).
     """
     graphs_run = 0
     for program in select_programs(subject, recorder, PROGRAM_LIMIT):

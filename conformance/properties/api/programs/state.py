@@ -91,7 +91,7 @@ PROGRAMS: dict[str, Program] = {
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check that torch.compile returns an optimized function with the same results
+    """Check that ``torch.compile`` returns an optimized function with the same results
     (docs.pytorch.org/docs/stable/generated/torch.compile.html).
 
     A backward graph gives wrong gradients if it recomputes a value from state that the forward graph has

@@ -58,8 +58,8 @@ def promoted_dtype(
 
 
 def _promotes_to_half_complex(left: torch.dtype, right: torch.dtype) -> bool:
-    """Return whether the result would be a complex number of two half-precision parts, which few devices
-    support.
+    """Return whether ``left`` is a floating-point dtype of 16 bits and ``right`` is a complex dtype. Such
+    operands can promote to complex32, which few devices support.
     """
     return left.is_floating_point and left.itemsize == 2 and right.is_complex
 
@@ -71,7 +71,7 @@ def _integers_of_dtype(lab: Lab, dtype: torch.dtype, *shape: int) -> torch.Tenso
 @behaviour("promotion", dtypes=ANY, level="core", must_detect=("dtype",))
 def arithmetic_of_mixed_dtypes(lab: Lab) -> None:
     """Sums, differences, products, maxima, comparisons and selections of tensors of two dtypes are computed
-    in the dtype that promote_types returns. True division returns a floating dtype.
+    in the dtype that ``promote_types`` returns. True division returns a floating dtype.
     """
     for left, right in itertools.product(declared_dtypes(lab), repeat=2):
         a, b = _integers_of_dtype(lab, left, 3), _integers_of_dtype(lab, right, 3)
@@ -136,7 +136,7 @@ def numbers_without_dimensions(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", must_detect=("value", "dtype"))
 def values_of_mixed_dtypes(lab: Lab) -> None:
-    """Operators of mixed dtypes compute their results in the common dtype. Tested are large with small
+    """Operators of mixed dtypes compute their results in the common dtype. This holds for large with small
     integers, half precision with integers, and signed with unsigned integers.
     """
     byte, short = lab.put([200, 255], dtype=torch.uint8), lab.put([-1, 100], dtype=torch.int8)
@@ -205,9 +205,9 @@ def in_place_keeps_the_dtype(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", must_detect=("value", "error"))
 def results_are_cast_into_out(lab: Lab) -> None:
-    """A result is computed in its promoted dtype and then cast to the dtype of out=. The dtype of out= does
-    not change the computation. An out= of a lower category (bool, integer, floating, complex) raises an
-    error.
+    """A result is computed in its promoted dtype and then cast to the dtype of ``out=``. The dtype of
+    ``out=`` does not change the computation. An ``out=`` of a lower category (bool, integer, floating,
+    complex) raises an error.
     """
     for source, target in itertools.product(declared_dtypes(lab), repeat=2):
         a = _integers_of_dtype(lab, source, 3)
@@ -263,9 +263,9 @@ def results_are_cast_into_out(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", must_detect=("value", "error"))
 def scaling_factors_fit_the_dtype(lab: Lab) -> None:
-    """alpha of add and sub raises an error if it is a fraction for integers, a bool for integers or a complex
-    number for floats. addcdiv of integers and subtraction of booleans raise an error. Operators that require
-    one dtype raise an error for mixed dtypes.
+    """``alpha`` of ``add`` and ``sub`` raises an error if it is a fraction for integers, a bool for integers
+    or a complex number for floats. ``addcdiv`` of integers and subtraction of booleans raise an error.
+    Operators that require one dtype raise an error for mixed dtypes.
     """
     whole, truth, real = lab.put([1, 2]), lab.put([True, False]), lab.put([0.5, 1.5])
     lab.expect("integers", whole.add(whole, alpha=3), [4, 8])
@@ -316,8 +316,8 @@ def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, must_detect=("value", "error"))
 def division_of_integers(lab: Lab) -> None:
-    """True division of integers and booleans returns the default dtype. With rounding_mode, the quotient of
-    integers is an integer. A true quotient cannot be written into an integer out= or in place.
+    """True division of integers and booleans returns the default dtype. With ``rounding_mode``, the quotient
+    of integers is an integer. A true quotient cannot be written into an integer ``out=`` or in place.
     """
     for left, right in itertools.product(
         [d for d in declared_dtypes(lab) if dtype_category(d) < 2], repeat=2
@@ -350,8 +350,8 @@ def division_of_integers(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, must_detect=("value", "error"))
 def joining_mixed_dtypes(lab: Lab) -> None:
-    """cat, stack and related functions return the common dtype of all tensors. out= may have a higher
-    category (bool, integer, floating, complex) and not a lower category.
+    """``cat``, ``stack`` and related functions return the common dtype of all tensors. ``out=`` may have a
+    higher category (bool, integer, floating, complex) and not a lower category.
     """
     bytes_, halves = lab.put([1, 2], dtype=torch.int8), lab.put([0.5], dtype=torch.float16)
     result = torch.cat([bytes_, halves, lab.put([True])])

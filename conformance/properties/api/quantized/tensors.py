@@ -17,8 +17,8 @@ STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torc
 
 @behaviour("quantized", level="core", must_detect=("value",))
 def quantizing(lab: Lab) -> None:
-    """quantize_per_tensor and quantize_per_channel round to multiples of the scale and clamp to the range of
-    the dtype. dequantize returns the rounded values.
+    """``quantize_per_tensor`` and ``quantize_per_channel`` round to multiples of the scale and clamp to the
+    range of the dtype. ``dequantize`` returns the rounded values.
     """
     values = [-1000.0, -1.0, -0.25, 0.0, 0.5, 0.75, 1.5, 1000.0]
     x = lab.put(values)
@@ -83,8 +83,8 @@ def moving_quantized(lab: Lab) -> None:
 
 @behaviour("quantized", must_detect=("value",))
 def fake_quantization(lab: Lab) -> None:
-    """fake_quantize rounds and clamps in floating point. The gradient is 1 for values that were not clamped,
-    and 0 for clamped values.
+    """``fake_quantize`` rounds and clamps in floating point. The gradient is 1 for values that were not
+    clamped, and 0 for clamped values.
     """
     x = lab.put([-20.0, -1.0, 0.25, 0.5, 3.0, 200.0], requires_grad=True)
     result = torch.fake_quantize_per_tensor_affine(x, 0.5, 4, 0, 255)

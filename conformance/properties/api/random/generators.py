@@ -142,8 +142,8 @@ def _random_state_module(lab: Lab) -> Any:
 
 @behaviour("random", level="training", must_detect=())
 def device_random_state(lab: Lab) -> None:
-    """The state of the device's default generator can be saved, restored and forked. torch.manual_seed seeds
-    it.
+    """The state of the device's default generator can be saved, restored and forked. ``torch.manual_seed``
+    seeds it.
     """
     module = _random_state_module(lab)
     torch.manual_seed(21)
@@ -185,8 +185,8 @@ def _fork_random_states(lab: Lab) -> Any:
 
 @behaviour("random", must_detect=())
 def random_in_parts(lab: Lab) -> None:
-    """Successive draws differ. After the same seed, draws of any dtype and into strided memory are equal. A
-    restored state reproduces a draw.
+    """Successive draws differ. After the same seed, a draw gives the same numbers, in any dtype and also into
+    strided memory. A restored state reproduces a draw.
     """
     torch.manual_seed(2)
     draws = [torch.rand(4, device=lab.device) for _ in range(20)]

@@ -61,8 +61,8 @@ def normal_distribution_function(mean: float, deviation: float) -> Callable[[tor
 
 @behaviour("random", dtypes=FLOATS, level="training", must_detect=("dtype",))
 def uniform_numbers(lab: Lab) -> None:
-    """rand, rand_like and uniform_ draw evenly from [0, 1) or the given range. They never draw the upper
-    end.
+    """``rand``, ``rand_like`` and ``uniform_`` draw evenly from [0, 1) or the given range. They never draw
+    the upper end.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     samples = {
@@ -92,8 +92,8 @@ def uniform_numbers(lab: Lab) -> None:
 
 @behaviour("random", dtypes=FLOATS, level="training", must_detect=("dtype",))
 def normal_numbers(lab: Lab) -> None:
-    """randn, normal and normal_ draw normal numbers with the given mean and standard deviation, which may be
-    tensors.
+    """``randn``, ``normal`` and ``normal_`` draw normal numbers with the given mean and standard deviation,
+    which may be tensors.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     samples = {
@@ -138,7 +138,7 @@ def normal_numbers(lab: Lab) -> None:
 
 @behaviour("random", dtypes=(*INTEGERS, "float32", "float64"), level="training", must_detect=("dtype",))
 def random_integers(lab: Lab) -> None:
-    """randint and random_ draw every whole number of their range evenly, and no other number."""
+    """``randint`` and ``random_`` draw every whole number of their range evenly, and no other number."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     samples = {
         "randint": torch.randint(2, 10, (SAMPLE_COUNT,), **where),
@@ -185,8 +185,8 @@ def random_integers(lab: Lab) -> None:
     "random", dtypes=("float64", "float32", "int64", "int32"), level="training", must_detect=("value",)
 )
 def permutations_into_out(lab: Lab) -> None:
-    """randperm with a generator writes a permutation into out= and does not write outside of out=. The same
-    seed gives the same permutation, and the next call gives a different permutation.
+    """``randperm`` with a generator writes a permutation into ``out=`` and does not write outside of
+    ``out=``. The same seed gives the same permutation, and the next call gives a different permutation.
     """
     generator = torch.Generator(lab.device)
 
@@ -214,7 +214,7 @@ def permutations_into_out(lab: Lab) -> None:
 
 @behaviour("random", level="training", must_detect=("value",))
 def permutations(lab: Lab) -> None:
-    """randperm returns a permutation in any dtype that can represent its numbers. Each element is equally
+    """``randperm`` returns a permutation in any dtype that can represent its numbers. Each element is equally
     likely to be first. A dtype that cannot represent the numbers raises an error.
     """
     device = lab.device
@@ -242,8 +242,8 @@ def permutations(lab: Lab) -> None:
 
 @behaviour("random", dtypes=("float32", "float64", "float16"), must_detect=("error",))
 def special_distributions(lab: Lab) -> None:
-    """exponential_, cauchy_, log_normal_ and geometric_ follow their distributions and ranges. Invalid
-    parameters raise an error.
+    """``exponential_``, ``cauchy_``, ``log_normal_`` and ``geometric_`` follow their distributions and
+    ranges. Invalid parameters raise an error.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
 
@@ -292,8 +292,8 @@ def special_distributions(lab: Lab) -> None:
 
 @behaviour("random", dtypes=(*FLOATS, "int64", "uint8", "bool"), level="training", must_detect=("error",))
 def bernoulli_draws(lab: Lab) -> None:
-    """bernoulli returns ones with the given probability, which may be a number or a tensor of any floating
-    dtype. With probability 0 it returns only zeros, and with probability 1 only ones.
+    """``bernoulli`` returns ones with the given probability, which may be a number or a tensor of any
+    floating dtype. With probability 0 it returns only zeros, and with probability 1 only ones.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for chance in (0.25, 0.5, 0.9):
@@ -326,8 +326,8 @@ def bernoulli_draws(lab: Lab) -> None:
 
 @behaviour("random", dtypes=("float32", "float64", "float16"), level="training", must_detect=("error",))
 def multinomial_draws(lab: Lab) -> None:
-    """multinomial draws each index with a probability in proportion to its weight. It never draws an index of
-    weight zero. Without replacement, it draws no index twice.
+    """``multinomial`` draws each index with a probability in proportion to its weight. It never draws an
+    index of weight zero. Without replacement, it draws no index twice.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     weights = torch.tensor([1.0, 0.0, 2.0, 5.0], **where)

@@ -32,8 +32,9 @@ def _distinct_values(lab: Lab, *shape: int) -> torch.Tensor:
 
 @behaviour("reductions", dtypes=(*FLOATS, *INTEGERS), level="bringup", must_detect=("value", "error"))
 def greatest_and_smallest(lab: Lab) -> None:
-    """max, min, amax, amin, aminmax, argmax and argmin return the extremes, or their indices, over all
-    elements and along dimensions. This holds with and without keepdim and for any strides.
+    """``max``, ``min``, ``amax``, ``amin``, ``aminmax``, ``argmax`` and ``argmin`` return the extremes, or
+    their indices, over all elements and along dimensions. This holds with and without ``keepdim`` and for any
+    strides.
     """
     base = _distinct_values(lab, 4, 5, 3)
     array = to_wide_array(base)
@@ -146,8 +147,8 @@ def extremes_of_special_values(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*FLOATS, *INTEGERS, "bool"), level="core", must_detect=("value",))
 def greater_of_two(lab: Lab) -> None:
-    """maximum, minimum, fmax, fmin, and max and min of two tensors select the larger or smaller of two
-    elements. They broadcast.
+    """``maximum``, ``minimum``, ``fmax``, ``fmin``, and ``max`` and ``min`` of two tensors select the larger
+    or smaller of two elements. They broadcast.
     """
     first_tensor, second_tensor = (
         lab.integers(4, 3, low=0, high=2 if lab.dtype == torch.bool else 9),
@@ -267,7 +268,7 @@ def extremes_of_many(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("bool",), level="core", must_detect=("value",))
 def extremes_of_truth_values(lab: Lab) -> None:
-    """max and min accept booleans, and raise an error for complex numbers."""
+    """``max`` and ``min`` accept booleans, and raise an error for complex numbers."""
     base = lab.put([[True, False, True], [False, False, False]])
     lab.expect("max", base.max(1).values, [True, False])
     lab.expect("min", base.min(1).values, [False, False])

@@ -1,4 +1,4 @@
-"""Check variances, medians, modes, quantiles, histograms and bincount."""
+"""Check variances, medians, modes, quantiles, histograms and ``bincount``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _MOMENTS = ("float32", "float64", "complex64", "complex128")
 
 @behaviour("reductions", dtypes=_MOMENTS, level="core", must_detect=("value", "error"))
 def variances(lab: Lab) -> None:
-    """var, std, var_mean and std_mean agree with NumPy for every correction and dimension, with and without
-    keepdim, and with out=. They return NaN with a warning if no degree of freedom remains.
+    """``var``, ``std``, ``var_mean`` and ``std_mean`` agree with NumPy for every correction and dimension,
+    with and without ``keepdim``, and with ``out=``. They return NaN with a warning if no degree of freedom
+    remains.
     """
     base = lab.integers(4, 5, 3)
     array = to_wide_array(base)
@@ -108,9 +109,9 @@ def variances_are_stable(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*FLOATS, "int64", "int32", "uint8"), level="core", must_detect=("value",))
 def medians(lab: Lab) -> None:
-    """median returns the middle element or, of an even number of elements, the lower middle element. Along a
-    dimension, it also returns an index of this element. The median is NaN if any element is NaN or the tensor
-    is empty. nanmedian ignores NaN.
+    """``median`` returns the middle element or, of an even number of elements, the lower middle element.
+    Along a dimension, it also returns an index of this element. The median is NaN if any element is NaN or
+    the tensor is empty. ``nanmedian`` ignores NaN.
     """
     for shape in ((1,), (6,), (3, 5), (4, 2, 3)):
         base = lab.integers(*shape, low=0, high=50)
@@ -151,8 +152,8 @@ def medians(lab: Lab) -> None:
     must_detect=("value", "error"),
 )
 def modes(lab: Lab) -> None:
-    """mode returns an element that occurs most often, and an index at which it occurs. If several elements
-    occur equally often, any of them is correct.
+    """``mode`` returns an element that occurs most often, and an index at which it occurs. If several
+    elements occur equally often, any of them is correct.
     """
     data = [[1, 0, 1, 0, 1], [0, 0, 1, 1, 0], [1, 1, 1, 1, 1]]
     base = lab.put(data, dtype=lab.dtype)
@@ -189,8 +190,8 @@ def modes(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=WIDE_FLOATS, level="core", must_detect=("value", "error"))
 def quantiles(lab: Lab) -> None:
-    """quantile and nanquantile agree with NumPy for one or several q, every interpolation and every
-    dimension. NaN propagates through quantile. q must be between 0 and 1.
+    """``quantile`` and ``nanquantile`` agree with NumPy for one or several ``q``, every interpolation and
+    every dimension. NaN propagates through ``quantile``. ``q`` must be between 0 and 1.
     """
     base = lab.integers(4, 5, 3, low=-20, high=20)
     array = to_wide_array(base)
@@ -252,8 +253,8 @@ def quantiles(lab: Lab) -> None:
 
 @behaviour("reductions", capabilities=("autograd",), level="training", must_detect=("value",))
 def backward_through_reductions(lab: Lab) -> None:
-    """The gradient of quantile flows to the two neighbouring elements. The gradients of median and amax flow
-    to the selected elements. The gradient of prod is correct even if a factor is zero.
+    """The gradient of ``quantile`` flows to the two neighbouring elements. The gradients of ``median`` and
+    ``amax`` flow to the selected elements. The gradient of ``prod`` is correct even if a factor is zero.
     """
     x = lab.put([4.0, 1, 3], requires_grad=True)
     torch.quantile(x, 0.25).backward()
@@ -294,7 +295,7 @@ def backward_through_reductions(lab: Lab) -> None:
     must_detect=("value", "error"),
 )
 def counts_by_value(lab: Lab) -> None:
-    """bincount counts how often each integer occurs, or sums the weights of its occurrences. Negative
+    """``bincount`` counts how often each integer occurs, or sums the weights of its occurrences. Negative
     integers and tensors of two dimensions raise an error.
     """
     base = lab.put([0, 3, 1, 3, 7, 1, 3], dtype=lab.dtype)
@@ -329,8 +330,8 @@ def counts_by_value(lab: Lab) -> None:
     "reductions", dtypes=("float32", "float64", "bfloat16"), level="core", must_detect=("value", "error")
 )
 def histograms(lab: Lab) -> None:
-    """histc counts elements in bins of equal width between two bounds, by default the minimum and maximum of
-    the data. It counts elements at the upper bound and ignores elements outside of the bounds.
+    """``histc`` counts elements in bins of equal width between two bounds, by default the minimum and maximum
+    of the data. It counts elements at the upper bound and ignores elements outside of the bounds.
     """
     base = lab.put([1.0, 2, 1, 4, 4, 0, 3.5, 8], dtype=lab.dtype)
     lab.expect("bounds", torch.histc(base, 4, 0, 4), [1.0, 2, 1, 3])

@@ -23,8 +23,8 @@ _DIMS: tuple[Any, ...] = (None, 0, 1, -1, (0, 2), (1, -1), (0, 1, 2))
     must_detect=("value", "error", "shape"),
 )
 def sums_by_dimension(lab: Lab) -> None:
-    """sum and mean reduce all, one or several dimensions, with and without keepdim, for any strides and with
-    out=. A dimension that does not exist or appears twice raises an error.
+    """``sum`` and ``mean`` reduce all, one or several dimensions, with and without ``keepdim``, for any
+    strides and with ``out=``. A dimension that does not exist or appears twice raises an error.
     """
     base = lab.integers(3, 4, 5)
     array = to_wide_array(base)
@@ -60,9 +60,9 @@ def sums_by_dimension(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*INTEGERS, "bool"), level="core", must_detect=("value", "dtype"))
 def integer_sums_are_wide(lab: Lab) -> None:
-    """sum, prod, cumsum, cumprod and nansum of integers and booleans return int64, so that they do not
-    overflow at the limits of the input's dtype. With dtype=, they return this dtype. mean of integers
-    requires a floating-point dtype=.
+    """``sum``, ``prod``, ``cumsum``, ``cumprod`` and ``nansum`` of integers and booleans return int64, so
+    that they do not overflow at the limits of the input's dtype. With ``dtype=``, they return this dtype.
+    ``mean`` of integers requires a floating-point ``dtype=``.
     """
     ones = torch.ones(300, 3, dtype=lab.dtype, device=lab.device)
     lab.expect("sum", ones.sum(), 900)
@@ -141,7 +141,7 @@ def sums_of_many(lab: Lab) -> None:
     "reductions", dtypes=(*WIDE_FLOATS, "int32", "int64", "complex64"), level="core", must_detect=("value",)
 )
 def products_and_scans(lab: Lab) -> None:
-    """prod, cumsum, cumprod, diff and trapezoid agree with NumPy along every dimension."""
+    """``prod``, ``cumsum``, ``cumprod``, ``diff`` and ``trapezoid`` agree with NumPy in every dimension."""
     base = lab.integers(3, 4, 2, low=-2, high=3)
     array = to_wide_array(base)
     functions: dict[str, tuple[Callable[..., Any], Callable[..., Array]]] = {
@@ -211,8 +211,8 @@ def products_and_scans(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*FLOATS, *COMPLEX), level="core")
 def sums_without_nan(lab: Lab) -> None:
-    """nansum and nanmean ignore NaN, also if all elements are NaN. sum, mean and prod return NaN if an
-    element is NaN.
+    """``nansum`` and ``nanmean`` ignore NaN, also if all elements are NaN. ``sum``, ``mean`` and ``prod``
+    return NaN if an element is NaN.
     """
     data = [[1.0, math.nan, 3], [math.nan, math.nan, math.nan], [4, 5, -6]]
     base = lab.put(data, dtype=lab.dtype)
@@ -243,8 +243,8 @@ def sums_without_nan(lab: Lab) -> None:
     "reductions", dtypes=(*FLOATS, *INTEGERS, *COMPLEX, "bool"), level="core", must_detect=("value", "error")
 )
 def truth_of_many(lab: Lab) -> None:
-    """all, any and count_nonzero treat nonzero elements as true. They accept dimensions, empty tensors and
-    out=.
+    """``all``, ``any`` and ``count_nonzero`` treat nonzero elements as true. They accept dimensions, empty
+    tensors and ``out=``.
     """
     base = lab.integers(4, 5, 3, low=0, high=2)
     base[1], base[2] = 1, 0
@@ -312,8 +312,8 @@ def truth_of_many(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("complex64", "complex128"), must_detect=("value",))
 def complex_logarithms_of_sums(lab: Lab) -> None:
-    """logcumsumexp and logsumexp of complex numbers return the logarithm of the sum of exponentials. The
-    imaginary part may differ by multiples of 2π.
+    """``logcumsumexp`` and ``logsumexp`` of complex numbers return the logarithm of the sum of exponentials.
+    The imaginary part may differ by multiples of 2π.
     """
     base = lab.floats(4, 5)
     expected = numpy.exp(to_wide_array(base)).cumsum(1)
@@ -324,7 +324,7 @@ def complex_logarithms_of_sums(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*WIDE_FLOATS, "int64", "bool"), level="core", must_detect=("value",))
 def logarithms_of_sums(lab: Lab) -> None:
-    """logsumexp does not overflow or underflow, accepts integers and returns the limit for infinities. It
+    """``logsumexp`` does not overflow or underflow, accepts integers and returns the limit for infinities. It
     returns -inf for an empty dimension.
     """
     base = lab.integers(3, 4, 2)

@@ -1,4 +1,4 @@
-"""Check gather, scatter, scatter_reduce, index_reduce and segment_reduce."""
+"""Check ``gather``, ``scatter``, ``scatter_reduce``, ``index_reduce`` and ``segment_reduce``."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def _scatter_reference(base: Array, dim: int, index: Array, source: Array, fold:
 
 @behaviour("scatter", dtypes=ALL, level="core", must_detect=("value", "error"))
 def gathering(lab: Lab) -> None:
-    """gather reads elements along a dimension at the positions that an index contains. The index may have any
-    strides and may be expanded. It must be an integer tensor with the input's number of dimensions, and must
-    not be larger than the input in the other dimensions.
+    """``gather`` reads elements along a dimension at the positions that an index contains. The index may have
+    any strides and may be expanded. It must be an integer tensor with the input's number of dimensions, and
+    must not be larger than the input in the other dimensions.
     """
     base = lab.integers(*_SHAPE, low=0, high=9)
     array = to_wide_array(base)
@@ -99,8 +99,8 @@ def gathering(lab: Lab) -> None:
 
 @behaviour("scatter", dtypes=ALL, level="core", must_detect=("value", "error"))
 def scattering(lab: Lab) -> None:
-    """scatter writes a source or a number at the positions that an index contains, out of place and in place.
-    Other elements do not change. The source may be larger than the index.
+    """``scatter`` writes a source or a number at the positions that an index contains, out of place and in
+    place. Other elements do not change. The source may be larger than the index.
     """
     base = lab.integers(*_SHAPE, low=0, high=9)
     array = to_wide_array(base)
@@ -141,8 +141,8 @@ def scattering(lab: Lab) -> None:
 
 @behaviour("scatter", dtypes=(*FLOATS, *INTEGERS, *COMPLEX), level="core", must_detect=("value",))
 def adding_by_scatter(lab: Lab) -> None:
-    """scatter_add, and scatter with reduce="add", add all source elements of a position. scatter with
-    reduce="multiply" multiplies them. With an expanded index, scatter_add adds rows.
+    """``scatter_add``, and ``scatter`` with ``reduce="add"``, add all source elements of a position.
+    ``scatter`` with ``reduce="multiply"`` multiplies them. With an expanded index, ``scatter_add`` adds rows.
     """
     base = lab.integers(*_SHAPE, low=0, high=3)
     array = to_wide_array(base)
@@ -212,9 +212,9 @@ _FOLDS: dict[str, Any] = {
     "scatter", dtypes=(*FLOATS, "int32", "int64", "int16"), level="core", must_detect=("value", "error")
 )
 def reducing_by_scatter(lab: Lab) -> None:
-    """scatter_reduce and index_reduce combine the source elements of a position by sum, prod, amax, amin or
-    mean. include_self selects whether the previous element is included. Positions without source elements do
-    not change.
+    """``scatter_reduce`` and ``index_reduce`` combine the source elements of a position by ``sum``, ``prod``,
+    ``amax``, ``amin`` or ``mean``. ``include_self`` selects whether the previous element is included.
+    Positions without source elements do not change.
     """
     base = lab.integers(*_SHAPE, low=1, high=4)
     array = to_wide_array(base)
@@ -270,7 +270,7 @@ def reducing_by_scatter(lab: Lab) -> None:
 
 @behaviour("scatter", dtypes=FLOATS, level="core", must_detect=("value",))
 def reducing_special_values_by_scatter(lab: Lab) -> None:
-    """In scatter_reduce, NaN and infinities propagate through amax, amin and sum."""
+    """In ``scatter_reduce``, NaN and infinities propagate through ``amax``, ``amin`` and ``sum``."""
     source = lab.put([1.0, math.nan, -math.inf, -math.inf, 2, math.inf], dtype=lab.dtype)
     index = lab.put([0, 0, 1, 1, 2, 2])
     zeros = torch.zeros(3, dtype=lab.dtype, device=lab.device)
@@ -291,8 +291,9 @@ def reducing_special_values_by_scatter(lab: Lab) -> None:
 
 @behaviour("scatter", capabilities=("autograd",), level="training", must_detect=("value",))
 def backward_through_scatter(lab: Lab) -> None:
-    """The gradient of gather flows to the elements that were read, also if the index is empty. The gradients
-    of scatter and scatter_add flow to the written elements and to the elements that did not change.
+    """The gradient of ``gather`` flows to the elements that were read, also if the index is empty. The
+    gradients of ``scatter`` and ``scatter_add`` flow to the written elements and to the elements that did not
+    change.
     """
     x = lab.integers(3, 2).requires_grad_()
     x.gather(0, lab.put([[0, 2], [0, 1]])).sum().backward()
@@ -326,8 +327,8 @@ def backward_through_scatter(lab: Lab) -> None:
 
 @behaviour("scatter", capabilities=("deterministic",), must_detect=("value",))
 def scattering_deterministically(lab: Lab) -> None:
-    """With torch.use_deterministic_algorithms, two equal calls of scatter or scatter_add return the same
-    values.
+    """With ``torch.use_deterministic_algorithms``, two equal calls of ``scatter`` or ``scatter_add`` return
+    the same values.
     """
     before = torch.are_deterministic_algorithms_enabled()
     warn = torch.is_deterministic_algorithms_warn_only_enabled()
@@ -364,8 +365,9 @@ def scattering_deterministically(lab: Lab) -> None:
 
 @behaviour("scatter", dtypes=FLOATS, capabilities=("autograd",), must_detect=("value", "error"))
 def reducing_segments(lab: Lab) -> None:
-    """segment_reduce reduces consecutive segments of given lengths by sum, mean, max, min or prod, from an
-    initial value or the identity. NaN propagates. Gradients flow to the elements that determine the result.
+    """``segment_reduce`` reduces consecutive segments of given lengths by ``sum``, ``mean``, ``max``, ``min``
+    or ``prod``, from an initial value or the identity. NaN propagates. Gradients flow to the elements that
+    determine the result.
     """
     data = [[1.0, 8], [math.nan, 2], [3, 1], [4, 4], [5, 2], [5, 2]]
     lengths = [1, 2, 0, 3]

@@ -23,8 +23,8 @@ class _PickledAsSparse:
 
 @behaviour("serialization", capabilities=("sparse", "sparse_compressed"), must_detect=("error", "message"))
 def saved_sparse_that_does_not_fit(lab: Lab) -> None:
-    """Under check_sparse_tensor_invariants, torch.load raises an error for a sparse tensor of any layout
-    whose indices or values do not match its size. This holds with and without weights_only.
+    """Under ``check_sparse_tensor_invariants``, ``torch.load`` raises an error for a sparse tensor of any
+    layout whose indices or values do not match its size. This holds with and without ``weights_only``.
     """
     dense = lab.put([[0.0, 2.0, 0.0], [3.0, 0.0, 4.0]])
     for layout in (

@@ -1,5 +1,5 @@
-"""Check torch.save and torch.load: values, shared memory, map_location, files, weights_only, and training
-states.
+"""Check ``torch.save`` and ``torch.load``: values, shared memory, ``map_location``, files, ``weights_only``,
+and training states.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def saved_to_buffer(value: Any, **options: Any) -> io.BytesIO:
 
 
 def save_and_load(value: Any, **options: Any) -> Any:
-    """Save a value to a buffer and return the value that torch.load reads from it. ``options`` are options of
-    torch.load.
+    """Save a value to a buffer and return the value that ``torch.load`` reads from it. ``options`` are
+    options of ``torch.load``.
     """
     return torch.load(saved_to_buffer(value), **options)
 
@@ -38,7 +38,7 @@ def save_and_load(value: Any, **options: Any) -> Any:
 @behaviour("serialization", dtypes=ALL, level="core", must_detect=("value",))
 def saved_tensors(lab: Lab) -> None:
     """A saved tensor is loaded on its device with its values, dtype, shape and strides. This holds with and
-    without weights_only and in both file formats.
+    without ``weights_only`` and in both file formats.
     """
     base = lab.integers(3, 4) + lab.integers(3, 4)
     parts = {
@@ -97,7 +97,7 @@ def saved_sharing(lab: Lab) -> None:
 
 @behaviour("serialization", level="core", must_detect=("value",))
 def map_locations(lab: Lab) -> None:
-    """map_location moves loaded tensors to a device by name, device, dictionary or function."""
+    """``map_location`` moves loaded tensors to a device by name, device, dictionary or function."""
     base = lab.integers(2, 3) * 1
     state = {"weight": base, "step": 3, "nested": [base[0]]}
     device = str(base.device)
@@ -141,8 +141,8 @@ def map_locations(lab: Lab) -> None:
 
 @behaviour("serialization", level="core", must_detect=("value",))
 def save_targets(lab: Lab) -> None:
-    """torch.save writes to paths, open files, buffers and compressed files, also if the file already contains
-    other data. torch.load reads all of them.
+    """``torch.save`` writes to paths, open files, buffers and compressed files, also if the file already
+    contains other data. ``torch.load`` reads all of them.
     """
     base = lab.integers(4, 4) * 1
     with tempfile.TemporaryDirectory(suffix="é パス") as folder:
@@ -179,8 +179,8 @@ def save_targets(lab: Lab) -> None:
 
 
 class _RecordingReader(io.RawIOBase):
-    """A file with only the methods that torch.load documents. It records whether ``read`` and ``readinto``
-    were called.
+    """A file with only the methods that ``torch.load`` documents. It records whether ``read`` and
+    ``readinto`` were called.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -220,8 +220,8 @@ class _Unseekable:
 
 @behaviour("serialization", must_detect=("value", "error", "message"))
 def file_like_objects(lab: Lab) -> None:
-    """torch.load accepts any object with read, readline, seek and tell, and calls readinto if it exists. An
-    object without seek raises an error.
+    """``torch.load`` accepts any object with ``read``, ``readline``, ``seek`` and ``tell``, and calls
+    ``readinto`` if it exists. An object without ``seek`` raises an error.
     """
     base = lab.integers(30, 40) * 1
     for zipped in (True, False):
@@ -253,7 +253,7 @@ def file_like_objects(lab: Lab) -> None:
 
 
 class CallsPrintWhenLoaded:
-    """A class whose pickle calls print. A load with weights_only=True must raise an error for it."""
+    """A class whose pickle calls ``print``. A load with ``weights_only=True`` must raise an error for it."""
 
     def __reduce__(self) -> Any:
         return (print, ("loaded",))
@@ -264,7 +264,7 @@ Pair = collections.namedtuple("Pair", ["left", "right"])
 
 @behaviour("serialization", level="core", must_detect=("value", "error"))
 def weights_only_loading(lab: Lab) -> None:
-    """A load with weights_only=True accepts tensors in containers, numbers and allowed classes. Any other
+    """A load with ``weights_only=True`` accepts tensors in containers, numbers and allowed classes. Any other
     class raises an error that names the class.
     """
     base = lab.integers(2, 2) * 1
@@ -314,7 +314,7 @@ def weights_only_loading(lab: Lab) -> None:
 
 @behaviour("serialization", must_detect=("value",))
 def saved_attributes_and_bits(lab: Lab) -> None:
-    """requires_grad, Python attributes, and conjugate and negative bits are the same after loading."""
+    """``requires_grad``, Python attributes, and conjugate and negative bits are the same after loading."""
     base: Any = lab.floats(2, 2) * 1
     base.note = "kept"
     for weights_only in (True, False):

@@ -1,4 +1,4 @@
-"""Check that torch.save, torch.load and copy preserve tensor subclasses."""
+"""Check that ``torch.save``, ``torch.load`` and ``copy`` preserve tensor subclasses."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 
 def save_and_load(value: Any, **options: Any) -> Any:
-    """Save a value to a buffer and return the value that torch.load reads from it. ``weights_only`` is False
-    by default.
+    """Save a value to a buffer and return the value that ``torch.load`` reads from it. ``weights_only`` is
+    False by default.
     """
     buffer = io.BytesIO()
     torch.save(value, buffer)
@@ -43,7 +43,7 @@ class Noted(torch.Tensor):
 @behaviour("serialization", must_detect=("value",))
 def saved_subclasses(lab: Lab) -> None:
     """A tensor subclass is saved, copied and loaded with its type and attributes. If the subclass defines
-    __getstate__ and __setstate__, they are used.
+    ``__getstate__`` and ``__setstate__``, they are used.
     """
     base = lab.floats(2, 3) * 1
     plain_subclass: Any = base.clone().as_subclass(Plain)

@@ -1,5 +1,5 @@
-"""Check functions that move elements (flip, roll, rot90, diag, nonzero, cat and related functions), clamp and
-tolist.
+"""Check functions that move elements (``flip``, ``roll``, ``rot90``, ``diag``, ``nonzero``, ``cat`` and
+related functions), ``clamp`` and ``tolist``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from conformance.properties.api._numpy_values import (
 
 @behaviour("shape", dtypes=ALL, level="core", must_detect=("value", "error"))
 def flipping(lab: Lab) -> None:
-    """flip, fliplr and flipud reverse the elements along dimensions and return new memory. A dimension that
-    does not exist or appears twice raises an error.
+    """``flip``, ``fliplr`` and ``flipud`` reverse the elements along dimensions and return new memory. A
+    dimension that does not exist or appears twice raises an error.
     """
     base = lab.integers(2, 3, 4, low=0, high=6)
     array = to_wide_array(base)
@@ -53,7 +53,7 @@ def flipping(lab: Lab) -> None:
     "shape", dtypes=("float32", "int64", "complex64", "bool"), level="core", must_detect=("value", "error")
 )
 def turning_and_rolling(lab: Lab) -> None:
-    """rot90 rotates a plane by any number of quarter turns, in both directions. roll shifts elements
+    """``rot90`` rotates a plane by any number of quarter turns, in both directions. ``roll`` shifts elements
     cyclically.
     """
     base = lab.integers(3, 4, 2, low=0, high=6)
@@ -81,8 +81,8 @@ def turning_and_rolling(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=ALL, level="core", must_detect=("value", "error"))
 def diagonals(lab: Lab) -> None:
-    """diag, diagonal, diagflat, diag_embed, trace, tril and triu agree with NumPy for every offset, also for
-    offsets larger than the matrix.
+    """``diag``, ``diagonal``, ``diagflat``, ``diag_embed``, ``trace``, ``tril`` and ``triu`` agree with NumPy
+    for every offset, also for offsets larger than the matrix.
     """
     base = lab.integers(3, 5, low=0, high=4)
     array = to_wide_array(base)
@@ -121,8 +121,8 @@ def diagonals(lab: Lab) -> None:
     must_detect=("value", "shape", "error"),
 )
 def nonzero_elements(lab: Lab) -> None:
-    """nonzero returns the indices of nonzero elements in order, as rows or as one tensor per dimension, for
-    any strides, and with out=. NaN is nonzero, and -0.0 is zero.
+    """``nonzero`` returns the indices of nonzero elements in order, as rows or as one tensor per dimension,
+    for any strides, and with ``out=``. NaN is nonzero, and -0.0 is zero.
     """
     for shape in ((5,), (3, 4), (2, 3, 4), (2, 1, 3, 2)):
         base = lab.integers(*shape, low=0, high=2)
@@ -173,8 +173,8 @@ def nonzero_elements(lab: Lab) -> None:
     must_detect=("value", "error"),
 )
 def clamping(lab: Lab) -> None:
-    """clamp limits values to bounds. A bound is a number or a tensor and can be omitted. If the lower bound
-    is above the upper bound, the result is the upper bound. NaN propagates.
+    """``clamp`` limits values to bounds. A bound is a number or a tensor and can be omitted. If the lower
+    bound is above the upper bound, the result is the upper bound. NaN propagates.
     """
     base = lab.integers(4, 5, low=0, high=12)
     array = to_wide_array(base)
@@ -207,8 +207,8 @@ def clamping(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=ALL, level="core", must_detect=("value", "error"))
 def joining(lab: Lab) -> None:
-    """cat, stack, hstack, vstack, dstack, column_stack, block_diag, tile and repeat agree with NumPy. cat
-    ignores a one-dimensional tensor without elements.
+    """``cat``, ``stack``, ``hstack``, ``vstack``, ``dstack``, ``column_stack``, ``block_diag``, ``tile`` and
+    ``repeat`` agree with NumPy. ``cat`` ignores a one-dimensional tensor without elements.
     """
     upper, lower = lab.integers(2, 3, low=0, high=6), lab.integers(4, 3, low=0, high=6)
     first, second = to_wide_array(upper), to_wide_array(lower)
@@ -254,8 +254,8 @@ def joining(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64", "complex64", "bool"), level="core", must_detect=("value",))
 def as_python_numbers(lab: Lab) -> None:
-    """tolist and item return Python numbers whose type corresponds to the dtype, for any strides. tolist
-    returns one level of lists per dimension.
+    """``tolist`` and ``item`` return Python numbers whose type corresponds to the dtype, for any strides.
+    ``tolist`` returns one level of lists per dimension.
     """
     base = lab.integers(2, 3)
     lab.expect("tolist", base.tolist(), to_wide_array(base).tolist())
@@ -272,7 +272,7 @@ def as_python_numbers(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=COMPLEX, must_detect=("value",))
 def turning_complex_planes(lab: Lab) -> None:
-    """rot90 of a complex tensor, also of a conjugate view, moves the elements and does not change them."""
+    """``rot90`` of a complex tensor, also of a conjugate view, moves the elements and changes none."""
     base = lab.integers(3, 3)
     for turns in range(-2, 5):
         lab.expect(f"{turns} quarters", torch.rot90(base, turns), numpy.rot90(to_wide_array(base), turns))

@@ -1,4 +1,6 @@
-"""Check reshaping: view, reshape, flatten, resize_, and functions that split and transpose tensors."""
+"""Check reshaping: ``view``, ``reshape``, ``flatten``, ``resize_``, and functions that split and transpose
+tensors.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from conformance.properties.api._numpy_values import to_wide_array
 
 @behaviour("shape", dtypes=ALL, level="bringup", must_detect=("error", "shape"))
 def view_keeps_elements(lab: Lab) -> None:
-    """view returns the same elements in the same order with another shape. One size may be -1. A shape that
-    the strides cannot express raises an error.
+    """``view`` returns the same elements in the same order with another shape. One size may be -1. A shape
+    that the strides cannot express raises an error.
     """
     base = lab.integers(3, 5, low=0, high=6)
     for shape in ((15,), (5, 3), (1, 15), (3, 1, 5), (-1,), (-1, 5), (5, -1), (1, 1, -1)):
@@ -34,8 +36,8 @@ def view_keeps_elements(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value", "error"))
 def reshape_and_flatten(lab: Lab) -> None:
-    """reshape, flatten, unflatten and ravel return the elements in order for any strides. Sizes that do not
-    match and dimensions that do not exist raise an error.
+    """``reshape``, ``flatten``, ``unflatten`` and ``ravel`` return the elements in order for any strides.
+    Sizes that do not match and dimensions that do not exist raise an error.
     """
     base = lab.integers(2, 3, 4)
     turned = base.permute(2, 0, 1)
@@ -64,8 +66,8 @@ def reshape_and_flatten(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64"), level="core", must_detect=("shape", "error"))
 def expansion(lab: Lab) -> None:
-    """expand and broadcast_to repeat dimensions of size 1 and add leading dimensions. A dimension of another
-    size cannot be expanded, and a new leading dimension cannot be -1.
+    """``expand`` and ``broadcast_to`` repeat dimensions of size 1 and add leading dimensions. A dimension of
+    another size cannot be expanded, and a new leading dimension cannot be -1.
     """
     column = lab.integers(3, 1)
     row = lab.integers(4)
@@ -91,8 +93,8 @@ def expansion(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=ALL, level="core", must_detect=("value", "error"))
 def splitting(lab: Lab) -> None:
-    """split, chunk, narrow, unbind and tensor_split return the expected parts. The last part of split and
-    chunk is smaller if the size is not divisible.
+    """``split``, ``chunk``, ``narrow``, ``unbind`` and ``tensor_split`` return the expected parts. The last
+    part of ``split`` and ``chunk`` is smaller if the size of the dimension is not divisible.
     """
     base = lab.integers(7, 3, low=0, high=6)
     lab.same("split", list(base.split(3)))
@@ -137,8 +139,8 @@ def splitting(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value", "error"))
 def transposing(lab: Lab) -> None:
-    """transpose, permute, t, T, mT, swapdims and movedim agree with NumPy. Dimensions may be negative, must
-    exist, and may appear only once.
+    """``transpose``, ``permute``, ``t``, ``T``, ``mT``, ``swapdims`` and ``movedim`` agree with NumPy.
+    Dimensions may be negative, must exist, and may appear only once.
     """
     base = lab.integers(2, 3, 4, 2)
     array = to_wide_array(base)
@@ -177,8 +179,8 @@ def transposing(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=ALL, level="core", must_detect=("value",))
 def resizing_in_place(lab: Lab) -> None:
-    """resize_ and resize_as_ change shape and strides in place and keep the first elements of the memory.
-    They enlarge the storage if it is too small, and never shrink it.
+    """``resize_`` and ``resize_as_`` change shape and strides in place and keep the first elements of the
+    memory. They enlarge the storage if it is too small, and never shrink it.
     """
     base = lab.integers(2, 3, low=0, high=6)
     elements_before = to_wide_array(base).ravel()
@@ -202,9 +204,9 @@ def resizing_in_place(lab: Lab) -> None:
 
 @behaviour("shape", capabilities=("channels_last",), must_detect=("error",))
 def resizing_to_memory_formats(lab: Lab) -> None:
-    """resize_ and resize_as_ accept a memory format. With preserve_format, resize_as_ copies the format of
-    the other tensor, and resize_ raises an error. resize_as_ of a tensor that already has the requested shape
-    does not change its strides.
+    """``resize_`` and ``resize_as_`` accept a memory format. With ``preserve_format``, ``resize_as_`` copies
+    the format of the other tensor, and ``resize_`` raises an error. ``resize_as_`` of a tensor that already
+    has the requested shape does not change its strides.
     """
     base = lab.integers(2, 3, 4, 5)
     last = base.to(memory_format=torch.channels_last)
@@ -233,7 +235,7 @@ def resizing_to_memory_formats(lab: Lab) -> None:
 
 @behaviour("shape", must_detect=("error",))
 def sizes_beyond_memory(lab: Lab) -> None:
-    """resize_ raises an error for sizes whose product or number of bytes exceeds a 64-bit integer."""
+    """``resize_`` raises an error for sizes whose product or number of bytes exceeds a 64-bit integer."""
     base = lab.integers(2)
     lab.raises("a product beyond 64 bits", lambda: base.resize_(2**40, 2**40), RuntimeError, TypeError)
     lab.raises("bytes beyond 64 bits", lambda: base.resize_(2**62, 2), RuntimeError, TypeError)
@@ -242,8 +244,8 @@ def sizes_beyond_memory(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64"), level="core", must_detect=("value",))
 def contiguity(lab: Lab) -> None:
-    """is_contiguous depends only on sizes and strides. The strides of dimensions of size 1 and of tensors
-    without elements are ignored. contiguous returns the elements in row-major order.
+    """``is_contiguous`` depends only on sizes and strides. The strides of dimensions of size 1 and of tensors
+    without elements are ignored. ``contiguous`` returns the elements in row-major order.
     """
     base = lab.integers(4, 1, 5)
     lab.expect("base", base.is_contiguous(), True)
@@ -261,8 +263,8 @@ def contiguity(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64"), level="core", must_detect=("shape", "error"))
 def at_least_so_many_dimensions(lab: Lab) -> None:
-    """atleast_1d, atleast_2d and atleast_3d add dimensions as in NumPy, for one tensor and for several
-    tensors.
+    """``atleast_1d``, ``atleast_2d`` and ``atleast_3d`` add dimensions as in NumPy, for one tensor and for
+    several tensors.
     """
     tensors = [
         lab.integers(1)[0],
@@ -284,8 +286,8 @@ def at_least_so_many_dimensions(lab: Lab) -> None:
 
 @behaviour("shape", capabilities=("autograd",), level="training", must_detect=("value",))
 def backward_through_shapes(lab: Lab) -> None:
-    """Gradients flow back to the elements that atleast_3d, expand, reshape, split, flip, repeat, roll,
-    movedim, diagonal, unfold and masked_select moved or repeated.
+    """Gradients flow back to the elements that ``atleast_3d``, ``expand``, ``reshape``, ``split``, ``flip``,
+    ``repeat``, ``roll``, ``movedim``, ``diagonal``, ``unfold`` and ``masked_select`` moved or repeated.
     """
     programs = {
         "atleast_3d": lambda x: torch.atleast_3d(x).mul(lab.put([[[2.0]], [[3.0]]])),
@@ -308,8 +310,8 @@ def backward_through_shapes(lab: Lab) -> None:
 
 @behaviour("shape", must_detect=("shape", "error"))
 def broadcast_shapes_of_sizes(lab: Lab) -> None:
-    """broadcast_shapes returns the shape to which tensors of the given shapes broadcast. Incompatible shapes
-    raise an error.
+    """``broadcast_shapes`` returns the shape to which tensors of the given shapes broadcast. Incompatible
+    shapes raise an error.
     """
     for shapes in (((2, 1), (3,)), ((1,), ()), ((4, 1, 3), (2, 1)), ((0, 1), (5,)), (3, (2, 3))):
         expected = torch.broadcast_tensors(*[torch.empty(s, device=lab.device) for s in shapes])[0].shape

@@ -1,4 +1,4 @@
-"""Check sort, argsort, msort, topk and kthvalue."""
+"""Check ``sort``, ``argsort``, ``msort``, ``topk`` and ``kthvalue``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _distinct_values(lab: Lab, *shape: int) -> torch.Tensor:
 
 @behaviour("sorting", dtypes=_ORDERED, level="core", must_detect=("value",))
 def sorting_by_dimension(lab: Lab) -> None:
-    """sort returns the elements of each row in order, ascending or descending, and their indices in the
+    """``sort`` returns the elements of each row in order, ascending or descending, and their indices in the
     input. This holds along any dimension and for any strides.
     """
     base = _distinct_values(lab, 4, 5, 6)
@@ -64,8 +64,8 @@ def sorting_by_dimension(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=_ORDERED, level="core", must_detect=("value",))
 def stable_sorting(lab: Lab) -> None:
-    """With stable=True, equal elements keep their order. This holds ascending and descending, in short and in
-    long rows.
+    """With ``stable=True``, equal elements keep their order. This holds ascending and descending, in short
+    and in long rows.
     """
     for size in (9, 100, 3000):
         base = lab.integers(3, size, low=0, high=4)
@@ -95,8 +95,8 @@ def stable_sorting(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=("float32", "int64", "int16"), must_detect=("value",))
 def sorting_many(lab: Lab) -> None:
-    """sort is correct for long rows and for many rows. Without stable=True, the returned indices select the
-    sorted values.
+    """``sort`` is correct for long rows and for many rows. Without ``stable=True``, the returned indices
+    select the sorted values.
     """
     for shape in ((20000,), (600, 70), (3, 9000), (2, 100000)):
         base = lab.integers(*shape, low=-30000, high=30000)
@@ -119,8 +119,8 @@ def sorting_many(lab: Lab) -> None:
     "sorting", dtypes=("float32", "float64", "float16", "bfloat16"), level="core", must_detect=("value",)
 )
 def sorting_special_values(lab: Lab) -> None:
-    """sort, argsort, topk and kthvalue treat NaN as the largest value. Infinities are the smallest and
-    largest other values.
+    """``sort``, ``argsort``, ``topk`` and ``kthvalue`` treat NaN as the largest value. Infinities are the
+    smallest and largest other values.
     """
     base = lab.put([1.0, math.nan, -math.inf, math.inf, 0.5, math.nan, -2], dtype=lab.dtype)
     lab.expect("ascending", base.sort().values, [-math.inf, -2, 0.5, 1, math.inf, math.nan, math.nan])
@@ -139,7 +139,7 @@ def sorting_special_values(lab: Lab) -> None:
 
 @behaviour("sorting", must_detect=("stride", "value"))
 def sorting_keeps_strides(lab: Lab) -> None:
-    """If the memory of the input has no gaps, the results of sort have the strides of the input."""
+    """If the memory of the input has no gaps, the results of ``sort`` have the strides of the input."""
     base = lab.put(torch.arange(60.0).flip(0).view(3, 4, 5))
     for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
         permuted = base.permute(order)
@@ -151,8 +151,8 @@ def sorting_keeps_strides(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=_ORDERED, level="core", must_detect=("value", "error"))
 def largest_and_smallest(lab: Lab) -> None:
-    """topk returns the k largest or smallest elements of each row and their indices. They are in order unless
-    sorted=False. A k above the size of the row raises an error.
+    """``topk`` returns the k largest or smallest elements of each row and their indices. They are in order
+    unless ``sorted=False``. A k above the size of the row raises an error.
     """
     base = _distinct_values(lab, 4, 5, 6)
     array = to_wide_array(base)
@@ -195,8 +195,8 @@ def largest_and_smallest(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=_ORDERED, level="core", must_detect=("value", "error"))
 def kth_smallest(lab: Lab) -> None:
-    """kthvalue returns the k-th smallest element of each row and its index, for k from 1 to the size of the
-    row.
+    """``kthvalue`` returns the k-th smallest element of each row and its index, for k from 1 to the size of
+    the row.
     """
     base = _distinct_values(lab, 3, 5, 4)
     array = to_wide_array(base)
@@ -231,7 +231,7 @@ def kth_smallest(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=("bool",), must_detect=("value",))
 def sorting_truth_values(lab: Lab) -> None:
-    """sort orders False before True."""
+    """``sort`` orders False before True."""
     base = lab.put([[True, False, True], [False, False, True]])
     lab.expect("sort", base.sort(dim=1, stable=True).indices, [[1, 0, 2], [0, 1, 2]])
     lab.expect("descending", base.sort(1, True).values, [[True, True, False], [True, False, False]])
@@ -241,7 +241,9 @@ def sorting_truth_values(lab: Lab) -> None:
 
 @behaviour("sorting", capabilities=("autograd",), level="training", must_detect=("value",))
 def backward_through_order(lab: Lab) -> None:
-    """Gradients of sort, topk, kthvalue, msort, max, min and median flow to the selected elements."""
+    """Gradients of ``sort``, ``topk``, ``kthvalue``, ``msort``, ``max``, ``min`` and ``median`` flow to the
+    selected elements.
+    """
     weights = lab.put([1.0, 10, 100])
     programs = {
         "sort": lambda x: x.sort(1).values * weights,

@@ -1,4 +1,4 @@
-"""Check unique, unique_consecutive, isin, searchsorted and bucketize."""
+"""Check ``unique``, ``unique_consecutive``, ``isin``, ``searchsorted`` and ``bucketize``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMBERS = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int1
     must_detect=("value",),
 )
 def unique_elements(lab: Lab) -> None:
-    """unique returns each distinct element once, in ascending order. It can also return, for each input
+    """``unique`` returns each distinct element once, in ascending order. It can also return, for each input
     element, its index in the result, and the counts.
     """
     for shape in ((12,), (4, 5), (1,), (0,)):
@@ -53,7 +53,7 @@ def unique_elements(lab: Lab) -> None:
     must_detect=("value", "error"),
 )
 def unique_rows(lab: Lab) -> None:
-    """unique with dim= returns each distinct slice once, in lexicographic order."""
+    """``unique`` with ``dim=`` returns each distinct slice once, in lexicographic order."""
     base = lab.integers(7, 2, 3, low=0, high=2)
     for dim in (0, 1, 2, -1):
         expected, inverse, counts = numpy.unique(
@@ -78,7 +78,7 @@ def unique_rows(lab: Lab) -> None:
     must_detect=("value",),
 )
 def unique_neighbours(lab: Lab) -> None:
-    """unique_consecutive removes each element, or slice, that equals its predecessor."""
+    """``unique_consecutive`` removes each element, or slice, that equals its predecessor."""
     for size in (0, 1, 15, 900):
         base = lab.integers(size, low=0, high=2)
         array = to_wide_array(base)
@@ -108,7 +108,7 @@ def unique_neighbours(lab: Lab) -> None:
     "sorting", dtypes=("float32", "float64"), capabilities=("data_dependent_shapes",), must_detect=("value",)
 )
 def unique_special_values(lab: Lab) -> None:
-    """unique treats each NaN as a distinct element. Infinities are ordinary values."""
+    """``unique`` treats each NaN as a distinct element. Infinities are ordinary values."""
     base = lab.put([math.nan, 1.0, math.inf, math.nan, 1, -math.inf, math.inf], dtype=lab.dtype)
     result = torch.unique(base, return_counts=True)
     lab.expect("values", result[0], [-math.inf, 1, math.inf, math.nan, math.nan])
@@ -120,8 +120,8 @@ def unique_special_values(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=_NUMBERS, level="core", must_detect=("value", "error"))
 def membership(lab: Lab) -> None:
-    """isin returns for each element whether it is one of the test elements. With invert=True, it returns the
-    negation. The elements or the test elements can be one number, and their dtypes can differ.
+    """``isin`` returns for each element whether it is one of the test elements. With ``invert=True``, it
+    returns the negation. The elements or the test elements can be one number, and their dtypes can differ.
     """
     base = lab.integers(4, 6, low=0, high=12)
     array = to_wide_array(base)
@@ -155,9 +155,9 @@ def membership(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=_NUMBERS, level="core", must_detect=("value", "error"))
 def places_in_order(lab: Lab) -> None:
-    """searchsorted and bucketize return the positions at which values can be inserted so that the sequence is
-    still sorted, on the left or right of equal elements. The positions are int64 or int32. Both accept
-    numbers and any strides. searchsorted also accepts rows and sorters.
+    """``searchsorted`` and ``bucketize`` return the positions at which values can be inserted so that the
+    sequence is still sorted, on the left or right of equal elements. The positions are int64 or int32. Both
+    accept numbers and any strides. ``searchsorted`` also accepts rows and sorters.
     """
     row = lab.put([1, 3, 3, 5, 9], dtype=lab.dtype)
     queries = lab.put([[0, 1, 3], [4, 9, 10]], dtype=lab.dtype)
@@ -231,8 +231,8 @@ def places_in_order(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=("float32", "float64"), must_detect=("value",))
 def places_of_special_values(lab: Lab) -> None:
-    """searchsorted treats NaN as larger than all other values. Infinities are the smallest and largest other
-    values.
+    """``searchsorted`` treats NaN as larger than all other values. Infinities are the smallest and largest
+    other values.
     """
     row = lab.put([-1.0, 0, math.inf], dtype=lab.dtype)
     queries = lab.put([-math.inf, -1, math.inf, math.nan], dtype=lab.dtype)

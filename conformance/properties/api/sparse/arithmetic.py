@@ -10,7 +10,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import sparse_with_repeats
 
-#: torch without its type stubs, which lack some arguments of sparse_coo_tensor (a size alone, lists).
+#: ``torch`` as an untyped object: its type stubs lack some arguments of ``sparse_coo_tensor``, such as a size
+#: alone and lists.
 untyped_torch: Any = torch
 
 NUMBERS = ("float32", "float64", "int64", "complex64")
@@ -24,7 +25,7 @@ def _to_dense(value: torch.Tensor) -> torch.Tensor:
 @behaviour("sparse", dtypes=NUMBERS, level="core", must_detect=("value",))
 def sums_of_sparse(lab: Lab) -> None:
     """Sums and differences of sparse tensors, also with dense tensors, equal the results of dense tensors.
-    This holds with alpha, in place and for different sparsity patterns.
+    This holds with ``alpha``, in place and for different sparsity patterns.
     """
     for dense in ((), (2,)):
         a, b = sparse_with_repeats(lab, *dense), sparse_with_repeats(lab, *dense).coalesce()
@@ -57,8 +58,8 @@ def sums_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", must_detect=("error",))
 def refused_sparse_sums(lab: Lab) -> None:
-    """Sums of sparse tensors with different sizes raise an error. So do division by a sparse tensor, powers
-    of sparse tensors, and exp, which does not map zero to zero.
+    """Sums of sparse tensors with different sizes raise an error. Division by a sparse tensor, powers of
+    sparse tensors, and ``exp``, which does not map zero to zero, raise errors too.
     """
     a = sparse_with_repeats(lab)
     lab.raises("other sizes", lambda: a + untyped_torch.sparse_coo_tensor((2, 2), device=lab.device))
@@ -146,8 +147,8 @@ def sparse_matrix_products(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def sparse_reductions(lab: Lab) -> None:
-    """sum, sparse.sum, norm and softmax of sparse tensors equal their definitions over the stored
-    elements.
+    """``sum``, ``sparse.sum``, ``norm`` and ``softmax`` of sparse tensors equal their definitions over the
+    stored elements.
     """
     a = sparse_with_repeats(lab, 2)
     flat = a.coalesce()
@@ -176,7 +177,7 @@ def sparse_reductions(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), must_detect=("value",))
 def functions_of_sparse(lab: Lab) -> None:
-    """Functions that map zero to zero accept sparse tensors: out of place, with out=, in place, and for
+    """Functions that map zero to zero accept sparse tensors: out of place, with ``out=``, in place, and for
     integers.
     """
     a = sparse_with_repeats(lab)
@@ -240,7 +241,7 @@ def functions_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), must_detect=("value",))
 def masks_of_dense(lab: Lab) -> None:
-    """sparse_mask returns the elements of a dense or sparse tensor at the positions of the mask."""
+    """``sparse_mask`` returns the elements of a dense or sparse tensor at the positions of the mask."""
     dense = lab.integers(3, 4)
     mask = sparse_with_repeats(lab).coalesce()
     result = dense.sparse_mask(mask)

@@ -12,7 +12,8 @@ import torch
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: torch without its type stubs, which lack some arguments of sparse_coo_tensor (a size alone, lists).
+#: ``torch`` as an untyped object: its type stubs lack some arguments of ``sparse_coo_tensor``, such as a size
+#: alone and lists.
 untyped_torch: Any = torch
 
 #: Indices of five elements of a tensor of shape (3, 4). The first and the fourth element have the same
@@ -21,8 +22,8 @@ POSITIONS = [[0, 2, 2, 0, 0], [1, 3, 0, 1, 3]]
 
 
 def sparse_with_repeats(lab: Lab, *dense_sizes: int) -> Any:
-    """Return an uncoalesced COO tensor of shape (3, 4, *dense_sizes) with five stored elements. Two of the
-    elements have the same position.
+    """Return an uncoalesced COO tensor of shape ``(3, 4, *dense_sizes)`` with five stored elements. Two of
+    the elements have the same position.
     """
     return untyped_torch.sparse_coo_tensor(
         lab.put(POSITIONS), lab.integers(5, *dense_sizes), (3, 4, *dense_sizes), device=lab.device
@@ -31,7 +32,7 @@ def sparse_with_repeats(lab: Lab, *dense_sizes: int) -> Any:
 
 @behaviour("sparse", dtypes=ALL, level="core", must_detect=("value",))
 def sparse_to_dense(lab: Lab) -> None:
-    """to_dense adds the values of a repeated position. Positions without values are zero. This also holds
+    """``to_dense`` adds the values of a repeated position. Positions without values are zero. This also holds
     with dense dimensions.
     """
     for dense in ((), (2,), (2, 0), (1, 2)):
@@ -58,8 +59,8 @@ def sparse_to_dense(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=ALL, must_detect=("value",))
 def coalescing(lab: Lab) -> None:
-    """coalesce sorts the positions and adds the values of repeated positions. coalesce of a coalesced tensor
-    returns the same tensor.
+    """``coalesce`` sorts the positions and adds the values of repeated positions. ``coalesce`` of a coalesced
+    tensor returns the same tensor.
     """
     for dense in ((), (2,)):
         sparse = sparse_with_repeats(lab, *dense)
@@ -79,7 +80,7 @@ def coalescing(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=ALL, must_detect=("value",))
 def dense_to_sparse(lab: Lab) -> None:
-    """to_sparse returns a coalesced tensor that stores the nonzero elements, for any number of sparse
+    """``to_sparse`` returns a coalesced tensor that stores the nonzero elements, for any number of sparse
     dimensions.
     """
     dense = lab.integers(3, 4, 2, low=-1, high=2)
@@ -101,8 +102,8 @@ def dense_to_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", must_detect=("value", "error"))
 def sparse_factory(lab: Lab) -> None:
-    """sparse_coo_tensor infers size, dtype and device, and shares the memory of its values. With
-    check_invariants, it checks its arguments.
+    """``sparse_coo_tensor`` infers size, dtype and device, and shares the memory of its values. With
+    ``check_invariants``, it checks its arguments.
     """
     indices, values = lab.put([[0, 1, 1], [2, 0, 2]]), lab.integers(3)
     sparse = untyped_torch.sparse_coo_tensor(indices, values)
@@ -165,8 +166,8 @@ def sparse_factory(lab: Lab) -> None:
 
 @behaviour("sparse", must_detect=("value",))
 def sparse_invariants(lab: Lab) -> None:
-    """check_sparse_tensor_invariants enables and disables the checks when it is used as a function, context
-    manager or decorator. Contexts can be nested.
+    """``check_sparse_tensor_invariants`` enables and disables the checks when it is used as a function,
+    context manager or decorator. Contexts can be nested.
     """
     checks = torch.sparse.check_sparse_tensor_invariants
     before = checks.is_enabled()
@@ -202,8 +203,9 @@ def sparse_invariants(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float32", "float64", "int64"), level="core", must_detect=("value",))
 def parts_of_sparse(lab: Lab) -> None:
-    """indices and values of a coalesced tensor share its memory. For an uncoalesced tensor they raise an
-    error. is_coalesced reports whether the tensor is coalesced.
+    """``indices()`` and ``values()`` of a coalesced tensor return tensors that share its memory. For an
+    uncoalesced tensor, the two methods raise an error. ``is_coalesced`` reports whether the tensor is
+    coalesced.
     """
     sparse = sparse_with_repeats(lab)
     lab.raises("positions of what is not coalesced", lambda: sparse.indices(), match="coalesced")
@@ -226,8 +228,8 @@ def parts_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float32", "int64", "bool", "complex64"), level="core", must_detect=("value",))
 def sparse_copies(lab: Lab) -> None:
-    """clone, copy_, conversions, pickle and deepcopy preserve the values, the sizes and the coalesced
-    state.
+    """``clone``, ``copy_``, conversions, ``pickle`` and ``deepcopy`` preserve the values, the sizes and the
+    coalesced state.
     """
     for name, sparse in {
         "repeated": sparse_with_repeats(lab),
@@ -272,9 +274,9 @@ def sparse_copies(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", must_detect=("value",))
 def sparse_like_and_new(lab: Lab) -> None:
-    """zeros_like, empty_like, new_* and zeros with layout=sparse_coo return sparse tensors without stored
-    elements, in the size of the template or the requested size. sparse_resize_ changes the size, and zero_
-    removes the elements.
+    """``zeros_like``, ``empty_like``, ``new_*`` and ``zeros`` with ``layout=sparse_coo`` return sparse
+    tensors without stored elements, in the size of the template or the requested size. ``sparse_resize_``
+    changes the size, and ``zero_`` removes the elements.
     """
     hybrid = sparse_with_repeats(lab, 2)
     for name, similar in {
@@ -312,7 +314,7 @@ def sparse_like_and_new(lab: Lab) -> None:
 
 @behaviour("sparse", must_detect=("value",))
 def printing_of_coo(lab: Lab) -> None:
-    """repr of a sparse tensor of any shape contains its indices, values, size and number of stored
+    """``repr`` of a sparse tensor of any shape contains its indices, values, size and number of stored
     elements.
     """
     for name, sparse in {

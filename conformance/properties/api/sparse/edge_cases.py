@@ -13,7 +13,8 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import sparse_with_repeats
 
-#: torch without its type stubs, which lack some arguments of sparse_coo_tensor (a size alone, lists).
+#: ``torch`` as an untyped object: its type stubs lack some arguments of ``sparse_coo_tensor``, such as a size
+#: alone and lists.
 untyped_torch: Any = torch
 
 
@@ -38,7 +39,7 @@ def parts_given_to_a_sparse_tensor(lab: Lab) -> None:
 @behaviour("sparse", dtypes=ALL, must_detect=("value",))
 def sparse_of_few_elements(lab: Lab) -> None:
     """A new sparse tensor with zero or one stored element is coalesced. A new sparse tensor with more
-    elements is not. This holds in every dtype, and clone preserves the state.
+    elements is not. This holds in every dtype, and ``clone`` preserves the state.
     """
     for count in (0, 1, 2):
         for dense in ((), (2,)):
@@ -67,7 +68,7 @@ def sparse_of_few_elements(lab: Lab) -> None:
 
 @behaviour("sparse", must_detect=("error",))
 def refused_sparse_factories(lab: Lab) -> None:
-    """sparse_coo_tensor raises an error if the numbers of indices and values differ. A size with more
+    """``sparse_coo_tensor`` raises an error if the numbers of indices and values differ. A size with more
     elements than a 64-bit integer can represent raises an error.
     """
     indices, values = lab.put([[0, 1, 2], [0, 1, 2]]), lab.integers(2)
@@ -98,7 +99,7 @@ def refused_sparse_factories(lab: Lab) -> None:
 @behaviour("sparse", dtypes=("float32", "float64", "int64", "complex64"), must_detect=("value",))
 def sums_do_not_grow(lab: Lab) -> None:
     """However often a sparse tensor is added to or subtracted from itself, the result stores at most twice
-    its elements. coalesce merges repeated positions.
+    its elements. ``coalesce`` merges repeated positions.
     """
     x = sparse_with_repeats(lab)
     count = x._nnz()
@@ -115,7 +116,7 @@ def sums_do_not_grow(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("bfloat16",), must_detect=("value",))
 def sums_of_sparse_into_bfloat16(lab: Lab) -> None:
-    """A sum of sparse tensors into a bfloat16 out= equals the sum rounded to bfloat16."""
+    """A sum of sparse tensors into a bfloat16 ``out=`` equals the sum rounded to bfloat16."""
     for dense in ((), (3,)):
         x, y = (sparse_with_repeats(lab, *dense).coalesce() for _ in range(2))
         out = torch.zeros_like(x)
@@ -150,8 +151,8 @@ def selections_keep_their_dtype(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float32", "int64"), must_detect=("value",))
 def many_indices_into_sparse(lab: Lab) -> None:
-    """index_select of a sparse tensor with many indices equals index_select of the dense tensor. The indices
-    may be unsorted or repeated, along sparse or dense dimensions.
+    """``index_select`` of a sparse tensor with many indices equals ``index_select`` of the dense tensor. The
+    indices may be unsorted or repeated, along sparse or dense dimensions.
     """
     for shape, sparse_dims in (((60, 40), 2), ((40, 300), 2), ((300, 20, 3), 2), ((40000,), 1)):
         dense = lab.integers(*shape, low=-1, high=2)
@@ -172,8 +173,8 @@ def many_indices_into_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float32", "complex64"), must_detect=("value",))
 def new_from_a_sparse_tensor(lab: Lab) -> None:
-    """new of a sparse tensor returns a sparse tensor with the given indices and values. Its size is the size
-    argument or, without this argument, the smallest size that contains all indices.
+    """``new`` of a sparse tensor returns a sparse tensor with the given indices and values. Its size is the
+    size argument or, without this argument, the smallest size that contains all indices.
     """
     sparse = sparse_with_repeats(lab, 2)
     indices, values = sparse._indices(), sparse._values()
@@ -187,8 +188,8 @@ def new_from_a_sparse_tensor(lab: Lab) -> None:
 
 @behaviour("sparse", must_detect=())
 def coalesced_tensors_are_freed(lab: Lab) -> None:
-    """coalesce of a coalesced tensor returns the same Python object with its attributes. The object and its
-    attributes are freed when the last reference is deleted.
+    """``coalesce`` of a coalesced tensor returns the same Python object with its attributes. The object and
+    its attributes are freed when the last reference is deleted.
     """
 
     class Tracker:
@@ -209,8 +210,8 @@ def coalesced_tensors_are_freed(lab: Lab) -> None:
 
 @behaviour("sparse", capabilities=("sparse_compressed",), must_detect=("error",))
 def parts_of_other_layouts(lab: Lab) -> None:
-    """indices, crow_indices and similar methods accept tensors of certain layouts. For any other layout, the
-    error names the expected and the actual layout.
+    """``indices``, ``crow_indices`` and similar methods accept tensors of certain layouts. For any other
+    layout, the error names the expected and the actual layout.
     """
     coo, rows, columns = "sparse coordinate", "sparse row compressed", "sparse column compressed"
     methods: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -253,7 +254,7 @@ def parts_of_other_layouts(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float64",), must_detect=("error",))
 def sparse_dimensions_stay(lab: Lab) -> None:
-    """to_sparse of a sparse tensor accepts only the number of sparse dimensions that the tensor has. A
+    """``to_sparse`` of a sparse tensor accepts only the number of sparse dimensions that the tensor has. A
     different number raises an error.
     """
     for size in (2, 3):

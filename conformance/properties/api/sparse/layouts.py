@@ -16,8 +16,8 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tree_map
 
-#: torch without its type stubs, which lack the validation functions and some arguments of the sparse
-#: factories.
+#: ``torch`` as an untyped object: its type stubs lack the validation functions and some arguments of the
+#: sparse factories.
 untyped_torch: Any = torch
 
 COO = (torch.sparse_coo,)
@@ -190,7 +190,7 @@ def products_of_sparse_layouts(lab: Lab) -> None:
     "sparse", dtypes=("float32", "float64"), capabilities=("sparse_compressed",), must_detect=("value",)
 )
 def factories_like_sparse_layouts(lab: Lab) -> None:
-    """Each *_like factory of the operator database that supports sparse tensors copies properties of its
+    """Each ``*_like`` factory of the operator database that supports sparse tensors copies properties of its
     argument: size, dtype, layout, block size, and numbers of sparse and dense dimensions. Keyword arguments
     override them.
     """
@@ -262,8 +262,8 @@ def masked_reductions_over_no_dimensions(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=ALL, capabilities=("sparse_compressed",), must_detect=("value",))
 def masks_of_all_layouts(lab: Lab) -> None:
-    """sparse_mask with a mask of any layout returns a tensor with the mask's indices and the elements of the
-    dense tensor. Masking the dense form of the mask with the mask returns the mask.
+    """``sparse_mask`` with a mask of any layout returns a tensor with the mask's indices and the elements of
+    the dense tensor. Masking the dense form of the mask with the mask returns the mask.
     """
     pattern = lab.put([[1, 0, 0, 1], [0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0]], dtype=torch.bool)
     for layout in LAYOUTS:
@@ -301,7 +301,7 @@ def masks_of_all_layouts(lab: Lab) -> None:
     "sparse", dtypes=("float64",), capabilities=("sparse_compressed", "autograd"), must_detect=("value",)
 )
 def gradcheck_of_all_layouts(lab: Lab) -> None:
-    """gradcheck passes for conversions, sums and values of sparse tensors of every layout, and for their
+    """``gradcheck`` passes for conversions, sums and values of sparse tensors of every layout, and for their
     constructors, with and without masked gradients.
     """
     check = torch.sparse.as_sparse_gradcheck(gradcheck)

@@ -12,7 +12,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import sparse_with_repeats
 
-#: torch without its type stubs, which lack some arguments of sparse_coo_tensor (a size alone, lists).
+#: ``torch`` as an untyped object: its type stubs lack some arguments of ``sparse_coo_tensor``, such as a size
+#: alone and lists.
 untyped_torch: Any = torch
 
 #: Unary functions for which torch implements derivatives with respect to COO tensors.

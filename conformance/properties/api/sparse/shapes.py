@@ -13,7 +13,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import sparse_with_repeats
 
-#: torch without its type stubs, which lack some arguments of sparse_coo_tensor (a size alone, lists).
+#: ``torch`` as an untyped object: its type stubs lack some arguments of ``sparse_coo_tensor``, such as a size
+#: alone and lists.
 untyped_torch: Any = torch
 
 DTYPES = ("float32", "int64")
@@ -26,8 +27,8 @@ def _shape_and_layout(sparse: torch.Tensor) -> list[object]:
 
 @behaviour("sparse", dtypes=DTYPES, level="core", must_detect=("value",))
 def transposed_sparse(lab: Lab) -> None:
-    """transpose, t and permute of sparse tensors equal the results of dense tensors, also in place. Dense
-    dimensions are still dense.
+    """``transpose``, ``t`` and ``permute`` of sparse tensors equal the results of dense tensors, also in
+    place. Dense dimensions are still dense.
     """
     for dense in ((), (2,)):
         for kind, sparse in {
@@ -58,8 +59,8 @@ def transposed_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=DTYPES, level="core", must_detect=("value",))
 def joined_sparse(lab: Lab) -> None:
-    """cat, stack and unsqueeze of sparse tensors equal the results of dense tensors, along sparse and dense
-    dimensions.
+    """``cat``, ``stack`` and ``unsqueeze`` of sparse tensors equal the results of dense tensors, along sparse
+    and dense dimensions.
     """
     a, b = sparse_with_repeats(lab, 2), sparse_with_repeats(lab, 2).coalesce()
     for dim in (0, 1, 2, -1):
@@ -82,8 +83,8 @@ def joined_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=DTYPES, level="core", must_detect=("value",))
 def selected_from_sparse(lab: Lab) -> None:
-    """select, index_select, narrow_copy and indexing of sparse tensors equal the results of dense tensors,
-    also with repeated indices.
+    """``select``, ``index_select``, ``narrow_copy`` and indexing of sparse tensors equal the results of dense
+    tensors, also with repeated indices.
     """
     for dense in ((), (2,)):
         sparse = sparse_with_repeats(lab, *dense)
@@ -102,7 +103,8 @@ def selected_from_sparse(lab: Lab) -> None:
         lab.same(f"the dense one {dense}", full)
     strided = lab.put([1, 9, 0, 9])[::2]
     lab.same("a strided index", sparse_with_repeats(lab).index_select(0, strided).to_dense())
-    # On the CPU, because a device kernel may detect the error by an assertion that makes the device unusable.
+    # This call runs on the CPU. A device kernel may detect the error by an assertion, and a failed assertion
+    # makes the device unusable.
     lab.raises(
         "an index outside",
         lambda: sparse_with_repeats(lab).cpu().index_select(0, torch.tensor([3])),
@@ -182,8 +184,8 @@ def gradients_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def sparse_gradients_of_dense(lab: Lab) -> None:
-    """The sparse gradients of gather and embedding have the values of the dense gradients. They can be
-    accumulated with dense gradients.
+    """The sparse gradients of ``gather`` and ``embedding`` have the values of the dense gradients. They can
+    be accumulated with dense gradients.
     """
     weight: Any = lab.integers(5, 3, requires_grad=True)
     where = lab.put([[1, 4], [1, 0]])
@@ -210,7 +212,7 @@ def sparse_gradients_of_dense(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float64",), must_detect=("value",))
 def gradcheck_of_sparse(lab: Lab) -> None:
-    """gradcheck passes for conversions, masks and products of sparse tensors."""
+    """``gradcheck`` passes for conversions, masks and products of sparse tensors."""
     dense = lab.floats(3, 4, low=0.5, high=1.5)
     mask = (dense > 0.9).to(dense.dtype)
     sparse = (dense * mask).to_sparse().requires_grad_()

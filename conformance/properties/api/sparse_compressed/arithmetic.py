@@ -65,8 +65,8 @@ def block_products(lab: Lab) -> None:
     "sparse-compressed", level="core", dtypes=("float32", "float64", "complex64"), must_detect=("value",)
 )
 def compressed_sums(lab: Lab) -> None:
-    """Sums of CSR matrices of any sparsity patterns, with alpha and with dense matrices, equal the sums of
-    dense tensors. Products with numbers equal the products of dense tensors.
+    """Sums of CSR matrices of any sparsity patterns, with ``alpha`` and with dense matrices, equal the sums
+    of dense tensors. Products with numbers equal the products of dense tensors.
     """
     a, b = (
         lab.integers(4, 6, low=-1, high=2).to_sparse_csr(),
@@ -96,7 +96,7 @@ def compressed_sums(lab: Lab) -> None:
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def compressed_functions(lab: Lab) -> None:
     """Functions that map zero to zero preserve the sparsity pattern of compressed tensors, also in place and
-    with out=.
+    with ``out=``.
     """
     dense = lab.integers(4, 6, low=-1, high=2)
     for layout in LAYOUTS:
@@ -154,7 +154,7 @@ def compressed_gradients(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def compressed_solves(lab: Lab) -> None:
-    """triangular_solve with a CSR matrix returns the solution of the dense system."""
+    """``triangular_solve`` with a CSR matrix returns the solution of the dense system."""
     lower = torch.tril(lab.integers(4, 4)) + 5 * torch.eye(4, dtype=lab.dtype, device=lab.device)
     right = lab.integers(4, 2)
     dense = torch.linalg.solve_triangular(lower, right, upper=False)

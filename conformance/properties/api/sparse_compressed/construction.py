@@ -76,7 +76,7 @@ def compressed_conversions(lab: Lab) -> None:
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "int64"), must_detect=("value",))
 def compressed_factories(lab: Lab) -> None:
     """The factories of compressed tensors accept int32 and int64 indices and infer the size. With
-    check_invariants, they check their arguments.
+    ``check_invariants``, they check their arguments.
     """
     compressed_indices, plain_indices = lab.put([0, 1, 3]), lab.put([1, 0, 2])
     values = lab.integers(3)
@@ -151,8 +151,8 @@ def compressed_factories(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "int64"), must_detect=("value",))
 def compressed_parts_and_copies(lab: Lab) -> None:
-    """values() shares the tensor's memory. Clones, saved files and copies on the CPU have the same indices
-    and values.
+    """``values()`` shares the tensor's memory. Clones, saved files and copies on the CPU have the same
+    indices and values.
     """
     dense = lab.integers(4, 4, low=-1, high=2)
     for layout in LAYOUTS:
@@ -187,7 +187,8 @@ def compressed_parts_and_copies(lab: Lab) -> None:
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "float64", "int64"), must_detect=("value",))
 def compressed_views(lab: Lab) -> None:
     """Rows, columns, transposes and batch elements of compressed tensors equal the results of dense tensors.
-    A transpose exchanges the row and column layouts.
+    The transpose of a row layout has the corresponding column layout, and the transpose of a column layout
+    has the row layout.
     """
     dense = lab.integers(4, 6, low=-1, high=2)
     for layout in LAYOUTS:

@@ -23,8 +23,8 @@ def typed_storage_of(tensor: torch.Tensor) -> torch.TypedStorage:
 
 @behaviour("storage", dtypes=ALL, level="core", must_detect=("value", "shape"))
 def untyped_storages(lab: Lab) -> None:
-    """A tensor's storage has the tensor's bytes and device. Views of the tensor share it, and it outlives the
-    tensor.
+    """A tensor's storage has the tensor's bytes and device. Views of the tensor share the storage, and the
+    storage outlives the tensor.
     """
     base = lab.integers(3, 4)
     storage = base.untyped_storage()
@@ -185,8 +185,8 @@ def meta_storages(lab: Lab) -> None:
 
 @behaviour("storage", must_detect=("alias",), level="core", dtypes=("float32", "int64", "bool"))
 def storages_of_views(lab: Lab) -> None:
-    """Views, detach and in-place operations use the storage of their tensor. Out-of-place operations, clone
-    and deepcopy create a new storage.
+    """Views, ``detach`` and in-place operations use the storage of their tensor. Out-of-place operations,
+    ``clone`` and ``deepcopy`` create a new storage.
     """
     base = lab.integers(4, 4)
     views = {

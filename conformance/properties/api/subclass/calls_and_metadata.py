@@ -17,7 +17,7 @@ from conformance.properties.api.subclass.dispatch import Wrapped
 
 
 class Direct(torch.Tensor):
-    """A subclass that records each operator and forwards it to torch with super()."""
+    """A subclass that records each operator and forwards it to torch with ``super()``."""
 
     calls: ClassVar[list[str]] = []
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
@@ -30,8 +30,8 @@ class Direct(torch.Tensor):
 
 @behaviour("subclass", must_detect=("value",))
 def calling_on(lab: Lab) -> None:
-    """__torch_dispatch__ of a subclass can forward an operator to torch with super(). Tensors of any dtype
-    can have the subclass. Assignment to .data works.
+    """``__torch_dispatch__`` of a subclass can forward an operator to torch with ``super()``. Tensors of any
+    dtype can have the subclass. Assignment to ``.data`` works.
     """
     x, y = lab.integers(3), lab.integers(3)
     Direct.calls.clear()
@@ -50,9 +50,9 @@ def calling_on(lab: Lab) -> None:
 
 @behaviour("subclass", must_detect=("value",))
 def what_subclasses_are_given(lab: Lab) -> None:
-    """__torch_dispatch__ receives no arguments that have their default values. It receives dtypes as
-    torch.dtype objects and out= as a keyword argument. An operator whose list argument contains None can be
-    called with a subclass.
+    """``__torch_dispatch__`` receives no arguments that have their default values. It receives dtypes as
+    ``torch.dtype`` objects and ``out=`` as a keyword argument. An operator whose list argument contains None
+    can be called with a subclass.
     """
     recorded_calls: list[Any] = []
 
@@ -89,7 +89,7 @@ def what_subclasses_are_given(lab: Lab) -> None:
 @behaviour("subclass", must_detect=("value", "error"))
 def modes_that_refuse(lab: Lab) -> None:
     """A dispatch mode can return NotImplemented to decline a call. Modes run before subclasses. A mode whose
-    __torch_dispatch__ is a classmethod raises an error.
+    ``__torch_dispatch__`` is a classmethod raises an error.
     """
     counts = {"mode": 0, "class": 0}
 
@@ -157,7 +157,7 @@ def modes_that_refuse(lab: Lab) -> None:
 @behaviour("subclass", must_detect=("value", "error"))
 def metadata_of_subclasses(lab: Lab) -> None:
     """A wrapper subclass with a dispatch policy determines the sizes, strides, device and layout that it
-    reports. If its __torch_dispatch__ returns NotImplemented, an error is raised.
+    reports. If its ``__torch_dispatch__`` returns NotImplemented, an error is raised.
     """
 
     def wrapper_answering(answers: dict[Any, Any], **policy: Any) -> torch.Tensor:
@@ -209,7 +209,7 @@ def metadata_of_subclasses(lab: Lab) -> None:
 
 @behaviour("subclass", must_detect=("value",))
 def subclasses_saved_and_parametrized(lab: Lab) -> None:
-    """Wrapper subclasses can be saved with torch.save and used in autograd.Functions. Parameters of a
+    """Wrapper subclasses can be saved with ``torch.save`` and used in ``autograd.Function``s. Parameters of a
     subclass can be parametrized in modules.
     """
     x = Wrapped(lab.integers(3))

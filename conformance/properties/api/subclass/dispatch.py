@@ -1,4 +1,4 @@
-"""Check wrapper subclasses with __torch_dispatch__, dispatch modes, and __torch_function__."""
+"""Check wrapper subclasses with ``__torch_dispatch__``, dispatch modes, and ``__torch_function__``."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Plain(torch.Tensor):
 @behaviour("subclass", must_detect=("error",))
 def misuse_of_subclasses(lab: Lab) -> None:
     """Access to the data of a wrapper's storage raises an error. So do results of a wrong type and a wrapper
-    class without __torch_dispatch__. An exception in __torch_dispatch__ propagates to the caller.
+    class without ``__torch_dispatch__``. An exception in ``__torch_dispatch__`` propagates to the caller.
     """
 
     class Refuses(torch.Tensor):
@@ -230,8 +230,8 @@ def dispatch_modes(lab: Lab) -> None:
 
 @behaviour("subclass", level="core", must_detect=("value",))
 def function_overrides(lab: Lab) -> None:
-    """__torch_function__ of a tensor subclass or of any other class intercepts functions and methods that
-    receive its instances. A TorchFunctionMode intercepts all calls.
+    """``__torch_function__`` of a tensor subclass or of any other class intercepts functions and methods that
+    receive its instances. A ``TorchFunctionMode`` intercepts all calls.
     """
     calls: list[str] = []
 

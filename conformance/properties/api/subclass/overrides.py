@@ -1,4 +1,4 @@
-"""Check __torch_function__: the order of calls, objects in lists and indices, the classes of results, and
+"""Check ``__torch_function__``: the order of calls, objects in lists and indices, the classes of results, and
 nested modes.
 """
 
@@ -30,7 +30,7 @@ class Answers:
 
 
 class Later(Answers):
-    """A subclass of :class:`Answers`. torch calls its __torch_function__ before the method of the base
+    """A subclass of :class:`Answers`. torch calls its ``__torch_function__`` before the method of the base
     class.
     """
 
@@ -47,7 +47,7 @@ class Declines:
 
 
 class Fails:
-    """A class whose __torch_function__ raises an error."""
+    """A class whose ``__torch_function__`` raises an error."""
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -67,7 +67,7 @@ class Other(torch.Tensor):
 
 
 def overridable_sum(first: Any, second: Any) -> Any:
-    """Return the sum of two objects. This Python function supports __torch_function__."""
+    """Return the sum of two objects. This Python function supports ``__torch_function__``."""
     if has_torch_function((first, second)):
         return handle_torch_function(overridable_sum, (first, second), first, second)
     return first + second
@@ -75,8 +75,8 @@ def overridable_sum(first: Any, second: Any) -> Any:
 
 @behaviour("subclass", must_detect=("value", "error"))
 def overrides_are_asked_in_order(lab: Lab) -> None:
-    """Functions of torch, and Python functions that support __torch_function__, call the overrides of their
-    arguments from left to right, and of subclasses before their bases. The first result that is not
+    """Functions of torch, and Python functions that support ``__torch_function__``, call the overrides of
+    their arguments from left to right, and of subclasses before their bases. The first result that is not
     NotImplemented is returned, and exceptions propagate. If all overrides return NotImplemented, a TypeError
     is raised.
     """
@@ -119,8 +119,8 @@ def overrides_are_asked_in_order(lab: Lab) -> None:
 
 @behaviour("subclass", must_detect=("value",))
 def overrides_in_lists_and_indices(lab: Lab) -> None:
-    """An object with __torch_function__ can be an element of a list of numbers or tensors, at any position.
-    Its override is called once. Such an object can also be an index or an assigned value.
+    """An object with ``__torch_function__`` can be an element of a list of numbers or tensors, at any
+    position. Its override is called once. Such an object can also be an index or an assigned value.
     """
     x: Any = lab.integers(2, 3)
     answering: Any = Answers()
@@ -231,7 +231,7 @@ def subclasses_keep_their_class(lab: Lab) -> None:
 
 @behaviour("subclass", must_detect=("value", "error"))
 def function_modes_nest(lab: Lab) -> None:
-    """A TorchFunctionMode intercepts functions, methods, factories, indexing and Python functions with
+    """A ``TorchFunctionMode`` intercepts functions, methods, factories, indexing and Python functions with
     overrides, before subclasses do. A mode can be nested, entered twice, decline a call, and enter itself
     inside its own method.
     """
@@ -397,8 +397,8 @@ def wrap(value: Any) -> Any:
 
 @behaviour("subclass", must_detect=("value",))
 def holders_of_tensors_pass(lab: Lab) -> None:
-    """einsum, broadcast_all of torch.distributions and recurrent modules accept objects that wrap tensors and
-    define __torch_function__. The results equal the results for tensors.
+    """``einsum``, ``broadcast_all`` of ``torch.distributions`` and recurrent modules accept objects that wrap
+    tensors and define ``__torch_function__``. The results equal the results for tensors.
     """
     from torch.distributions.utils import broadcast_all
 

@@ -55,8 +55,8 @@ def tensor_facts(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=ALL, level="bringup", must_detect=("value", "error"))
 def python_numbers(lab: Lab) -> None:
-    """item, tolist, bool, int, float and complex convert a tensor with one element to a Python number. Except
-    tolist, they raise an error for tensors with any other number of elements.
+    """``item``, ``tolist``, ``bool``, ``int``, ``float`` and ``complex`` convert a tensor with one element to
+    a Python number. Except ``tolist``, they raise an error for tensors with any other number of elements.
     """
     number = lab.put(1, dtype=lab.dtype)
     lab.expect("item of a scalar", number.item(), 1)
@@ -93,7 +93,7 @@ def python_numbers(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", must_detect=("value", "warning"), capabilities=("autograd",))
 def numbers_and_gradients(lab: Lab) -> None:
-    """A tensor that requires grad can be converted to a Python number. item does not warn, and float
+    """A tensor that requires grad can be converted to a Python number. ``item`` does not warn, and ``float``
     warns.
     """
     grown = lab.put([2.0], requires_grad=True)
@@ -129,7 +129,7 @@ def iteration_and_membership(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=ALL, level="core", must_detect=("value",))
 def whole_equality(lab: Lab) -> None:
-    """torch.equal compares shapes and values. is_same_size compares only the sizes."""
+    """``torch.equal`` compares shapes and values. ``is_same_size`` compares only the sizes."""
     a = lab.integers(3, 4)
     lab.expect("itself", torch.equal(a, a), True)
     lab.expect("a copy", [torch.equal(a, a + 0), a.clone().equal(a)], [True, True])
@@ -151,8 +151,8 @@ def whole_equality(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("dtype", "error"))
 def type_words(lab: Lab) -> None:
-    """type(), the conversion methods (such as float and long) and the is_* functions agree about the dtype of
-    a tensor.
+    """``type()``, the conversion methods (such as ``float`` and ``long``) and the ``is_*`` functions agree
+    about the dtype of a tensor.
     """
     base = lab.floats(2, 2)
     conversions = (
@@ -192,8 +192,8 @@ def type_words(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("value", "alias", "error"), dtypes=("complex64", "complex128"))
 def complex_parts(lab: Lab) -> None:
-    """real and imag of a complex tensor are views that can be written. Numbers and tensors can be assigned to
-    them.
+    """``real`` and ``imag`` of a complex tensor are views that can be written. Numbers and tensors can be
+    assigned to them.
     """
     base: Any = lab.integers(2, 3)
     lab.same("parts", [base.real.clone(), base.imag.clone()])
@@ -217,7 +217,7 @@ def complex_parts(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", must_detect=("value", "shape"))
 def where_of_numbers(lab: Lab) -> None:
-    """torch.where accepts numbers and dimensionless tensors. Type promotion is the same as in arithmetic."""
+    """``torch.where`` accepts numbers and dimensionless tensors. Type promotion is that of arithmetic."""
     condition = lab.put([[True, False], [False, True]])
     x = lab.put([[1.0, 2.0], [3.0, 4.0]])
     lab.expect("a number for the rest", torch.where(condition, x, 0), [[1.0, 0.0], [0.0, 4.0]])
@@ -243,8 +243,8 @@ class Marked(torch.Tensor):
 
 @behaviour("tensor", must_detect=("value",))
 def plain_subclasses(lab: Lab) -> None:
-    """as_subclass returns a view of the tensor as a subclass. Operators, views, copies and methods preserve
-    the class.
+    """``as_subclass`` returns a view of the tensor as a subclass. Operators, views, copies and methods
+    preserve the class.
     """
     base = lab.integers(2, 3)
     marked = base.as_subclass(Marked)
@@ -273,8 +273,8 @@ def plain_subclasses(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("value",))
 def random_state_after_pickling(lab: Lab) -> None:
-    """Copies to the CPU, pickling, printing and deterministic operators draw no random numbers. Restoring a
-    CPU state also restores a single normal number.
+    """Copies to the CPU, pickling, printing and deterministic operators draw no random numbers. After the
+    random state of the CPU is restored, the next draw of one normal number is the same again.
     """
 
     def draws_before_and_after(call: Any) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Check memory formats, resizing, overlapping memory, set_ and data_ptr."""
+"""Check memory formats, resizing, overlapping memory, ``set_`` and ``data_ptr``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORMATS = ((torch.channels_last, (2, 3, 4, 5)), (torch.channels_last_3d, (2, 3, 
 
 @behaviour("tensor", capabilities=("channels_last",), level="core", must_detect=("value", "stride"))
 def memory_format_conversions(lab: Lab) -> None:
-    """contiguous, to and clone return the requested memory format and preserve values."""
+    """``contiguous``, ``to`` and ``clone`` return the requested memory format and preserve values."""
     for memory_format, shape in FORMATS:
         base = lab.integers(*shape)
         last = base.contiguous(memory_format=memory_format)
@@ -89,8 +89,8 @@ def operators_and_formats(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=ALL, level="core", must_detect=("value", "shape", "error"))
 def resizing(lab: Lab) -> None:
-    """resize_ keeps the elements that fit into the new size, and enlarges the memory if necessary. Negative
-    sizes and tensors that require grad raise an error.
+    """``resize_`` keeps the elements that fit into the new size, and enlarges the memory if necessary.
+    Negative sizes and tensors that require grad raise an error.
     """
     base = lab.integers(2, 3)
     before = base.reshape(-1).clone()
@@ -180,7 +180,7 @@ def overlap_refused(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", must_detect=("value", "error"))
 def set_to_other_memory(lab: Lab) -> None:
-    """set_ makes a tensor use the memory of another tensor, with any offset, sizes and strides. Another
+    """``set_`` makes a tensor use the memory of another tensor, with any offset, sizes and strides. Another
     dtype, another device and invalid sizes or offsets raise an error.
     """
     base = torch.arange(12.0, device=lab.device)
@@ -212,8 +212,8 @@ def set_to_other_memory(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=("float32", "int64"), must_detect=("value", "alias"))
 def addresses_of_parts(lab: Lab) -> None:
-    """data_ptr of a view is the base's data_ptr plus the offset in bytes. It is 0 for an empty tensor, and
-    in-place operations do not change it.
+    """``data_ptr`` of a view is the base's ``data_ptr`` plus the offset in bytes. It is 0 for an empty
+    tensor, and in-place operations do not change it.
     """
     base = lab.integers(4, 5)
     item = base.element_size()

@@ -1,4 +1,4 @@
-"""Check torch.gradient, interpolation of integers, and functions of tensors without elements."""
+"""Check ``torch.gradient``, interpolation of integers, and functions of tensors without elements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("tensor", dtypes=("float32", "float64", "int64"), must_detect=("value", "error"))
 def numerical_gradients(lab: Lab) -> None:
-    """torch.gradient accepts the spacing as one number, one number per dimension, or coordinates. Too few
+    """``torch.gradient`` accepts the spacing as one number, one number per dimension, or coordinates. Too few
     points and a wrong number of spacings raise an error.
     """
     base = lab.put([[1, 4, 9, 16, 25], [2, 3, 5, 7, 11], [0, 1, 1, 2, 3]], dtype=lab.dtype)
@@ -171,7 +171,7 @@ def shapes_of_nothing(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=("float32", "float64"), must_detect=("value",))
 def distances_of_nothing(lab: Lab) -> None:
-    """cdist and pdist accept zero points and points with zero coordinates. Equal points have distance
+    """``cdist`` and ``pdist`` accept zero points and points with zero coordinates. Equal points have distance
     zero.
     """
 

@@ -1,5 +1,5 @@
-"""Check rare calls of tensors: size with None, swap_tensors, split_with_sizes_copy, boolean indices, hooks
-that remove themselves, meta tensors and sort with stable=None.
+"""Check rare calls of tensors: ``size`` with None, ``swap_tensors``, ``split_with_sizes_copy``, boolean
+indices, hooks that remove themselves, meta tensors and ``sort`` with ``stable=None``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import torch.nn.functional as F
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
-#: Functions of torch._C._nn without type stubs, which lack some ``out=`` arguments.
+#: ``torch._C._nn`` as an untyped object: its type stubs lack some ``out=`` arguments.
 untyped_functions: Any = torch._C._nn
 
 
 @behaviour("tensor", must_detect=("value",))
 def sizes_strides_and_memory(lab: Lab) -> None:
-    """size and stride accept a dimension, None or no argument. sys.getsizeof of a storage grows with its
-    number of elements. Python types are accepted as dtypes.
+    """``size`` and ``stride`` accept a dimension, None or no argument. ``sys.getsizeof`` of a storage grows
+    with its number of elements. Python types are accepted as dtypes.
     """
     x = lab.integers(2, 3, 4)
     sizes: Any = x
@@ -44,8 +44,8 @@ def sizes_strides_and_memory(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("value", "error"))
 def tensors_that_cannot_be_swapped(lab: Lab) -> None:
-    """swap_tensors exchanges two tensors with their attributes. Tensors whose classes have different
-    __slots__ raise an error.
+    """``swap_tensors`` exchanges two tensors with their attributes. Tensors whose classes have different
+    ``__slots__`` raise an error.
     """
     first: Any = lab.integers(2)
     second: Any = lab.integers(3, 2)
@@ -67,8 +67,8 @@ def tensors_that_cannot_be_swapped(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64"), must_detect=("value",))
 def copies_of_splits_into_lists(lab: Lab) -> None:
-    """split_with_sizes_copy with out= writes the parts into tensors of any strides. A list of a wrong length,
-    and sizes whose sum differs from the dimension, raise an error.
+    """``split_with_sizes_copy`` with ``out=`` writes the parts into tensors of any strides. A list of a wrong
+    length, and sizes whose sum differs from the dimension, raise an error.
     """
     ops: Any = torch
     for dim in (0, 1):
@@ -90,8 +90,8 @@ def copies_of_splits_into_lists(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64", "bool"), must_detect=("value",))
 def masks_beside_numbers(lab: Lab) -> None:
-    """As an index, True adds a dimension of size one, and False adds a dimension of size zero. index_put_
-    with a uint8 mask and accumulate adds once per element. masked_scatter_ writes into tensors of any
+    """As an index, True adds a dimension of size one, and False adds a dimension of size zero. ``index_put_``
+    with a uint8 mask and ``accumulate`` adds once per element. ``masked_scatter_`` writes into tensors of any
     strides.
     """
     x = lab.integers(2, 3, 4)
@@ -155,9 +155,9 @@ def hooks_that_remove_themselves(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("shape", "error"))
 def meta_forms_of_rare_calls(lab: Lab) -> None:
-    """On meta, resampling to a size too large for memory returns a tensor of this size. An out= of another
-    dtype or device raises an error. conj_physical on meta preserves strides, and dimensionless meta tensors
-    can be printed. Empty slices can be written in place.
+    """On meta, resampling to a size too large for memory returns a tensor of this size. An ``out=`` of
+    another dtype or device raises an error. ``conj_physical`` on meta preserves strides, and dimensionless
+    meta tensors can be printed. Empty slices can be written in place.
     """
     huge = torch.empty(2 * 10**8, 3, 2 * 10**8, device="meta")
     lab.same("one dimension", F.interpolate(huge, scale_factor=2).shape)
@@ -192,8 +192,8 @@ def meta_forms_of_rare_calls(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("int8", "int16", "int32", "int64", "uint8"), must_detect=("value",))
 def numbers_between_integers(lab: Lab) -> None:
-    """Conversion of a float to an integer dtype truncates toward zero. int and float of a slice with one
-    element return the element. linspace over the range of int64 does not overflow.
+    """Conversion of a float to an integer dtype truncates toward zero. ``int`` and ``float`` of a slice with
+    one element return the element. ``linspace`` over the range of int64 does not overflow.
     """
     numbers = [5.8, 5.2, 0.9] if lab.dtype == torch.uint8 else [5.8, 5.2, -5.8, -0.9, 0.9]
     truncated = [int(number) for number in numbers]
@@ -213,7 +213,7 @@ def numbers_between_integers(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=("float32", "int64"), must_detect=("value",))
 def sorts_that_may_be_stable(lab: Lab) -> None:
-    """sort with stable=None returns the result of sort without this argument."""
+    """``sort`` with ``stable=None`` returns the result of ``sort`` without this argument."""
     x = lab.integers(10)
     sort: Any = x.sort
     lab.same("values", sort(stable=None).values)

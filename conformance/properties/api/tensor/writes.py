@@ -15,8 +15,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("tensor", dtypes=("float32", "int64", "bool"), must_detect=("value", "error"))
 def filled_diagonals(lab: Lab) -> None:
-    """fill_diagonal_ writes the main diagonal. With wrap=True, the diagonal of a tall matrix starts again
-    after its last column. In a cube, it writes the elements whose indices are equal.
+    """``fill_diagonal_`` writes the main diagonal. With ``wrap=True``, the diagonal of a tall matrix starts
+    again after its last column. In a cube, ``fill_diagonal_`` writes the elements whose indices are equal.
     """
     for shape, wrap in (
         ((3, 3), False),
@@ -47,8 +47,8 @@ def filled_diagonals(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("value",))
 def writes_to_expanded_by_place(lab: Lab) -> None:
-    """index_fill_, index_put_ and masked_fill_ can write one number to elements that share memory. A warning
-    is allowed.
+    """``index_fill_``, ``index_put_`` and ``masked_fill_`` can write one number to elements that share
+    memory. A warning is allowed.
     """
 
     def zeros_in_shared_memory() -> torch.Tensor:
@@ -68,8 +68,8 @@ def writes_to_expanded_by_place(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=("float32", "int64"), must_detect=("value", "error"))
 def copies_from_one_to_many(lab: Lab) -> None:
-    """copy_ accepts expanded and overlapping sources. index_add accepts dimensionless tensors, no indices and
-    repeated indices.
+    """``copy_`` accepts expanded and overlapping sources. ``index_add`` accepts dimensionless tensors, no
+    indices and repeated indices.
     """
     base = torch.zeros(3, 4, dtype=lab.dtype, device=lab.device)
     source = lab.integers(1, 4)
@@ -108,8 +108,8 @@ def copies_from_one_to_many(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("value", "warning"))
 def questionable_writes_warn(lab: Lab) -> None:
-    """Writing into an out= that must be resized issues a warning. So does discarding the imaginary part of a
-    complex number.
+    """Writing into an ``out=`` that must be resized issues a warning. So does discarding the imaginary part
+    of a complex number.
     """
     out = torch.ones(2, device=lab.device)
     lab.warns("an out= that is resized", lambda: torch.add(lab.integers(3), 1, out=out), match="(?i)resized")
@@ -122,8 +122,8 @@ def questionable_writes_warn(lab: Lab) -> None:
 
 @behaviour("tensor", must_detect=("value",))
 def swapped_tensors(lab: Lab) -> None:
-    """swap_tensors exchanges the contents of two tensors, including attributes and types. Each variable still
-    refers to the same Python object.
+    """``swap_tensors`` exchanges the contents of two tensors, including attributes and types. Each variable
+    still refers to the same Python object.
     """
     matrix, vector = lab.integers(2, 3), lab.integers(4)
     matrix.note = "first"  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Check views of the same memory as another dtype, as a conjugate or as a negative, and the *_copy
+"""Check views of the same memory as another dtype, as a conjugate or as a negative, and the ``*_copy``
 functions.
 """
 
@@ -18,8 +18,8 @@ _WIDE_DTYPES = {8: ("int64", "float64", "complex64")}
 
 @behaviour("views", dtypes=ALL, level="core", must_detect=("value", "alias"))
 def views_of_another_dtype(lab: Lab) -> None:
-    """view(dtype) shares the memory of the tensor. If the element size is equal, the shape and strides are
-    equal too. A smaller element size lengthens the last dimension, and a larger element size shortens it.
+    """``view(dtype)`` shares the memory of the tensor. If the element size is equal, the shape and strides
+    are equal too. A smaller element size lengthens the last dimension, and a larger element size shortens it.
     Viewing the result in the original dtype restores the tensor.
     """
     base = lab.integers(2, 4, low=0, high=2)
@@ -44,9 +44,9 @@ def views_of_another_dtype(lab: Lab) -> None:
 
 @behaviour("views", must_detect=("error", "message"))
 def views_of_a_larger_dtype_need_room(lab: Lab) -> None:
-    """view(dtype) to a dtype with larger elements raises an error if the last dimension is not contiguous. It
-    also raises an error if the last size, the offset or another stride is not divisible by the ratio of the
-    element sizes. A dimensionless tensor cannot be viewed as a dtype of another element size.
+    """``view(dtype)`` to a dtype with larger elements raises an error if the last dimension is not
+    contiguous. It also raises an error if the last size, the offset or another stride is not divisible by the
+    ratio of the element sizes. A dimensionless tensor cannot be viewed as a dtype of another element size.
     """
     base = lab.integers(4, 6, dtype=torch.int16)
     lab.raises("5 elements", lambda: base[:, :5].view(torch.int32), match="(?i)divisible")
@@ -68,8 +68,8 @@ def views_of_a_larger_dtype_need_room(lab: Lab) -> None:
     "views", dtypes=COMPLEX, level="core", capabilities=("conj_neg_views",), must_detect=("value", "alias")
 )
 def parts_of_complex_tensors(lab: Lab) -> None:
-    """view_as_real, view_as_complex, real and imag return views. A write to such a view changes the complex
-    tensor.
+    """``view_as_real``, ``view_as_complex``, ``real`` and ``imag`` return views. A write to such a view
+    changes the complex tensor.
     """
     base = lab.integers(3, 2)
     pairs = torch.view_as_real(base)
@@ -92,8 +92,8 @@ def parts_of_complex_tensors(lab: Lab) -> None:
 
 @behaviour("views", dtypes=COMPLEX, capabilities=("conj_neg_views",), must_detect=("value",))
 def setting_parts_of_complex_tensors(lab: Lab) -> None:
-    """Assignment to real or imag sets this part of a complex tensor. This also holds for a lazy conjugate,
-    whose imaginary part is negated in memory.
+    """Assignment to ``real`` or ``imag`` sets this part of a complex tensor. This also holds for a lazy
+    conjugate, whose imaginary part is negated in memory.
     """
     base: Any = lab.integers(4)
     base.real = lab.put([1.0, 2, 3, 4])
@@ -112,8 +112,8 @@ def setting_parts_of_complex_tensors(lab: Lab) -> None:
     "views", dtypes=COMPLEX, level="core", capabilities=("conj_neg_views",), must_detect=("value", "alias")
 )
 def lazy_conjugates(lab: Lab) -> None:
-    """conj returns a view with the conjugate bit. The imaginary part of this view has the negative bit.
-    resolve_conj copies a conjugate view, conj twice clears the bit, and conj_physical copies.
+    """``conj`` returns a view with the conjugate bit. The imaginary part of this view has the negative bit.
+    ``resolve_conj`` copies a conjugate view, ``conj`` twice clears the bit, and ``conj_physical`` copies.
     """
     base = lab.integers(3, 2)
     lazy = base.conj()
@@ -142,8 +142,9 @@ def lazy_conjugates(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "bool"), must_detect=("error",))
 def real_numbers_have_no_imaginary_part(lab: Lab) -> None:
-    """real and conj of a real tensor return the tensor itself. imag and view_as_real of a real tensor raise
-    an error. view_as_complex raises an error unless the last dimension has size 2 and is contiguous.
+    """``real`` and ``conj`` of a real tensor return the tensor itself. ``imag`` and ``view_as_real`` of a
+    real tensor raise an error. ``view_as_complex`` raises an error unless the last dimension has size 2 and
+    is contiguous.
     """
     base = lab.integers(3, 2)
     lab.holds("real is the tensor", base.real is base)
@@ -167,8 +168,8 @@ def real_numbers_have_no_imaginary_part(lab: Lab) -> None:
 
 @behaviour("views", dtypes=COMPLEX, capabilities=("conj_neg_views",), must_detect=("error",))
 def lazy_bits_and_numpy(lab: Lab) -> None:
-    """numpy() of a tensor with a lazy conjugate or negative bit raises an error. After resolve_conj or
-    resolve_neg, or with force=True, it returns the array.
+    """``numpy()`` of a tensor with a lazy conjugate or negative bit raises an error. After ``resolve_conj``
+    or ``resolve_neg``, or with ``force=True``, it returns the array.
     """
     base = lab.integers(3)
     host = base.cpu()
@@ -196,8 +197,8 @@ _COPIES: dict[str, Callable[..., torch.Tensor]] = {
 
 @behaviour("views", dtypes=("float32", "int64"), level="core", must_detect=("value",))
 def copying_twins_of_views(lab: Lab) -> None:
-    """The *_copy functions return the values of the corresponding views in new, contiguous memory. With out=,
-    they write into out= and return it.
+    """The ``*_copy`` functions return the values of the corresponding views in new, contiguous memory. With
+    ``out=``, they write into ``out=`` and return it.
     """
     base = lab.integers(3, 4)
     for name, function in _COPIES.items():

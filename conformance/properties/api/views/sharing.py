@@ -93,7 +93,9 @@ def views_in_parts(lab: Lab) -> None:
 
 @behaviour("views", dtypes=ALL, level="core", must_detect=("value", "alias"))
 def two_dimensional_views(lab: Lab) -> None:
-    """t, T, diagonal and squeeze of a matrix return views. H and adjoint of a real matrix return views."""
+    """``t``, ``T``, ``diagonal`` and ``squeeze`` of a matrix return views. ``H`` and ``adjoint`` of a real
+    matrix return views.
+    """
     functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "t": torch.t,
         "T": lambda x: x.T,
@@ -118,8 +120,8 @@ def two_dimensional_views(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value", "alias"))
 def expanded_views(lab: Lab) -> None:
-    """expand, expand_as and broadcast_to repeat elements without copying. The stride of a repeated dimension
-    is 0.
+    """``expand``, ``expand_as`` and ``broadcast_to`` repeat elements without copying. The stride of a
+    repeated dimension is 0.
     """
     base = lab.integers(3, 1, low=2, high=6)
     for name, view in {
@@ -137,8 +139,8 @@ def expanded_views(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", must_detect=("value",))
 def in_place_view_functions(lab: Lab) -> None:
-    """transpose_, t_, squeeze_, unsqueeze_, as_strided_, swapdims_ and swapaxes_ change the shape and strides
-    of a tensor and return the tensor. They do not change the memory.
+    """``transpose_``, ``t_``, ``squeeze_``, ``unsqueeze_``, ``as_strided_``, ``swapdims_`` and ``swapaxes_``
+    change the shape and strides of a tensor and return the tensor. They do not change the memory.
     """
     functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "transpose_": lambda x: x.transpose_(0, 1),
@@ -163,8 +165,9 @@ def in_place_view_functions(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", must_detect=("value",))
 def copies_where_no_view_can_be(lab: Lab) -> None:
-    """contiguous, reshape, flatten and ravel copy if a view cannot represent the result. If it can, they
-    return the tensor itself or a view. Advanced indexing, index_select, repeat and clone always copy.
+    """``contiguous``, ``reshape``, ``flatten`` and ``ravel`` copy if a view cannot represent the result. If
+    it can, they return the tensor itself or a view. Advanced indexing, ``index_select``, ``repeat`` and
+    ``clone`` always copy.
     """
     base = lab.integers(3, 4)
     turned = base.t()
@@ -214,8 +217,8 @@ def writes_through_indices(lab: Lab) -> None:
 
 @behaviour("views", capabilities=("autograd",), level="training", must_detect=("value", "error"))
 def as_strided_backward(lab: Lab) -> None:
-    """The gradient of as_strided adds the gradients of all positions that read the same element. as_strided
-    of a view with an offset, or of a transposed view, reads the memory of the base.
+    """The gradient of ``as_strided`` adds the gradients of all positions that read the same element.
+    ``as_strided`` of a view with an offset, or of a transposed view, reads the memory of the base.
     """
     base = lab.integers(12).requires_grad_()
     base.as_strided((3, 4), (2, 1)).sum().backward()

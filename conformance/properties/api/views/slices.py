@@ -1,4 +1,4 @@
-"""Check views that select returns."""
+"""Check views that ``select`` returns."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def write_through_select(lab: Lab) -> None:
 
 @behaviour("views", must_detect=("error", "message"))
 def select_out_of_range(lab: Lab) -> None:
-    """select with an index out of range raises an IndexError that contains the index. So does a dimension out
-    of range, with an error that mentions the dimension.
+    """``select`` with an index out of range raises an IndexError that contains the index. A dimension
+    out of range raises an IndexError that mentions the dimension.
     """
     base = lab.integers(3, 4)
     lab.raises("select(0, 3)", lambda: base.select(0, 3), IndexError, match="3")

@@ -1,4 +1,4 @@
-"""Settings for inference, and preparation of a model. The functions also have older names."""
+"""Prepare a model and the device for inference. Each function is also available under older names."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def hpu_set_env(model: torch.nn.Module | None = None) -> torch.nn.Module | None:
     """Enable inference mode and the matmul reshape, and fold batch norms of a model into convolutions.
 
     Args:
-        model: a model in evaluation mode, on the CPU, and traceable by `torch.fx`. Another model is not
-            folded, and the reason is printed.
+        model: a model in evaluation mode, on the CPU, and traceable by `torch.fx`. Any other model stays
+            unchanged, and the reason is printed.
 
     Returns:
         A new, folded model, or `model` unchanged.

@@ -1,8 +1,8 @@
 """torchao's pt2e flow, for models that `torch.export` exports as a whole or only in several parts.
 
-`export` returns the exported program of a model. If `torch.export` fails, it returns a `PartitionedModel`,
-whose parts between graph breaks are exported while the model runs. `prepare_pt2e` and `convert_pt2e` accept
-both.
+`export` returns the exported program of a model. If `torch.export` fails, `export` returns a
+`PartitionedModel`, whose parts between graph breaks are exported while the model runs. `prepare_pt2e` and
+`convert_pt2e` accept the program and the `PartitionedModel`.
 
 At conversion, the scales of `habana_quantizer` (activations and weights) are written to the file
 ``PT2E_QUANT_SCALE_DUMP_PATH``. At preparation, they are read from the file ``PT2E_QUANT_SCALE_LOAD_PATH``, so
@@ -51,7 +51,7 @@ class PartitionedModel(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model with its programs."""
-        # Above the limit, Dynamo would silently run the model without any rounding.
+        # Above its limit of recompilations, Dynamo would silently run the model without any rounding.
         limits = {"recompile_limit": _NO_LIMIT, "accumulated_recompile_limit": _NO_LIMIT}
         with torch._dynamo.config.patch(limits), torch.no_grad():
             return self._compiled(*args, **kwargs)
@@ -93,14 +93,14 @@ def export(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | Non
 
 
 def prepare_pt2e(model: nn.Module, quantizer: Any) -> nn.Module:
-    """Return the model with observers at the values that a quantizer rounds.
+    """Return the model with an observer for each value that the quantizer rounds.
 
     Args:
-        model: the result of `export`, before its first call if it is a `PartitionedModel`.
+        model: the result of `export`. A `PartitionedModel` must not have run before.
         quantizer: a `habana_quantizer`, or another quantizer of torchao.
 
     Raises:
-        RuntimeError: a `PartitionedModel` has already run, or the file to load lacks a scale.
+        RuntimeError: a `PartitionedModel` has already run, or the file of saved scales lacks a scale.
     """
     if not isinstance(model, PartitionedModel):
         return _prepare_with_saved_scales(model, quantizer, "")

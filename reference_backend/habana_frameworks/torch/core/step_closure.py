@@ -1,4 +1,4 @@
-"""Ends of steps, which end graphs in lazy mode. In other modes these functions do nothing.
+"""End a step of lazy mode, and call functions at its end. In other modes these functions do nothing.
 
 The public bridge decorates these functions with `utils.internal.lazy_only`, which logs a warning for each
 function if the bridge is imported outside lazy mode. This device does not warn, because ``import torch``

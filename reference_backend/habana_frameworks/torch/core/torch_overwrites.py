@@ -1,7 +1,8 @@
 """The list of all changes that the backend makes to torch. `apply` makes them once.
 
-Each patch is a function of `habana_frameworks.torch.internal.patches`, in the file of its subject. A
-replacement runs when a program calls the function of torch, and accesses the device as ``torch.hpu``.
+Each patch is a function of `habana_frameworks.torch.internal.patches`, in the file of its subject. Most
+patches replace a function of torch. The replacement runs when a program calls the function, and accesses the
+device as ``torch.hpu``.
 """
 
 from __future__ import annotations

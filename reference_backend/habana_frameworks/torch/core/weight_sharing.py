@@ -2,7 +2,7 @@
 
 In lazy mode, the bridge for hardware wraps parameters for this purpose. Here, `torch.nn.Module.to` keeps one
 parameter for all of its names, as for cuda, because hpu tensors can replace CPU tensors in a parameter.
-Therefore nothing needs to be enabled, and the two variables have no effect.
+Therefore nothing needs to be enabled, and the variables that `is_enabled` reads have no other effect.
 """
 
 from __future__ import annotations

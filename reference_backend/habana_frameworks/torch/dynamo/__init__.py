@@ -8,7 +8,7 @@ from typing import Any
 
 from habana_frameworks.torch.internal.patches.import_hooks import when_imported
 
-#: Imported at first use, like torch's own modules.
+#: Subpackages that ``__getattr__`` imports at first use, as torch does with some of its own modules.
 _SUBPACKAGES = ("compile_backend", "debug_utils")
 
 

@@ -104,8 +104,8 @@ def replace_functions() -> None:
     ):
         replace_function(owner, name, make)
     torch.distributed.is_nccl_available = lambda: True
-    # If torch.cuda is available, this function returns the device type whose tensors are copied while others
-    # are written.
+    # torch.distributed.checkpoint copies tensors of this device type to the host while it writes other
+    # tensors to files. torch's function would return cuda, because torch.cuda is available.
     checkpoint_files = torch.distributed.checkpoint.filesystem
     checkpoint_files._get_available_device_type = lambda: "hpu"  # type: ignore[attr-defined]
 

@@ -16,7 +16,7 @@ def set_autocast_hpu_enabled(enabled: bool) -> None:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """Return the dtypes that ``torch.autocast("hpu")`` accepts (contract 1.10)."""
+    """Return the dtypes that ``torch.autocast("hpu")`` accepts."""
     return [torch.bfloat16, torch.float16]
 
 

@@ -48,12 +48,12 @@ def set_device(device: Any) -> None:
     """Select the module of this process, before the device is acquired.
 
     Args:
-        device: an index (integer, string or `torch.device`) into ``HABANA_VISIBLE_MODULES``, by default 0 to
-            7. None and ``"hpu"`` denote the current or future device of the process, index 0.
+        device: an index (integer, string or `torch.device`) into the modules of ``HABANA_VISIBLE_MODULES``.
+            If the variable is unset, these are the modules 0 to 7. None and ``"hpu"`` denote the index 0.
 
-    The id of the module is written to ``HLS_MODULE_ID``. If the variable is already set, the process already
-    has its module, and every index denotes it: launchers assign a module to each rank, and programs then pass
-    ``"hpu:0"`` or the rank. The device index stays 0.
+    The id of the module is written to ``HLS_MODULE_ID``. If this variable is already set, the process already
+    has its module, and every index denotes this module, because launchers assign a module to each rank and
+    programs then pass ``"hpu:0"`` or the rank. The index of the device is 0 in all cases.
 
     Raises:
         AssertionError: the index is negative, or the process has no module yet and the index does not exist.
@@ -82,7 +82,7 @@ def set_device(device: Any) -> None:
 def _index_to_set(device: Any) -> int:
     try:
         return _get_device_index(device, optional=True)
-    except (ValueError, RuntimeError):  # torch's own error message is longer
+    except (ValueError, RuntimeError):  # replaces torch's longer error message
         raise ValueError(
             f"Expected a hpu device, but got: {device!r}; use an index, 'hpu', 'hpu:0' or None"
         ) from None

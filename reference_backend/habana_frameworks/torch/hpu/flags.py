@@ -1,4 +1,4 @@
-"""Process-wide switches for the modes and kernels that support them."""
+"""Switches that enable or disable features of the device for the whole process."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def get_sync_debug_mode() -> bool:
 
 
 def setDeterministic(val: bool) -> None:
-    """Deprecated: use `torch.use_deterministic_algorithms`, which this calls."""
+    """Deprecated: use `torch.use_deterministic_algorithms`, which this function calls."""
     warnings.warn(
         "setDeterministic is deprecated: use torch.use_deterministic_algorithms",
         DeprecationWarning,
@@ -184,7 +184,7 @@ def setDeterministic(val: bool) -> None:
 
 
 def getDeterministic() -> bool:
-    """Deprecated: use `torch.are_deterministic_algorithms_enabled`, which this calls."""
+    """Deprecated: use `torch.are_deterministic_algorithms_enabled`, which this function calls."""
     warnings.warn(
         "getDeterministic is deprecated: use torch.are_deterministic_algorithms_enabled",
         DeprecationWarning,

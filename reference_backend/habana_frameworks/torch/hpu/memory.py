@@ -129,7 +129,7 @@ def memory_summary(device: Any = None) -> str:
 
 
 def _extended_memory_summary_dict(device: Any = None) -> dict[str, int]:
-    """Return twelve statistics, with the names of the public contract.
+    """Return twelve statistics, with the names of the public bridge.
 
     ``persistent`` is the memory of tensors. ``workspace``, ``last_workspace`` and ``future`` (memory of
     queued work) are 0 if the allocator does not count them. ``max_cntgs_chunk`` is the size of the largest

@@ -111,8 +111,8 @@ class MetricDumper:
         return lambda timestamp, params: self._write(self._metrics, trigger)
 
     def _write(self, metrics: Sequence[Metric], trigger: str) -> None:
-        # Events can arrive between any two bytecodes, also of this function. The call that is currently
-        # writing then also writes the records that arrived meanwhile.
+        # Events can arrive between any two bytecodes, even within this function. The call that holds the lock
+        # also writes the records that arrive meanwhile.
         self._waiting.append((metrics, trigger))
         while self._waiting and self._lock.acquire(blocking=False):
             try:

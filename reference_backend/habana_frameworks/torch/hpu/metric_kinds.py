@@ -200,7 +200,7 @@ class RecipeCache(Metric):
 class DeviceMemory(Metric):
     """Figures of `torch.hpu.memory_stats`, read at each call; zero before the device is acquired.
 
-    The contract lists this metric without its keys.
+    The documentation of the public bridge lists this metric, but not its keys.
     """
 
     metric_name = "device_memory"

@@ -2,7 +2,7 @@
 
 The reference device is simulated, so its name can be chosen: ``HPU_REFERENCE_DEVICE_NAME`` may be GAUDI,
 GAUDI2 (the default) or GAUDI3. Hardware limits (`settings.hardware_limits`) determine the name themselves.
-Programs branch on the name; the numbers below only fill the fields.
+Programs branch on the name. The numbers in this module only fill the other fields.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .devices import is_available
 
 
 class synDeviceType(enum.IntEnum):
-    """Generations of the device. Compare members; their numbers are not part of the contract."""
+    """Generations of the device. Compare members, not numbers, which the public bridge does not define."""
 
     synDeviceGaudi = 1
     synDeviceGaudi2 = 2
@@ -97,7 +97,7 @@ def get_device_name(device: Any = None) -> str:
 
 
 def get_device_capability(device: Any = None) -> str:
-    """Return the driver version as a string (the public contract does not return a pair of numbers).
+    """Return the driver version as a string. As in the public bridge, it is not a pair of numbers.
 
     Raises:
         AssertionError: the device index does not exist.

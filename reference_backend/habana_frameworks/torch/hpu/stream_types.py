@@ -46,7 +46,7 @@ class Event(torch.Event):
     def record(self, stream: torch.Stream | None = None) -> None:
         """Record the event after the work that is currently in a stream, by default the current stream."""
         if self._clock is not None:
-            self._clock.record(stream)  # recorded first, so that it is complete when the event is complete
+            self._clock.record(stream)  # recorded first, so that it completes before the event
         super().record(stream)
 
     def elapsed_time(self, end_event: torch.Event) -> float:
@@ -117,7 +117,7 @@ class Stream(torch.Stream):
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
-        """Return lowest and highest priority as the public contract defines them, (0, -1). Both mean 0."""
+        """Return lowest and highest priority as the public bridge defines them, (0, -1). Both mean 0."""
         return 0, -1
 
     @property

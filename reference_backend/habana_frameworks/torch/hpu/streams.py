@@ -27,7 +27,8 @@ from .stream_types import _HPU
 from .stream_types import Event as Event
 from .stream_types import Stream as Stream
 
-# In older releases a stream cannot be entered, and Dynamo breaks the graph here anyway.
+# True if Dynamo can trace blocks that enter a stream. In older releases of torch, a stream cannot be entered,
+# and Dynamo breaks the graph at these functions.
 _IS_TRACED = hasattr(torch.Stream, "__enter__")
 
 

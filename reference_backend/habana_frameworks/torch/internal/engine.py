@@ -1,6 +1,6 @@
 """Configure the engine from environment variables, once, when the package is imported.
 
-Besides the flags of the public contract, the reference device has its own variables:
+Besides the flags of the public bridge, the reference device has its own variables:
 
     HPU_REFERENCE_QUEUE_ALL=MICROSECONDS[,SEED]  queue every operator on its stream, after a random pause of
                                                  at most this time

@@ -62,7 +62,8 @@ def apply_settings(core: ModuleType, settings: LogSettings) -> None:
     _apply_to_core(settings)
     for name, module in _MODULES.items():
         lowest = _lowest_python_level(settings.levels.get(module, 0))
-        # Otherwise the level set by the program or by TORCH_LOGS stays, and the log selects from those lines.
+        # At WARNING or above, keep the logger's level, which the program or TORCH_LOGS may have set. The log
+        # selects from the lines of this level.
         if lowest < logging.WARNING:
             logging.getLogger(name).setLevel(lowest)
 
@@ -148,7 +149,7 @@ class _Handler(logging.Handler):
         except Exception:
             self.handleError(record)
         last_resort = logging.lastResort
-        # Python would have printed this line if this handler did not exist.
+        # Print the line if Python would print it without this handler.
         if (
             last_resort
             and record.levelno >= last_resort.level

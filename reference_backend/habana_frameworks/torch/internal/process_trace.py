@@ -3,8 +3,7 @@
 ``HABANA_PROFILE=1``, or the name of a template, records the device from the import of the bridge to the end
 of the process. The trace is written to ``default_profiling[_rankR]_PID.json`` in Chrome's format, with a copy
 whose suffix is ``.hltv``. With ``profile_api`` or ``profile_api_light``, the program starts and stops the
-recording (`utils.profiler`). With ``0``, the device reports no rows, not even to `torch.profiler` (contract,
-1.11).
+recording (`utils.profiler`). With ``0``, the device reports no rows, not even to `torch.profiler`.
 
 ``HABANA_PROF_CONFIG`` is the path of a JSON file. The format of the real file is not public, so the simulator
 defines its own fields and ignores all others: ``folder`` and ``name`` of the files, and ``rows``, the maximum

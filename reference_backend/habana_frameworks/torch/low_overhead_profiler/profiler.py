@@ -1,7 +1,8 @@
 """Start, stop and flush of the profiler.
 
-The profiler records the device rows of `torch.profiler`, and nothing of the host. The files are the
-simulator's own: ``low_overhead_profile_PID_N.json``, Chrome traces, in ``HABANA_LOGS`` or the current folder.
+The profiler records the device rows of `torch.profiler`, and nothing of the host. It writes Chrome traces to
+files ``low_overhead_profile_PID_N.json`` in ``HABANA_LOGS`` or the current folder. The simulator defines the
+names and the format.
 ``PT_HPU_ENABLE_LOP_TRACES_COLLECTION`` records the whole process in one file. With
 ``PT_HPU_ENABLE_LOP_METRICS_COLLECTION``, the file ``low_overhead_metrics_PID.json`` has calls, microseconds
 and bytes by name.
@@ -60,7 +61,7 @@ def collect_if_requested() -> None:
 
 
 def _write_collected(recording: Recording, traces: bool, metrics: bool) -> None:
-    if not recording.is_own:  # the recording of a forked child
+    if not recording.is_own:  # this process was forked from the process that started the recording
         return
     hpu._finish_work()
     trace = recording.finish()

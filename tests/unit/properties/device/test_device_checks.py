@@ -1,4 +1,4 @@
-"""``without_garbage_collection`` frees garbage of earlier results at its start, and none until its end."""
+"""``without_garbage_collection`` frees earlier garbage when it is entered, and none until it is left."""
 
 from __future__ import annotations
 

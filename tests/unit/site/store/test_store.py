@@ -1,5 +1,5 @@
-"""The site store keeps published runs as deltas. Runs can be added in any order, old runs are thinned, and
-the store can be rebuilt from results.
+"""The site store keeps published runs as deltas. Runs can be added in any order. Only a part of the old
+runs is kept. The store can be rebuilt from results.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def test_the_score_by_mutation_operator_and_by_killing_level() -> None:
         2,
         1,
         1,
-    )  # level core calls only the mutation point of a
+    )  # the results of level core call the point aten::a only
     killed = tallies["last-element"]
     assert (killed.killed_at("bringup"), killed.killed_at("core"), killed.killed_at("full")) == (0, 1, 2)
 

@@ -104,9 +104,10 @@ def test_result_strides_count_only_if_a_meta_kernel_agrees_with_the_cpu() -> Non
     for fate in (SURVIVED, ASLEEP):
         assert (
             equivalence_reason("_dirichlet_grad", "result-strides", fate=fate) is not None
-        )  # has no Meta kernel
+        )  # _dirichlet_grad has no Meta kernel
         assert equivalence_reason("add.Tensor", "result-strides", fate=fate) is None
-    assert equivalence_reason("take", "result-strides", fate=SURVIVED) is None  # in four dimensions
+    # For an input of four dimensions, the strides of the result of take are documented.
+    assert equivalence_reason("take", "result-strides", fate=SURVIVED) is None
 
 
 def test_a_rank_that_the_cpu_does_not_accept_is_excluded() -> None:
@@ -143,8 +144,9 @@ def test_a_mutant_of_a_kind_of_values_needs_a_point_that_returns_them() -> None:
 def test_layout_mutants_of_a_one_element_argument_are_excluded() -> None:
     assert (
         equivalence_reason("masked_fill.Tensor", "expanded-ignored", position=2) is not None
-    )  # documented as a scalar
-    assert equivalence_reason("nll_loss_backward", "strides-ignored", position=6) is not None  # total_weight
+    )  # the value is documented as a scalar
+    # Position 6 is total_weight, which has one element.
+    assert equivalence_reason("nll_loss_backward", "strides-ignored", position=6) is not None
 
 
 def test_mutants_of_an_ignored_argument_are_excluded() -> None:
@@ -167,7 +169,7 @@ def test_mutants_of_a_point_without_calls_are_not_excluded() -> None:
 
 
 def test_an_empty_input_matters_if_a_result_has_elements() -> None:
-    # Without images the gradient of the images is empty; the gradient of the weights is zero.
+    # Without images, the gradient of the images has no elements. The gradient of the weights has elements.
     reasons = [
         equivalence_reason("convolution_backward", "empty-input", position=position) for position in (0, 1)
     ]
@@ -175,7 +177,7 @@ def test_an_empty_input_matters_if_a_result_has_elements() -> None:
 
 
 def test_empty_calls_of_unchecked_overloads_come_from_operators() -> None:
-    # A padding refuses empty inputs; a batch norm of an empty batch still has statistics.
+    # A padding refuses empty inputs. A batch norm of an empty batch has statistics (position 1).
     assert equivalence_reason("reflection_pad2d_backward", "empty-input") is not None
     assert equivalence_reason("native_batch_norm", "empty-input") is not None
     assert equivalence_reason("native_batch_norm", "empty-input", position=1) is None
@@ -185,7 +187,7 @@ def test_a_meta_kernel_decides_about_empty_calls_that_no_operator_makes() -> Non
     assert (
         equivalence_reason("_fft_c2c", "empty-input") is not None
     )  # an empty input transforms to an empty output
-    assert equivalence_reason("unfold_backward", "empty-input") is None  # the gradient has a size of its own
+    assert equivalence_reason("unfold_backward", "empty-input") is None  # an argument sets the result's size
     assert equivalence_reason("_sobol_engine_draw", "empty-input") is None  # has no Meta kernel
     assert equivalence_reason("_sobol_engine_ff_", "empty-input") is not None  # returns its first argument
 
@@ -224,7 +226,7 @@ def test_an_option_that_decides_about_an_error_is_not_excluded() -> None:
 
 
 def test_mutants_of_an_empty_out_are_excluded() -> None:
-    # Only other devices use the reserve of a batch norm; its output is used.
+    # Position 10 is the reserve of a batch norm, which the CPU leaves empty. Position 7 is the output.
     for kind in ("write-lost", "write-astray", "out-not-resized"):
         assert equivalence_reason("_batch_norm_with_update.out", kind, position=10) is not None
         assert equivalence_reason("_batch_norm_with_update.out", kind, position=7) is None
@@ -275,7 +277,7 @@ def test_strides_that_torch_s_own_kernel_rejects_are_excluded() -> None:
 def test_keyword_arguments_are_judged_too() -> None:
     assert (
         equivalence_reason("_fused_adagrad_", "grad-strided", position=10) is not None
-    )  # found_inf, one element
+    )  # found_inf has one element
     assert equivalence_reason("_fused_adagrad_", "offset-ignored", position=10) is None
 
 
@@ -293,7 +295,7 @@ def test_dtypes_that_the_cpu_does_not_support_are_excluded() -> None:
 
 
 def test_a_result_is_judged_by_its_own_values() -> None:
-    # A permutation holds zeros and ones, whatever the factors beside it are.
+    # Position 0 is the permutation, which contains zeros and ones even if the factors contain NaN.
     assert equivalence_reason("lu_unpack", "nan-lost") is not None
     assert equivalence_reason("lu_unpack", "nan-lost", position=1) is None
 
@@ -315,7 +317,7 @@ def test_a_layout_that_torch_s_own_kernel_reads_wrongly_is_excluded() -> None:
 def test_an_optional_argument_is_judged_by_the_calls_that_pass_it() -> None:
     assert (
         equivalence_reason("native_layer_norm_backward", "offset-ignored", position=6) is not None
-    )  # the bias
+    )  # position 6 is the bias
     assert equivalence_reason("native_layer_norm_backward", "offset-ignored", position=5) is None
 
 

@@ -72,8 +72,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override {
     return 1;
   }
-  // Nothing to wait for: every kernel has finished when its call returns. Before stage 3 torch's default
-  // raises.
+  // Does nothing from stage 3 on, because every kernel has finished when its call returns. Before stage 3,
+  // torch's default raises an error.
   void synchronizeDevice(const c10::DeviceIndex device) const override {
     if (stage() < 3) {
       DeviceGuardImplInterface::synchronizeDevice(device);

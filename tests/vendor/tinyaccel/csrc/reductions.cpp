@@ -85,8 +85,8 @@ void prepare_reduced(const Tensor& self,
 template <typename F>
 void reduce(const Tensor& self, at::OptionalIntArrayRef dims, const Tensor& out, const char* name, F f) {
   const auto rows = rows_of(self, dims);
-  // The results in row order. They are copied to `out` later, because `out` may have any strides and may not
-  // contain the reduced dimensions.
+  // Contiguous memory for the results, in row order. The results are copied to `out` at the end, because
+  // `out` can have any strides.
   const auto flat = at::empty({out.numel()}, out.options());
   visit(self.scalar_type(), name, [&](auto type) {
     typedef decltype(type) T;

@@ -76,7 +76,7 @@ Tensor choose(const Tensor& self, int64_t dim, const Tensor& index) {
   return out;
 }
 
-// The mask is read on the host, which needs the number of selected elements anyway.
+// Finds the selected elements on the host, because the host needs their number anyway.
 Tensor masked_select(const Tensor& self, const Tensor& mask) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
   const auto sizes = at::infer_size(self.sizes(), mask.sizes());
@@ -93,7 +93,7 @@ Tensor masked_select(const Tensor& self, const Tensor& mask) {
   return choose(self.expand(sizes).reshape({-1}), 0, index);
 }
 
-// The host computes the flat index of each selected element, by indexing a tensor of flat indices.
+// Computes the flat index of each selected element on the host, by indexing a tensor of flat indices.
 Tensor& index(const Tensor& self, const c10::List<std::optional<Tensor>>& indices, Tensor& out) {
   c10::List<std::optional<Tensor>> there;
   for (const auto& entry : indices) {

@@ -76,7 +76,7 @@ Tensor copy_from(const Tensor& source, const Tensor& target, bool) {
     return target;
   }
   if (source.is_neg() != target.is_neg() || source.is_conj() != target.is_conj()) {
-    // One of the two tensors is a lazy negative or conjugate view, whose bytes are not its values.
+    // One tensor is a lazy negative or conjugate view, so copying its bytes would not copy its values.
     TORCH_CHECK_NOT_IMPLEMENTED(source.is_conj() == target.is_conj(),
                                 "tiny: copying conjugate views is not implemented");
     negate(iterator, target.scalar_type(), source.scalar_type());
@@ -196,8 +196,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   }
 }
 
-// _copy_from handles lazy negative and conjugate views itself. Otherwise torch would materialise a lazy view
-// by calling this same copy.
+// The kernel of _copy_from handles lazy negative and conjugate views itself. With torch's default, torch
+// would materialise a lazy view first, by a call of this same kernel.
 TORCH_LIBRARY_IMPL(aten, Negative, m) {
   if (stage() >= 3) {
     m.impl("_copy_from", torch::CppFunction::makeFallthrough());

@@ -16,7 +16,8 @@ from .emulated import emulated_transport, is_emulated, write_peer_entries
 
 NAME = "hccl"
 
-#: Backends by ranks and timeout of their group. Emptied if the default process group was destroyed.
+#: Backends that groups share with ``PT_ENABLE_COMM_GROUP_CACHE=1``, by ranks and timeout of the groups.
+#: `create_backend` empties the dict after the default process group was destroyed.
 _communicators: dict[tuple[Any, ...], dist.Backend] = {}
 
 
@@ -33,10 +34,10 @@ def create_backend(options: Any, backend_options: Any = None) -> dist.Backend:
     Raises:
         RuntimeError: gloo cannot connect the ranks within the timeout.
     """
-    if not dist.is_initialized():  # the earlier default process group was destroyed
+    if not dist.is_initialized():  # this is a new default process group
         _communicators.clear()
         operators.reset_numbers()
-    ranks = options.global_ranks_in_group or range(options.group_size)  # no list means all ranks
+    ranks = options.global_ranks_in_group or range(options.group_size)  # an empty list means all ranks
     key = (tuple(ranks), options.timeout)
     operators.assign_number(options.group_id)
     flight_recorder.watch_if_requested()

@@ -56,7 +56,7 @@ def emulated_transport(rank: int, size: int) -> Any:
 
 
 def write_peer_entries(store: Any, rank: int, size: int) -> None:
-    """Write the store entry of each peer, which the first collective reads: the peer shares no memory."""
+    """Write each peer's store entry, which the first collective reads. It says that no memory is shared."""
     for peer in range(size):
         if peer != rank:
             store.set(f"shared/surroundings/{peer}", "none")

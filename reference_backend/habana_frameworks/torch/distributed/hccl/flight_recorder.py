@@ -52,7 +52,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class _World:
-    """Rank and groups for a record, which may be written after the groups were destroyed."""
+    """Rank and groups of this process. A record that is written after the groups end uses this object."""
 
     rank: int
     groups: dict[str, dict[str, str]]
@@ -81,7 +81,7 @@ def dump(prefix: str | None = None) -> Path:
         prefix: prefix of the file's path, followed by the rank.
 
     Returns:
-        The file.
+        The path of the file.
 
     Raises:
         OSError: the file cannot be written.
@@ -188,7 +188,7 @@ def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
         "input_dtypes": row["input_dtypes"],
         "output_sizes": row["output_sizes"],
         "output_dtypes": row["output_dtypes"],
-        # For the ranks, a failed collective was never completed.
+        # A failed collective must not be reported as completed, although its transfer is done.
         "state": "completed" if done and not row["failed"] else "started" if begun else "scheduled",
         "timeout_ms": row["timeout_ms"],
         "is_p2p": row["peer"] is not None,

@@ -68,7 +68,7 @@ class Aliases:
         self._sets.pop(node).discard(node)
 
     def is_storage_addressed(self, node: Node) -> bool:
-        """Return whether an operator such as as_strided uses the node's storage. The node must then stay."""
+        """Return whether ``as_strided`` or a similar operator uses the node's storage. Then keep the node."""
         users = (user for alias in self.of(node) for user in alias.users)
         return any(getattr(user.target, "overloadpacket", None) in _ADDRESSING for user in users)
 
@@ -91,7 +91,7 @@ def possible_bases(node: Node) -> list[Node]:
         return [] if is_arithmetic(target) else node.all_input_nodes
     if target in _UNDECLARED_ALIASES:
         return node.all_input_nodes
-    if may_return_argument(target):
+    if may_return_argument_undeclared(target):
         return node.all_input_nodes
     if not any(result.alias_info for result in target._schema.returns):
         return []
@@ -119,7 +119,7 @@ def written_by(node: Node) -> list[Node]:
 
 
 @functools.cache
-def may_return_argument(target: OpOverload) -> bool:
+def may_return_argument_undeclared(target: OpOverload) -> bool:
     """Return whether an operator may return an argument although its schema does not declare it.
 
     This applies to composite operators such as dropout, references such as ``prims::device_put``, and

@@ -28,7 +28,7 @@ class GraphCompiler:
 
     Args:
         settings: the options, which also apply to a backward graph that is compiled later.
-        executable: ``fused``, ``interpreted`` or ``calls``.
+        executable: kind of the recipes: ``fused``, ``interpreted`` or ``calls`` (no recipes).
         fake_mode: fake mode of the graph's inputs.
         dynamo_graph: the graph of Dynamo.
     """
@@ -42,7 +42,7 @@ class GraphCompiler:
         self._fake_mode = fake_mode
         self._dynamo_graph = dynamo_graph
         self._number = next(_numbers)
-        # Counted here, because freezing may remove the contents of Dynamo's graph.
+        # The outputs are counted now, because freezing may later remove the contents of Dynamo's graph.
         self._num_outputs = len(torch.utils._pytree.tree_leaves(output_node(dynamo_graph).args))
 
     def partition(self, joint: GraphModule, inputs: Sequence[Any], **arguments: Any) -> Any:

@@ -83,7 +83,8 @@ class FusedCompiler:
 
     def _prepare(self, module: GraphModule, inputs: Sequence[Any], fake_mode: Any) -> GraphModule:
         if self._decompose:
-            # A different table of decompositions left operators for which Inductor cannot generate code.
+            # AOTAutograd used another table of decompositions. The graph may still have operators for which
+            # Inductor cannot generate code.
             with inductor.virtual_fake_mode(fake_mode), torch.no_grad():
                 trace = make_fx(module, inductor.decompositions(), _allow_non_fake_inputs=True)
                 module = trace(*inputs)
@@ -120,8 +121,8 @@ class FusedRecipe:
         """Run the recipe on a list of inputs and empty the list."""
         count_run("fused")
         if self._program is not None:
-            # Returns None if the inputs differ from the traced inputs, or while a dispatch mode observes
-            # operators.
+            # The program returns None if the inputs differ from the traced inputs, or while a dispatch mode
+            # observes operators.
             results: list[Any] | None = self._program(inputs)
             if results is not None:
                 return results

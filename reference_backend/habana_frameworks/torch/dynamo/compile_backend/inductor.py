@@ -21,7 +21,7 @@ from torch.fx import GraphModule
 _CPU = torch.device("cpu")
 
 SEEDS = inductor_prims.seeds
-#: Inductor's random operators, whose results are a pure function of a seed tensor.
+#: Inductor's random operators. Their results depend only on a seed tensor, which the operator `SEEDS` draws.
 SEEDED = frozenset({inductor_prims.lookup_seed, inductor_prims.random, inductor_prims.randint})
 
 
@@ -39,7 +39,7 @@ def virtual_fake_mode(fake_mode: Any) -> contextlib.AbstractContextManager[Any]:
 def joint_passes(graph_module: GraphModule, constant_folding: bool) -> GraphModule:
     """Run Inductor's joint-graph passes on a graph before it is partitioned into forward and backward.
 
-    The passes replace random operators by functions of a seed tensor, which only `SEEDS` creates.
+    The passes replace random operators by the operators `SEEDS`, which draws a tensor of seeds, and `SEEDED`.
 
     Args:
         graph_module: the joint graph, or an inference graph; it is changed.
@@ -164,5 +164,5 @@ def _joint_settings(constant_folding: bool) -> dict[str, Any]:
 
 
 def _input_device_argument(function: Callable[..., Any]) -> dict[str, Any]:
-    # Inductor builds attention patterns for this device. The compiled code runs on the CPU.
+    # Inductor builds attention patterns for the device `input_device`. The compiled code runs on the CPU.
     return {"input_device": _CPU} if "input_device" in inspect.signature(function).parameters else {}

@@ -65,12 +65,13 @@ class InterpretedRecipe:
         """Return the captured graph of a run and its results, or None as results if writes were undone."""
         graph = _C.Graph()
         state = hpu.get_rng_state()
-        # Other threads may use this stream at the same time. All calls of the cluster come from this thread.
+        # Capture the calls of this thread only: all calls of the cluster come from this thread, and other
+        # threads may use the stream at the same time.
         graph.begin(dry_run=self._mutates, this_thread=True)
         try:
             results = self._run(list(inputs))
         except BaseException:
-            # Ending the capture restores the inputs.
+            # The end of a dry run restores the inputs.
             graph.end()
             graph.reset()
             hpu.set_rng_state(state)

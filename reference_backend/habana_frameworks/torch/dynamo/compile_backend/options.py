@@ -15,7 +15,7 @@ class ConfigurationFlags(MutableMapping[str, Any]):
     """The options of a config module as a mapping with fixed keys. Setting an option checks its value.
 
     Raises:
-        KeyError: the option does not exist, or an option is deleted.
+        KeyError: the option does not exist, or the program deletes an option.
         AssertionError: the value is invalid for the option.
     """
 

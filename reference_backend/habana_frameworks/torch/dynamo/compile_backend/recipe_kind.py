@@ -55,7 +55,7 @@ def _missing_compiler_reason() -> str:
 
     try:
         compiler = cpp_builder.get_cpp_compiler()
-    except Exception as error:  # InvalidCxxCompiler, which releases define in different modules
+    except Exception as error:  # InvalidCxxCompiler, which each release of torch defines in another module
         return str(error).splitlines()[0] if str(error) else type(error).__name__
     return "" if compiler else "none was found"
 

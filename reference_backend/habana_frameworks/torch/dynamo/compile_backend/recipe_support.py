@@ -20,8 +20,8 @@ from .context import Placement, shaped_leaves, tensors_in, value_of
 
 logger = Logger("PT_COMPILE")
 
-#: Operators that run separately although a recipe could contain them: ``aten::add.Tensor`` or
-#: ``aten.add.Tensor``; ``aten::add`` or ``add`` for all overloads.
+#: Names of operators that run separately although a recipe could contain them. A name has the form
+#: ``aten::add.Tensor`` or ``aten.add.Tensor``, or for all overloads ``aten::add`` or ``add``.
 hpu_fallback_op_list: list[str] = []
 
 _NAMESPACES = frozenset({"aten", "prims"})
@@ -75,7 +75,7 @@ def _depends_on_data(node: Node) -> bool:
         with FakeTensorMode():
             args, kwargs = map_arg((node.args, node.kwargs), lambda source: _empty_of_shape(value_of(source)))
             target(*args, **kwargs)
-    except Exception:  # the error of a data-dependent call, or an operator without a shape rule
+    except Exception:  # the call depends on data, or the operator has no shape rule
         return True
     return False
 
@@ -122,9 +122,9 @@ def placement_of(node: Node, fused: bool) -> Placement:
     # A fused recipe is CPU code and would use the CPU's generator.
     if fused and draws_random_numbers(node):
         return Placement.CALL
-    # Run separately, but not as a fallback. Fused code detects an invalid index in a parallel loop, whose
-    # error ends the process. A capture recognises most of these operators by their tag and would reject the
-    # whole cluster.
+    # These operators run separately, but not as a fallback. Fused code would detect an invalid index in a
+    # parallel loop, whose error ends the process. A capture rejects most of these operators by their tag, and
+    # therefore the whole cluster.
     if _MAY_DEPEND_ON_DATA & set(target.tags) and (fused or target not in _CAPTURED_BY_CALL):
         return Placement.CALL
     return Placement.CLUSTER

@@ -8,7 +8,7 @@ from typing import Any
 from . import config
 from .context import OptimizerContext, Partition
 from .operator_by_operator import Recipe
-from .operator_by_operator import executed_graphs as executed_graphs  # target files use this path
+from .operator_by_operator import executed_graphs as executed_graphs  # target files contain this import path
 
 
 def make_recipe(

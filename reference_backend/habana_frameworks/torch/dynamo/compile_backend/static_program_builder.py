@@ -21,7 +21,7 @@ from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .aliases import may_return_argument
+from .aliases import may_return_argument_undeclared
 from .log import logger
 
 Code = Callable[[list[Any]], Sequence[Any]]
@@ -342,7 +342,7 @@ def _check_aliases(op: OpOverload) -> None:
         if not is_out and schema.name not in _WRITING:
             raise _NotRecordable(f"{op}, which writes to its arguments")
     elif any(result.alias_info for result in schema.returns) or (
-        op.namespace != "mkldnn" and may_return_argument(op)
+        op.namespace != "mkldnn" and may_return_argument_undeclared(op)
     ):
         raise _NotRecordable(f"{op}, which may return a view")
 

@@ -47,7 +47,7 @@ class FusedSDPA:
             softmax_mode: "None", "fast" or "fp32".
             recompute_mode: recompute the attention matrix in the backward pass; None for
                 `hpu.recompute_sdp_enabled()`.
-            valid_seq_len: number of valid keys, one for each batch; for inference with ``is_causal``.
+            valid_seq_len: number of valid keys of each batch element; for inference with ``is_causal``.
             seq_padding_type: the side of the padding keys, "left" or "right".
             return_dropout_mask: also return the mask of the elements that dropout retained.
             return_attn_probs: also return the attention matrix; for inference only.

@@ -1,4 +1,4 @@
-"""Sums of table rows per bag, with a backward pass that gathers."""
+"""Sum the table rows of each bag. The backward pass gathers, for each row, the gradients of its bags."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ class TrainingCache:
     ) -> None:
         self._module = module
         self._lazy_only = lazy_only
-        # The class's own forward is looked up through the module: a pickled bound method would refer to this
-        # object.
+        # Store only a forward that is set on the module itself. The forward of the module's class is looked
+        # up at each call, because a pickled bound method would refer to this object.
         self._own_forward = module.__dict__.get("forward")
         self._max_graphs = max_graphs
         self._use_lfu = use_lfu

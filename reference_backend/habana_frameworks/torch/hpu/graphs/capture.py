@@ -156,8 +156,8 @@ class HPUGraph:
                 "the inputs of this graph were cleared. Use replayV3 or replay_with_inputs instead."
             )
         if self._user_inputs is not None and self._user_outputs is not None:
-            # With marked inputs and outputs the graph is a function, and the captured tensors are its
-            # arguments.
+            # With marked inputs and outputs, the graph is run as a function of tensors. Pass the captured
+            # tensors as arguments.
             self.replayV3(self._user_inputs, asynchronous)
         else:
             self._run(asynchronous)
@@ -206,7 +206,8 @@ class HPUGraph:
                 `replay`.
         """
         if self._user_outputs is None:
-            # All tensors that outlive the capture are then results, and keep their memory.
+            # Without marked outputs, all tensors that outlive the capture are results and keep their memory.
+            # Therefore the inputs are copied.
             captured = self._marked_inputs()
             self.replayV2(captured, tlistI, asynchronous)
             copy_to(list(tlistI), captured)

@@ -206,7 +206,7 @@ def wrap_in_hpu_graph(
         log_frequency,
         lambda: module.training,
     )
-    # A function, so that `inspect.signature` still finds the original signature.
+    # The new forward is a wrapped function, so that `inspect.signature` still finds the original signature.
     module.forward = functools.wraps(module.forward)(lambda *args, **kwargs: cache(*args, **kwargs))
     module.clear_cache = cache.clear_cache  # type: ignore[assignment]
     module.clear_inputs = cache.clear_inputs  # type: ignore[assignment]

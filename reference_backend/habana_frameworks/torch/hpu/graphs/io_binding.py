@@ -65,8 +65,8 @@ class BoundGraph:
         device_outputs = [tensor for tensor in outputs if _is_on_device(tensor)]
         self._run_counter = RunCounter(graph)
         graph.set_interface([*inputs, *self._targets.values()], device_outputs)
-        # The core's passes release the captured memory of each input that the graph uses, so its use count
-        # decreases.
+        # `prepare` makes the core release the captured storage of each input that the graph uses. The use
+        # counts of these storages decrease.
         before = [_storage_use_count(tensor) for tensor in inputs]
         graph.prepare()
         self.used = [
@@ -125,8 +125,8 @@ class BoundGraph:
             [layout.first for layout in self._layouts],
         )
         for copy, tensor, layout in zip(copies, inputs, self._layouts, strict=True):
-            # The graph may have written to the copy. Overlapping elements cannot be written, so they are not
-            # copied back.
+            # Copy back, because the graph may have written to the copy. A tensor with overlapping elements
+            # cannot be written.
             shared = owners.count(_storage_id(tensor)) > 1 and groups.count(layout.first) == 1
             if not shared and not torch._debug_has_internal_overlap(tensor):
                 tensor.detach().copy_(copy)
@@ -229,7 +229,7 @@ class _Layout:
 def _has_captured_aliasing(
     layout: _Layout, layouts: Sequence[_Layout], tensor: torch.Tensor, inputs: Sequence[torch.Tensor]
 ) -> bool:
-    """Return whether the tensor has the same distance to the first tensor of its group as in the capture."""
+    """Return whether the tensor lies in its storage relative to `layout.first` as the captured tensor did."""
     first, captured = inputs[layout.first], layouts[layout.first]
     distance = tensor.storage_offset() * tensor.element_size() - first.storage_offset() * first.element_size()
     before = layout.offset * tensor.element_size() - captured.offset * first.element_size()

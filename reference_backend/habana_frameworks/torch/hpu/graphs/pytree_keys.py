@@ -44,7 +44,7 @@ class Uncacheable(Exception):
 
 
 def rebuild(value: Any, replace_leaf: Leaf) -> Any:
-    """Return the same structure in new containers, with ``leaf(x)`` for each leaf x, in order."""
+    """Return the same structure in new containers, with ``replace_leaf(x)`` for each leaf x, in order."""
     if isinstance(value, dict):
         return _rebuild_dict(value, replace_leaf)
     if isinstance(value, tuple) and hasattr(value, "_fields"):

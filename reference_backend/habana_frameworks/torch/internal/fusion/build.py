@@ -267,7 +267,7 @@ class Builder:
         """Reject a comparison of integers with a float scalar: the dtype of the comparison is not recorded.
 
         Raises:
-            NotFusable: the call is a comparison of this kind.
+            NotFusable: the call compares integers with a float scalar.
         """
         results = [ref.layout.dtype for ref in tensor_refs(list(call.results))]
         integral = [ref for ref in tensor_refs(list(call.args)) if not ref.layout.dtype.is_floating_point]

@@ -26,7 +26,8 @@ _DTYPES = dict(
 ) | {15: torch.bfloat16}
 # Batch norm in training writes the running statistics; its functional form returns the new statistics last.
 _RUNNING_STATISTICS = {"aten::native_batch_norm", "aten::_native_batch_norm_legit"}
-# View operators that reject some strides. Strides of an FX value may differ, so `reshape` replaces them.
+# View operators that reject some strides. The strides of an FX value may differ from the recorded strides, so
+# `reshape` replaces these operators.
 _RESHAPES = {
     "aten::_unsafe_view",
     "aten::view",

@@ -50,7 +50,7 @@ def sdpa_fwd(
         scale: factor of q k'.
         is_causal: query i sees only keys 0 to i.
         softmax_mode: "None", "fast" or "fp32"; "fast" is less exact on hardware and exact here.
-        valid_seq_len: number of valid keys, one for each batch.
+        valid_seq_len: number of valid keys of each batch element.
         seq_padding_type: the side of the padding keys, "left" or "right".
 
     Raises:

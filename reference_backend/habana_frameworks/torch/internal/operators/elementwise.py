@@ -19,7 +19,7 @@ def plain_index(self: torch.Tensor, indices: Sequence[torch.Tensor]) -> torch.Te
         raise RuntimeError(
             "plain_index takes integer indices. For a mask use masked_select, or nonzero first."
         )
-    # Also returns a copy if a single number is the index.
+    # aten.index returns a copy even if the index is a single number. Indexing with [] might return a view.
     selected: torch.Tensor = torch.ops.aten.index.Tensor(self, list(indices))
     return selected
 

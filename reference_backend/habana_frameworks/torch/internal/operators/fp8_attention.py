@@ -61,7 +61,7 @@ def fp8_sdpa_fwd(
             q.
         d_scale_s: factor after the matrix was rounded.
         is_amax_s: return the largest element of the matrix; otherwise an empty tensor.
-        valid_seq_len: number of valid keys, one for each batch.
+        valid_seq_len: number of valid keys of each batch element.
         seq_padding_type: the side of the padding keys, "left" or "right".
     """
     seed = seeded_random.draw_seeds(1, q.device) if p > 0 else None

@@ -1,4 +1,4 @@
-"""In-place reordering of rows of caches and beams."""
+"""Repeat rows for the beams of a beam search, and reorder the beams of a cache."""
 
 from __future__ import annotations
 

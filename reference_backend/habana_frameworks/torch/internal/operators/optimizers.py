@@ -333,7 +333,7 @@ def custom_foreach_add_(self: Tensors, other: Tensors) -> None:
     torch._foreach_add_(list(self), list(other))
 
 
-#: Names in lazy mode.
+#: The same functions under their names in lazy mode.
 habanaOptimizerAdamW = optimizer_adamw
 habanaOptimizerSgd = optimizer_sgd
 habanaOptimizerSgdMomentum = optimizer_sgd_momentum

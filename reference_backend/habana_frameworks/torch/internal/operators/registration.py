@@ -94,7 +94,8 @@ def register() -> None:
 
 def _kernel(operator: Operator, suffix: str = "") -> Callable[..., Any]:
     function: Callable[..., Any] | None = None
-    #: Optimizer steps write to parameters that require gradients.
+    #: True for optimizer steps. They run without autograd, because they write to parameters that require
+    #: gradients.
     writes = operator.module == "optimizers"
 
     def call(*args: Any, **kwargs: Any) -> Any:

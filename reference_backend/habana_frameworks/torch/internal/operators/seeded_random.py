@@ -13,7 +13,7 @@ import torch
 
 _WORD = 0xFFFFFFFF
 _MULTIPLIERS = (0x6D5AD4BB, 0x2C4C1B51, 0x31848BAB)
-#: Separates the streams of one seed from each other.
+#: Factor of the stream number in the hash: each stream of one seed gets other random numbers.
 _STREAM = 0x1F123BB5
 #: Number of bisection steps for a Poisson number; the range starts below 2^32.
 _HALVINGS = 33

@@ -19,8 +19,8 @@ def softmax_fp8(
 ) -> torch.Tensor:
     """Return the softmax of input * inv_attn_heads * input_scale + fused_add over the last dimension.
 
-    With ``output_scale``, the result is multiplied by it and rounded to float8_e4m3fn. Without, it is
-    bfloat16.
+    If ``output_scale`` is passed, the result is multiplied by ``output_scale`` and rounded to float8_e4m3fn.
+    Otherwise, the result is bfloat16.
 
     Raises:
         RuntimeError: ``dim`` is not the last dimension.

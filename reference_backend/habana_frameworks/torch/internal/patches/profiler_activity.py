@@ -3,7 +3,7 @@
 The public bridge replaces ``torch.profiler.ProfilerActivity`` by an enumeration with the members CPU, CUDA
 and HPU. lightning's profiler requires the replacement: it rejects activities of torch's own class. Other
 programs test ``isinstance(activity, torch._C._profiler.ProfilerActivity)``, which is False for the
-replacement. torch 2.13 has HPU in its own class, which is the default.
+replacement. By default, torch's own class is used, which has the member HPU in torch 2.13.
 ``HPU_REFERENCE_PROFILER_ACTIVITY=replaced`` selects the replacement.
 """
 
@@ -25,7 +25,7 @@ _VARIABLE = "HPU_REFERENCE_PROFILER_ACTIVITY"
 
 
 class ProfilerActivity(enum.Enum):
-    """Activities of a profiler, with the members of the public bridge."""
+    """The replacement of torch's class of this name. Its members are the members of the public bridge."""
 
     CPU = 1
     CUDA = 2

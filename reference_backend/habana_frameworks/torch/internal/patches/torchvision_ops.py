@@ -2,7 +2,7 @@
 
 The public wheel is a CUDA build. Its compiled operators do not load with a CPU build of torch, so its import
 fails because operator schemas are missing. This module defines the schemas; models, transforms and datasets
-then work. Only the operators of the contract have kernels here: `nms` for hpu tensors, `roi_align` and
+then work. Only three operators have kernels here: `nms` for hpu tensors, and `roi_align` and
 `deform_conv2d` for all devices. Calling any other operator raises an error that names the operator.
 """
 

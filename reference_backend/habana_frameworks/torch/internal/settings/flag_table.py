@@ -1,6 +1,6 @@
-"""Table of the environment flags of the public contract.
+"""Table of the environment flags of the public bridge.
 
-Names, types and defaults are from the contract. `OBEYED` lists the flags with an effect on this device. All
+Names, types and defaults are from the bridge. `OBEYED` lists the flags with an effect on this device. All
 other flags are in `flags_without_effect.txt`: they are accepted, checked and returned by `bridge_config`, so
 that scripts that set them run.
 """

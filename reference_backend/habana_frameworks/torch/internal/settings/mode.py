@@ -8,8 +8,8 @@ import os
 from . import bridge_config
 from .environment import read_variable
 
-# 0: eager and torch.compile; 1: lazy; 2: lazy, flushed after each operator; 3: lazy, flushed at random (for
-# debugging).
+# Values of PT_HPU_LAZY_MODE. 0: eager and torch.compile; 1: lazy; 2: lazy, flushed after each operator;
+# 3: lazy, flushed at random (for debugging).
 LAZY_MODES = (0, 1, 2, 3)
 
 

@@ -119,7 +119,7 @@ def _memstat_devmem_stop_collect(message: str = "") -> Path:
     or the current folder. The format of the real file is not public, so the simulator defines its own.
 
     Returns:
-        The file.
+        The path of the file.
 
     Raises:
         OSError: the file cannot be written.

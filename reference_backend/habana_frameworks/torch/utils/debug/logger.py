@@ -34,7 +34,7 @@ def get_log_level(level: int | str) -> int:
 
 
 def enable_logging(name: str, level: int | str) -> None:
-    """Let log lines of a part of the bridge through from a level upwards.
+    """Enable the log lines of a part of the bridge at a level and above.
 
     Args:
         name: a log module, such as ``PT_COMPILE`` or ``PT_KERNEL``, or the name of a Python logger below

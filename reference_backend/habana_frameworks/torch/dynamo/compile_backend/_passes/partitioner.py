@@ -23,7 +23,8 @@ from ..context import (
 def pass_propose_partitions(ctx: OptimizerContext) -> bool:
     """Divide the graph, in order, into clusters and single nodes between clusters.
 
-    A single node that does not depend on the open cluster is moved before it, so that the cluster stays open.
+    The pass extends one cluster at a time. A single node that does not depend on this cluster is moved before
+    the cluster, so that the cluster can take further nodes.
     """
     partitions: list[Partition] = []
     partition_of: dict[Node, Partition] = {}
@@ -102,14 +103,14 @@ class _ClusterInputs:
 def _may_move_before_cluster(node: Node, cluster: Partition, partition_of: dict[Node, Partition]) -> bool:
     if any(partition_of.get(source) is cluster for source in node.all_input_nodes):
         return False
-    # Operators that write declare it in their schema. Higher-order operators do not declare writes.
+    # The schema of an operator declares its writes. Higher-order operators do not declare writes.
     if not isinstance(node.target, torch._ops.OpOverload):
         return node.target is operator.getitem
     return not is_mutating(node) and not any(map(is_mutating, cluster.nodes))
 
 
 def pass_make_symints_available(ctx: OptimizerContext) -> bool:
-    """Add the symbolic sizes that a cluster uses, and cannot read from its inputs, to its inputs."""
+    """Make symbolic sizes inputs of a cluster that uses the sizes and cannot read them from its tensors."""
     if not ctx.is_dynamic:
         return False
     graph = ctx.graph_module.graph
@@ -182,7 +183,7 @@ def _symbol(value: Any) -> Any:
 
 
 def _is_copied_constant(node: Node) -> bool:
-    """Return whether clusters contain a copy of the constant instead of taking it as an input."""
+    """Return whether a node is a constant that each cluster copies, instead of taking it as an input."""
     return node.op == "get_attr" and node.meta.get("placement") is Placement.CLUSTER
 
 

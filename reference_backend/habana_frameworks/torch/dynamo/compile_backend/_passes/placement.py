@@ -41,7 +41,7 @@ def pass_mark_placement(ctx: OptimizerContext) -> bool:
 
 
 def _can_be_copied(ctx: OptimizerContext, node: Node) -> bool:
-    """Return whether a fused recipe may contain a CPU copy of a constant, because nothing can change it."""
+    """Return whether a fused recipe may contain a CPU copy of a constant: nothing can change the constant."""
     return not ctx.fused or ctx.frozen or all(user.target in _COPIES_OF_CONSTANTS for user in node.users)
 
 
@@ -64,7 +64,7 @@ def _devices_fit(ctx: OptimizerContext, node: Node, constants: set[Node]) -> boo
 
 
 def pass_eagerize_leaf_views(ctx: OptimizerContext) -> bool:
-    """Move views that the graph only returns out of recipes: interpreted recipes do not return views."""
+    """Run views separately if the graph only returns them: interpreted recipes do not return views."""
     if ctx.fused:
         return False
     changed = False

@@ -87,8 +87,8 @@ def make_executable(ctx: OptimizerContext, boxed: bool) -> Any:
         return schedule(inputs)
 
     if boxed:
-        # A function and not an object: functools.wraps copies function attributes, and not attributes of a
-        # class.
+        # `run` is a function and not a callable object, because functools.wraps copies the attributes of a
+        # function, but not the attributes of a class.
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 

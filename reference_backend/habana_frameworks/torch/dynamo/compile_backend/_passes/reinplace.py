@@ -125,7 +125,7 @@ def _is_last_use(
     if any(alias.op != "call_function" for alias in shared if epilogue is None or alias is not base):
         return False
     outputs = {output for output in graph_outputs(ctx.graph_module) if isinstance(output, Node)}
-    # The written input may be returned as this input, but not as a separate tensor.
+    # The graph may return the written input itself, but it must not return a separate tensor over its memory.
     lasting = shared if epilogue is None else shared | aliases.of(node)
     if not outputs.isdisjoint(lasting - {epilogue}):
         return False

@@ -81,8 +81,8 @@ class Fp8Module(torch.nn.Module):
     def rounded(self, recipe: DelayedScaling, group: Any, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the tensors of the forward pass in fp8, and the inverse of their scales.
 
-        A forward pass that updates the scales begins a step. The backward pass uses the scales of its forward
-        pass: the inverse is a copy.
+        A forward pass that updates the scales begins a step. The returned inverse is a copy, so that the
+        backward pass uses the scales of its forward pass.
         """
         measure = self.should_update_scales()
         meta = self.metas(tensors[0].device, recipe.amax_history_len if measure else 0)["scaling_fwd"]

@@ -13,11 +13,11 @@ from .fp8 import FP8GlobalStateManager, in_backward
 
 
 class activation_checkpointing(contextlib.ContextDecorator):
-    """Restore the fp8 state of a checkpointed function when the backward pass reruns it.
+    """Restore the fp8 state of a checkpointed function when the backward pass reruns the function.
 
-    Decorates the function, or wraps a ``with`` block. Modules detect the second run themselves and do not
-    update their scales in it. A compiled module in a checkpoint that is not compiled cannot detect the second
-    run, so its steps are counted twice.
+    Decorates the function, or wraps a ``with`` block. Modules detect the second run of the function and do
+    not update their scales in the second run. A compiled module in a checkpoint that is not compiled cannot
+    detect the second run, so its steps are counted twice.
     """
 
     def __init__(self) -> None:
@@ -39,10 +39,8 @@ class activation_checkpointing(contextlib.ContextDecorator):
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run a function without saving intermediate results. The backward pass reruns it in the same state."""
-    if (
-        torch.compiler.is_compiling()
-    ):  # the state is traced once, together with the recomputation of the graph
+    """Run a function and save no intermediate results. The backward pass reruns it in the same fp8 state."""
+    if torch.compiler.is_compiling():  # the trace already contains the fp8 state for both runs
         return torch_checkpoint.checkpoint(function, *args, use_reentrant=False, **kwargs)
     rerun_context = activation_checkpointing()
 

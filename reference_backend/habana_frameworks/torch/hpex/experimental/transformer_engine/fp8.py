@@ -55,7 +55,7 @@ class FP8GlobalStateManager:
 
 
 def in_backward() -> bool:
-    """Return whether a backward pass runs in this thread; checkpoints rerun forward passes in it.
+    """Return whether a backward pass runs in this thread. A checkpoint reruns forward passes in that time.
 
     While Dynamo traces a graph, the result is False: the forward pass is traced once, and the compiler
     decides what the backward pass recomputes.
@@ -123,7 +123,7 @@ def _default_sf_compute(amax: torch.Tensor, scale: torch.Tensor, fp8_max: float,
 def begin_step(meta: FP8TensorMeta, recipe: DelayedScaling, fprop: bool, group: Any = None) -> None:
     """Begin a step: every ``interval`` steps, compute new scales from the history and shift the history.
 
-    Whether the scales change depends on tensors, so that all steps of a compiled program have the same graph.
+    A tensor decides whether the scales change, so that all steps of a compiled program have the same graph.
     The functions of a recipe are called in each step, including the first, in which all magnitudes are 0.
     With ``reduce_amax``, the ranks of a group exchange the magnitudes of the last step, in each step.
     """

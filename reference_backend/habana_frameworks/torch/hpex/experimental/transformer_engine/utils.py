@@ -24,7 +24,7 @@ class FP8BwdTensors(enum.IntEnum):
 
 
 #: Initial length of a history in steps. The backward pass of a graph writes to the history, and can write
-#: only to tensors that exist before the forward pass. Therefore the first step cannot create it.
+#: only to tensors that exist before the forward pass. Therefore the first step cannot create the history.
 INITIAL_HISTORY_LENGTH = 1024
 
 

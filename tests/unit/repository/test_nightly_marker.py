@@ -1,5 +1,5 @@
-"""The marker ``nightly`` skips a test outside the nightly run and prints the reason. Both test folders use
-it.
+"""The marker ``nightly`` skips a test outside the nightly run and prints the reason. The tests of the
+suite and the tests of the reference device use the marker.
 """
 
 from __future__ import annotations

@@ -22,12 +22,13 @@ from conformance.samples.handmade_calls.empty import EMPTY_CALLS
 from conformance.samples.operators import Sample, SampleSet
 from conformance.subjects.torch_databases import Subject
 
-#: Number of an operator's samples that are changed, and the most elements in a tensor of their calls.
+#: ``_SAMPLES_PER_OPERATOR`` is the number of samples of an operator that are enlarged or emptied.
+#: ``_MAX_ELEMENTS`` is the maximum number of elements of a tensor in the calls that these samples make.
 _SAMPLES_PER_OPERATOR = 4
 _MAX_ELEMENTS = 1 << 20
-#: Above the sizes from which kernels split their work.
+#: The numbers of elements of the larger calls. They exceed the sizes from which kernels split their work.
 _SIZES = (257, 65_537)
-#: A larger call is made only if the calling thread computed the previous one within so many seconds.
+#: A larger call is made only if the calling thread computed the previous call within this number of seconds.
 _MAX_SECONDS = 0.1
 #: Overloads whose large calls take seconds. Some of them compare all elements of a row with each other.
 SLOW = frozenset(
@@ -37,7 +38,8 @@ SLOW = frozenset(
         *("unique_dim", "unique_dim_consecutive"),
     }
 )
-#: torch's own kernels crash on empty tensors: they divide by a size of zero or read beyond the memory.
+#: Overloads without empty calls, because torch's own kernels crash on empty tensors: they divide by a size of
+#: zero or read beyond the memory.
 _UNSAFE = frozenset({"_pdist_backward", "_segment_reduce_backward", "lu_unpack"})
 #: Unchecked overloads that treat each row of the first dimension alike.
 _ROWWISE = re.compile(

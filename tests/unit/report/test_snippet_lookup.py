@@ -1,4 +1,4 @@
-"""``report.snippet_files`` finds the snippet of a failure in an output folder, which may be hostile."""
+"""``report.snippet_lookup`` finds the snippet of a failure in an output folder, which may be hostile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conformance.commands import run_snippets
-from conformance.report import snippet_files
+from conformance.report import snippet_lookup
 from tests.support.sample_legs import leg
 
 
@@ -22,7 +22,7 @@ def leg_and_failing_row() -> tuple[Any, Any]:
 
 
 def write_snippet(folder: Path, leg_record: Any, row: Any, text: str = "print(1)") -> Path:
-    file = snippet_files.snippet_path(folder, leg_record, row)
+    file = snippet_lookup.snippet_path(folder, leg_record, row)
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
     return file
@@ -31,16 +31,16 @@ def write_snippet(folder: Path, leg_record: Any, row: Any, text: str = "print(1)
 def test_a_snippet_belongs_to_one_failure_of_one_run(tmp_path: Path) -> None:
     failed_leg, row = leg_and_failing_row()
     write_snippet(tmp_path, failed_leg, row)
-    assert snippet_files.read_snippet([tmp_path / "none", tmp_path], failed_leg, row) == "print(1)"
+    assert snippet_lookup.read_snippet([tmp_path / "none", tmp_path], failed_leg, row) == "print(1)"
     different_row = copy.deepcopy(row)
     different_row["failures"][0]["message"] = "2 of 3 differ"
-    assert snippet_files.read_snippet([tmp_path], failed_leg, different_row) is None, (
+    assert snippet_lookup.read_snippet([tmp_path], failed_leg, different_row) is None, (
         "the snippet belongs to a different failure"
     )
-    assert snippet_files.read_snippet([tmp_path], {**failed_leg, "torch": "2.6.0"}, row) is None, (
+    assert snippet_lookup.read_snippet([tmp_path], {**failed_leg, "torch": "2.6.0"}, row) is None, (
         "the snippet belongs to a different build"
     )
-    assert snippet_files.read_snippet([tmp_path], {**failed_leg, "started": "2031"}, row) is None, (
+    assert snippet_lookup.read_snippet([tmp_path], {**failed_leg, "started": "2031"}, row) is None, (
         "the snippet belongs to a different run"
     )
 
@@ -51,22 +51,22 @@ def test_a_snippet_belongs_to_one_failure_of_one_run(tmp_path: Path) -> None:
 def test_a_hostile_id_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
     failed_leg, row = leg_and_failing_row()
     row = {**row, "id": name}
-    assert snippet_files.snippet_path(tmp_path, failed_leg, row).parent == tmp_path / snippet_files.FOLDER
+    assert snippet_lookup.snippet_path(tmp_path, failed_leg, row).parent == tmp_path / snippet_lookup.FOLDER
     write_snippet(tmp_path, failed_leg, row)
-    assert snippet_files.read_snippet([tmp_path], failed_leg, row) == "print(1)"
+    assert snippet_lookup.read_snippet([tmp_path], failed_leg, row) == "print(1)"
 
 
 def test_symbolic_links_pipes_and_large_files_are_not_read(tmp_path: Path) -> None:
     failed_leg, row = leg_and_failing_row()
-    file = write_snippet(tmp_path, failed_leg, row, "x" * (snippet_files.MOST + 1))
-    assert snippet_files.read_snippet([tmp_path], failed_leg, row) is None
+    file = write_snippet(tmp_path, failed_leg, row, "x" * (snippet_lookup.MOST + 1))
+    assert snippet_lookup.read_snippet([tmp_path], failed_leg, row) is None
     file.unlink()
     (tmp_path / "private").write_text("secret")
     file.symlink_to(tmp_path / "private")
-    assert snippet_files.read_snippet([tmp_path], failed_leg, row) is None
+    assert snippet_lookup.read_snippet([tmp_path], failed_leg, row) is None
     file.unlink()
     os.mkfifo(file)
-    assert snippet_files.read_snippet([tmp_path], failed_leg, row) is None
+    assert snippet_lookup.read_snippet([tmp_path], failed_leg, row) is None
 
 
 def test_an_id_that_is_not_valid_on_a_command_line_is_reported_in_one_line(

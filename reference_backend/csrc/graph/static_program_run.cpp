@@ -178,7 +178,7 @@ void StaticProgram::call_kernel(const Step& step, const Frame& frame) const {
 void StaticProgram::call_addmm(const Step& step, const Frame& frame) const {
   at::Tensor out = tensor_of(frame, step.tensors[3]);
   if (step.adds_rows) {
-    // Does the same as the operator, without an expanded tensor and an operator that copies it.
+    // Copy the row to each row of the result. This replaces an expanded tensor and a call that copies it.
     const Value& row = values_[static_cast<std::size_t>(step.tensors[0])];
     const std::size_t itemsize = frame.itemsizes[row.memory];
     const char* source = frame.addresses[row.memory] + row.offset * static_cast<std::int64_t>(itemsize);
@@ -341,8 +341,8 @@ std::vector<c10::Storage> StaticProgram::bind(Frame& frame,
 }
 
 std::optional<std::vector<at::Tensor>> StaticProgram::run(const std::vector<at::Tensor>& inputs) {
-  // Profilers get callbacks from operators, which a program skips. A profile of the device has rows of the
-  // steps.
+  // Do not run if a tool observes operators by callbacks, because the steps call no callbacks. A profile of
+  // the device is an exception: it contains rows for the steps.
   if ((at::hasCallbacks() && !runtime::is_profiled()) || c10::impl::dispatch_mode_enabled() ||
       !fits(inputs) || (runtime::is_work_pending() && runtime::is_capturing())) {
     return std::nullopt;
@@ -354,7 +354,7 @@ std::optional<std::vector<at::Tensor>> StaticProgram::run(const std::vector<at::
     }
   }
   Lease lease(*this);
-  // Inside a HostCall this allocates device memory.
+  // Inside a HostCall, the CPU allocator allocates device memory.
   const c10::DataPtr workspace = memory::host_allocator()->allocate(workspace_);
   const auto output_storages = bind(*lease, inputs, static_cast<char*>(workspace.get()));
   {

@@ -1,4 +1,4 @@
-"""Test the class `ProfilerActivity`: torch's own class, or the bridge's class if a variable requests it."""
+"""Test `ProfilerActivity`: torch's own class, or the backend's class if a variable selects it."""
 
 from __future__ import annotations
 

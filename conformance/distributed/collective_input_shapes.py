@@ -24,7 +24,7 @@ def one_per_rank(me: int, size: int, shape: Shape) -> list[Shape]:
 
 
 def shape_of_concatenated_rows(me: int, size: int, shape: Shape) -> list[Shape]:
-    """Return the shape of one tensor that concatenates a tensor of the base shape per rank."""
+    """Return the shape of a tensor that concatenates one tensor of the base shape for each rank."""
     return [(size * shape[0], *shape[1:])]
 
 
