@@ -157,6 +157,7 @@ def snippet_of_first_result(folder: Path) -> str | None:
     return snippet_lookup.read_snippet([folder], leg, leg["results"][0])
 
 
+@pytest.mark.nightly("snippets and reports are each tested in every run")
 def test_a_report_contains_the_snippet_of_a_cause(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "conformance", "run", "--target", str(HERE / "broken.toml")]
     command += ["--mode", "eager", "--level", "core", "-k", "value/sin@float32", "-n", "1"]
