@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from conformance.results.journal import Journal
 from tests.support.cli_process import Run, sham_environment, write_bare_target
 
@@ -103,6 +105,7 @@ def test_resuming_a_complete_run_reports_nothing_to_do(cli: Cli, tmp_path: Path)
     )
 
 
+@pytest.mark.nightly("a killed run of one mode is resumed in every run")
 def test_a_killed_run_of_several_modes_can_be_resumed(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager", "lazy"]\n'

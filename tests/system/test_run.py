@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 from expecttest import assert_expected_inline
 
 from tests.support.cli_process import Run, sham_environment, write_bare_target
@@ -211,6 +212,7 @@ def test_a_replaced_run_is_reported(cli: Cli, tmp_path: Path) -> None:
     assert (second_run.code, line in second_run.err) == (1, True), second_run.err
 
 
+@pytest.mark.nightly("unit tests of expectations cover waivers")
 def test_waived_faults_of_torch_do_not_fail_a_target_without_expectations(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "conformance", "run", "--target", write_bare_target(tmp_path), "-n", "1"]
     command += ["--level", "full", "-k", "bits/nn.functional.max_pool1d", "-o", "out"]
@@ -220,6 +222,7 @@ def test_waived_faults_of_torch_do_not_fail_a_target_without_expectations(tmp_pa
     assert "waived for every backend" in text and "docs/torch-bugs.md#max_pool1d" in text
 
 
+@pytest.mark.nightly("it runs the suite twice; unit tests cover the profile")
 def test_a_time_profile_is_written_and_does_not_change_verdicts(cli: Cli) -> None:
     unprofiled = cli("run", "-n", "1", sham="good,fail,crash")
     run = cli("run", "-n", "1", "--profile", sham="good,fail,crash")

@@ -408,6 +408,7 @@ COMPILED = (
 )
 
 
+@pytest.mark.nightly("it compiles, and the logger is tested in compile/test_backend.py")
 def test_torch_logs_show_the_compile_backend_and_its_recipes(run_python, installed):
     done = run_python(f"import torch\n{COMPILED}", **installed, TORCH_LOGS="+hpu_backend,hpu_recipes")
     assert done.stdout == "tensor(True)\n", done.stderr
