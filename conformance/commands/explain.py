@@ -96,7 +96,7 @@ def _source_lines(entry: Property) -> Iterator[str]:
     from conformance.behaviours.behaviour import BEHAVIOURS
 
     behaviour = BEHAVIOURS.get(entry.name)
-    code = behaviour.program if behaviour is not None else entry.check
+    code = behaviour.program if behaviour is not None else inspect.unwrap(entry.check)
     file = Path(inspect.getsourcefile(code) or "")
     relative_path = file.relative_to(_ROOT.parent) if file.is_relative_to(_ROOT.parent) else file.name
     yield f"  source: {relative_path}:{inspect.getsourcelines(code)[1]}"

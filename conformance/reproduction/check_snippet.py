@@ -5,6 +5,7 @@ script.
 from __future__ import annotations
 
 import ast
+import inspect
 
 from conformance.plan import capability_requirements
 from conformance.reproduction import script
@@ -118,7 +119,8 @@ class _CheckSnippet:
 
         behaviour = BEHAVIOURS.get(self.trial.entry.name)
         if self.trial.subject.kind != "api" or behaviour is None:
-            return f"{self.writer.write(self.trial.entry.check)}(target, SUBJECT, recorder)"
+            check = inspect.unwrap(self.trial.entry.check)  # without the CPU control
+            return f"{self.writer.write(check)}(target, SUBJECT, recorder)"
         behaviour_text = self.writer.instance(behaviour, must_detect="()")
         check = self.collector.require("conformance.behaviours.behaviour", "check_behaviour")
         return f"{check}({behaviour_text}, target, recorder)"

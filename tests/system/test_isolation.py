@@ -67,7 +67,9 @@ def test_a_hang_with_the_gil_held_is_a_timeout_and_tried_twice(run: Run) -> None
 def test_a_broken_device_is_reported_for_the_case_that_broke_it(run: Run) -> None:
     assert verdicts_of_acts(run, "poison") == ("fail", "fail")
     assert failure_kinds(run, "acts/poison0@float32") == ["value", "state"]
-    assert "left the device unusable: add gave" in run.rows["acts/poison0@float32"]["failures"][1]["message"]
+    assert (
+        "left the device unusable: add returned" in run.rows["acts/poison0@float32"]["failures"][1]["message"]
+    )
     assert failure_kinds(run, "acts/poison0@int64") == ["value"]
 
 

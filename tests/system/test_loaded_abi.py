@@ -15,7 +15,7 @@ import torch
 from conformance.worker import bring_up_and_plan
 library = open(sys.argv[2], "rb")
 mapped = mmap.mmap(library.fileno(), 0, prot=mmap.PROT_READ)  # as a loaded one is
-print(bring_up_and_plan._abi(Path(sys.argv[1])))
+print(bring_up_and_plan._cpp_abi_of_package(Path(sys.argv[1])))
 """
 
 

@@ -199,22 +199,25 @@ class _Comparison:
         return fact(self.recorder, value == base, Kind.VALUE, text, sample=self.index)
 
     def _tensor_agrees(self, number: int, value: torch.Tensor, base: torch.Tensor) -> bool:
-        reference, label = self.reference, self.label_of(number)
-        fetched = attempt(lambda: on_host(value))
-        if not fetched.ok:
-            assert fetched.error is not None
-            report_error(
-                self.target, self.recorder, fetched.error, label=f"reading {label}", sample=self.index
-            )
-            return False
-        actual, expected = fetched.value, on_host(base)
+        reference, label, expected = self.reference, self.label_of(number), on_host(base)
         zeros = reference.fixes_signs_of_zeros or reference.agreement is Agreement.BITS
-        comparable = self._may_agree_by_bits and actual.dtype == expected.dtype
-        if comparable and same_bits(actual, expected, zeros=zeros):
-            self.recorder.compared(actual.numel())
-            return True
+        # An operator's output is compared as the tensor on the device: by it, a snippet of the call finds the
+        # output that failed.
+        actual = value
+        if self._may_agree_by_bits:
+            fetched = attempt(lambda: on_host(value))
+            if not fetched.ok:
+                assert fetched.error is not None
+                error_label = f"reading {label}"
+                report_error(self.target, self.recorder, fetched.error, label=error_label, sample=self.index)
+                return False
+            copied = fetched.value
+            if copied.dtype == expected.dtype and same_bits(copied, expected, zeros=zeros):
+                self.recorder.compared(copied.numel())
+                return True
+            actual = copied if self.call.is_overload else value
         if reference.agreement in (Agreement.SPECIAL_VALUES, Agreement.INFINITIES):
-            return self._keeps_special_values(actual, expected, label)
+            return self._keeps_special_values(on_host(actual), expected, label)
         floating = base.is_floating_point() or base.is_complex()
         if not floating or reference.tolerance_rule.exact or reference.agreement is Agreement.BITS:
             return compare_values(
@@ -223,10 +226,12 @@ class _Comparison:
         if not self._is_within_tolerance(number, actual, expected, base.dtype):
             return False
         if reference.agreement is Agreement.SUBNORMALS and not self._keeps_subnormals(
-            actual, expected, label
+            on_host(actual), expected, label
         ):
             return False
-        return not reference.fixes_signs_of_zeros or self._signs_of_zeros_agree(actual, expected, label)
+        return not reference.fixes_signs_of_zeros or self._signs_of_zeros_agree(
+            on_host(actual), expected, label
+        )
 
     @property
     def _may_agree_by_bits(self) -> bool:

@@ -17,12 +17,12 @@ def test_the_cpu_has_all_prerequisites() -> None:
 
 
 def test_a_failing_prerequisite_names_the_missing_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    def tree(self: Copier, tensors: list[torch.Tensor]) -> None:
+    def copy_tree(self: Copier, tensors: list[torch.Tensor]) -> None:
         if not tensors[0].is_contiguous():
             raise WrongCopy(Kind.EXCEPTION, "strided memory", "neither works")
         raise NotImplementedError("Could not run 'aten::empty_strided'")
 
-    monkeypatch.setattr(Copier, "tree", tree)
+    monkeypatch.setattr(Copier, "copy_tree", copy_tree)
     dense, strided = prerequisites.collect_prerequisite_facts(load("cpu").target("eager"))
     assert (dense.subject, dense.ok) == ("prerequisite copies", False)
     assert dense.text == "NotImplementedError: Could not run 'aten::empty_strided'"

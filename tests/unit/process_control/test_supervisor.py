@@ -163,7 +163,7 @@ def test_processes_that_do_not_start_are_an_error(
 
 def test_a_unit_that_two_processes_do_not_begin_is_a_failure(tmp_path: Path) -> None:
     spawn = Spawn(
-        tmp_path, before="link.requests = lambda: [link._say('ready'), link.receive(), os._exit(5)]"
+        tmp_path, before="link.requests = lambda: [link._send_json('ready'), link.receive(), os._exit(5)]"
     )
     with supervisor_of(spawn) as supervisor:
         replies = list(supervisor.run_units([1, 2], silence=60))

@@ -104,7 +104,7 @@ def test_a_result_without_a_graph_run_is_vacuous(
 def test_a_target_without_counters_gets_a_note(monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:
     result = _run_with_check(monkeypatch, _check_that_counts_operator(calls, None), lazy_target({}))
     assert result.verdict is Verdict.PASS
-    assert "cannot be seen" in result.notes[0]
+    assert "declares no hook executed_ops" in result.notes[0]
 
 
 def test_properties_about_errors_need_no_kernel(monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:

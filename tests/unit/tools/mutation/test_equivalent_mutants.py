@@ -263,7 +263,7 @@ def test_negative_dimensions_of_unchecked_overloads_are_excluded() -> None:
 
 def test_a_layout_that_torch_s_own_kernel_ignores_is_excluded() -> None:
     mean = Mutant("aten::native_layer_norm_backward", "strides-ignored", 4)
-    assert "torch's own kernel gives other results" in str(
+    assert "torch's own kernel gives different results" in str(
         equivalent_mutants.equivalence_reason(mean, ASLEEP, {})
     )
 
