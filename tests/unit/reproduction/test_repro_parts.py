@@ -175,7 +175,7 @@ def test_a_value_without_source_text_is_reported() -> None:
 @pytest.mark.parametrize("name", ["limit", "_for"])
 def test_generated_names_hide_no_name_and_are_not_keywords(name: str) -> None:
     collector = Collector()
-    own = collector.unique_name(name)
+    own = collector.temporary_name(name)
     text = collector.with_readable_names(
         f"def f(limit):\n    return {own}(limit)\n\n\n{own} = abs\nfound = f(-3)"
     )
