@@ -22,6 +22,9 @@ _SCOPES = (
     ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
 )  # fmt: skip
 
+#: Decorators that register a definition with the suite, or add the CPU control to a check.
+_OF_THE_SUITE = ("register", "behaviour", "controlled_by_cpu")
+
 
 class Names(Protocol):
     """Provides the names of definitions in the new file."""
@@ -102,7 +105,7 @@ class Rewriter(ast.NodeTransformer):
         node.decorator_list = [
             self.visit(call)
             for call in node.decorator_list
-            if not (isinstance(call, ast.Call) and ast.unparse(call.func) in ("register", "behaviour"))
+            if ast.unparse(call.func if isinstance(call, ast.Call) else call) not in _OF_THE_SUITE
         ]
         node.returns = self._kept_annotation(node.returns)
         node.args = self.visit(node.args)
