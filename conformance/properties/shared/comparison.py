@@ -155,15 +155,24 @@ class _Comparison:
         return agrees
 
     def values_agree(self) -> bool:
+        """Compare the values, and then the bytes of bools if the policy demands it.
+
+        The values come first: a call on the device between the checked call and the first read would hide a
+        result that is written late.
+        """
+        specified = [(n, *pair) for n, pair in enumerate(self.leaves) if n not in self.unspecified]
+        if not self._specified_values_agree(specified):
+            return False
+        if not self.policy.bool_bytes:
+            return True
+        stored_well = [self._bools_are_0_or_1(number, value) for number, value, _ in specified]
+        return all(stored_well)
+
+    def _specified_values_agree(self, specified: list[tuple[int, Any, Any]]) -> bool:
         """Compare the equations of the call's relation if it has one that applies, or else each value."""
         unspecified = self.unspecified
         if self.call.is_overload:
             unspecified = unspecified | relations.unspecified_indices(self.call.name, self.call.sample)
-        specified = [(n, *pair) for n, pair in enumerate(self.leaves) if n not in self.unspecified]
-        if self.policy.bool_bytes:
-            stored_well = [self._bools_are_0_or_1(number, value) for number, value, _ in specified]
-            if not all(stored_well):
-                return False
         if self.call.relation is not None:
             if self.reference.agreement in (Agreement.SPECIAL_VALUES, Agreement.INFINITIES):
                 return True  # the documentation does not define the factors of NaN and infinity
