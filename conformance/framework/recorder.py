@@ -20,7 +20,9 @@ MAX_NOTES = 20
 CHECKED_NOTHING = "checked nothing: "
 
 
-#: Kind, sample and message pattern of a deviation.
+#: Kinds whose messages contain the deviating value.
+_COMPARED_BY_MESSAGE = frozenset({Kind.VALUE, Kind.METADATA, Kind.DTYPE})
+#: Kind, sample and message or message pattern of a deviation.
 _Key = tuple[Kind, "int | None", str]
 
 
@@ -95,7 +97,7 @@ class Recorder:
             self._failed_samples.add(int(sample))
         message_key = (kind, message_pattern(message, self.id.case.subject))
         failure = Failure(kind, message[:MAX_MESSAGE], None if sample is None else int(sample))
-        self._count(failure.kind, failure.sample, message_key[1], 1, failure)
+        self._count(*self._key_of(failure), 1, failure)
         below_limit = len(self._failures) < MAX_FAILURES_KEPT
         new_kind = all(kind is not failure.kind for failure in self._failures)
         new_shape = message_key not in self._shapes and len(self._shapes) < MAX_SHAPES_KEPT
@@ -203,7 +205,9 @@ class Recorder:
         self._deviations[(kind, sample, pattern)] = before + count, first
 
     def excuse(self, control: Recorder, reason: str) -> None:
-        """Turn each deviation into a note that ``control`` has too: same kind, sample and message pattern.
+        """Turn each deviation into a note that ``control`` has too: same kind, sample and message.
+
+        Messages about errors, aliasing and state are compared by their pattern.
 
         A deviation without a sample is excused only if ``control`` has at least as many deviations of this
         kind and pattern. ``reason`` begins the notes.
@@ -229,6 +233,13 @@ class Recorder:
         self.allow_nothing_compared(reason)
 
     def _key_of(self, failure: Failure) -> _Key:
+        """Return the key of a deviation.
+
+        Deviations of values and metadata are the same only if their numbers are: the CPU's small error must
+        not excuse a large one. Messages of errors may differ in numbers and addresses.
+        """
+        if failure.kind in _COMPARED_BY_MESSAGE:
+            return failure.kind, failure.sample, failure.message
         return failure.kind, failure.sample, message_pattern(failure.message, self.id.case.subject)
 
     @property

@@ -105,8 +105,8 @@ def test_excused_deviations_of_a_merged_recorder_are_all_gone() -> None:
     recorder, control = (Recorder(ResultId(CaseId("value", "add"), "float32"), seed=0) for _ in range(2))
     scratch = recorder.scratch()
     for sample in range(9):
-        scratch.fail(Kind.VALUE, f"is {sample}", sample=sample)
-        control.fail(Kind.VALUE, "is 100", sample=sample)
+        scratch.fail(Kind.EXCEPTION, f"is {sample}", sample=sample)
+        control.fail(Kind.EXCEPTION, "is 100", sample=sample)
     recorder.merge(scratch)
     recorder.excuse(control, "excused")
     assert (recorder.failed, recorder.failure_count) == (False, 0)
@@ -116,9 +116,9 @@ def test_excused_deviations_of_a_merged_recorder_are_all_gone() -> None:
 def test_a_failure_whose_message_was_not_kept_gets_it_back() -> None:
     recorder, control = (Recorder(ResultId(CaseId("value", "add"), "float32"), seed=0) for _ in range(2))
     for sample in range(8):
-        recorder.fail(Kind.VALUE, f"is {sample}", sample=sample)
+        recorder.fail(Kind.EXCEPTION, f"is {sample}", sample=sample)
     for sample in range(5):
-        control.fail(Kind.VALUE, "is 9", sample=sample)
+        control.fail(Kind.EXCEPTION, "is 9", sample=sample)
     recorder.excuse(control, "excused")
     result = recorder.result()
     assert [failure.message for failure in result.failures] == ["is 5", "is 6", "is 7"]

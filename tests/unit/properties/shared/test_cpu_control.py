@@ -30,14 +30,16 @@ def recorder_of(first_only: bool = False) -> Recorder:
     return recorder
 
 
-def failing_on(*, device: dict[int, str], cpu: dict[int, str]) -> Callable[[Target, Subject, Recorder], None]:
+def failing_on(
+    *, device: dict[int, str], cpu: dict[int, str], kind: Kind = Kind.EXCEPTION
+) -> Callable[[Target, Subject, Recorder], None]:
     """Return a check that fails with a message at each of some samples, on the device and on the CPU."""
 
     @controlled_by_cpu
     def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder.compared(1)
         for sample, message in (cpu if target.is_cpu else device).items():
-            recorder.fail(Kind.VALUE, message, sample=sample)
+            recorder.fail(kind, message, sample=sample)
 
     return check
 
@@ -49,6 +51,16 @@ def test_a_failure_that_the_cpu_has_too_is_a_note() -> None:
     assert result.verdict is Verdict.PASS
     assert result.notes == [f"{CPU_FAILS_TOO}: is 1.5"]
     assert (result.failure_count, result.failed_samples) == (0, [])
+
+
+@pytest.mark.parametrize("kind", [Kind.VALUE, Kind.METADATA, Kind.DTYPE])
+def test_a_small_error_of_the_cpu_excuses_no_large_one(kind: Kind) -> None:
+    recorder = recorder_of()
+    failing_on(device={3: "is 1e30"}, cpu={3: "is 1.5"}, kind=kind)(DEVICE, ABS, recorder)
+    assert recorder.result().verdict is Verdict.FAIL
+    recorder = recorder_of()
+    failing_on(device={3: "is 1.5"}, cpu={3: "is 1.5"}, kind=kind)(DEVICE, ABS, recorder)
+    assert recorder.result().verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize(
