@@ -108,7 +108,8 @@ def controlled_by_cpu(check: Check) -> Check:
     """Return ``check`` with a CPU control of each of its failures.
 
     If the check fails on a device in a mode of single calls (eager or lazy), it runs on the CPU in mode
-    eager. Each failure that the CPU has too, with the same kind, sample and message, becomes a note (:meth:`Recorder.excuse`).
+    eager. Each failure that the CPU has too, with the same kind, sample and message, becomes a note
+    (:meth:`Recorder.excuse`).
     Modes ``compile`` and ``graph`` have no control: the CPU has no graphs, and its compiler is not the
     device's.
     """
