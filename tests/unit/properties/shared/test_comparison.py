@@ -7,12 +7,14 @@ import dataclasses
 import pytest
 import torch
 
+from conformance.device import process_state
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId, Verdict
 from conformance.oracle.reference import Call, CallForm, HighPrecision, Reference
 from conformance.properties.shared.comparison import LARGE, VALUES, ComparisonPolicy, compare_outputs
+from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.samples.operators import Sample
-from conformance.subjects.torch_databases import find
+from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 DEVICE = Target("fake", None, "hpu", frozenset({"float32"}), {})
@@ -57,6 +59,24 @@ def test_a_device_may_be_as_far_off_as_the_cpu(
     cpu: list[float], device: list[float], verdict: Verdict
 ) -> None:
     assert verdict_of(cpu, device) is verdict
+
+
+@pytest.mark.parametrize(("device_error", "verdict"), [(1e30, Verdict.FAIL), (1e-2, Verdict.PASS)])
+def test_the_control_of_a_property_does_not_excuse_a_device_that_is_further_off(
+    device_error: float, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_state, "seed", lambda value, target: None)
+    reference = reference_with_cpu_error([1e-2, 0, 0, 0])
+
+    @controlled_by_cpu
+    def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+        off = torch.tensor([device_error, 0, 0, 0], dtype=torch.float64)
+        actual = reference.outputs if target.is_cpu else (EXACT + off).float()
+        compare_outputs(target, recorder, reference, actual, policy=NO_DEVICE)
+
+    recorder = Recorder(ResultId(CaseId("value", "exp"), "float32"), seed=0)
+    check(DEVICE, reference.subject, recorder)
+    assert recorder.result().verdict is verdict
 
 
 def test_the_cpu_itself_graphs_and_compiled_programs_are_within_the_tolerance() -> None:
