@@ -26,12 +26,13 @@ OLDEST = (2, 6)
 
 
 class UnsupportedTorch(RuntimeError):
-    """The installed torch has no operator database that this suite can read."""
+    """Raised if the suite cannot read the operator database of the installed torch."""
 
 
 def current_accelerator() -> torch.device | None:
-    """Return the accelerator of this process, or None if the process has no accelerator (torch 2.6 raises
-    then).
+    """Return the accelerator of this process, or None if the process has none.
+
+    torch 2.6 raises an error instead of returning None; the error is caught here.
     """
     try:
         return torch.accelerator.current_accelerator()
@@ -165,7 +166,7 @@ def is_reduction(info: Any) -> bool:
 
 
 def is_device_specific(info: Any) -> bool:
-    """Return whether an OpInfo cannot run on the CPU, so that it has no reference values.
+    """Return whether an OpInfo has no reference values, because it cannot run on the CPU.
 
     Such an OpInfo declares no dtype for the CPU, or compiles CUDA source at run time. The latter are the
     ``jiterator`` entries, which declare CPU dtypes although they have no CPU kernel.

@@ -224,12 +224,11 @@ class Recorder:
             self.note(f"{reason}: {failure.message[:200]}")
         for key in excused:
             self._failure_count -= self._deviations.pop(key)[0]
-        left = [first for _, first in self._deviations.values()]
-        kept = [failure for failure in self._failures if self._key_of(failure) not in excused]
+        remaining = [first for _, first in self._deviations.values()]
+        still_listed = [failure for failure in self._failures if self._key_of(failure) not in excused]
         # If all kept messages are excused, the first messages of the other deviations replace them.
-        missing = [failure for failure in left if all(failure is not one for one in kept)]
-        self._failures = kept or missing[:MAX_FAILURES_KEPT]
-        self._failed_samples = {failure.sample for failure in left if failure.sample is not None}
+        self._failures = still_listed or remaining[:MAX_FAILURES_KEPT]
+        self._failed_samples = {failure.sample for failure in remaining if failure.sample is not None}
         self.allow_nothing_compared(reason)
 
     def _key_of(self, failure: Failure) -> _Key:

@@ -79,8 +79,8 @@ class SnippetData:
             registry.OVERLOAD_RELATIONS if of_overload else {},
             base_name(self.name),
         )
-        for place, (table, name) in tables.items():
-            self.values[place] = functools.partial(_entry_of, table, name)
+        for replaced_table, (relations, subject_name) in tables.items():
+            self.values[replaced_table] = functools.partial(_entry_of, relations, subject_name)
 
     def _sample_sets(self, set_kind: str) -> dict[Any, list[Any]]:
         return {key: samples for key, samples in self.trial.sets().items() if key[0] == set_kind and samples}

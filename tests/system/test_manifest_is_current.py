@@ -1,4 +1,4 @@
-"""The committed manifest of level requirements is what the suite generates."""
+"""The committed manifest equals the manifest that the suite generates."""
 
 from __future__ import annotations
 

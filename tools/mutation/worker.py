@@ -96,7 +96,10 @@ class Worker:
         return {"learned": coverage_rows}
 
     def _run_observed(self, case: Case, observing: list[Injector]) -> tuple[Result, list[int], list[int]]:
-        """Run a case while injectors observe. Return the result and what they observed."""
+        """Run a case while the injectors observe its calls.
+
+        Return the result, the triggered mutants and the kinds of the calls.
+        """
         for injector in observing:
             injector.take_observed()
             injector.observe(True)

@@ -102,8 +102,8 @@ def test_the_page_opens_with_level_causes_and_changes(tmp_path: Path) -> None:
     before, now = sample_passing_leg.leg("bringup"), with_failures(sample_passing_leg.leg("bringup"), 2)
     text = report_text(tmp_path, [before], sample_passing_leg.with_recounted_totals(now))
     titles = re.findall(r"<h2>(.*?)</h2>", text)
-    words = [re.sub("<[^>]*>", "", title) for title in titles]
-    order = [words.index(title) for title in ("Level", "Unexpected, by cause", "Since the last run")]
+    plain_titles = [re.sub("<[^>]*>", "", title) for title in titles]
+    order = [plain_titles.index(title) for title in ("Level", "Unexpected, by cause", "Since the last run")]
     assert order == sorted(order)
     assert "<b>2 results are missing for bringup</b>" in text
     assert "the call raised RuntimeError: off" in text

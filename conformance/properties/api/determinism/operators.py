@@ -34,8 +34,8 @@ def deterministic_algorithms(*, warn_only: bool = False, fill: bool = False) -> 
 
 
 def expect_repeatable(lab: Lab, name: str, call: Call, *, roundings: float = 64) -> None:
-    """Expect that ``call`` returns the same bits each time, or raises an error that says that the operator is
-    not deterministic. Record the result.
+    """Expect that ``call`` returns the same bits each time, or raises the error for operators that are not
+    deterministic. Record the result.
 
     If the call raises this error, it is repeated with ``warn_only``. The repeated call must warn and return
     the result.

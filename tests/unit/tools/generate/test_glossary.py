@@ -28,11 +28,11 @@ def test_the_committed_terms_are_those_of_the_page() -> None:
 
 def test_every_linked_word_is_a_term() -> None:
     report = ROOT / "conformance" / "report"
-    words = [
-        word
+    linked_terms = [
+        term
         for script in report.glob("*.js")
-        for word in re.findall(r"\bterm\(\"([^\"]+)\"", script.read_text())
+        for term in re.findall(r"\bterm\(\"([^\"]+)\"", script.read_text())
     ]
-    assert {"cause", "leg", "requirement"} <= set(words) <= set(glossary.meanings())
+    assert {"cause", "leg", "requirement"} <= set(linked_terms) <= set(glossary.meanings())
     with pytest.raises(KeyError, match="is not a term"):
         glossary.anchor("thing")
