@@ -19,6 +19,7 @@ from conformance.framework.recorder import Recorder, StopAtFirstFailure
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import CALLS
 from conformance.oracle.reference import Reference
+from conformance.properties.shared.dtypes import pristine_info
 from conformance.properties.shared.execution import copy_in
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
@@ -82,7 +83,7 @@ def with_cpu_control(
         recorder.allow_nothing_compared("the CPU refuses the call in that form")
         return Conclusion.CPU_REJECTS
     control = recorder.scratch()
-    check(target.on_cpu(), control, pristine(reference.subject).info)
+    check(target.on_cpu(), control, pristine_info(reference.subject))
     if control.failed:
         recorder.allow_nothing_compared("not checked: the CPU fails the same check")
         recorder.note(f"{CPU_FAILS_TOO}: {control.first_failure[:200]}")
@@ -97,11 +98,6 @@ def with_cpu_control(
         return Conclusion.NOT_REPRODUCIBLE
     recorder.merge(trial)
     return Conclusion.FAILED
-
-
-def pristine(subject: Subject) -> Subject:
-    """Return the subject with torch's own entry, even if a test passes a broken subject."""
-    return find(subject.kind, subject.name)
 
 
 def controlled_by_cpu(check: Check) -> Check:
@@ -140,6 +136,6 @@ def _all_failures_excused_by_cpu(check: Check, target: Target, subject: Subject,
     control = recorder.scratch()
     control.watch = None
     process_state.seed(recorder.seed, target)
-    attempt(lambda: check(target.on_cpu(), pristine(subject), control))
+    attempt(lambda: check(target.on_cpu(), find(subject.kind, subject.name), control))
     recorder.excuse(control, CPU_FAILS_TOO)
     return not recorder.failed
