@@ -5,7 +5,7 @@ never raise for a deviation.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -193,25 +193,30 @@ def _floating_comparison(
     return _FloatingComparison(actual_wide, expected_wide, allowed, distance, agrees)
 
 
-def excess_of(
+class Excess(NamedTuple):
+    """The error of a tensor relative to a tolerance.
+
+    ``factor`` is the largest quotient of error and allowed error, at least 1. ``not_finite`` is a mask of the
+    elements without such a quotient: wrong NaNs and infinities, and errors of values that allow none.
+    """
+
+    factor: float
+    not_finite: torch.Tensor
+
+
+def excess_over_tolerance(
     actual: torch.Tensor,
     expected: torch.Tensor,
     *,
     tolerance: Tolerance,
     sensitivity: torch.Tensor | None = None,
-) -> tuple[float, torch.Tensor]:
-    """Return the factor by which a floating host tensor exceeds a tolerance, and a mask of the elements for
-    which no factor can be computed.
-
-    The factor is the largest quotient of difference and allowed difference, and at least 1. The elements of
-    the mask do not affect the factor. They are wrong NaNs and infinities, and elements that differ although
-    the tolerance allows no difference.
-    """
+) -> Excess:
+    """Return by which factor the error of a host tensor exceeds a tolerance."""
     comparison = _floating_comparison(actual, expected, tolerance, sensitivity)
     quotient = comparison.distance / comparison.allowed
-    without_number = ~comparison.agrees & ~quotient.isfinite()
-    counted = quotient[~comparison.agrees & ~without_number]
-    return max(1.0, float(counted.max())) if counted.numel() else 1.0, without_number
+    not_finite = ~comparison.agrees & ~quotient.isfinite()
+    counted = quotient[~comparison.agrees & ~not_finite]
+    return Excess(max(1.0, float(counted.max())) if counted.numel() else 1.0, not_finite)
 
 
 def _compare_floating(

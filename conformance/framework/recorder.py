@@ -204,7 +204,7 @@ class Recorder:
         before, first = self._deviations.get((kind, sample, pattern), (0, failure))
         self._deviations[(kind, sample, pattern)] = before + count, first
 
-    def excuse(self, control: Recorder, reason: str) -> None:
+    def excuse_failures_shared_with(self, control: Recorder, reason: str) -> None:
         """Turn each deviation into a note that ``control`` has too: same kind, sample and message.
 
         Messages about errors, aliasing and state are compared by their pattern.
@@ -226,7 +226,7 @@ class Recorder:
             self._failure_count -= self._deviations.pop(key)[0]
         remaining = [first for _, first in self._deviations.values()]
         still_listed = [failure for failure in self._failures if self._key_of(failure) not in excused]
-        # If all kept messages are excused, the first messages of the other deviations replace them.
+        # If every stored message is excused, the first ones that are not excused replace them.
         self._failures = still_listed or remaining[:MAX_FAILURES_KEPT]
         self._failed_samples = {failure.sample for failure in remaining if failure.sample is not None}
         self.allow_nothing_compared(reason)

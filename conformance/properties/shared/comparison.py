@@ -14,7 +14,7 @@ from conformance.framework.compare import (
     compare_leaf_counts,
     compare_metadata,
     compare_values,
-    excess_of,
+    excess_over_tolerance,
     fact,
     on_host,
     same_bits,
@@ -57,7 +57,7 @@ class ComparisonPolicy:
     ``strides``, ``dtypes`` and ``device`` select the compared metadata. With ``same_bits_agree``, an output
     with the CPU's bits agrees and is not compared with the high-precision values, which cost several calls.
     Use it for properties that are not about precision. With ``bool_bytes``, each bool must be stored as 0 or
-    1. If the CPU's own value exceeds the tolerance by a factor, a device may exceed it by that factor. With
+    1. If the CPU's error is k times the allowed error, the device's error may be as large. With
     ``cpu_may_differ``, this holds even if the CPU is the device under test.
     """
 
@@ -316,14 +316,15 @@ class _Comparison:
         trial = self.recorder.scratch()
         agrees = compare(trial, bound, None)
         if not agrees and on_cpu is not None and self._has_cpu_control:
-            excess, excused = excess_of(*map(on_host, on_cpu), tolerance=bound, sensitivity=sensitivity)
-            if excess > 1.0 or bool(excused.any()):
-                self.recorder.note(
-                    f"{label} may exceed the tolerance by the factor {excess:.3g}, as it does on the CPU; "
-                    f"{int(excused.sum())} elements are not finite on the CPU and are not compared"
-                )
+            excess = excess_over_tolerance(*map(on_host, on_cpu), tolerance=bound, sensitivity=sensitivity)
+            excluded = int(excess.not_finite.sum())
+            if excess.factor > 1.0 or excluded:
+                note = f"the CPU's own error widens the tolerance of {label} by {excess.factor:.3g}"
+                if excluded:
+                    note += f"; {excluded} elements with a wrong NaN or infinity on the CPU are not compared"
+                self.recorder.note(note)
                 trial = self.recorder.scratch()
-                agrees = compare(trial, bound.widened(excess), excused)
+                agrees = compare(trial, bound.widened(excess.factor), excess.not_finite)
         self.recorder.merge(trial)
         return agrees
 
@@ -345,7 +346,7 @@ class _Comparison:
         self.recorder.merge(trial)
         if not equations:
             return False
-        # A result of other sizes, such as another number of unique values, has no equations in common.
+        # Results of different sizes, such as different numbers of unique values, have different equations.
         same_sizes = of_cpu and [e.expected.shape for e in of_cpu] == [e.expected.shape for e in equations]
         controls = of_cpu if same_sizes else [None] * len(equations)
         agreements = [self._equation_holds(*pair) for pair in zip(equations, controls, strict=True)]

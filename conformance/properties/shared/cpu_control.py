@@ -105,7 +105,7 @@ def controlled_by_cpu(check: Check) -> Check:
 
     If the check fails on a device in a mode of single calls (eager or lazy), it runs on the CPU in mode
     eager. Each failure that the CPU has too, with the same kind, sample and message, becomes a note
-    (:meth:`Recorder.excuse`).
+    (:meth:`Recorder.excuse_failures_shared_with`).
     Modes ``compile`` and ``graph`` have no control: the CPU has no graphs, and its compiler is not the
     device's.
     """
@@ -137,5 +137,5 @@ def _all_failures_excused_by_cpu(check: Check, target: Target, subject: Subject,
     control.watch = None
     process_state.seed(recorder.seed, target)
     attempt(lambda: check(target.on_cpu(), find(subject.kind, subject.name), control))
-    recorder.excuse(control, CPU_FAILS_TOO)
+    recorder.excuse_failures_shared_with(control, CPU_FAILS_TOO)
     return not recorder.failed

@@ -108,7 +108,7 @@ def test_excused_deviations_of_a_merged_recorder_are_all_gone() -> None:
         scratch.fail(Kind.EXCEPTION, f"is {sample}", sample=sample)
         control.fail(Kind.EXCEPTION, "is 100", sample=sample)
     recorder.merge(scratch)
-    recorder.excuse(control, "excused")
+    recorder.excuse_failures_shared_with(control, "excused")
     assert (recorder.failed, recorder.failure_count) == (False, 0)
     assert recorder.result().verdict is Verdict.PASS
 
@@ -119,7 +119,7 @@ def test_a_failure_whose_message_was_not_kept_gets_it_back() -> None:
         recorder.fail(Kind.EXCEPTION, f"is {sample}", sample=sample)
     for sample in range(5):
         control.fail(Kind.EXCEPTION, "is 9", sample=sample)
-    recorder.excuse(control, "excused")
+    recorder.excuse_failures_shared_with(control, "excused")
     result = recorder.result()
     assert [failure.message for failure in result.failures] == ["is 5", "is 6", "is 7"]
     assert (result.failure_count, result.failed_samples) == (3, [5, 6, 7])
@@ -130,8 +130,8 @@ def test_deviations_without_a_sample_are_excused_by_as_many() -> None:
     for text in ("is 1", "is 2"):
         recorder.fail(Kind.STATE, text)
     control.fail(Kind.STATE, "is 3")
-    recorder.excuse(control, "excused")
+    recorder.excuse_failures_shared_with(control, "excused")
     assert recorder.failure_count == 2
     control.fail(Kind.STATE, "is 4")
-    recorder.excuse(control, "excused")
+    recorder.excuse_failures_shared_with(control, "excused")
     assert recorder.failure_count == 0
