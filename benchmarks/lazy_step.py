@@ -1,7 +1,8 @@
 """Measure a training step of a host-bound MLP in lazy mode / the same step on the CPU in eager mode.
 
-Lazy mode is a state of the process and officially needs a fork-like build. The benchmark enables it through
-the core, in a separate process, so that it works on any build.
+Lazy mode is a state of the process, and the backend officially offers it only on a fork-like build. The
+benchmark starts lazy mode through the backend's C++ module ``_C``, which works on any build, in a separate
+process.
 """
 
 from __future__ import annotations

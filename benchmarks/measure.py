@@ -1,4 +1,4 @@
-"""Measure functions side by side, and print a figure with its target."""
+"""Measure functions in alternation, and print a figure next to its target value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 
 def seconds_per_call(function: Callable[[], object], calls: int) -> float:
-    """Return the wall seconds per call of one batch of calls."""
+    """Call ``function`` ``calls`` times, and return the mean wall seconds per call."""
     start = time.perf_counter()
     for _ in range(calls):
         function()

@@ -36,7 +36,9 @@ _SESSION = pytest.StashKey["Session"]()
 
 
 def pytest_load_initial_conftests(args: list[str]) -> None:
-    """Replace the old name of the test modules in the arguments of pytest, and issue a warning."""
+    """Replace ``conformance.suite``, the old name of the test modules, in pytest's arguments by the current
+    name. Issue a warning for each replacement.
+    """
     for position, argument in enumerate(args):
         if argument.partition("::")[0] == "conformance.suite":
             warnings.warn(
@@ -228,7 +230,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """Run a case without pytest's setup, teardown and fixtures.
 
-    Cases do not use them, and they take longer than most cases.
+    Cases do not use setup, teardown or fixtures, which take longer than most cases.
     """
     if not isinstance(item, CaseItem):
         return None
@@ -268,8 +270,8 @@ def _run_with_reports(item: CaseItem) -> None:
     report = hook.pytest_runtest_makereport(item=item, call=call)
     hook.pytest_runtest_logreport(report=report)
     hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    # pytest has already reported a skip, whose exception is not an Exception. Any other such exception ends
-    # the session.
+    # pytest has already reported a skip, although ``pytest.skip.Exception`` is not derived from
+    # ``Exception``. Any other error that is not derived from ``Exception`` ends the session.
     if error is not None and not isinstance(error, (Exception, pytest.skip.Exception)):
         raise error
 

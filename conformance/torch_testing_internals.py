@@ -369,7 +369,7 @@ def operator_names_recorded() -> Iterator[list[str]]:
 
     Names look like ``aten::add``. Operators that other operators call are included.
     """
-    # The newer profiler writes to stderr each time it is used.
+    # The newer profiler writes to stderr each time it is used, so the legacy profiler is used.
     from torch.autograd import profiler_legacy
 
     names: list[str] = []

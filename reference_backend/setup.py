@@ -70,7 +70,7 @@ class Build(BuildExtension):
         if FOLDER != ".":
             self.build_temp = f"{self.build_temp}-{Path(FOLDER).name}"
             if self.inplace:
-                # Otherwise a wheel for another torch would include this core.
+                # Build into a separate folder. Otherwise a wheel for another torch would include this core.
                 self.build_lib = f"{self.build_lib}-{Path(FOLDER).name}"
 
     def run(self) -> None:
@@ -84,7 +84,8 @@ class Build(BuildExtension):
             path.write_text(BUILD_INFO)
 
 
-# Two parallel compilers fill a small machine; by default ninja starts two more than the number of cores.
+# Start one compiler for each processor core. By default ninja starts two more, which overloads a small
+# machine.
 os.environ.setdefault("MAX_JOBS", str(os.cpu_count() or 1))
 
 # Torch's builder uses ccache if it is installed. With these settings, ccache reuses a compiled file in
@@ -92,7 +93,7 @@ os.environ.setdefault("MAX_JOBS", str(os.cpu_count() or 1))
 os.environ.setdefault("CCACHE_BASEDIR", str(HERE.parent))
 os.environ.setdefault("CCACHE_NOHASHDIR", "1")
 
-# A build of torch without Kineto has Kineto's headers, but no implementation.
+# Headers do not show whether torch has Kineto: a build without Kineto has the headers too.
 HEADERS = Path(torch.__file__).parent / "include"
 HAS_KINETO = torch.profiler.kineto_available() and (HEADERS / "kineto").is_dir()
 #: Kineto's headers in torch 2.6 include {fmt}, which the wheel does not contain.
@@ -123,13 +124,14 @@ if os.environ.get("HPU_REFERENCE_COVERAGE") == "1":
     EXTENSION.extra_compile_args += ["--coverage", "-O1", "-fprofile-update=atomic"]
     EXTENSION.extra_link_args += ["--coverage"]
 
-# A core for `nox -s sanitize`. It checks the order of its locks and, with "thread" or "address", its memory
-# accesses.
+# Sanitizer of the core ("" for none), set by `nox -s sanitize`. A core with a sanitizer checks the order of
+# its locks. With "thread" or "address", the core also checks its memory accesses.
 SANITIZE = os.environ.get("HPU_REFERENCE_SANITIZE", "")
 SANITIZERS = {
     "": [],
     "locks": [],
-    # -Wno-tsan: TSan does not support fences. The core's fences separate processes; TSan sees one.
+    # -Wno-tsan: TSan does not support fences. The core uses fences between processes, and TSan checks only
+    # one process.
     "thread": ["-fsanitize=thread", "-Wno-tsan", "-O1", "-g1", "-fno-omit-frame-pointer"],
     # In instrumented code, gcc reports false uninitialised variables in torch's headers.
     "address": [
@@ -152,7 +154,7 @@ if "--inplace" in sys.argv and serves_already():
 
 
 class Built(Distribution):
-    """A platform-specific distribution, even if the cores were built before."""
+    """Distribution whose wheel is platform-specific, even if the cores in the wheel were built before."""
 
     def has_ext_modules(self) -> bool:
         return ONE_OF_MANY or super().has_ext_modules()

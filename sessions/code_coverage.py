@@ -65,7 +65,7 @@ INDEX = """\
 
 
 def run_with_coverage(session: nox.Session, tests: Sequence[str]) -> None:
-    """Run the tests with both measurements and write the two pages.
+    """Run the tests, measure the coverage of the suite and of the compiled core, and write a page for each.
 
     Args:
         session: the nox session. Its positional arguments, if any, replace the two folders in ``tests``.

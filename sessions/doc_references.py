@@ -264,7 +264,7 @@ def broken_references(text: str) -> list[tuple[int, str]]:
 
 
 def pages_to_check() -> list[Path]:
-    """Return the pages to check, without decisions (of an earlier state) and without generated pages."""
+    """Return the pages to check. Omit generated pages, and decisions, which describe an earlier state."""
     written = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in _GENERATED]
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *written]
 

@@ -96,7 +96,8 @@ def install_torch(environment: Environment, version: str = TORCH) -> None:
         return
     requirement = f"torch=={version}"
     try:
-        # Try the wheel folder in pip's configuration first. Without such a folder pip fails immediately.
+        # Try the wheel folder in pip's configuration first. If the folder has no such wheel, pip fails
+        # immediately, and an index is used.
         environment.install("--no-index", "--no-deps", requirement, silent=True, log=False)
         session.log(f"torch {version} comes from the wheel folder that pip is configured with")
     except nox.command.CommandFailed:
@@ -114,7 +115,7 @@ def install_torch(environment: Environment, version: str = TORCH) -> None:
 def prepare_device(session: nox.Session) -> Environment:
     """Return the environment ``device``: torch, and both distributions from this checkout.
 
-    The changed parts of the C++ core are built.
+    Only the changed parts of the C++ core are rebuilt.
     """
     environment = Environment(session)
     install_torch(environment)

@@ -24,7 +24,8 @@ def interpreter_of(version: str) -> Path | None:
         *([Path(on_path)] if on_path else []),
         *sorted(versions.glob(f"{version}.*/bin/python")),
     ]:
-        # A pyenv shim exists for every version, but runs only a version that is activated.
+        # Run the candidate to check its version: a pyenv shim exists for every version, but works only if the
+        # version is activated.
         code = "import sys; print(*sys.version_info[:2], sep='.')"
         done = subprocess.run([candidate, "-c", code], capture_output=True, text=True, check=False)
         if done.stdout.strip() == version:

@@ -63,8 +63,8 @@ def run_matrix(session: nox.Session) -> None:
     )
     cells = json.loads(plan.read_text())["include"]
     for cell in cells:
-        # The newest torch may be one that the device refuses. Its cells then expect a refusal. A release that
-        # was requested explicitly is always measured.
+        # If the device refuses the newest torch, the matrix cells of this torch expect a refusal. The suite
+        # always runs on a release that was requested by number.
         if cell["spec"] == "newest" and (why := wheels.refusal_reason(environments["newest"])):
             cell.update(says="" if cell["expect"] == "refusal" else wheels.REFUSAL, expect="refusal", why=why)
     plan.write_text(json.dumps({"include": cells}))

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CHECKED = ("conformance", "tools", "sessions", "benchmarks", "noxfile.py")
 USERS = ("tests", "docs/examples")
 KINDS = ("function", "method", "class", "import")
-#: Decorators that register the definition.
+#: Decorators that register a definition, so that it counts as used.
 REGISTERING = [
     "@behaviour*",
     "@multi_rank_property*",

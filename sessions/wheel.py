@@ -42,7 +42,7 @@ def make_environment(session: nox.Session, torch: str) -> Environment:
 
 
 def build_requested_wheel(session: nox.Session) -> None:
-    """Build the wheel for the requested releases."""
+    """Build the wheel for the torch releases of ``--torches``. Copy it to ``--output`` if requested."""
     parser = argparse.ArgumentParser(prog="nox -s wheel --", allow_abbrev=False)
     parser.add_argument(
         "--torches", type=json.loads, default=list(TORCHES), help='JSON, ["2.13.0", "newest"]'
@@ -166,7 +166,7 @@ def _tracked_files(session: nox.Session) -> set[str]:
 
 
 def _source_files() -> set[str]:
-    """Return the source files of the device without git, because an action's source is not a git checkout."""
+    """Return the source files of the device. Do not call git: an action's source is not a git checkout."""
     built = {"build", "_builds", "__pycache__"}
     return {
         str(path.relative_to(BACKEND))

@@ -164,15 +164,17 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
     except Exception as raised:
         if target.is_cpu:
             raise
-        # Runs of the target cpu show that the program does not raise without the backend. The backend is
-        # therefore the cause.
+        # Runs of target ``cpu`` show that the program does not raise on the CPU without the backend. The
+        # backend is therefore the cause of this error.
         process_state.restore(state)
         recorder.compared(1)
         label = f"{_failing_line(raised, entry.program)}, on CPU tensors while the backend is loaded,"
         report_error(target, recorder, raised, label=label)
         return
     if expected.deviations:
-        raise AssertionError(f"the CPU contradicts {entry.name}: {expected.deviations[0].message}")
+        raise AssertionError(
+            f"behaviour {entry.name} does not hold on the CPU: {expected.deviations[0].message}"
+        )
     process_state.restore(state)
     process_state.seed(recorder.seed, target)
     actual = _make_lab(target, recorder.id.dtype, recorder.seed, on_target=True)
@@ -290,8 +292,8 @@ def _tensors_of(thing: Any) -> list[torch.Tensor]:
     return trees.tensors(thing)
 
 
-# The run on the CPU and the run on the device call different functions, so that the stack sampler can tell
-# the two runs apart.
+# The run on the CPU and the run on the device call different functions, so that the time profile
+# (``conformance.worker.stack_sampler``) can tell the two runs apart.
 
 
 def on_cpu(entry: Behaviour, lab: Lab) -> None:

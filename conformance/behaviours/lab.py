@@ -96,7 +96,7 @@ class Lab:
         """A floating dtype other than float32: float64, or float16 if the target does not declare float64."""
         return torch.float64 if self.target.declares("float64") else torch.float16
 
-    # Inputs: the same numbers in both runs.
+    # The following methods make inputs. They return the same numbers in both runs.
 
     def integers(
         self, *shape: int, low: int = -4, high: int = 5, dtype: torch.dtype | None = None, **options: Any
@@ -167,7 +167,7 @@ class Lab:
                 self.uploaded(thing)
             return thing.to(self.device)  # type: ignore[attr-defined,no-any-return]
 
-    # Observations: they are compared after both runs.
+    # The following methods record observations, which are compared after both runs.
 
     def same(self, name: str, value: T, *, host: bool = False, strides: bool = False) -> T:
         """Record a value (a tree of tensors, numbers and strings) that must be equal in both runs, and return

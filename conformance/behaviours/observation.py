@@ -33,7 +33,7 @@ class TensorSnapshot:
 
 @dataclasses.dataclass(frozen=True)
 class Closeness:
-    """An allowed difference: ``roundings`` units of the coarsest dtype, relative to the largest element.
+    """The allowed difference of values: ``roundings`` units of the coarsest dtype times the largest element.
 
     ``matrix`` marks results that are sums of products, for which the precision class ``tf32`` uses fewer
     bits. ``dtype`` is the coarsest dtype of the computation, if it is coarser than the dtype of the result.
@@ -219,7 +219,7 @@ class _Comparison:
                 EXACT if closeness is None else closeness.tolerance(expected_part, self.target.precision)
             )
             if expected_part.numel() == 0:
-                # A tensor without elements has only metadata, which was compared above.
+                # A tensor without elements has no values to compare, only a shape.
                 agree &= self.fact(
                     actual_part.shape == expected_part.shape, f"{name} has shape {list(actual_part.shape)}"
                 )

@@ -31,7 +31,8 @@ def _statements(file: str) -> dict[int, int]:
     A call and its arguments may span several lines.
     """
     first: dict[int, int] = {}
-    # ast.walk yields a statement before the statements inside it, so that the innermost one is kept.
+    # ast.walk yields a statement before the statements inside it. The innermost statement of a line is thus
+    # the last one, and its entry replaces the others.
     for node in ast.walk(ast.parse("".join(linecache.getlines(file)))):
         if isinstance(node, ast.stmt):
             body = getattr(node, "body", None)

@@ -93,7 +93,7 @@ def _parse_url(spec: str) -> Request:
         )
     name = Path(urllib.parse.unquote(parts.path)).name
     if not re.fullmatch(r"torch-[A-Za-z0-9_.+!-]+\.whl", name):
-        raise UsageError(f"{name!r} is not the name of a torch wheel; give the address of one")
+        raise UsageError(f"{name!r} is not the name of a torch wheel; give the address of a torch wheel")
     return Request(spec, "url", f"torch @ {spec}", (), digest)
 
 
@@ -121,7 +121,8 @@ def download_wheel(request: Request, folder: Path, python: str = sys.executable)
     scratch.rmdir()
     if request.sha256 is not None and sha256(wheel) != request.sha256:
         raise UsageError(
-            f"{wheel.name} has SHA-256 {sha256(wheel)} instead of {request.sha256}; ask its publisher"
+            f"{wheel.name} has SHA-256 {sha256(wheel)} instead of {request.sha256}; ask the publisher of the "
+            "wheel for its digest"
         )
     return wheel
 

@@ -80,7 +80,7 @@ def describe_environment(python: str = sys.executable) -> Build:
     """
     environment = find_torch(python)
     if environment.site is None:
-        raise UsageError(f"{python} has no torch; install the build that it is for")
+        raise UsageError(f"{python} has no torch; install a build of torch there")
     return describe_folder(Path(environment.site), python=environment.python)
 
 

@@ -74,8 +74,8 @@ def make_overlay(python: Path, folder: Path, label: str | None = None) -> bool:
     for name, content in changed.items():
         (overlay_site / name).parent.mkdir(parents=True, exist_ok=True)
         (overlay_site / name).write_bytes(content)
-    # The .pth file calls addsitedir and does not list the path, because addsitedir also processes the .pth
-    # files of editable installs in the base environment.
+    # The .pth file calls ``addsitedir`` instead of listing the path, because ``addsitedir`` also processes
+    # the .pth files of editable installs in the base environment.
     (overlay_site / "zz_base_environment.pth").write_text(f"import site; site.addsitedir({str(site)!r})\n")
     marker.write_text(json.dumps(mark))
     return True

@@ -17,7 +17,7 @@ def version() -> str:
     """Return the version of the installed torch with its local label, without importing torch."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
-        raise UsageError("torch is not installed; install the build of torch that the backend is for")
+        raise UsageError("torch is not installed; install the build of torch that the backend was built for")
     try:
         text = (Path(spec.origin).parent / "version.py").read_text()
     except OSError as error:

@@ -97,7 +97,7 @@ class Certificate(TypedDict):
 
 
 def canonical_json(data: object) -> bytes:
-    """Return canonical JSON, the input of every digest."""
+    """Return ``data`` as canonical JSON. The digest of the results is computed from this form."""
     return (json.dumps(data, separators=(",", ":"), sort_keys=True, ensure_ascii=True) + "\n").encode()
 
 

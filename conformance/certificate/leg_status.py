@@ -37,7 +37,7 @@ def leg_status(leg: Leg) -> tuple[LegStatus, str]:
         why.append("the leg has no results")
     if leg["oracle"]["differences"]:
         why.append(f"{len(leg['oracle']['differences'])} oracle values differ without the backend")
-    # Level smoke cannot be certified, but a run of level smoke can be complete.
+    # Ignore the reason about level smoke: it cannot be certified, but a run of level smoke can be complete.
     why += [
         text for text in level_assessment.reasons_unfit(leg) if not text.startswith(f"level {levels.SMOKE}")
     ]

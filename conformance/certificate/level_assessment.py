@@ -53,7 +53,7 @@ class LevelAssessment:
         return self.required - sum(map(len, self.not_claimed.values()))
 
     def counts(self) -> dict[str, int]:
-        """Return the counts of the certificate."""
+        """Return the numbers of required, claimed, passed and other results for the certificate."""
         return {
             "due": self.required,
             "claimed": self.claimed,
@@ -97,7 +97,7 @@ def assess_level(leg: Leg, manifest: Manifest, level: str) -> LevelAssessment:
         reason = declaration.reason_not_claimed(entry)
         if reason is not None:
             row = rows.get(name)
-            # [unsupported] declares a clean refusal. Any other verdict is a defect.
+            # A result under ``[unsupported]`` may pass or refuse cleanly. Any other verdict is a defect.
             refused = row is None or row["verdict"] in _REFUSED or _is_covered_by_waivers(row, demand, name)
             if refused or not reason.startswith("unsupported "):
                 not_claimed[reason].append(name)
@@ -143,7 +143,7 @@ def reasons_unfit(leg: Leg) -> Iterator[str]:
     """Yield the reasons why a leg supports no level at all, independent of its rows."""
     count = leg["missing"]["count"]
     lost = not leg["complete"] or count or leg["exit"] not in (exit_codes.OK, exit_codes.UNEXPECTED)
-    # If only other shards are missing, shard_reason reports it below.
+    # If the only missing results are those of other shards, ``shard_reason`` reports them below.
     if lost and not (merge.missing_shards(leg) and merge.as_before_merge(leg)["complete"] and not count):
         yield f"the run is not complete{f', {count} results are missing' if count else ''}"
     if leg["selection"] is not None:

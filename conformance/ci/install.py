@@ -76,8 +76,8 @@ def install_with_constraints(installed: Installed, requirements: Sequence[str]) 
 
 
 def install_suite(installed: Installed, wheel: Path) -> None:
-    """Install the suite and its requirements. If a different commit of the suite with the same version is
-    installed, it is replaced.
+    """Install the suite and its requirements. Replace an installed suite even if it has the same version,
+    because it may be of a different commit.
     """
     install_with_constraints(installed, [str(wheel)])
     pip_install(installed.python, "--no-deps", "--force-reinstall", str(wheel))

@@ -27,13 +27,13 @@ from conformance.site.store import store as stores
 from conformance.site.submissions import LARGEST
 
 BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
-#: The files of a run on the branch. Only matrix runs have ``matrix.json``.
+#: The files of a run on the results branch. Only matrix runs have ``matrix.json``.
 FILES = ("results.json", "provenance.json", "matrix.json")
 #: The maximum number of runs that are fetched for each backend: the runs with the newest names. The branch
 #: keeps all runs.
 KEPT = 60
-#: The folder of the site's store on the branch. The name begins with a dot, because the folder of a backend
-#: never does.
+#: The folder of the site's store on the results branch. Its name begins with a dot. The name of a backend's
+#: folder never does, so the two cannot be equal.
 STORE = ".store"
 _TRIES = 5
 

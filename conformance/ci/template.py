@@ -62,7 +62,9 @@ def render_workflow(
     if wrong := [mode for mode in chosen if mode not in MODES or chosen.count(mode) > 1]:
         raise UsageError(f"--modes {wrong[0]!r} is unknown or appears twice; known are {','.join(MODES)}")
     if package and not package.isidentifier():
-        raise UsageError(f"--package {package!r} is not the name of a top-level package; give one")
+        raise UsageError(
+            f"--package {package!r} is not the name of a top-level package; give an importable name"
+        )
     return _TEMPLATES.get_template(FILE.name).render(
         suite=pinned[1],
         commit=pinned[2],

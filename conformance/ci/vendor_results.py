@@ -79,10 +79,10 @@ def _fetch_run(backend: Backend, run: Any, branch: str, into: Path) -> Path:
     listed = github.get_json(f"repos/{backend.repository}/actions/runs/{number}/artifacts", per_page="100")
     artifacts = [entry for entry in listed["artifacts"] if entry["name"] == ARTIFACT]
     if not artifacts:
-        raise UsageError(f"it has no artifact {ARTIFACT}")
+        raise UsageError(f"the run has no artifact {ARTIFACT}")
     size = int(artifacts[-1]["size_in_bytes"])
     if size > LARGEST:
-        raise UsageError(f"its artifact has {size} bytes; at most {LARGEST} are taken")
+        raise UsageError(f"artifact {ARTIFACT} has {size} bytes; the maximum is {LARGEST}")
     with tempfile.TemporaryDirectory() as scratch:
         archive, file = Path(scratch) / "artifact.zip", Path(scratch) / "results.json"
         github.download(
@@ -120,5 +120,5 @@ def _extract_results(archive: Path, file: Path) -> None:
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
         raise UsageError(f"artifact {ARTIFACT} cannot be read ({error})") from None
     if len(content) > LARGEST:
-        raise UsageError(f"results.json of its artifact has more than the {LARGEST} bytes that are taken")
+        raise UsageError(f"results.json of artifact {ARTIFACT} has more than {LARGEST} bytes, the maximum")
     file.write_bytes(content)

@@ -19,7 +19,7 @@ from conformance.results import exit_codes
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``certify`` to the command line."""
     parser = commands.add_parser(
         "certify", help="compare a run with a level, and write or verify a certificate"
     )

@@ -36,7 +36,7 @@ _JOBS = 256
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``ci`` to the command line."""
     parser = commands.add_parser("ci", help="the steps of the workflows (docs/workflows.md)")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_plan_commands(actions)

@@ -18,7 +18,7 @@ Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
-    """Add ``--target``."""
+    """Add the option ``--target`` to a command."""
     parser.add_argument(
         "--target",
         required=True,
@@ -28,7 +28,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 
 def add_extra(parser: argparse.ArgumentParser) -> None:
-    """Add ``--extra``."""
+    """Add the option ``--extra`` to a command."""
     parser.add_argument(
         "--extra",
         action="append",

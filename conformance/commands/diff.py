@@ -18,7 +18,7 @@ _NAMED = 5
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``diff`` to the command line."""
     parser = commands.add_parser(
         "diff",
         help="compare two runs: regressed, changed failures, fixed, new, vanished",

@@ -30,7 +30,7 @@ STEPS = 12
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``doctor`` to the command line."""
     parser = commands.add_parser("doctor", help="show the missing features of a device, and what to do next")
     common.add_target(parser)
     parser.add_argument("--mode", metavar="M", help="mode (default: eager)")

@@ -21,7 +21,7 @@ from conformance.target import file as target_file
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``expect`` to the command line."""
     parser = commands.add_parser(
         "expect", help="check expectations, or propose the expectations that a run needs"
     )

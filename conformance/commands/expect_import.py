@@ -16,7 +16,7 @@ from conformance.target import file as target_file
 
 
 def add(commands: Any) -> argparse.ArgumentParser:
-    """Add the command to ``conformance expect``."""
+    """Add the subcommand ``import`` to ``conformance expect``."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "import",
         help="propose entries from a list of PyTorch's own tests",

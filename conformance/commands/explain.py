@@ -25,7 +25,7 @@ SHOWN = 12
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``explain`` to the command line."""
     parser = commands.add_parser(
         "explain", help="show the requirement behind a result, its inputs and the faults that it detects"
     )
@@ -69,8 +69,8 @@ def explanation_lines(entry: Property, result_id: ResultId) -> Iterator[str]:
     cpu = target_file.load("cpu").target(entry.modes[0])
     subjects = {subject.name: subject for subject in catalogue.subjects(entry.subject_kind)}
     dtypes = entry.applies(cpu, subjects[result_id.case.subject])
-    # dtypes is empty if the CPU has no results for the property (graphs): then the device determines the
-    # dtypes.
+    # ``dtypes`` is empty if the CPU has no results for the property, such as a property of graphs. The device
+    # then determines the dtypes.
     if dtypes and result_id.dtype not in dtypes:
         raise UsageError(
             f"{result_id.case} has no result for {result_id.dtype!r} on the CPU; it has {', '.join(dtypes)}"

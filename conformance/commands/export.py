@@ -14,7 +14,7 @@ _FORMS = ("op-overrides", "skips", "dtypes")
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``export`` to the command line."""
     parser = commands.add_parser(
         "export",
         help="write a run's deviations as input of PyTorch's own tests",

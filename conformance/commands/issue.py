@@ -13,7 +13,7 @@ from conformance.report import issue, output_files, snippet_lookup, summary
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``issue`` to the command line."""
     parser = commands.add_parser(
         "issue", help="write an issue about one cause of a run's failures, as Markdown"
     )

@@ -13,7 +13,7 @@ from conformance.target import file as target_file
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``matrix`` to the command line."""
     parser = commands.add_parser(
         "matrix", help="plan the cells of builds of torch × modes, or collect their outcomes"
     )

@@ -15,7 +15,7 @@ from conformance.results import merge, run_folder
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``merge`` to the command line."""
     parser = commands.add_parser("merge", help="merge several runs, modes and builds into one report")
     parser.add_argument("directories", nargs="+", type=Path, metavar="DIR", help="output folder of a run")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="folder to write to")

@@ -20,7 +20,7 @@ _SHOWN = 160
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``query`` to the command line."""
     keys = "; ".join(f"{key}: {about}" for key, about in KEYS.items())
     parser = commands.add_parser(
         "query",

@@ -12,7 +12,7 @@ from conformance.report import relay_readiness
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``readiness`` to the command line."""
     parser = commands.add_parser(
         "readiness",
         help="compare success and time of runs with the levels of PyTorch's cross-repository CI",

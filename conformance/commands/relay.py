@@ -16,7 +16,7 @@ from conformance.report.relay_callback import Callback
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``relay`` to the command line."""
     parser = commands.add_parser(
         "relay",
         help="report a run to PyTorch's cross-repository CI",

@@ -15,7 +15,7 @@ from conformance.target import file as target_file
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``report`` to the command line."""
     parser = commands.add_parser("report", help="write the report of a run, even of an interrupted run")
     parser.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
     parser.add_argument(
@@ -66,7 +66,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _legs_without_folder(folder: Path, names_with_folder: set[str]) -> list[Leg]:
-    """Return the legs of a results file without a folder. These legs could not start."""
+    """Return the legs in ``results.json`` that have no folder, because they could not start."""
     if not (folder / "results.json").is_file():
         return []
     return [

@@ -27,7 +27,7 @@ PRINTED = 160
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``repro`` to the command line."""
     parser = commands.add_parser(
         "repro", help="rerun one result and write a snippet that reproduces its failure"
     )

@@ -27,7 +27,7 @@ from conformance.target import file as target_file
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``run`` to the command line."""
     parser = commands.add_parser("run", help="check a target and write results, JUnit XML and a report")
     parser.add_argument(
         "--target", metavar="NAME_OR_FILE", help="name of a known target, or path of a target file"

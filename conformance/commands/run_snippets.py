@@ -21,7 +21,7 @@ _RESULT, _LIMIT = 120, 400
 
 
 def add_snippets_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--snippets``."""
+    """Add the option ``--snippets`` to a command."""
     parser.add_argument(
         "--snippets",
         type=common.parse_positive,

@@ -14,7 +14,7 @@ from conformance.site.store.store import Store
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``site`` to the command line."""
     parser = commands.add_parser("site", help="build the compatibility matrix from a folder of results")
     parser.add_argument(
         "results",
@@ -118,7 +118,8 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         build.check_output(arguments.output, path)
     if len(folders) == 2 and _contain_each_other(*folders) and not _is_hidden_in(folders[1], folders[0]):
         raise UsageError(
-            f"the store {folders[1]} and the results {folders[0]} contain each other; choose another folder"
+            f"the store folder {folders[1]} overlaps with the results folder {folders[0]}; choose another "
+            "folder"
         )
 
 

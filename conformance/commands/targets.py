@@ -12,7 +12,7 @@ from conformance.target import file as target_file
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``targets`` to the command line."""
     parser = commands.add_parser("targets", help="list the known targets, or write a file for a new one")
     parser.add_argument("--new", metavar="DEVICE", help="probe a device and write DEVICE.toml")
     parser.add_argument(

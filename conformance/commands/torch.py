@@ -14,7 +14,7 @@ from conformance.errors import UsageError
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line."""
+    """Add the command ``torch`` to the command line."""
     parser = commands.add_parser(
         "torch", help="builds of torch: describe, download, relabel, guard, compare ABIs"
     )

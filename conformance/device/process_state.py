@@ -51,7 +51,8 @@ def seed(value: int, target: Target) -> None:
     accelerator type that is not initialized. That takes a millisecond, and the memory of the queue is never
     freed.
     """
-    # Dynamo disables the argument checks of torch.distributions in the whole process when it is first used.
+    # At its first use, Dynamo disables the argument checks of torch.distributions in the whole process.
+    # Restore torch's default.
     torch.distributions.Distribution.set_default_validate_args(__debug__)
     random.seed(value)
     numpy.random.seed(value & 0xFFFFFFFF)

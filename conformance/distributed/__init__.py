@@ -27,7 +27,7 @@ USUAL_LIMIT = 120.0
 
 
 def patient(seconds: float) -> float:
-    """Return a time limit for ranks, multiplied by the ratio of ``--timeout`` to its default if the ratio is
-    above 1.
+    """Return ``seconds``, a time limit for ranks. If ``--timeout`` is above its default, extend the limit in
+    the same proportion.
     """
     return seconds * max(1.0, float(os.environ.get(LIMIT, USUAL_LIMIT)) / USUAL_LIMIT)

@@ -66,7 +66,7 @@ def join_process_group(options: argparse.Namespace) -> Any:
         count = torch.accelerator.device_count()
         if options.rank >= count:
             raise UsageError(
-                f"rank {options.rank} needs a device of its own, and there are {count}; "
+                f"rank {options.rank} needs a device of its own, but the number of devices is {count}; "
                 "use fewer ranks with -n"
             )
         device = torch.device(target.device, options.rank)

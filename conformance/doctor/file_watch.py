@@ -10,7 +10,8 @@ from pathlib import Path
 from conformance.errors import UsageError
 
 _SUFFIXES = (".py", ".so", ".pyd", ".dylib", ".dll", ".toml")
-#: Seconds between two inspections, and seconds without a change after which a build is finished.
+#: Seconds between two inspections of the watched files, and seconds without a change after which the
+#: backend's build is assumed to be finished.
 LOOK, QUIET = 0.5, 1.0
 
 #: Modification time and size of each file.

@@ -40,7 +40,7 @@ def count_entries(
     versions: Sequence[str],
     today: datetime.date,
 ) -> EntryCounts:
-    """Count the expectations of a target by the state that its unrestricted legs confirm."""
+    """Count the expectations of a target by their state in the unrestricted and complete legs of ``legs``."""
     indices = {mode: Index(ids) for mode, ids in plans.items()}
     judged_legs = [_failing_entries(book, leg, today) for leg in legs if entry_states.is_judged(leg)]
     missing: set[str] = set()

@@ -167,7 +167,9 @@ def read_entries(
             raise UsageError(f"expectations {path}: unknown key {key!r}; known are schema and [[expect]]")
     listed = data.get("expect", [])
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-        raise UsageError(f"expectations {path}: expect is not a list of tables; write each as [[expect]]")
+        raise UsageError(
+            f"expectations {path}: 'expect' is not a list of tables; write each entry as a table [[expect]]"
+        )
     return (_parsed_entry(path, index, entry, aliases, unread) for index, entry in enumerate(listed))
 
 

@@ -16,7 +16,7 @@ from conformance.model.id_patterns import is_literal
 from conformance.model.records import ExpectationRecord, Header, Leg, ResultRow
 from conformance.model.verdicts import Verdict
 
-#: How a result relates to a kind of failure.
+#: The state of a result for one kind of failure (:func:`state_of_result`).
 State = Literal["fails", "passes", "other", "unclear"]
 STATES: tuple[State, ...] = ("fails", "passes", "other", "unclear")
 _WORKS = (Verdict.PASS.value, Verdict.XPASS.value)
@@ -31,7 +31,7 @@ _SAME: tuple[Literal["id", "kind", "source", "until", "reason", "link"], ...] = 
     "reason",
     "link",
 )
-#: Number of passing results that a record names.
+#: The maximum number of passing results that the record of an expectation lists.
 _MAX_PASSING = 3
 
 
@@ -175,7 +175,7 @@ def _problems_of_entry(record: ExpectationRecord, mode: str) -> Iterable[str]:
 
 
 def expired_text(record: ExpectationRecord) -> str:
-    """Return the sentence about an expired entry."""
+    """Return a sentence that reports an expired entry and its remedy."""
     name = f"expectation {record['id']} ({record['kind']}) in {record['source']}"
     if not record["fails"]:
         return f"{name} expired on {record['until']}; remove it if its results pass"

@@ -51,7 +51,7 @@ class Index:
         ]
         suggestions = [text for text in _joined_ids(choices) if self.matching(text)]
         if not suggestions:
-            # Every part exists, but not in this combination: suggest other results of the subject.
+            # Every part of the pattern exists, but no id combines them: suggest other results of the subject.
             subjects = choices[1]
             wider_patterns = [f"{name}/{subject}@*" for subject in subjects for name in choices[0]]
             wider_patterns += [f"*/{subject}@*" for subject in subjects]
@@ -66,7 +66,9 @@ def _id_parts(text: str) -> tuple[str, str, str]:
 
 
 def _existing_or_similar(part: str, existing: list[str]) -> list[str]:
-    """Return a part of a pattern if it exists or matches, else the most similar existing parts."""
+    """Return ``[part]`` if ``part`` equals or, as a pattern, matches an existing part. Otherwise return the
+    most similar existing parts.
+    """
     if part in existing:
         return [part]
     if not is_literal(part):

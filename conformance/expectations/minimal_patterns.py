@@ -11,8 +11,8 @@ from conformance.expectations.index import Index
 def minimal_patterns(ids: Collection[str], universe: Collection[str]) -> list[str]:
     """Return patterns that together match all of ``ids`` and no other id in ``universe``.
 
-    A wildcard replaces a dtype, the end of a subject's name after a dot, a whole subject or a property. It is
-    used only if it matches at least two results. The remaining ids are listed one by one.
+    A wildcard replaces a dtype, the end of a subject's name after a dot, a whole subject or a property. A
+    pattern with a wildcard must match at least two of ``ids``. The remaining ids are listed one by one.
     """
     remaining = set(ids)
     everything = remaining | set(universe)

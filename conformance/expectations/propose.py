@@ -171,8 +171,8 @@ def _modes_with(names: Iterable[str], modes: Plans) -> tuple[str, ...]:
 def _with_torch_scope(
     entry: Expectation, legs: Sequence[LegRows], matched: Mapping[str, list[str]]
 ) -> Expectation:
-    """Return the entry, limited to a range of torch versions if only some of the versions that ran need the
-    entry.
+    """Return the entry. If it is needed in only some of the torch versions of ``legs``, limit the entry to a
+    range of versions.
     """
     inside: set[Minor] = set()
     outside: set[Minor] = set()
@@ -239,10 +239,10 @@ def _add_new_entries(
 
 
 def _failing_scope(name: str, kind: str, failing: Sequence[LegRows], legs: Sequence[LegRows]) -> str | None:
-    """Return the range of torch versions in which a result fails.
+    """Return the range of torch versions in which a result fails, as text.
 
-    The range is empty if the result fails in all versions. Return None if no range separates failing legs
-    from others.
+    The text is empty (no restriction) if the result fails in all versions. Return None if no range contains
+    the versions of all failing legs and of no other leg.
     """
     failing_modes = {leg.mode for leg in failing}
     legs_without_failure = [

@@ -23,10 +23,10 @@ _WITHOUT_DTYPES = ("optimizer", "device", "api")
 def check_patterns(file: TargetFile, own_plan: Callable[[], Plan]) -> None:
     """Raise UsageError for patterns of ``[unsupported]`` and tables of ``[operators]`` that match nothing.
 
-    All results of the suite are considered, not only the results of this target: all modes and levels, every
-    torch minor of the manifest, and all dtypes of a subject that has dtypes, because the CPU's dtypes vary
-    with torch. The manifest is therefore searched first. ``own_plan`` returns the plan of the target, for
-    results that the manifest lacks: from an extra module or on an unknown torch.
+    A pattern may match any result of the suite, not only a result of this target: in any mode, level and
+    torch minor of the manifest, and in any dtype if the subject has dtypes, because the CPU's dtypes vary
+    with torch. ``own_plan`` returns the plan of the target. It is searched for results that the manifest
+    lacks: results of an extra module, or on an unknown torch.
     """
     patterns, names = list(file.unsupported), list(file.dtype_overrides)
     if not patterns and not names:
@@ -51,10 +51,10 @@ def check_patterns(file: TargetFile, own_plan: Callable[[], Plan]) -> None:
 
 
 def _cases_by_dtypes(plan: Plan) -> dict[tuple[str, ...], Index]:
-    """Return the cases of a plan by the dtype words that a pattern may use for them.
+    """Return the cases of a plan by the dtype words that a pattern may contain to match them.
 
-    A case with a dtype of torch allows all dtypes. A case with other words, such as ``any``, allows its own
-    words.
+    If a case has a dtype of torch, the pattern may contain any dtype of torch. For a case with other words,
+    such as ``any``, the pattern may contain these words.
     """
     by_words: dict[tuple[str, ...], list[str]] = {}
     for case in plan.cases:

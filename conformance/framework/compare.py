@@ -82,8 +82,7 @@ def compare_values(
     actual dtype, infinity is accepted. With ``signed_zeros`` the signs of zeros must agree too.
 
     A different shape is a failure of kind METADATA. A tensor that cannot be copied to the host is a failure
-    of kind EXCEPTION.
-    Elements of the mask ``excused`` agree.
+    of kind EXCEPTION. Elements that the mask ``excused`` selects count as agreeing.
     """
     fetched = attempt(lambda: on_host(actual))
     if not fetched.ok:
@@ -197,7 +196,8 @@ class Excess(NamedTuple):
     """The error of a tensor relative to a tolerance.
 
     ``factor`` is the largest quotient of error and allowed error, at least 1. ``not_finite`` is a mask of the
-    elements without such a quotient: wrong NaNs and infinities, and errors of values that allow none.
+    deviating elements without a finite quotient: wrong NaNs and infinities, and elements with an allowed
+    error of 0.
     """
 
     factor: float

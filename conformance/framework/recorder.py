@@ -20,7 +20,8 @@ MAX_NOTES = 20
 CHECKED_NOTHING = "checked nothing: "
 
 
-#: Kinds whose messages contain the deviating value.
+#: Kinds whose messages contain the deviating value. Two deviations of these kinds are the same only if their
+#: messages are equal; for any other kind, if their message patterns are equal.
 _COMPARED_BY_MESSAGE = frozenset({Kind.VALUE, Kind.METADATA, Kind.DTYPE})
 #: Kind, sample and message or message pattern of a deviation.
 _Key = tuple[Kind, "int | None", str]
@@ -205,7 +206,7 @@ class Recorder:
         self._deviations[(kind, sample, pattern)] = before + count, first
 
     def excuse_failures_shared_with(self, control: Recorder, reason: str) -> None:
-        """Turn each deviation into a note that ``control`` has too: same kind, sample and message.
+        """If ``control`` has the same deviation (kind, sample and message), turn the deviation into a note.
 
         Messages about errors, aliasing and state are compared by their pattern.
 
@@ -232,10 +233,10 @@ class Recorder:
         self.allow_nothing_compared(reason)
 
     def _key_of(self, failure: Failure) -> _Key:
-        """Return the key of a deviation.
+        """Return the key of a deviation. Deviations with equal keys are the same.
 
-        Deviations of values and metadata are the same only if their numbers are: the CPU's small error must
-        not excuse a large one. Messages of errors may differ in numbers and addresses.
+        The keys of two deviations of values or metadata differ if their numbers differ, because a small error
+        of the CPU must not excuse a large error. Messages of errors may differ in numbers and addresses.
         """
         if failure.kind in _COMPARED_BY_MESSAGE:
             return failure.kind, failure.sample, failure.message

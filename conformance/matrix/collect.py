@@ -23,11 +23,11 @@ class CellStatus(str, enum.Enum):
     PASSED = "passed"
     FAILED = "failed"
     INCOMPLETE = "incomplete"
-    #: The run produced no result.
+    #: The folder of the cell does not contain exactly one leg of the cell.
     MISSING = "missing"
-    #: The run refused, as the target file declares.
+    #: The run refused to start, as the target file declares.
     UNSUPPORTED = "unsupported"
-    #: The run refused, although the plan expects results or a refusal with a different text.
+    #: The run refused to start, but the plan expects results, or a refusal with a different text.
     NOT_STARTED = "not-started"
 
     def __str__(self) -> str:
@@ -140,8 +140,8 @@ def collect_outcomes(cells: Sequence[Cell], folder: Path) -> list[CellOutcome]:
     ``folder/ID``.
     """
     outcomes = [outcome_of_cell(cell, folder / cell.id) for cell in cells]
-    # If no cell of a build started, a broken environment may have caused the refusals. They do not count
-    # then.
+    # If no cell of a build started, a broken environment may have caused its refusals, so they do not count
+    # as declared.
     alive = {entry.cell.build for entry in outcomes if entry.counts}
     dead = {entry.cell.build for entry in outcomes if entry.cell.expect == "results"} - alive
     return [

@@ -1,4 +1,4 @@
-"""Plan the cells of a matrix: the cells to run, and the cells that the target declares to refuse."""
+"""Plan the cells of a matrix. Each cell must produce results, or a refusal that the target file declares."""
 
 from __future__ import annotations
 

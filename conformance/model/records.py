@@ -284,10 +284,10 @@ class PlanTable(TypedDict):
 
 
 class Prepared(TypedDict):
-    """The output for a target that was brought up: its environment (``facts``), the plan of the level
-    (``plan``), and the plan of level full in all modes (``full``).
+    """The output of the process that brings a target up.
 
-    ``here`` lists the properties of the mode as pairs of subject kind and name.
+    ``facts`` describes the environment, ``plan`` is the plan of the level, and ``full`` is the plan of level
+    full in all modes. ``here`` lists the properties of the mode as pairs of subject kind and name.
     """
 
     facts: Facts
@@ -297,7 +297,7 @@ class Prepared(TypedDict):
 
 
 class ResultNames(TypedDict):
-    """The plan of level full by mode, which can be built without bringing up the target."""
+    """The plan of level full for each mode. Building it does not require bringing the target up."""
 
     names: dict[str, PlanTable]
 
@@ -346,7 +346,7 @@ class PlanEvent(PlanTable):
 
 
 class RoundFields(TypedDict):
-    """The fields of ``round``."""
+    """The fields of the journal event ``round``."""
 
     number: int
     attempt: int
@@ -365,7 +365,7 @@ class _ResumeOptional(TypedDict, total=False):
 
 
 class ResumeFields(_ResumeOptional):
-    """The fields of ``resume``."""
+    """The fields of the journal event ``resume``."""
 
     failed: bool
 
@@ -377,7 +377,7 @@ class ResumeEvent(ResumeFields):
 
 
 class WorkerFields(TypedDict):
-    """The fields of ``worker``."""
+    """The fields of the journal event ``worker``."""
 
     worker: str
     pid: int
@@ -390,7 +390,7 @@ class WorkerEvent(WorkerFields):
 
 
 class WorkerEndFields(TypedDict):
-    """The fields of ``worker-end``."""
+    """The fields of the journal event ``worker-end``."""
 
     worker: str
     reason: str
@@ -403,7 +403,7 @@ class WorkerEndEvent(WorkerEndFields):
 
 
 class DtypeFields(TypedDict):
-    """The fields of ``dtype``."""
+    """The fields of the journal event ``dtype``."""
 
     worker: str
     id: str
@@ -417,7 +417,7 @@ class DtypeEvent(DtypeFields):
 
 
 class ResultFields(TypedDict):
-    """The fields of ``result``."""
+    """The fields of the journal event ``result``."""
 
     worker: str
     result: AttemptRow
@@ -430,8 +430,8 @@ class ResultEvent(ResultFields):
 
 
 class TimeFields(TypedDict):
-    """The fields of ``time``: the start of a result in seconds since 1970, its duration, and the duration by
-    phase.
+    """The fields of the journal event ``time``: the start of a result in seconds since 1970, its duration,
+    and its duration by phase.
     """
 
     worker: str
@@ -453,7 +453,7 @@ class _ProbeOptional(TypedDict, total=False):
 
 
 class ProbeFields(_ProbeOptional):
-    """The fields of ``probe``."""
+    """The fields of the journal event ``probe``."""
 
     worker: str
     id: str
@@ -468,7 +468,7 @@ class ProbeEvent(ProbeFields):
 
 
 class OracleFields(TypedDict):
-    """The fields of ``oracle``."""
+    """The fields of the journal event ``oracle``."""
 
     op: str
     dtype: str
@@ -493,7 +493,7 @@ class OracleCheckEvent(OracleCheck):
 
 
 class ProblemFields(TypedDict):
-    """The fields of ``problem``."""
+    """The fields of the journal event ``problem``."""
 
     message: str
 
@@ -515,7 +515,7 @@ class _EndOptional(TypedDict, total=False):
 
 
 class EndFields(_EndOptional):
-    """The fields of ``end``."""
+    """The fields of the journal event ``end``."""
 
     seconds: float
 
@@ -527,7 +527,7 @@ class EndEvent(EndFields):
 
 
 class LostFields(TypedDict):
-    """The fields of ``lost``."""
+    """The fields of the journal event ``lost``."""
 
     worker: str
 

@@ -42,7 +42,7 @@ class TorchScope:
         scope = TorchScope(tuple(terms))
         points = {value for _, (a, b) in terms for value in ((a, b), (a, b + 1), (a, b - 1))}
         if not any(scope._contains(point) for point in points):
-            raise ValueError(f"torch {text!r} does not match any version; correct its comparisons")
+            raise ValueError(f"the torch range {text!r} contains no version; correct its comparisons")
         return scope
 
     def holds(self, version: str) -> bool:

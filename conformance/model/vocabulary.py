@@ -5,7 +5,7 @@ from __future__ import annotations
 #: Every mode that a target file may name; one process runs one mode.
 MODES = ("eager", "lazy", "compile", "graph", "distributed")
 
-#: Default modes of a property. A requirement on calls applies in mode lazy too.
+#: The default modes of a property. Mode lazy is included, because a requirement on calls applies there too.
 CALLS = ("eager", "lazy")
 
 #: Levels that can be certified, from narrow to broad. ``smoke``, a fixed quick selection, cannot be

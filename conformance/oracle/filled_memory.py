@@ -17,7 +17,7 @@ FILLERS = (255, 63, 0)
 #: an allocator sets aside: glibc reserves seven small blocks of a size for unaligned requests, which tensors
 #: do not make.
 _BLOCKS_PER_SIZE = 10
-#: The largest size, in bytes, of the blocks that glibc reserves for unaligned memory.
+#: glibc reserves freed blocks of at most this size in bytes for unaligned requests.
 _SET_ASIDE = 1024
 #: Sizes in bytes that kernels allocate for their own use.
 KERNEL_ALLOCATION_SIZES = range(64, 1 << 16, 64)
@@ -44,7 +44,7 @@ _PROBES = (8, 4096, 1 << 20)
 
 @contextlib.contextmanager
 def host_memory_holding(filler: int, sizes: Iterable[int]) -> Iterator[None]:
-    """Fill all memory that the host allocates inside the context with a byte (254 in place of 255).
+    """Fill all memory that the host allocates inside the context with the byte ``filler`` (254 if it is 255).
 
     glibc writes the byte to all new memory. For any other allocator, the function frees blocks of ``sizes``
     and ``KERNEL_ALLOCATION_SIZES``, in bytes, that hold the byte. Such an allocator may overwrite the

@@ -5,7 +5,7 @@ For each sample and procedure, three values are computed once per process:
 * ``outputs``: the observation in the sample's own dtype.
 * ``high_precision``: the observation with parameters, buffers and inputs in float64.
 * ``sensitivity``: how far ``high_precision`` moves when parameters, buffers and inputs move by one part in
-  2**20. It is the condition term of the tolerances.
+  2**20. The allowed error grows with the sensitivity (:mod:`conformance.framework.tolerances`).
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def _perturb(
     step: float,
     largest_factor: int,
 ) -> None:
-    """Multiply every element in place by ``1 - step`` or ``1 + largest_factor * step``, chosen at random."""
+    """Multiply every floating element of the module, arguments and cotangents in place by ``1 - step`` or
+    ``1 + largest_factor * step``, chosen at random.
+    """
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for tensor in [

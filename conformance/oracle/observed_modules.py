@@ -55,7 +55,7 @@ def observe_call(module: torch.nn.Module, arguments: Arguments, cotangents: Cota
     return observation
 
 
-#: A forward call without an autograd graph, and a forward call with its backward pass.
+#: ``FORWARD`` is a forward call without an autograd graph, ``BACKWARD`` a forward call and its backward pass.
 FORWARD = Procedure("forward", observe_call)
 BACKWARD = Procedure("backward", observe_call, backward=True)
 

@@ -93,7 +93,7 @@ def _detached_copies(observation: Observation) -> Observation:
 
 
 def _high_precision_options(sample: OptimizerSample) -> dict[str, Any]:
-    """Return the options of the sample in float64, and the options of the for-loop implementation."""
+    """Return the sample's options with tensors in float64 and with the for-loop implementation selected."""
 
     def in_high_precision(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -160,7 +160,7 @@ def reference_for_optimizer(sample: OptimizerSample, procedure: Procedure) -> Op
 
 
 def _raise_sensitivity(result: OptimizerReference, moved_values: Observation, step: float) -> None:
-    """Raise the sensitivity of each value to its movement in ``moved_values``."""
+    """Raise the sensitivity of each value to at least the distance between the value and ``moved_values``."""
     for name, value in result.high_precision.items():
         if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
             continue

@@ -21,8 +21,9 @@ _RULE_OPERATORS = {
     **dict.fromkeys(("index_reduce", "scatter_reduce", "scatter", "put", "index_put"), "scatter_add"),
     **{"div": "true_divide", "remainder": "remainder", "rsub": "rsub"},
 }
-#: Matches backward overloads of normalisations. They multiply a gradient by the inverse deviation and the
-#: weight, which are arguments of the call. The terms of the product then cancel.
+#: Matches backward overloads of normalisations. They multiply a gradient by the inverse standard deviation
+#: and the weight, which are arguments of the call. The resulting terms are added and cancel, so the allowed
+#: error depends on the largest term.
 _NORMALISES = re.compile(r"\w*(batch|layer|group)_norm_backward$")
 _INVERSE_DEVIATIONS = ("rstd", "save_invstd", "save_var")
 _WEIGHTS = ("weight", "gamma")
@@ -49,8 +50,8 @@ def rule_of_overload(name: str, overload: Overload, dtype: torch.dtype, sample: 
 
 
 def _largest_gradient_term(overload: Overload, sample: Sample) -> float:
-    """Return an upper bound of the terms of a normalisation's gradient: gradient times weight divided by
-    deviation.
+    """Return an upper bound of the terms of a normalisation's gradient. A term is the gradient times the
+    weight, divided by the standard deviation.
     """
     arguments: list[Any] = [sample.input, *sample.args]
     names = [argument.name for argument in overload.op._schema.arguments]

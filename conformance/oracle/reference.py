@@ -61,21 +61,21 @@ class CallForm(enum.Enum):
 class Agreement(enum.Enum):
     """The required agreement of the values of a result with the reference."""
 
-    #: Every value, within the tolerance rule of the operator.
+    #: Every value must agree within the tolerance rule of the operator.
     TOLERANCE = "values"
-    #: Every bit, signs of zeros included. Any NaN equals any other NaN.
+    #: Every bit must agree, including the signs of zeros. Any NaN equals any other NaN.
     BITS = "bits"
-    #: NaN if the CPU's value is NaN, and infinity or NaN if the CPU's value is infinite.
+    #: A value must be NaN if the CPU's value is NaN, and infinite or NaN if the CPU's value is infinite.
     SPECIAL_VALUES = "special"
-    #: Infinity or NaN if the CPU's value is infinite: the algorithm decides which of them results.
+    #: A value must be infinite or NaN if the CPU's value is infinite. The algorithm decides which of the two.
     INFINITIES = "infinite"
-    #: Every value, within the tolerance rule; and not zero if the CPU's value is subnormal.
+    #: Every value must agree within the tolerance rule, and must not be 0 if the CPU's value is subnormal.
     SUBNORMALS = "small"
 
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A call of an operator or of an overload, with arguments on the CPU that the call has not changed."""
+    """A call of an operator or of an overload. Its arguments are on the CPU, as they were before the call."""
 
     subject: Subject
     dtype: torch.dtype
@@ -103,7 +103,8 @@ class HighPrecision:
     """The high-precision values of a call, and the sensitivity of each of their tensors.
 
     ``values`` has the nesting and the shapes of the call's result, with float64 or complex128 leaves. If the
-    tolerance rule demands the same dtype, or the CPU refuses float64, ``values`` is the result itself.
+    tolerance rule requires the dtype of the call (``oracle = "same"``), or the CPU refuses float64,
+    ``values`` is the result itself.
     ``has_more_digits`` is True if ``values`` has more digits than the result. ``sensitivity`` has one entry
     for each tensor: a float64 tensor of the same shape, or None.
     """

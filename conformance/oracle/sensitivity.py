@@ -36,9 +36,9 @@ def coarsest_dtype(sample: Sample, dtype: torch.dtype) -> torch.dtype:
 def _as_continuous(value: Any, dtype: torch.dtype) -> Any:
     """Return an argument as a value that can be multiplied by a factor near one, or None.
 
-    Integer tensors of the dtype under test move too, as float64: a result is as uncertain as the conversion
-    of its inputs. If the integers are indices, the operator refuses the float64 tensors, and the sensitivity
-    is None.
+    Integer tensors of the dtype under test are moved too, as float64 tensors, because an operator may round
+    when it converts them. If the integers are indices, the operator refuses the float64 tensors, and the
+    sensitivity is None.
     """
     if isinstance(value, (float, complex)):
         return value
@@ -136,7 +136,7 @@ def _samples_with_one_argument_moved(sample: Sample, dtype: torch.dtype, step: f
 def _movements(
     floating: list[int], moved_tensors: list[torch.Tensor], tensors: list[torch.Tensor], step: float
 ) -> dict[int, torch.Tensor]:
-    """Return the movement of each floating tensor, divided by the step, by position."""
+    """Return how far each floating result moved, divided by ``step``, by the position of the result."""
     distances = {}
     for i in floating:
         distance = ((moved_tensors[i] - tensors[i]).abs() / step).to(torch.float64)
@@ -152,7 +152,9 @@ def _separate_sensitivity(
     tensors: list[torch.Tensor],
     floating: list[int],
 ) -> list[torch.Tensor | None]:
-    """Return the sensitivity as a sum: each argument is moved alone, so that movements cannot cancel."""
+    """Return the sensitivity as the sum of the movements that the arguments cause. Each argument is moved
+    alone, so that movements cannot cancel.
+    """
     sensitivity: list[torch.Tensor | None] = [None] * len(tensors)
     for pair in _samples_with_one_argument_moved(to_host(sample, HIGH_PRECISION_DTYPES), dtype, step):
         larger: dict[int, torch.Tensor] = {}
@@ -174,8 +176,8 @@ def _separate_sensitivity(
 def sensitivity_of(
     info: Any, sample: Sample, high_precision: Any, dtype: torch.dtype, seed: int, tolerance_rule: Rule
 ) -> list[torch.Tensor | None]:
-    """Return one float64 tensor of the same shape for each floating tensor of ``high_precision``, and None
-    for other tensors.
+    """Return the sensitivity of each floating tensor of ``high_precision``: a float64 tensor of the same
+    shape. For other tensors, and if no call with moved inputs succeeds, the sensitivity is None.
 
     ``dtype`` is the dtype under test. ``tolerance_rule`` is the rule of the operator in this dtype.
     """

@@ -1,5 +1,5 @@
-"""Send digests of reference values to a receiver, for recomputation in a process that does not load the
-backend.
+"""Send digests of reference values to a receiver. A process that does not load the backend later recomputes
+the reference values and compares the digests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _receiver: Receiver | None = None
 
 
 def set_receiver(receiver: Receiver | None) -> None:
-    """Make ``receiver`` the receiver of this process's digests. If it is None, digests are dropped."""
+    """Make ``receiver`` the receiver of this process's digests. With None, digests are dropped."""
     global _receiver
     _receiver = receiver
 

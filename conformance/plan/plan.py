@@ -30,7 +30,7 @@ class Case:
 
     @builtins.property
     def id(self) -> str:
-        """``property/subject``."""
+        """The id of the case: ``property/subject``."""
         return f"{self.property}/{self.subject}"
 
     def result_ids(self) -> Iterator[str]:

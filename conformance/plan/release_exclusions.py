@@ -32,11 +32,13 @@ def load(file: Path = FILE) -> tuple[ReleaseExclusion, ...]:
     """Return all exclusions; raise ValueError if the file is invalid."""
     data = tomllib.loads(file.read_text())
     if data.pop("schema", None) != 1 or set(data) - {"absent"}:
-        raise ValueError(f"{file.name} is not of schema 1 with entries [[absent]]")
+        raise ValueError(f"{file.name} must have schema = 1 and no other keys than [[absent]]")
     entries = []
     for entry in data.get("absent", ()):
         if set(entry) != {"ids", "torch", "why"}:
-            raise ValueError(f"an entry of {file.name} has {sorted(entry)}; it has ids, torch and why")
+            raise ValueError(
+                f"an entry of {file.name} has the keys {sorted(entry)}; the keys must be ids, torch and why"
+            )
         entries.append(ReleaseExclusion(tuple(entry["ids"]), TorchScope.parse(entry["torch"]), entry["why"]))
     return tuple(entries)
 

@@ -25,8 +25,8 @@ SCHEMA = 1
 
 
 class Seconds(TypedDict):
-    """The committed table. ``modes`` maps a mode to a mapping from seconds to the subjects or properties that
-    take these seconds.
+    """The content of ``seconds.json``. ``modes`` contains a table for each mode. This table maps a number of
+    seconds to the names of all subjects and properties that take this time.
     """
 
     schema: int
@@ -54,7 +54,7 @@ def recorded_seconds(path: Path = FILE) -> dict[str, dict[str, float]]:
 
 @functools.lru_cache(maxsize=64)
 def shard_assignment(mode: str, count: int, path: Path = FILE) -> Mapping[str, int]:
-    """Return the shard, counted from 0, of every entry of the table in a mode.
+    """Return the shard, counted from 0, of each entry that the table ``seconds.json`` contains for a mode.
 
     The assignment depends on the table alone, and not on a level or a target, so that it is the same on all
     machines.

@@ -27,22 +27,24 @@ LEAVE = 10.0
 STOP, KILL = 3.0, 10.0
 #: Seconds between two checks of a process that sends no message.
 TICK = 0.05
-#: Maximum number of bytes from the end of a log file in a ChildEnd, and in one read of a log file.
+#: Maximum numbers of bytes: ``LOG_TAIL`` from the end of a log file in a ChildEnd, and ``LOG_READ`` in one
+#: read of a log file.
 LOG_TAIL, LOG_READ = 4096, 1 << 20
 
 
 class How(enum.Enum):
-    """The kind of end of a child process."""
+    """The way in which a child process ended."""
 
     #: The process exited with an exit code.
     EXITED = "exited"
-    #: A signal ended the process, and the supervisor did not send it.
+    #: A signal that the supervisor did not send ended the process.
     CRASHED = "crashed"
     #: The supervisor stopped the process, because the time limit was exceeded.
     TIMED_OUT = "timed out"
-    #: The supervisor stopped the process, because it sent no heartbeat within the silence limit.
+    #: The supervisor stopped the process, because the process sent no heartbeat within the silence limit.
     STALLED = "stalled"
-    #: The supervisor stopped the process, because it closed its channel or sent data that is not a message.
+    #: The supervisor stopped the process, because the process closed its channel or sent data that is not a
+    #: message.
     BROKEN = "broken"
     #: The supervisor stopped the process, because the process was not needed any more.
     STOPPED = "stopped"
@@ -53,8 +55,8 @@ class ChildEnd:
     """The end of a child process.
 
     ``code`` is the exit code, or the negative number of the signal that ended the process. ``step`` is the
-    last step of the unit of work that the process announced. ``stacks`` are the stacks of the threads, if
-    they were requested.
+    name of the last step that the process announced in its unit of work. ``stacks`` are the stacks of the
+    threads, if they were requested.
     """
 
     how: How
@@ -65,7 +67,7 @@ class ChildEnd:
 
     @property
     def signal(self) -> str | None:
-        """The name of the signal that ended the process; None if it exited."""
+        """The name of the signal that ended the process; None if the process exited."""
         if self.code >= 0:
             return None
         try:
@@ -82,7 +84,7 @@ class ChildEnd:
 
     @property
     def last_line(self) -> str:
-        """The last line of the log file that is not empty. An empty text if all lines are empty."""
+        """The last non-empty line of ``log_tail``, or an empty text if ``log_tail`` contains no text."""
         return next(reversed(self.log_tail.strip().splitlines()), "")
 
 
@@ -161,7 +163,8 @@ class Child:
 
     @classmethod
     def fork(cls, work: Callable[[ParentLink], int]) -> Child:
-        """Run a function in a fork of this process, which prints to the same output.
+        """Run a function in a fork of this process. The fork writes to the same standard output and standard
+        error.
 
         The function returns the exit code. The fork then exits without cleanup, because cleanup of a device
         may hang.
@@ -266,7 +269,8 @@ class Child:
             self._signal(signal.SIGKILL)  # kill the processes that the child started
             if self._code is None:
                 self._reap()
-            # If SIGKILL did not end the process, because it hangs in a driver, do not wait for it.
+            # A process that hangs in a driver does not end on SIGKILL. Do not wait for the end of this
+            # process.
             code = -signal.SIGKILL if self._code is None else self._code
             if self._process is not None:
                 self._process.returncode = code
@@ -325,7 +329,8 @@ def stop(children: Sequence[Child], how: How = How.STOPPED, *, patience: float =
     """Stop processes and their groups, and return the end of each process.
 
     The channels are closed, and the processes get ``patience`` seconds to exit. A process that does not exit
-    gets SIGTERM and, ``STOP`` seconds later, SIGKILL; ``how`` is recorded as its end.
+    gets SIGTERM and, ``STOP`` seconds later, SIGKILL. The ``ChildEnd`` of this process then has ``how`` as
+    the kind of end.
     """
     for child in children:
         child.disconnect()

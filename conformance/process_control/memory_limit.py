@@ -1,5 +1,5 @@
-"""The memory limit of a worker: the runner replaces a worker that exceeds the limit, because its backend
-leaks.
+"""The memory limit of a worker. The runner replaces a worker that exceeds the limit, because a backend may
+leak memory.
 
 Without a limit the machine would run out of memory, and the kernel might kill the runner.
 """
@@ -13,7 +13,8 @@ from pathlib import Path
 #: Environment variable with the number of bytes that a worker may use after a case. The runner sets it.
 VARIABLE = "CONFORMANCE_WORKER_MEMORY"
 
-#: The smallest limit. torch, its databases and a few cached samples take about 1 GiB.
+#: The smallest memory limit of a worker, in bytes. torch, its databases and a few cached samples take about 1
+#: GiB.
 LEAST = 3 << 30
 
 #: The share of the machine's memory that all workers together may use.

@@ -72,7 +72,7 @@ def dump_stacks(children: Sequence[Child]) -> list[str]:
     """Return one text per process with the stacks of its threads. This works while a thread holds the GIL.
 
     The text is empty if the process wrote no stacks. The caller must stop the processes afterwards, because
-    the signal kills a process that has not called :meth:`ParentLink.connect` yet.
+    SIGUSR1, which requests the stacks, kills a process that has not called :meth:`ParentLink.connect` yet.
     """
     positions = [child.log_size() for child in children]
     for child in children:
@@ -164,7 +164,7 @@ class _State(enum.Enum):
 
 @dataclasses.dataclass
 class _Attempt(Generic[Unit]):
-    """An attempt at a unit of work, and the process that works on it."""
+    """An attempt at a unit of work, and the process that works on the unit."""
 
     unit: Unit
     child: Child
@@ -297,8 +297,8 @@ class Supervisor(Generic[Unit]):
         return attempt.state is _State.DONE
 
     def _handle_child_end(self, attempt: _Attempt[Unit], end: ChildEnd) -> None:
-        """Handle the end of the attempt's process. If the process had begun the unit, its end becomes the
-        reply; otherwise a new process gets the unit.
+        """Handle the end of the attempt's process. If the process had begun the unit, ``end`` becomes the
+        reply to the unit. Otherwise a new process gets the unit, but only once.
         """
         self._children.discard(attempt.child)
         again = attempt.number == 1 and (self._started or attempt.state is not _State.STARTING)

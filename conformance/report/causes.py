@@ -30,8 +30,8 @@ _KINDS_WITH_UNIFORM_MESSAGES = frozenset(
 #: Matches a message about a wrong value. The text before and after the match names the call.
 _WRONG = re.compile(r" is [^\n]{1,120}? at [\[(][^\n]*?, expected ")
 _WRONG_VALUES = "wrong values"
-#: A property family is one cause if at least this many operator families, and at least this share of its
-#: subjects that ran, fail alike.
+#: A property family is one cause if the same failure occurs in at least ``_MANY_FAMILIES`` operator families
+#: and in at least the share ``_MIN_FAILING_SHARE`` of the subjects that ran.
 _MANY_FAMILIES = 4
 _MIN_FAILING_SHARE = 0.5
 

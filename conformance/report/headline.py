@@ -16,12 +16,13 @@ _NAMED = 12
 
 @dataclasses.dataclass(frozen=True)
 class Blocker:
-    """Results that prevent a leg from holding a level: all have one cause, or none has a row.
+    """A group of results that prevent a leg from holding a level: all have one cause, or none has a row.
 
     Attributes:
-        name: the name of the cause, as in ``causes.Cause.name``. count: the number of results. said: the
-        sample pattern, or the first line of the example's message. example: the id of the result to inspect
-        first.
+        name: the name of the cause, as in ``causes.Cause.name``.
+        count: the number of results.
+        said: the sample pattern, or the first line of the example's message.
+        example: the id of the result to inspect first.
     """
 
     name: str

@@ -16,7 +16,7 @@ _MOST_OF_A_MESSAGE = 1500
 
 
 def issue_title(group: causes.Cause) -> str:
-    """Return the title of an issue: the failing part, and the sample pattern or the first message line."""
+    """Return the title of an issue about a cause: its name, and its sample pattern or first message line."""
     _, row = group.example
     first = next(iter(causes.kind_and_message(row)[1].splitlines()), "")
     return scrub.scrub_text(f"{group.name()}: {group.pattern() or first}")[:120].rstrip()

@@ -24,8 +24,8 @@ from conformance.results import document
 
 #: The days over which a repository must meet the thresholds to keep L3, and to gain L3.
 DAYS_TO_KEEP_LEVEL, DAYS_TO_GAIN_LEVEL = 7, 14
-#: Thresholds of L3: the minimum share of successful runs, the upper limit of the median time in seconds, and
-#: the upper limit of the share of longer runs.
+#: Thresholds of L3: the minimum share of successful runs, the time in seconds that the median run must stay
+#: below, and the limit of the share of runs that take this time or longer.
 SUCCESS, SECONDS, LONGER = 0.9, 3 * 3600.0, 0.01
 
 

@@ -59,7 +59,7 @@ class TimeByPhase:
             self.phases[phase] = self.phases.get(phase, 0.0) + share
 
     def scaled(self) -> dict[str, float]:
-        """Return the seconds of each phase, or an empty dict if there are no stack samples."""
+        """Return the estimated seconds of each phase, or an empty dict if there are no stack samples."""
         sampled = sum(self.phases.values())
         if sampled == 0:
             return {}

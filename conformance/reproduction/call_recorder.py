@@ -47,7 +47,8 @@ class Comparison:
     call: RecordedCall
     part: int = 0
     written: bool = False
-    #: Expected values and allowed differences, or metadata. Both are None if the call raised an exception.
+    #: ``values`` are the expected values and the allowed differences, if values were compared. ``metadata``
+    #: is the expected metadata, if metadata was compared. Both are None if the call raised an exception.
     values: tuple[torch.Tensor, torch.Tensor] | None = None
     metadata: dict[str, Any] | None = None
 
@@ -144,7 +145,10 @@ class CallRecorder:
             self.comparison = Comparison(raised[-1])
 
     def _is_wanted_failure(self, recorder: Recorder, before: int) -> bool:
-        """Return whether the recorder has a new failure, the first with the wanted signature."""
+        """Return whether the recorder has more than ``before`` failures and the last is the wanted failure.
+
+        The wanted failure is the first with the wanted signature.
+        """
         if self.comparison is not None or recorder.failure_count == before:
             return False
         return failure_signature(recorder.result().failures[-1]) == self.wanted_signature

@@ -126,7 +126,7 @@ class _CheckSnippet:
         return f"{check}({behaviour_text}, target, recorder)"
 
     def _subject_text(self) -> str:
-        """Return the expression of the subject. Its OpInfo has only the attributes that the code reads."""
+        """Return the expression of the subject. Its ``info`` has only the attributes that the code reads."""
         subject, info = self.trial.subject, "None"
         if getattr(subject, "info", None) is not None:
             # The first iteration writes the functions of the subject. The second iteration adds the

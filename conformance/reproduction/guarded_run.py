@@ -38,7 +38,7 @@ class Watch:
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """The end of a child process. ``checked`` is true if the child had reported its result before."""
+    """The end of a child process. ``checked`` is true if the child reported its result before it ended."""
 
     end: ChildEnd
     checked: bool

@@ -34,8 +34,8 @@ from conformance.reproduction.rename_definitions import Rewriter
 class Collector:
     """The requested definitions, each after the definitions that it needs.
 
-    ``replaced`` maps definitions to their replacements. ``data`` contains definitions whose values the caller
-    writes; ``requested_data`` maps each of them that the code uses to its name.
+    ``replaced`` maps definitions to their replacements. ``data`` are definitions that the caller writes as
+    values. ``requested_data`` contains those of them that the collected code uses, and maps each to its name.
     """
 
     def __init__(
@@ -118,7 +118,9 @@ class Collector:
                 return self.require(source, attribute)
             node = None
         if node is None:
-            raise Unwritable(f"module {name} of {module} is used as a value")
+            raise Unwritable(
+                f"{name} of {module} is a module, and is used as a value and not only for its attributes"
+            )
         if isinstance(node, ast.AnnAssign) and node.value is None:
             raise Unwritable(f"{name} of {module} has no value")
         for bound in names_bound_by(node):

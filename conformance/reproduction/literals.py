@@ -58,7 +58,8 @@ class Writer:
         self.collector = collector
         self.device = device
         self.statements: list[str] = []
-        #: Attributes that the code reads. Other attributes of an object without source are omitted.
+        #: The attributes that the code of the snippet reads, or None for all attributes. :meth:`record` omits
+        #: the other attributes of an object.
         self.attributes: set[str] | None = None
         self._bases: dict[int, str] = {}
         self._views: dict[int, set[int]] = {}
@@ -124,7 +125,7 @@ class Writer:
         if id(tensor) in self._tensors:
             return self._tensors[id(tensor)]
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.is_quantized or tensor.is_nested:
-            raise Unwritable(f"a tensor of type {type(tensor).__name__} has no literal here")
+            raise Unwritable(f"a tensor of type {type(tensor).__name__} cannot be written as a literal")
         text = self._tensor_expression(tensor)
         if isinstance(tensor, torch.nn.Parameter):
             text = f"torch.nn.Parameter({text}, requires_grad={tensor.requires_grad})"
@@ -155,7 +156,7 @@ class Writer:
             options = f"layout={tensor.layout}, check_invariants=False"
             return f"torch.sparse_compressed_tensor({parts}, {shape}, {options})"
         if tensor.layout is not torch.strided:
-            raise Unwritable(f"a tensor of layout {tensor.layout} has no literal here")
+            raise Unwritable(f"a tensor of layout {tensor.layout} cannot be written as a literal")
         conj, neg = tensor.is_conj(), tensor.is_neg()
         detached = detached.conj() if conj else detached
         text = self._strided(torch._neg_view(detached) if neg else detached) + ".conj()" * conj
@@ -171,7 +172,10 @@ class Writer:
         if is_only_view and fills_storage and detached.is_contiguous() and offset == 0:
             return self._numbers(detached)
         if storage.nbytes() % detached.itemsize:
-            raise Unwritable("a tensor over memory that is not a whole number of its elements has no literal")
+            raise Unwritable(
+                "a tensor whose storage size is not a multiple of its element size cannot be written as a "
+                "literal"
+            )
         base = self._bases.get(storage._cdata)
         if base is None:
             base = self._bases[storage._cdata] = self.collector.temporary_name("memory")
@@ -218,7 +222,7 @@ class Writer:
     def _object(self, value: Any) -> str:
         kind = type(value)
         if isinstance(value, torch.nn.Module):
-            raise Unwritable(f"a module {kind.__name__} has no literal here")
+            raise Unwritable(f"a torch.nn.Module ({kind.__name__}) cannot be written as a literal")
         inlined = dataclasses.is_dataclass(kind) and self.collector.is_inlined(kind.__module__)
         if self.attributes is None and inlined:
             return self.instance(value)
@@ -246,9 +250,10 @@ class Writer:
         return f"{name}({', '.join(arguments)})"
 
     def record(self, value: Any, attributes: Iterable[str]) -> str:
-        """Return the expression of an object that replaces ``value``.
+        """Return the expression of a plain object that replaces ``value`` in the snippet.
 
-        Its class has the same name, and it has the listed attributes whose values can be written.
+        Its class has the name of the class of ``value``. The object has only those of ``attributes`` whose
+        values can be written.
         """
         arguments: list[str] = []
         for name in sorted(attributes):

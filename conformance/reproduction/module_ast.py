@@ -83,7 +83,10 @@ def imported_module_name(node: ast.ImportFrom, module: str) -> str:
 
 
 def import_of_name(node: ast.Import | ast.ImportFrom, module: str, name: str) -> tuple[str, str | None, str]:
-    """Return (module, its attribute or None, statement) of the import that binds ``name`` in ``module``."""
+    """Return (imported module, imported name, statement) of the import that binds ``name`` in ``module``.
+
+    ``node`` is the import. The imported name is None if ``node`` imports a whole module.
+    """
     alias = next(alias for alias in node.names if name in (alias.asname, alias.name.split(".")[0]))
     if isinstance(node, ast.Import):
         return alias.name if alias.asname else name, None, ast.unparse(ast.Import([alias]))

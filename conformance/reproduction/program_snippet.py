@@ -69,7 +69,10 @@ def write_program_snippet(trial: Trial, program: Program, *, advice: str) -> Scr
     """
     target = trial.target
     if target.mode == "graph" and not (target.capable("streams") and target.capable("asynchronous")):
-        raise Unwritable("a capture without streams needs the whole check")
+        raise Unwritable(
+            "the short form for mode graph captures on a stream, and the target lacks streams or "
+            "asynchronous execution"
+        )
     collector = Collector(REPLACED)
     collector.reserve((program_checks.__name__, "DEVICE"), "DEVICE")
     marks = program.marks() if trial.entry.modes == ("lazy",) else ()
@@ -99,7 +102,10 @@ def write_program_snippet(trial: Trial, program: Program, *, advice: str) -> Scr
 
 
 def _inputs_text(program: Program, turns: int) -> str:
-    """Return the input tensors of each turn, as a list of lists."""
+    """Return the text of a list with the input tensors of each turn.
+
+    A turn is one run of the program. Each turn has inputs with different numbers.
+    """
     rows = [
         ", ".join(f"torch.tensor({x.tolist()}, dtype={x.dtype})" for x in program.inputs(turn))
         for turn in range(turns)

@@ -30,7 +30,7 @@ class Names(Protocol):
     """Provides the names of definitions in the new file."""
 
     def require(self, module: str, name: str) -> str:
-        """Return the name of a definition. The definition is added if necessary."""
+        """Return the name of a definition in the new file. The definition is added if necessary."""
 
     def is_inlined(self, module: str) -> bool:
         """Return whether definitions of a module are copied, not imported."""
@@ -139,7 +139,8 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def _kept_annotation(self, node: ast.expr | None) -> Any:
-        # Lab belongs to the suite, and torch never receives a function with a Lab argument.
+        # The annotation ``Lab`` is removed: the class belongs to the suite, and torch never receives a
+        # function with such an argument.
         is_retained = self.keeps_annotations and node is not None and ast.unparse(node) != "Lab"
         return self.visit(node) if is_retained and node is not None else None
 

@@ -98,7 +98,11 @@ class Trial:
 
 
 def clear_reference_caches() -> None:
-    """Delete all cached references, because their keys are sample indices."""
+    """Delete all cached references.
+
+    Call this after samples were replaced. The cache keys contain only the index of a sample, so the cache
+    would return references of the replaced samples.
+    """
     oracle.clear_cache()
     module_oracle.clear_cache()
     optimizer_oracle.clear_cache()
@@ -119,7 +123,7 @@ _CACHES: dict[str, tuple[Any, Callable[[Any], list[Any]], Callable[[str, list[An
 }
 
 
-#: Failure kinds whose messages quote an exception, whose type and text are part of the signature.
+#: Failure kinds whose messages quote an exception. Its type and text are part of the failure's signature.
 _QUOTING = (Kind.EXCEPTION, Kind.REFUSED, Kind.ERROR_TYPE, Kind.MESSAGE, Kind.HARNESS)
 #: Matches the text between the target's result and the expected value in a message.
 _EXPECTATION = re.compile(r" where |, expected |, but ")
@@ -129,7 +133,7 @@ def failure_signature(failure: Failure) -> str:
     """Return the kind of a failure and its message pattern. Failures with the same cause have equal
     signatures.
 
-    Numbers, lists and arguments are removed, because they differ for a smaller sample.
+    Numbers, lists and arguments are removed from the message, because they differ for a smaller sample.
     """
     text = failure.message.split("\n")[0]
     if failure.kind not in _QUOTING:

@@ -116,7 +116,7 @@ def write_script(
 
 
 def _import_lines(collector: Collector, backend: str | None, text: str) -> str:
-    """Return the import lines of a script: the imports that its code uses, and the backend after torch."""
+    """Return the import lines of a script: the imports that its code uses, then the import of the backend."""
     lines = {f"import {name}" for name in ("base64", "math", "zlib", "contextlib", "io")} | collector.imports
     used = {"import sys", "import torch"}
     for line in lines - {"from __future__ import annotations"}:

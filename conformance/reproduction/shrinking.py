@@ -91,7 +91,8 @@ def _single_failing_sample(
             single_set: dict[Key, list[Any]] = {other_key: [] for other_key in sets}
             single_set[key] = [single_sample]
             choices = [single_set]
-            # A check may look up the sample of the same index in another set, such as the set with gradients.
+            # A check may also look up the sample with the same index in another set, such as the samples with
+            # gradients. Therefore also try both samples together.
             twins = [
                 other_key for other_key in sets if other_key != key and other_key[0] == key[0] == "samples"
             ]
@@ -218,8 +219,8 @@ def _without_outer_dimension(value: Any, rank: int, end: int) -> Any:
 def _with_cut_dimensions(value: Any, old: int, new: int, numbers: bool, layout: bool) -> Any:
     """Return the value with every dimension of ``old`` elements cut to ``new``.
 
-    With ``numbers``, equal integers in arguments are replaced too. With ``layout``, the remaining elements
-    stay at their memory addresses.
+    With ``numbers``, arguments that are the integer ``old`` become ``new`` too. With ``layout``, the
+    remaining elements stay at their memory addresses.
     """
     if not _is_strided_tensor(value):
         return new if numbers and type(value) is int and value == old else value

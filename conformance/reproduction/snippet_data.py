@@ -89,8 +89,9 @@ class SnippetData:
         return find(self.subject.kind, self.name).info
 
     def _rules(self) -> dict[Any, tolerances.Rule]:
-        """Return the tolerance rules that the check looks up. If ``rules`` is true, run the check to record
-        them.
+        """Return the tolerance rules that the check may look up.
+
+        If ``rules_by_run`` is true, run the check and record the rules that it looks up.
         """
         rule, rules = tolerances.rule, {}
 
@@ -154,7 +155,10 @@ class SnippetData:
         )
 
     def _samples_of_other_seeds(self) -> dict[Any, list[Any]]:
-        """Return samples from other seeds for graph replays, if they match the samples that they replace."""
+        """Return samples from other seeds, for graph replays.
+
+        Samples of a seed are omitted if their forms differ from the forms of the samples that they replace.
+        """
         samples_by_seed = {}
         for (_, name, grad), samples in self._sample_sets("samples").items():
             for seed_word in graph_replay_inputs.SEEDS:
@@ -169,5 +173,5 @@ class SnippetData:
 
 
 def _entry_of(table: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the part of a table that has one name; empty if the table does not have it."""
+    """Return a table with only the item ``name`` of ``table``, or an empty table if it has no such item."""
     return {name: table[name]} if name in table else {}

@@ -91,7 +91,7 @@ class Recorder:
 
     @property
     def first_failure(self) -> str:
-        """The first stored text."""
+        """The first text that this scratch recorder stored, or an empty text."""
         return self.waiting[0] if self.waiting else ""
 
     def scratch(self) -> Recorder:
@@ -157,7 +157,7 @@ class Recorder:
         self.samples_used += used
 
     def placement(self, placement: Any) -> None:
-        """Print how the operator ran."""
+        """Print the placement of the operator, such as ``native`` or ``fallback``."""
         print(f"placement: {placement.value}")
 
     def finish(self) -> None:
@@ -171,17 +171,17 @@ class Recorder:
 
 
 def samples_of(subject: Any, dtype: torch.dtype, requires_grad: bool = False) -> Any:
-    """Return a copy of the operator's samples that the check used."""
+    """Return a copy of those samples of the operator that the check used."""
     return SampleSet(subject.name, SAMPLES.get((dtype, requires_grad), []))
 
 
 def calls_of(subject: Any, dtype: str) -> Any:
-    """Return a copy of the overload's calls that the check used."""
+    """Return a copy of those calls of the overload that the check used."""
     return SampleSet(subject.name, CALLS.get(dtype, []))
 
 
 def calls_of_callers(subject: Any, dtype: str) -> Any:
-    """Return a copy of the calls that operators make of the overload, as far as the check used them."""
+    """Return a copy of those calls of the overload that operators make and the check used."""
     return SampleSet(subject.name, CALLS_OF_CALLERS.get(dtype, []))
 
 
@@ -196,7 +196,7 @@ def programs_of(subject: str, dtype: str) -> Any:
 
 
 def reference_samples_of(subject: Any, dtype: torch.dtype) -> Any:
-    """Return a copy of the operator's reference samples that the check used."""
+    """Return a copy of those reference samples of the operator that the check used."""
     return SampleSet(subject.name, REFERENCE_SAMPLES.get(dtype, []))
 
 
@@ -307,8 +307,10 @@ def foreach_db() -> Any:
 
 
 def databases() -> Any:
-    """Return torch's module of operator databases. That module imports the package ``expecttest``, but uses
-    only a name of it.
+    """Return torch's module of operator databases.
+
+    The module imports the package ``expecttest`` and uses only its class ``TestCase``. If the package is not
+    installed, an empty module with this class replaces it.
     """
     try:
         importlib.import_module("expecttest")

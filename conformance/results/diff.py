@@ -25,7 +25,7 @@ _DISTANCE = {
     Verdict.XFAIL: 2,
 }
 _FAILS = 3
-#: Verdicts of failing results, whose failures can be compared with the failures of a later run.
+#: Verdicts of failing results. If a result has one of these verdicts in both runs, its failures are compared.
 _FAILING = frozenset(
     {Verdict.FAIL, Verdict.CRASH, Verdict.TIMEOUT, Verdict.ERROR, Verdict.VACUOUS, Verdict.XFAIL}
 )

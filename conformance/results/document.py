@@ -239,5 +239,9 @@ def _check_sums_match_rows(json_path: str, leg: Leg) -> None:
         if stated != counted:
             raise SchemaError(f"{json_path}: {field} differs from the counts of the results")
     missing = leg["missing"]
-    if len(missing["first"]) != min(missing["count"], MAX_LISTED):
-        raise SchemaError(f"{json_path}: missing.first does not name the first of {missing['count']} results")
+    listed_count = min(missing["count"], MAX_LISTED)
+    if len(missing["first"]) != listed_count:
+        raise SchemaError(
+            f"{json_path}: missing.first has {len(missing['first'])} ids instead of {listed_count}, and "
+            f"missing.count is {missing['count']}"
+        )

@@ -2,8 +2,8 @@
 
 :func:`conformance.results.final_verdicts.judge_leg` creates a summary from the run state, and
 :mod:`conformance.results.merge` from the shards of a leg. :meth:`LegSummary.of` recounts the rows of a
-finished leg. The validation of a results file and certificates use it, because they do not trust the totals
-in the file.
+finished leg. Certificates and the validation of results files call :meth:`LegSummary.of`, because they do not
+trust the totals in a file.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def _differences(first: Leg, leg: Leg, digest_names: Sequence[str]) -> Iterator[
 
 
 def _short_digest(text: str | None) -> str:
-    """Return the first characters of a hexadecimal digest; a version, which is also a digest, in full."""
+    """Return the first 12 characters of a SHA-256 digest; a version that serves as a digest is not cut."""
     return "none" if text is None else text[:12] if len(text) == 64 else text
 
 
@@ -135,7 +135,8 @@ def _present_shards(name: str, parts: list[tuple[str, Leg]]) -> tuple[list[int],
     if len(counts) > 1:
         shard_texts = " and ".join(leg["shard"] for _, leg in parts)
         raise UsageError(
-            f"the parts of leg {name} are shards {shard_texts}; rerun them with the same total count"
+            f"the parts of leg {name} are shards {shard_texts}, with different total numbers of shards; "
+            "rerun them with one total number"
         )
     return sorted(source_of_shard), counts.pop()
 
@@ -164,12 +165,12 @@ def _missing_shards_text(numbers: Sequence[int], count: int) -> str:
 
 
 def _missing_shards_problem(missing_text: str) -> str:
-    # Results files contain this text, and ``missing_shards`` compares with it.
+    # Do not change this text: ``missing_shards`` looks for it in results files that were written earlier.
     return f"{missing_text}; merge what is missing too"
 
 
 def as_before_merge(leg: Leg) -> Leg:
-    """Return a leg without the problem about missing shards that a merge added.
+    """Return a leg without the problem that a merge added because shards were missing.
 
     The returned leg is complete if each of its own shards is complete.
     """

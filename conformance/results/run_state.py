@@ -127,7 +127,7 @@ class RunState:
         self.starts_without_pass = 0
 
     def _on_worker(self, event: records.WorkerEvent) -> None:
-        # A resumed run may reuse a process id and therefore a worker name.
+        # Replace a worker of the same name: a resumed run may reuse a process id, which is part of the name.
         name = str(event.get("worker", "?"))
         self.workers[name] = Worker(name)
         self.starts_without_pass += 1

@@ -74,8 +74,8 @@ def bring_up_target(options: Request, mode: str) -> Prepared:
 def full_plans_by_mode(options: Request, mode: str) -> dict[str, PlanTable]:
     """Return the plan of the full level for each mode.
 
-    The target is brought up only if the names of its results depend on that. Raise UsageError if the names
-    cannot be determined.
+    The target is brought up only if the names of its results cannot be determined otherwise. Raise UsageError
+    if they cannot be determined at all.
     """
     return cast("ResultNames", _bring_up_output(options, mode, "--names"))["names"]
 

@@ -17,16 +17,17 @@ class PrestartedWorker:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = dict(environment)
-        # copy_log() copies this log to the log of the round, whose path is not known yet.
+        # The worker starts before its round, so the path of the round's log is not known yet. The worker
+        # therefore writes to a temporary log, and copy_log() appends it to the log of the round.
         self._folder = tempfile.TemporaryDirectory()
         self._log = Path(self._folder.name) / "log.txt"
         command = [sys.executable, "-m", "conformance.worker.prestart"]
         self._child: Child | None = Child.exec(command, self._environment, log=self._log, channel=True)
 
     def run(self, arguments: Sequence[str], environment: Mapping[str, str]) -> Child | None:
-        """Start pytest in this process and return the process; return None if that is impossible.
+        """Start pytest in the prestarted process and return the process, or None if that is impossible.
 
-        The process runs pytest once, and only if ``environment`` is the environment that it was started with.
+        The process runs pytest only once, and only if it was started with the same ``environment``.
         """
         child = self._child
         if child is None or child.has_ended() or dict(environment) != self._environment:

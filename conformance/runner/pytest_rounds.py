@@ -82,8 +82,9 @@ class Rounds:
     def _start_pytest(
         self, arguments: list[str], workers: int, log: Path
     ) -> tuple[Child, PrestartedWorker | None]:
-        """Start pytest and return its process. If ``workers`` is 1, pytest runs in the prestarted worker, if
-        there is one, and that worker is returned too.
+        """Start pytest and return its process, and the prestarted worker if pytest runs in it.
+
+        Pytest runs in the prestarted worker if there is one and ``workers`` is 1.
         """
         environment = child_environment.environment_variables(self.options, self.mode)
         warm, self.warm = self.warm, None
@@ -143,9 +144,7 @@ class Rounds:
         self.read_events()
 
     def _journal_time(self, worker: Worker, owed: Result) -> None:
-        """Write the duration of a result that was lost with its worker to the journal: the time limit if it
-        timed out, 0 if it crashed.
-        """
+        """Write the duration of a lost worker's result to the journal: the time limit; 0 after a crash."""
         cases = [] if self.run_state.plan is None else self.run_state.plan["cases"]
         kinds = {(name, subject): kind for kind, name, subject, _ in cases}
         self.journal.write(
@@ -159,7 +158,7 @@ class Rounds:
         )
 
     def _result_of_lost_worker(self, worker: Worker, *, stalled: bool) -> Result | None:
-        """Return the failed result that a lost worker ran, or None if it ran no result."""
+        """Return a failed result for the result that a lost worker ran last, or None if it ran no result."""
         timed_out, traceback = timed_out_and_traceback(self.folder / "tracebacks" / f"{worker.name}.txt")
         if worker.probing is not None:
             return None

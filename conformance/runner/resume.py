@@ -172,7 +172,7 @@ def finished_results(chosen: Request, *, failed: bool) -> Document | None:
     """
     folders = _leg_folders(chosen)
     started_folders = [folder for folder in folders.values() if (folder / "journal.jsonl").is_file()]
-    # A mode without results to run has no folder. The results can be complete without that mode.
+    # A mode for which nothing was selected has no journal. The run may be complete without this mode.
     if not started_folders or (
         len(started_folders) < len(folders) and not outputs.is_complete(chosen.output)
     ):
@@ -198,14 +198,14 @@ def finished_results(chosen: Request, *, failed: bool) -> Document | None:
         earlier_document = document.read_results(chosen.output / "results.json")
         if [each["results"] for each in earlier_document["legs"]] == [each["results"] for each in legs]:
             return earlier_document
-    # The run was killed after its last result and before it wrote its output files.
+    # The run was killed after its last result and before it wrote its output files: write them now.
     for folder, each in zip(started_folders, legs, strict=True):
         output_files.write_reports(folder, [each])
     return output_files.write_reports(chosen.output, legs)
 
 
 class _Refused(Exception):
-    """A leg cannot be resumed. Its existing results must not be replaced by a leg without results."""
+    """A leg cannot be resumed. The resumption stops, so that an empty leg does not replace its results."""
 
 
 def _expectations_of(chosen: Request) -> TargetExpectations:

@@ -35,8 +35,9 @@ def base_name(name: str) -> str:
 class Kernels:
     """Names of the kernels that a call runs.
 
-    ``recordable`` kernels can be part of a captured graph. For ``host`` kernels, the host must know values
-    before they can return: for a shape, a number or an error. Views and allocations are in neither set.
+    ``recordable`` kernels can be part of a captured graph. A ``host`` kernel reads tensor values on the host
+    before it returns, to determine a shape, a Python number or an error. Views and allocations are in neither
+    set.
     """
 
     recordable: set[str] = dataclasses.field(default_factory=set)
@@ -71,7 +72,8 @@ def needs_values_on_host(func: Any, args: Any = ()) -> bool:
     It must if a shape, a returned Python number or an error depends on these values.
     """
     if base_name(func._schema.name) in ("index", "_unsafe_index"):
-        # ``index`` has the tag because of boolean masks. With integer indices, the shape is known.
+        # ``index`` has the tag ``dynamic_output_shape``, which is true only for boolean masks. With integer
+        # indices, the shape does not depend on values.
         return any(t.dtype in (torch.bool, torch.uint8) for t in trees.tensors(args[1:2]))
     tags = set(getattr(func, "tags", ()))
     if {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output} & tags:

@@ -105,7 +105,7 @@ def is_lazy(module: torch.nn.Module) -> bool:
 def _randomise_constants(module: torch.nn.Module) -> None:
     """Add random numbers to parameters and buffers whose elements are all equal.
 
-    With a weight of one or a bias of zero, a device that ignores the parameter would return the right result.
+    A device that ignores a weight of one or a bias of zero would return the right result.
     """
     with torch.no_grad():
         for tensor in [*module.parameters(), *module.buffers()]:

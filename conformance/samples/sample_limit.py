@@ -6,8 +6,8 @@ from __future__ import annotations
 
 #: The default limit.
 DEFAULT = 32
-#: The maximal number of samples of one (operator, dtype); None means all (``--samples all``). An expensive
-#: property, such as a gradient, has a smaller limit, which is ignored if this is None.
+#: The maximal number of samples of one (operator, dtype), or None for all samples (``--samples all``). An
+#: expensive property, such as a gradient, has a smaller limit of its own. None overrides this limit too.
 sample_limit: int | None = DEFAULT
 #: True if the user set the limit, so that no property exceeds it.
 exact = False

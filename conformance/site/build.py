@@ -53,10 +53,12 @@ def build_site(
 
 
 def check_output(output: Path, folder: Path) -> None:
-    """Raise UsageError if the output folder is not a site, or overlaps with the results folder."""
+    """Raise UsageError if the output folder is not a site, or overlaps with ``folder``, the results folder
+    or the store folder.
+    """
     for outer, inner in ((output, folder), (folder, output)):
         if outer.resolve() == inner.resolve() or outer.resolve() in inner.resolve().parents:
-            raise UsageError(f"{output} and the results {folder} contain each other; choose another folder")
+            raise UsageError(f"the output folder {output} overlaps with {folder}; choose another folder")
     if output.is_symlink() or (output.exists() and not output.is_dir()):
         raise UsageError(f"{output} is not a folder; choose another path")
     if output.exists() and any(output.iterdir()) and not (output / MARK).is_file():

@@ -12,7 +12,8 @@ from conformance.site.schedules import CellKey
 from conformance.site.store.published_run import PublishedRun
 from conformance.site.store.series import Series
 
-#: A run is fresh up to this age in days; older runs are ageing, then stale, then retired.
+#: Ages of runs in days. A run is fresh up to age ``FRESH``, ageing up to ``STALE``, stale up to ``RETIRED``,
+#: and then retired.
 FRESH, STALE, RETIRED = 3, 14, 90
 AGES = ("fresh", "ageing", "stale", "retired")
 
@@ -22,8 +23,8 @@ class Cell:
     """A cell of the matrix.
 
     ``runs`` are its published runs, the newest first, and ``age`` is the age of the displayed run.
-    ``missing`` is the time of the first schedule after that run that left no result. ``line`` is the series
-    of the runs, with their results.
+    ``missing`` is the time of the first schedule without a result since the displayed run, if any. ``line``
+    is the series of the runs, with their results.
     """
 
     backend: str

@@ -51,9 +51,10 @@ class Provenance:
 def read_provenance(file: Path, backend: Backend, today: datetime.date, ours: str = "") -> Provenance:
     """Read ``provenance.json``.
 
-    A run without this file is self-reported, and its time is the modification time of its results file. Raise
-    UsageError if the file is invalid, its workflow is not the registered workflow of the backend, or it
-    claims this project's channel and its repository is not ``ours``.
+    A run without this file is self-reported, and its time is the modification time of its results file.
+
+    Raise UsageError if the file is invalid, or if it claims a channel without right: ``vendor-workflow`` for
+    a workflow that is not the registered one, or ``our-workflow`` for a repository that is not ``ours``.
     """
     if not file.exists():
         results = file.parent / "results.json"

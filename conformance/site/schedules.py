@@ -52,7 +52,7 @@ class Schedule:
 
     @staticmethod
     def from_json(backend: str, data: Mapping[str, Any]) -> Schedule:
-        """Return the schedule of a JSON object that :meth:`to_json` returned."""
+        """Return the schedule of ``backend`` that :meth:`to_json` converted to ``data``."""
         cells = [ScheduledCell(name, mode, Build(**build), has) for name, mode, build, has in data["cells"]]
         received = datetime.datetime.fromisoformat(data["received"])
         return Schedule(backend, str(data["run"]), received, tuple(cells))
@@ -84,7 +84,7 @@ def read_schedules(
 
 def _scheduled_cell(cell: Mapping[str, Any]) -> ScheduledCell:
     torch_facts = [cell[key] for key in ("torch", "torch_kind", "abi")]
-    # A result on a different torch than requested has status missing and is not displayed.
+    # A cell that ran on another torch than requested has the status ``missing``; its result is not displayed.
     has_result = cell["status"] != "missing" and bool(cell["counts"] or all(torch_facts))
     return ScheduledCell(
         str(cell["cell"]["id"])[:200], str(cell["cell"]["mode"])[:40], Build.named(*torch_facts), has_result

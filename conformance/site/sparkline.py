@@ -24,7 +24,7 @@ class Trend:
     def of(values: Sequence[tuple[datetime.datetime, float]], steps: bool = False) -> Trend | None:
         """Return the trend of values that are ordered by time, or None for fewer than two values.
 
-        With ``steps`` each value is constant until the next value.
+        If ``steps`` is true, the line is horizontal from each value to the time of the next.
         """
         if len(values) < 2:
             return None

@@ -26,14 +26,15 @@ from conformance.site.registry import Backend
 LARGEST = 96 << 20
 #: The maximum number of runs of a backend. The newest runs by name are read.
 MOST = 500
-#: The maximum number of legs in a vendor's results file, and of builds of torch, which are columns.
+#: The maximum numbers of legs and of builds of torch in a vendor's results file. Each build is a column of
+#: the matrix.
 LEGS, BUILDS = 40, 8
 #: The maximum number of results of a vendor's leg: more than twice the results of level full.
 RESULTS = 150_000
-#: The maximum number of declared unsupported patterns in a file, and the maximum length and number of stars
-#: of a pattern. Every pattern is compared with every result.
+#: The maximum number of patterns that a file declares unsupported, the maximum length of a pattern, and the
+#: maximum number of stars in it. The limits exist because every pattern is compared with every result.
 PATTERNS, LENGTH, STARS = 400, 200, 8
-#: The maximum time by which the clock of a submission may be ahead.
+#: The maximum time between the end of the current day and the start of a run: the run's clock may be ahead.
 _AHEAD = datetime.timedelta(hours=26)
 
 
@@ -147,9 +148,9 @@ def _legs_of_run(run: Path, backend: Backend, today: datetime.date, ours: str) -
         if leg["selection"] is not None or leg["shard"] != "1/1" or leg["left_out"]:
             raise UsageError(f"leg {leg['mode']} is a selection or a shard; submit a complete run")
         if not all(isinstance(leg["facts"].get(fact, {}), dict) for fact in ("torch", "backend")):
-            raise UsageError(f"the facts of leg {leg['mode']} on torch or the backend are not a table")
+            raise UsageError(f"facts.torch or facts.backend of leg {leg['mode']} is not an object")
         if not isinstance(leg["facts"].get("extra", []), list):
-            raise UsageError(f"the facts of leg {leg['mode']} on extra modules are not a list")
+            raise UsageError(f"facts.extra of leg {leg['mode']} is not a list")
         _check_device(backend, leg["target"])
         leg_status.leg_status(leg)  # an exception here refuses only this run
         if (leg["torch"], leg["mode"]) in torches_and_modes:

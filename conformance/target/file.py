@@ -85,8 +85,9 @@ KEYS: dict[str, str] = {
     "simulated": "true if no hardware is behind the device; every page states it",
     "untested": "true until a run has proved this file",
 }
-#: The lists of operators that autocast computes in the lower dtype, with only the first argument in the lower
-#: dtype, in float32, and in the widest dtype of the arguments.
+#: The lists of operators that autocast casts. It casts the arguments to the lower dtype (``lower``), only the
+#: first argument to the lower dtype (``lower_first``), the arguments to float32 (``float32``), or the
+#: arguments to their widest dtype (``promote``).
 AUTOCAST_LISTS = ("lower", "lower_first", "float32", "promote")
 #: Builds of torch on which a mode can run.
 BUILDS = ("any", "public", "fork-like")

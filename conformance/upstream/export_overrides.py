@@ -26,7 +26,7 @@ def apply():
     from torch.testing._internal.common_modules import module_db
     from torch.testing._internal.common_optimizers import optim_db
 
-    # Tests of a renamed PrivateUse1 device ask for either name.
+    # A test of a renamed PrivateUse1 device may look up decorators by either name.
     also = ["privateuse1"] if torch._C._get_privateuse1_backend_name() == DEVICE else []
     for table, database, name in (
         (OP_OVERRIDES, op_db, lambda info: info.full_name),

@@ -106,20 +106,20 @@ def _listed_test(
     device: str,
 ) -> ListedTest:
     if not re.fullmatch(r"\w+(\.\w+)*", subject):
-        raise _NotUnderstood("that is not the name of an entry")
+        raise _NotUnderstood("the key is not the name of a database entry")
     arguments: dict[str, ast.expr] = dict(zip(_FIELDS, call.args, strict=False))
     arguments |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
     owner, name = (_text_of(arguments.get(field), constants) for field in ("cls_name", "test_name"))
     if owner is None or name is None:
-        raise _NotUnderstood("it has no class or no test name, so it applies to several tests")
+        raise _NotUnderstood("the decorator has no class or no test name, so it applies to several tests")
     if "active_if" in arguments:
-        raise _NotUnderstood("it has a condition (active_if), which is not read")
+        raise _NotUnderstood("the decorator has a condition (active_if), which this reader does not evaluate")
     of = _text_of(arguments.get("device_type"), constants)
     if of is not None and of not in (device, "privateuse1"):
-        raise _NotUnderstood(f"it is for device {of!r}, not {device!r}")
+        raise _NotUnderstood(f"the decorator is for device {of!r}, not {device!r}")
     test = methods_by_name.get((owner, name))
     if test is None:
-        raise _NotUnderstood(f"no property of the suite covers {owner}.{name} for each entry")
+        raise _NotUnderstood(f"no property of database entries covers the upstream test {owner}.{name}")
     decorators = arguments.get("decorators")
     return ListedTest(
         call.lineno, test, subject, _dtypes_of(arguments.get("dtypes")), _skip_reason(decorators, constants)
@@ -141,7 +141,9 @@ def _dtypes_of(node: ast.expr | None) -> tuple[str, ...]:
     parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else []
     names = [ast.unparse(part) for part in parts]
     if not names or not all(re.fullmatch(r"torch\.\w+", name) for name in names):
-        raise _NotUnderstood(f"its dtypes are {ast.unparse(node)[:80]!r}, not a tuple of dtypes")
+        raise _NotUnderstood(
+            f"the decorator's dtypes are {ast.unparse(node)[:80]!r}, not a tuple, list or set of torch dtypes"
+        )
     return tuple(name.removeprefix("torch.") for name in names)
 
 
@@ -159,7 +161,7 @@ def _skip_reason(node: ast.expr | None, constants: Mapping[str, object]) -> str:
         "xfail",
     ):
         raise _NotUnderstood(
-            f"it is neither an expected failure nor a skip ({', '.join(decorator_names)[:80]})"
+            f"the decorator is neither an expected failure nor a skip ({', '.join(decorator_names)[:80]})"
         )
     (each,) = nodes
     arguments = each.args if isinstance(each, ast.Call) else []

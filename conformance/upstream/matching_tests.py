@@ -62,7 +62,7 @@ class Databases:
         )
 
     def kind(self, subject: str) -> str | None:
-        """Return the database with an entry of this name, or None."""
+        """Return the kind of the database that has an entry of this name, or None."""
         if subject in self.operators:
             return "operator"
         if subject in self.modules:

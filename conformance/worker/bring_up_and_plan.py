@@ -41,7 +41,7 @@ def environment_facts(module_name: str | None, extra: list[str]) -> Facts:
     facts_of_run: Facts = {
         "python": platform.python_version(),
         "platform": platform.platform(),
-        # Values from torch itself override values from its files.
+        # Values that the imported torch reports override values that were read from its files.
         "torch": {
             **build.facts(),
             "version": torch.__version__,

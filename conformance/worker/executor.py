@@ -236,8 +236,8 @@ class Executor:
         )
 
     def _rehearse(self, entry: Property, subject: catalogue.Subject, result_id: ResultId, seed: int) -> None:
-        """Run a check so that the device has seen its calls. Deviations of this run are ignored, because the
-        next run of the check records them.
+        """Run a check once before the run that counts, so that the device has run its calls before. Ignore
+        deviations, because the next run of the check records them.
         """
         recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
         with contextlib.suppress(Exception):

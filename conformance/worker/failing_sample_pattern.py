@@ -18,7 +18,7 @@ from conformance.samples.operators import Sample
 _MIN_SAMPLES = 2
 _SIZES = (16, 256, 1024, 4096, 32768, 65536)
 _RANKS = (3, 4, 5, 6)
-#: The values of a tensor with more elements are not inspected.
+#: The values of a tensor with more elements than this are not inspected.
 _MAX_ELEMENTS = 1 << 20
 
 

@@ -153,7 +153,7 @@ _WITHOUT_KERNELS = frozenset(
 )
 
 
-#: Modules that a device can implement by copies and fills alone, which the suite calls itself too.
+#: Modules that a device can implement by copies and fills alone. The suite itself calls copies and fills too.
 _COPYING = frozenset(
     f"nn.{kind}Pad{dimensions}d" for kind in ("Zero", "Constant", "Circular") for dimensions in (1, 2, 3)
 )

@@ -78,7 +78,7 @@ def calls(
 ) -> Iterator[tuple[int, Sample, torch.Tensor, torch.Tensor]]:
     """Yield each sample with its index, its copy on the device, and the result; record errors."""
     for number, sample in enumerate(samples(getattr(torch, recorder.id.dtype), recorder.seed)):
-        # On the target cpu too, since the operator must not write to the sample.
+        # Copy even if the target is the CPU, because the operator must not write to the sample.
         x = sample.x.to(target.device, copy=True)
         outcome = attempt_on(target, lambda x=x, scale=sample.scale: torch.ops.vendor.scaled_swish(x, scale))
         if outcome.error is None:
@@ -100,7 +100,8 @@ def check_value(target: Target, subject: VendorOperator, recorder: Recorder) -> 
     for number, sample, _, result in calls(target, subject, recorder):
         dtype = sample.x.dtype
         compare_metadata(recorder, result, sample.x, label=subject.name, sample=number)
-        # Two rounded factors. exp() may be off by some units, and its argument was rounded (the sensitivity).
+        # The result has two rounded factors, and exp() may be off by some units. The sensitivity covers the
+        # rounding of the argument of exp().
         bound = Tolerance(relative=8 * unit_of(dtype), floor=8 * float(torch.finfo(dtype).tiny))
         sensitivity = (sample.x.double() * sample.scale).abs() * reference(sample).abs()
         compare_values(

@@ -18,7 +18,7 @@ namespace hpu_reference {
 #if HPU_TORCH_AT_LEAST(2, 9)
 using DeviceAllocator = c10::DeviceAllocator;
 #else
-// The class of later releases, as far as the core uses it.
+// The part of c10::DeviceAllocator that the core uses, for releases without c10::DeviceAllocator.
 class DeviceAllocator : public c10::Allocator {
  public:
   virtual bool initialized() = 0;
@@ -41,7 +41,7 @@ namespace statistics = c10::CachingDeviceAllocator;
 using HostAllocator = at::HostAllocator;
 using HostStatistics = at::HostStats;
 #else
-// The class of later releases, as far as the core uses it.
+// The part of at::HostAllocator that the core uses, for releases without at::HostAllocator.
 class HostAllocator : public c10::Allocator {
  public:
   virtual bool record_event(void* pointer, void* context, c10::Stream stream) = 0;
@@ -49,7 +49,7 @@ class HostAllocator : public c10::Allocator {
   virtual void reset_accumulated_stats() = 0;
   virtual void reset_peak_stats() = 0;
 };
-// The statistics of later releases, as far as the core uses them.
+// The part of at::HostStats that the core uses, for releases without at::HostStats.
 struct HostStatistics {
   struct {
     std::int64_t current = 0;
@@ -79,8 +79,8 @@ using SyntaxError = c10::Error;
 #define HPU_GUARD_NOEXCEPT noexcept
 #endif
 
-// The parameter for dimension names in the functions with which a structured kernel sets its output. Releases
-// without named tensors do not have it.
+// A structured kernel sets its outputs through functions of torch. These functions have a parameter for
+// dimension names, except in releases without named tensors.
 #if __has_include(<ATen/core/Dimname.h>)
 #define HPU_NAMES_PARAMETER , at::DimnameList names
 #define HPU_NAMES_ARGUMENT , names

@@ -15,7 +15,7 @@ _WORKERS = 8
 
 
 class Loader(DataLoader[Any]):
-    """`torch.utils.data.DataLoader` with the attribute by which programs detect the software accelerator."""
+    """`torch.utils.data.DataLoader` with the attribute ``aeon``, by which programs detect Gaudi's loader."""
 
     aeon: ClassVar[None] = None
 

@@ -40,7 +40,8 @@ def main() -> int:
     if output.exists() and any(output.iterdir()):
         if not (output / "images.json").is_file():
             raise UsageError(
-                f"{options.output} was not written by an earlier session; choose another folder with -o"
+                f"{options.output} is not empty and was not written by an earlier run of this session. "
+                "Choose another folder with -o."
             )
         shutil.rmtree(output)
     output.mkdir(parents=True, exist_ok=True)

@@ -119,6 +119,7 @@ def _with_variable_values(value: Any, variables: Mapping[str, str]) -> Any:
     filled = _VARIABLE.sub(value_of_variable, value)
     if "${" in filled:
         raise Unreadable(
-            f"{value!r} is more than a plain variable. This reader does not support it: write out the value."
+            f"{value!r} contains an expression. This reader supports only plain variables. Write out "
+            "the value."
         )
     return filled

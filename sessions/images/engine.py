@@ -38,7 +38,7 @@ def connect_to_engine() -> docker.DockerClient:
 def buildkit_program() -> str:
     """Return a ``docker`` program that can build with BuildKit. Raise UsageError if none exists.
 
-    The program has the plugin buildx, or is older than version 23, which has BuildKit built in.
+    The program has the plugin buildx, or is older than version 23. The older versions contain BuildKit.
     """
     for folder in os.environ["PATH"].split(os.pathsep):
         program = shutil.which("docker", path=folder)

@@ -1,4 +1,4 @@
-"""The sanitizer builds of the core, and the environment of their processes."""
+"""The sanitizer builds of the core, and the environment variables of the processes that load them."""
 
 from __future__ import annotations
 

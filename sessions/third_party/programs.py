@@ -51,12 +51,12 @@ class Client:
     #: The number of the client's own tests, or 0. If it is not 0, the page lists the tests that pass in no
     #: run.
     tests: int = 0
-    #: Patterns that match "test: failure text" of tests that cannot pass, with the reason.
+    #: Tests that cannot pass: patterns of the text "test: failure text", and the reason of each pattern.
     misses: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def _run_of_project_tests(name: str, file: str, **variables: str) -> Run:
-    """Return a run of one of this project's test files for third-party programs."""
+    """Return a run of the test file ``reference_backend/tests/third_party/<file>``."""
     return Run(name, (f"{{backend}}/tests/third_party/{file}", "-q"), {"PT_HPU_LAZY_MODE": "0", **variables})
 
 
@@ -93,7 +93,7 @@ CLIENTS = (
                 _OF_LIGHTNING,
                 separate_processes=True,
             ),
-            # Tests that the client skips on Gaudi 2, the default simulated device.
+            # The next two runs contain tests that the client skips on Gaudi 2, the default simulated device.
             Run(
                 "one device, Gaudi 3",
                 ("tests/test_pytorch/strategies/test_deepspeed.py", *_LIGHTNING,
@@ -103,7 +103,8 @@ CLIENTS = (
             Run(
                 "one device, first Gaudi",
                 ("tests/test_pytorch/test_precision.py", *_LIGHTNING, "-k", "not_supported_on_gaudi"),
-                # Software 1.16 needs no neural_compressor, which does not support the first Gaudi.
+                # neural_compressor does not support the first Gaudi. With software 1.16, the client does not
+                # require neural_compressor.
                 {**_OF_LIGHTNING, "HPU_REFERENCE_DEVICE_NAME": "GAUDI",
                  "HPU_REFERENCE_SMI_VERSION": "1.16.0"},
             ),

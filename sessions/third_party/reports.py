@@ -160,7 +160,7 @@ def counts_sentence(outcome: ProgramTestResults) -> str:
 
 
 def page_lines(outcomes: list[ProgramTestResults]) -> Iterator[str]:
-    """Yield the lines of the page."""
+    """Yield the lines of ``docs/third-party-programs.md``."""
     yield "# Third-party programs"
     yield ""
     yield (

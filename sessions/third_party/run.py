@@ -36,7 +36,7 @@ NOT_TO_BE_HAD = "source not to be had"
 
 
 def run_clients(session: nox.Session) -> None:
-    """Install and run the clients, and write the page. Fail if a test fails unexpectedly."""
+    """Install and run the third-party programs, and write their page. Fail if a test fails unexpectedly."""
     parser = argparse.ArgumentParser(prog="nox -s third_party --", allow_abbrev=False)
     parser.add_argument("--tree", action="append", default=[], metavar="NAME=PATH", help="source of a client")
     parser.add_argument("--client", action="append", metavar="NAME", help="run only this client; repeatable")
@@ -121,7 +121,8 @@ def outcomes_of(
         write_digits(source / "data" / "MNIST" / "raw")
         write_text(source / "data" / "wikitext-2.txt")
     for number, test_run in enumerate(client.runs):
-        # On a machine with real devices, the driver installation sets HABANA_LOGS.
+        # Set HABANA_LOGS, because the driver installation of a machine with real devices sets it to another
+        # folder.
         variables = {"PYTHONPATH": str(backend), "HABANA_LOGS": str(folder / "logs"), **test_run.variables}
         arguments = [argument.format(backend=BACKEND) for argument in test_run.arguments]
         with session.chdir(source):

@@ -22,7 +22,10 @@ print(json.dumps(found))
 
 
 def extract_scripts(files: Sequence[str], folder: Path) -> list[Path]:
-    """Write each script of the steps in the files to its own file. Raise ValueError without any."""
+    """Write each script of the workflow steps in ``files`` to its own file. Return the paths.
+
+    Raise ValueError if no step has a script.
+    """
     python = next((ROOT / ".nox").glob("workflow-linters-*/bin/python"))
     done = subprocess.run([str(python), "-c", _READ, *files], capture_output=True, text=True, check=True)
     folder.mkdir(parents=True)

@@ -173,8 +173,8 @@ def test_a_report_contains_the_snippet_of_a_cause(tmp_path: Path) -> None:
     script = snippet_of_first_result(folder)
     assert script is not None and "torch.sin" in script and "conformance" not in script.partition("import")[2]
     assert html.embedded_json(script) in (folder / "report.html").read_text()
-    # `conformance report` writes a report that contains the snippet too. A new run without --snippets removes
-    # the snippet.
+    # The report that `conformance report` writes contains the snippet too. A new run without --snippets
+    # removes the snippet from the folder.
     (folder / "report.html").unlink()
     subprocess.run([sys.executable, "-m", "conformance", "report", str(folder)], capture_output=True)
     assert html.embedded_json(script) in (folder / "report.html").read_text()

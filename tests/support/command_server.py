@@ -75,5 +75,6 @@ def next_request_in_fork() -> dict[str, Any] | None:
 
 if __name__ == "__main__":
     command = next_request_in_fork()
-    # A fork exits through sys.exit and not os._exit, so that the interpreter shuts down as after the command.
+    # Exit a fork through sys.exit and not os._exit, so that the interpreter shuts down as it does in a
+    # process of its own.
     sys.exit(0 if command is None else run_request(command))

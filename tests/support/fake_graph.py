@@ -142,7 +142,9 @@ class _Careless(Recording):
 
 
 class Careless(Graph):
-    """A graph that accepts calls which need values on the host, and reuses their results at each replay."""
+    """A graph that accepts calls which need values on the host. Each replay reuses the results that these
+    calls returned during the capture.
+    """
 
     recording = _Careless
 

@@ -1,9 +1,9 @@
-"""A fake device on the CPU whose profiler traces and memory history look like a device's, and variants with
-one fault each.
+"""A fake device on the CPU whose profiler traces and memory history look like a device's, and variants of it
+with one fault each.
 
-Each operator of the CPU's profiler trace that calls no other operator becomes a device row, in call order. A
-call that a stream queues has no row when it is issued: it is recognised by its call of ``detach``. It has a
-row when it runs.
+Each operator of the CPU's profiler trace that calls no other operator becomes a device row, in call order. If
+a stream queues a call, the call gets its row when it runs, and not when it is issued. A queued call is
+recognised by its inner call of ``detach``.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ backend = "hpu_backend"
 [distributed]
 backend = "hccl"
 """
-#: Fault -> the kinds of failure that may reveal it. A fault without an entry must be revealed by wrong
-#: values.
+#: By fault: the failure kinds of which one must reveal the fault. A fault without an entry must be revealed
+#: by failure kind ``value``.
 KINDS: dict[str, set[str]] = {
     "other_dtype": {"dtype"},
     "handle_never_done": {"state"},

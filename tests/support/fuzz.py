@@ -74,7 +74,9 @@ def corrupted_documents(draw: st.DrawFn, document: Any) -> Any:
 
 
 def toml_text(data: Any) -> str:
-    """Return the TOML text of a dict. None becomes an empty string. The text of any other value is empty."""
+    """Return the TOML text of a dict, with an empty string for each None. Return an empty text for any value
+    that is not a dict.
+    """
     lines: list[str] = []
 
     def inline_toml(value: Any) -> str:

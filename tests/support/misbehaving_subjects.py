@@ -47,8 +47,8 @@ def is_first_call(name: str) -> bool:
 
 
 def is_first_dtype(recorder: Recorder) -> bool:
-    """Return whether the result is in the first dtype. Subjects that lose their process, which costs seconds,
-    do so only in this dtype.
+    """Return whether the result is in the first dtype. Subjects that terminate or hang their process do so
+    only in this dtype, because each lost process costs seconds.
     """
     return recorder.id.dtype == "float32"
 
@@ -136,7 +136,9 @@ def silent_poison(recorder: Recorder) -> None:
 
 
 def crash_after(recorder: Recorder) -> None:
-    """Exit the process after it has written its first result, like a crash in queued device work."""
+    """Exit the worker process when it has written its first result to the journal, as a crash in queued
+    device work would do.
+    """
     recorder.compared(1)
     if is_first_call("after"):
         writer = journal.Journal.write

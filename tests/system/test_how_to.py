@@ -25,7 +25,9 @@ Block = tuple[str, str | None, str]
 
 
 def blocks(text: str) -> list[Block]:
-    """Return the fenced blocks of a page: the language, the file of a title, and the content."""
+    """Return the fenced blocks of a page: the language, the file that the title names (None without a title),
+    and the content.
+    """
     found = []
     for info, content in re.findall(r"^```([^\n`]+)\n(.*?)^```$", text, re.M | re.S):
         match = re.fullmatch(r'(\w+)(?: title="([^"]+)")?', info)
@@ -37,7 +39,9 @@ def blocks(text: str) -> list[Block]:
 
 
 def run_blocks(page_blocks: list[Block], checkout: Path, environment: dict[str, str]) -> None:
-    """Write each file with a title, and run each block of commands in the root of the checkout."""
+    """Write each block with a title to the file that the title names. Run each other block as commands in the
+    root of the checkout.
+    """
     for language, title, content in page_blocks:
         if title is not None:
             assert not (checkout / title).exists(), f"{title} exists already"

@@ -49,7 +49,9 @@ def test_workers_end_with_a_runner_that_is_killed(tmp_path: Path, workers: str) 
 
 
 def pids_of_workers_once_one_hangs(path: Path) -> list[int]:
-    """Return the process ids of the workers in a journal, or an empty list until a worker hangs."""
+    """Return the process ids of the workers in a journal. Return an empty list until the journal shows that a
+    worker hangs.
+    """
     text = path.read_text() if path.exists() else ""
     if '"id":"acts/hang_with_gil0@float32"' not in text:
         return []

@@ -34,9 +34,9 @@ def test_a_merge_without_a_shard_fails_and_names_the_shard(cli: Cli, tmp_path: P
         True,
         False,
     )
-    # In the folder OUT/legs/NAME, the shard is a leg of the run whose output folder is OUT. The merged run is
-    # then a shard too, and no shard is missing. In any other folder, the shard belongs to a run of all
-    # shards, of which shard 2/2 is missing.
+    # A shard in OUT/legs/NAME belongs to the run with output folder OUT. NAME is the name of the shard's leg.
+    # The merged run is then this same shard, and no shard is missing. A shard in any other folder belongs to
+    # a run of all shards, of which shard 2/2 is missing.
     part = tmp_path / "nox" / "legs" / run.results["legs"][0]["name"]
     shutil.copytree(run.folder, part)
     assert cli("merge", str(part), "-o", "nox").code == 0

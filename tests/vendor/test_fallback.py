@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tests.vendor import harness
 
-#: Names of operators that view, allocate or copy memory, and of their ``_copy`` variants. The device
-#: implements them itself.
+#: Matches the names of operators that view, allocate or copy memory, and of the ``_copy`` variants of these
+#: operators. The device implements these operators itself.
 OWN = re.compile(
     r"(alias|as_strided|atleast|bool|broadcast|chunk|clone|conj|contiguous|diagonal|double|empty|expand|flatten"
     r"|float|int|linalg.diagonal|long|meshgrid|movedim|narrow|new_empty|permute|positive|ravel|real|reshape"
@@ -18,8 +18,8 @@ OWN = re.compile(
     r"|unsafe_split|unsqueeze|view|[dhv]split|[HTt]|m[HT])"
     r"(_\dd|_(to|shapes|tensors|as|like|strided|permuted|physical|conj|neg|with_sizes)|_)*(_copy|_scatter)?(\..*)?$"
 )
-#: Operators that call only operators of OWN: a dropout outside training returns its input, and the others
-#: move elements.
+#: Matches the names of operators that call only operators of ``OWN``. A dropout outside training returns its
+#: input, and the other operators move elements.
 MOVING = re.compile(r"nn\.functional\.(pad\.circular|\w*dropout.*|pixel_\w+)$")
 
 

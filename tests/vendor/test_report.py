@@ -32,7 +32,7 @@ def test_missing_features_are_refusals_and_not_errors(tmp_path: Path) -> None:
     assert not bad, bad
     assert len(by_verdict["pass"]) > 50
     assert len(by_verdict["unsupported"]) > 10
-    # Every failure message names the refusal or the wrong value.
+    # Every failure has a message, which names the refusal or the wrong value.
     assert all(row["failures"][0]["message"] for row in by_verdict["fail"])
     ids = {row["id"] for row in by_verdict["unsupported"]}
     assert "stream_query/Stream@any" in ids

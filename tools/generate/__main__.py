@@ -91,7 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
         if name not in GENERATORS:
             parser.error(f"{name!r} is not a generator. Use one of {', '.join(GENERATORS)}.")
     if arguments is None and os.environ.get("PYTHONHASHSEED") != "0":
-        # The samples of some operators depend on the hash seed.
+        # The samples of some operators depend on the hash seed, so the files are generated with hash seed 0.
         command = [sys.executable, "-m", "tools.generate", *sys.argv[1:]]
         os.execve(sys.executable, command, os.environ | {"PYTHONHASHSEED": "0"})
     stale = 0

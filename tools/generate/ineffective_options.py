@@ -1,8 +1,8 @@
 """``python -m tools.generate.ineffective_options RESULTS``: list overload options without an observed effect.
 
-``RESULTS`` is the results.json of a run of the property ``overload-options``. An option is listed if no call
-of the overload, in any dtype, has another CPU result with another value of the option. A device that ignores
-such an option is not detected.
+``RESULTS`` is the results.json of a run of the property ``overload-options``. An option is listed if other
+values of the option change the CPU result of no call of the overload, in any dtype. The property does not
+detect a device that ignores such an option.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def observe_suite() -> tuple[_Dtypes, dict[tuple[str, str], Property]]:
 
 
 def hooks_by_property() -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return the hooks that a property requires to have results, by property."""
+    """Return the hooks that each property needs in order to have results, by (kind, property)."""
     from conformance.plan import plan
 
     def properties_planned_without(without: str | None) -> set[tuple[str, str]]:
@@ -105,8 +105,8 @@ def _validity_spans(
     minor: Minor,
     minors: tuple[Minor, ...],
 ) -> dict[str, list[tuple[str, Minor, Minor | None]]]:
-    """Return the spans of torch minors in which each subject has results: dtype, first minor, first minor
-    after the span (None if there is none).
+    """Return, for each subject, the spans of torch minors in which it has results. A span consists of the
+    dtype, the first minor, and the first minor after the span (None if there is none).
     """
     minors_by_dtype: dict[str, dict[str, set[Minor]]] = collections.defaultdict(
         lambda: collections.defaultdict(set)
@@ -129,7 +129,9 @@ def _validity_spans(
 
 
 def _unbroken_runs(present: set[Minor], minors: tuple[Minor, ...]) -> list[tuple[Minor, Minor | None]]:
-    """Return each unbroken run of the minors ``present``: its first minor, and the first minor after it."""
+    """Return the runs of successive ``minors`` that are in ``present``. A run is given by its first minor and
+    the first minor after it, or None if no minor follows.
+    """
     runs: list[tuple[Minor, Minor | None]] = []
     start: Minor | None = None
     for minor in minors:

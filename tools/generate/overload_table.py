@@ -42,11 +42,12 @@ _DTYPES = (
 
 #: Overloads that exist for the CPU only.
 _CPU_INTERNAL = re.compile("mkldnn|_for_cpu|_cpu$|quantized|fbgemm")
-#: Overloads that return uninitialised memory, or change the memory of a tensor instead of its values.
+#: Overloads that return uninitialised memory, or that change which memory a tensor uses and not its values.
 _ABOUT_MEMORY = re.compile(
     r"(new_)?empty(_like|_strided|_permuted|_quantized)?$|resize|set_|_?as_strided|_reshape_alias|unfold_backward"
 )
-#: Overloads with unspecified values: order of equal keys, signs and phases of factors.
+#: Overloads whose results are partly unspecified: the order of equal keys, or the signs and phases of
+#: factors.
 _UNSPECIFIED = re.compile(
     r"mode$|_?unique\w*$|_?cumm(ax|in)_helper$"
     r"|_?linalg_(svd|eigh|eig|eigvals|qr|lu|lu_factor|lu_factor_ex|ldl_factor_ex)$|geqrf$|_linalg_check_errors$"
@@ -210,7 +211,9 @@ def _cpu_accepts(subject: Subject) -> Callable[[Sample], bool]:
 
 
 def add_idle_results(rows: dict[str, Any], document: Path) -> int:
-    """Record the overload results with nothing to check in a run on the CPU. Return the number of results."""
+    """Record in ``rows`` the overload results that have nothing to check in a run on the CPU. Return the
+    number of these results.
+    """
     count = 0
     for leg in json.loads(document.read_text())["legs"]:
         if leg["target"]["name"] != "cpu":
@@ -228,7 +231,7 @@ def add_idle_results(rows: dict[str, Any], document: Path) -> int:
 
 
 def main() -> int:
-    """Write the table for the installed torch, or add converted or idle dtypes to it."""
+    """Write the table for the installed torch, or with --convert or --idle add dtypes to the existing table."""
     parser = argparse.ArgumentParser(prog="python -m tools.generate.overload_table", description=main.__doc__)
     parser.add_argument(
         "--idle",

@@ -15,7 +15,7 @@ from conformance.plan import shards
 
 #: The number of steps per power of two to which seconds are rounded. The error is at most 20 per cent.
 _STEPS = 2
-#: Subjects with fewer seconds share one table entry.
+#: The smallest number of seconds in the table. Smaller numbers are rounded up to this number.
 _LEAST_SECONDS = 2.0**-4
 #: An area with more seconds is split into its properties, which are independent of each other.
 _LONGEST_AREA_SECONDS = 6.0

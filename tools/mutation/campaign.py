@@ -25,7 +25,7 @@ PATIENCE = 60.0
 
 
 class Fate(enum.Enum):
-    """The outcome of a mutant: killed, survived, or not covered (``ASLEEP``)."""
+    """The outcome of a mutant: killed, survived, or not covered. ``ASLEEP`` means not covered."""
 
     KILLED = "killed"
     SURVIVED = "survived"
@@ -43,8 +43,8 @@ class MutantResult:
         calls: the number of triggered calls.
         effects: the number of altered calls.
         ran: the number of results that ran.
-        due: the number of results that were to run.
-        unreliable: results that failed with the mutant, and failed again without it.
+        due: the number of results that were selected to run.
+        unreliable: the results that failed with the mutant and failed again without the mutant.
     """
 
     mutant: str

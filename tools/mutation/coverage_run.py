@@ -52,7 +52,7 @@ class CoverageData:
     coverages: list[ResultCoverage]
 
     def level_index_by_result(self) -> dict[str, int]:
-        """Return the narrowest level of each result, as an index of LEVELS."""
+        """Return, for each result, the index in LEVELS of the narrowest level that contains the result."""
         level_index_by_result: dict[str, int] = {}
         for index, level in reversed(list(enumerate(LEVELS))):
             level_index_by_result.update(dict.fromkeys(self.levels[level], index))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Set
 from tools.mutation import operators
 from tools.mutation.mutant import Mutant
 
-#: The factor by which a mutant of another family than kernels is more likely to be drawn.
+#: A mutant that is not of a kernel is this many times as likely to be drawn as a mutant of a kernel.
 OTHER_FAMILY_WEIGHT = 4
 
 
@@ -19,12 +19,13 @@ def draw_key(name: str) -> str:
 
 
 def draw_mutants(mutants: Iterable[str], count: int) -> list[Mutant]:
-    """Return ``count`` mutants. Each pair of point and operator is drawn once before any is drawn twice.
+    """Return ``count`` mutants. Each pair of mutation point and mutation operator is drawn once before any
+    pair is drawn twice.
 
-    The order within an operator at a point depends on the mutants' names only, so a larger draw contains a
-    smaller one. Mutants of other families than kernels are few, and are :data:`OTHER_FAMILY_WEIGHT` times as
-    likely to be drawn. A draw of more than 1 / OTHER_FAMILY_WEIGHT of the kernel mutants contains all
-    mutants of other families.
+    The order within a pair depends only on the mutants' names, so a larger draw contains a smaller draw.
+    Mutants of other families than kernels are few. Each of them is :data:`OTHER_FAMILY_WEIGHT` times as
+    likely to be drawn as a mutant of a kernel. A draw of more than 1 / OTHER_FAMILY_WEIGHT of the kernel
+    mutants contains all mutants of other families.
     """
     turns: dict[tuple[str, str], int] = {}
     rows: list[tuple[int, float, Mutant]] = []

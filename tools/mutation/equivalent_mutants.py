@@ -68,7 +68,8 @@ from tools.mutation import operators, points
 from tools.mutation.campaign import Fate
 from tools.mutation.mutant import Mutant
 
-#: Operators that change values of a result. A point with unspecified values cannot have such mutants.
+#: Mutation operators that change values of a result. Their mutants are equivalent if the values of the result
+#: are unspecified.
 VALUE_OPERATORS = frozenset(
     {
         *("last-element", "tail-of-16", "above-size", "scalar-only", "rank", "nan-lost", "infinity-lost"),
@@ -76,19 +77,19 @@ VALUE_OPERATORS = frozenset(
         *("empty-input",),
     }
 )
-#: Operators that need a result with several elements.
+#: Mutation operators that have an effect only if the mutated result has several elements.
 SEVERAL_ELEMENT_OPERATORS = frozenset(
     {"last-element", "tail-of-16", "above-size", "result-strides", "write-partial"}
 )
-#: Operators that need an argument whose elements a call writes.
+#: Mutation operators that have an effect only if the call writes elements of the mutated argument.
 WRITE_OPERATORS = frozenset({"write-lost", "write-partial", "write-astray", "out-not-resized"})
-#: Operators that have an effect only if an argument has several elements.
+#: Mutation operators that have an effect only if the mutated argument has several elements.
 LAYOUT_OPERATORS = frozenset(
     {"strides-ignored", "expanded-ignored", "grad-strided", "offset-and-strides-ignored"}
 )
-#: Operators that pass a different value of an option to a kernel.
+#: Mutation operators that pass a different value of an option to the kernel.
 OPTION_OPERATORS = frozenset({"option-ignored", "number-stale"})
-#: Operators that pass different values of a tensor argument to a kernel.
+#: Mutation operators that pass different values of a tensor argument to the kernel.
 ARGUMENT_OPERATORS = LAYOUT_OPERATORS | {
     *("offset-ignored", "offset-in-channels-last-ignored", "offset-in-other-rank-ignored"),
 }
@@ -105,14 +106,15 @@ _LAYOUTS_BY_OPERATOR: Mapping[str, Sequence[str]] = {
     "offset-in-channels-last-ignored": ("channels_last at an offset",),
     "expanded-ignored": ("expanded",),
 }
-#: Operators whose documented formula is symmetric in the first two tensors.
+#: Torch operators whose documented formula is symmetric in the first two tensors.
 _SYMMETRIC = re.compile(
     r"(add|mul|multiply|eq|ne|not_equal|maximum|minimum|fmax|fmin|gcd|lcm|hypot|logaddexp2?|logical_(and|or|xor)"
     r"|bitwise_(and|or|xor)|mse_loss|smooth_l1_loss|huber_loss|dot|equal|clamp_(max|min))$"
 )
-#: Operators whose formula is symmetric in the second and third tensor. The in-place form writes the first.
+#: Torch operators whose documented formula is symmetric in the second and third tensor. Their in-place form
+#: writes the first tensor.
 _SYMMETRIC_AFTER_FIRST = re.compile("addcmul$")
-#: Arguments that are only sizes.
+#: Names of arguments that only specify sizes.
 _SIZE_ARGUMENTS = frozenset({"size", "n", "m", "window_length"})
 #: The maximal number of calls of a point that are examined.
 _MAX_CALLS = 6
@@ -577,7 +579,8 @@ def _result_sizes_on_meta(mutant: Mutant, reference: OverloadReference) -> Itera
 def _with_empty_dimension(sample: Sample) -> Iterator[Sample]:
     """Yield copies of a call in which one dimension of some tensors has size 0.
 
-    The tensors are all tensors, the tensors with the shape of the first one, or only the first tensor.
+    The changed tensors are all tensors, the tensors with the shape of the first tensor, or only the first
+    tensor.
     """
     tensors = sample.tensors()
     scopes = [tensors, [t for t in tensors if t.shape == tensors[0].shape], tensors[:1]]
@@ -589,7 +592,9 @@ def _with_empty_dimension(sample: Sample) -> Iterator[Sample]:
 
 @functools.cache
 def _caller_references_with_empty_tensor(subject: Subject, dtype: str) -> Sequence[OverloadReference]:
-    """Return references of the calls with an empty tensor that operators make of an unchecked overload."""
+    """Operators of torch's database call the unchecked overload with an empty tensor. Return the references
+    of these calls.
+    """
     references = (
         overload_reference(subject, dtype, call) for call in calls_of_callers(subject, dtype).chosen(None)
     )
@@ -637,7 +642,9 @@ def _written_result(mutant: Mutant, reference: OverloadReference) -> torch.Tenso
 
 
 def _changes_written_argument(mutant: Mutant, reference: OverloadReference) -> bool:
-    """Return whether a call changes the mutated argument. Return True if the references do not show it."""
+    """Return whether the call of the reference changes the mutated argument. Return True if the reference
+    does not show it.
+    """
     result = _written_result(mutant, reference)
     if result is not None:
         return result.numel() > 0

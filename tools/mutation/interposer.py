@@ -31,7 +31,9 @@ class Interposer(Protocol):
         """Start or stop recording triggered mutants."""
 
     def take_met(self) -> list[tuple[int, int, int]]:
-        """Return the triggered mutants since the last call: point, index of the mutant, dtype number."""
+        """Return the mutants that were triggered since this method was last called: point, index of the
+        mutant, dtype number.
+        """
 
     def activate(self, place: int, fault: Description) -> None:
         """Enable a mutant at a point."""
@@ -46,7 +48,7 @@ class Interposer(Protocol):
         """Start or stop recording triggered mutants of the guard."""
 
     def take_met_of_guard(self) -> list[int]:
-        """Return the triggered mutants of the guard since the last call."""
+        """Return the mutants of the guard that were triggered since this method was last called."""
 
     def activate_guard(self, fault: int) -> None:
         """Enable a mutant of the guard."""
@@ -61,8 +63,8 @@ class Interposer(Protocol):
         """Start or stop recording triggered mutants of autocast."""
 
     def take_met_of_autocast(self) -> list[tuple[int, str]]:
-        """Return the pairs (point, operator) since the last call: one with an empty operator for each called
-        point, and one for each triggered mutant.
+        """Return the pairs (point, operator) that were recorded since this method was last called. A
+        triggered mutant is recorded with its operator, and a called point with an empty operator.
         """
 
     def activate_autocast(self, place: int, kind: str) -> None:

@@ -29,7 +29,7 @@ class Mutant:
 
     @staticmethod
     def parse(text: str) -> Mutant:
-        """Return the mutant with a name."""
+        """Return the mutant whose name is ``text``."""
         point, operator, position, value, dtype = text.split(" ")
         dtype_name = dtype.removeprefix("@")
         return Mutant(point, operator, int(position), int(value), None if dtype_name == "any" else dtype_name)
@@ -40,13 +40,13 @@ class Mutant:
         return self.point.startswith("aten::")
 
     def in_every_dtype(self) -> Mutant:
-        """Return the mutant without its dtype."""
+        """Return a copy of the mutant that is not confined to one dtype."""
         return dataclasses.replace(self, dtype=None)
 
 
 def interposer_description(mutant: Mutant, dtypes: dict[str, int]) -> tuple[str, int, int, int]:
-    """Return the mutant as the interposer expects it. ``dtypes`` maps dtype names to the numbers of torch's
-    scalar types.
+    """Return the mutant as the interposer expects it: operator, position, value and dtype number. ``dtypes``
+    maps dtype names to the numbers of torch's scalar types.
     """
     return (
         mutant.operator,

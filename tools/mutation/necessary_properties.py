@@ -88,7 +88,7 @@ def necessity_of_properties(
 
 
 def page_lines(necessities: Iterable[Necessity]) -> Iterator[str]:
-    """Yield the lines of the score page about properties."""
+    """Yield the lines about properties on the score page."""
     rows = list(necessities)
     needed = [row for row in rows if row.needed is not None]
     shared = [row for row in rows if row.kills and row.needed is None]

@@ -29,7 +29,7 @@ _SUMMING = re.compile(
     r"|_embedding_bag|native_layer_norm|_scaled_dot_product_flash_attention_for_cpu)(_out|_)?$"
 )
 
-#: Summing operators that add the first tensor to a product of the others.
+#: Matches the operators of ``_SUMMING`` that add the first tensor to a product of the other tensors.
 _ADDING = re.compile("b?add(mm|mv|bmm)")
 
 MUTATION_OPERATORS: Mapping[str, str] = {
@@ -81,7 +81,8 @@ MUTATION_OPERATORS: Mapping[str, str] = {
 
 #: Argument types that are numbers, strings or lists of numbers.
 _NUMBER = re.compile(r"(Optional\[|List\[)*(int|float|bool|number|str)\]*$")
-#: Types and names of arguments that specify how or where a result is made, not its values.
+#: Types (``_NO_OPTIONS``) and names (``_ABOUT_TENSORS``) of arguments that specify how or where a result is
+#: made, and not the values of the result.
 _NO_OPTIONS = ("Generator", "Optional[Generator]", "Device", "Optional[Device]", "Layout")
 _ABOUT_TENSORS = ("dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking")
 
@@ -98,8 +99,8 @@ _COPIES = ("aten::copy_", "aten::_copy_from")
 #: The questions that the coverage run answers for the calls of a point, in the interposer's order.
 QUESTIONS = ("called", "returns-floating", "returns-bool", "takes-int64")
 
-#: The question whose answer must be yes for the calls of a mutation operator. Operators that are not listed
-#: need any call of the point.
+#: By mutation operator: the question whose answer must be yes for a call that can trigger the mutant. Any
+#: call can trigger a mutant of an operator that is not listed.
 REQUIRED_CALLS = {
     **dict.fromkeys(
         ("nan-lost", "infinity-lost", "signed-zero-lost", "subnormal-flushed"), "returns-floating"
@@ -115,7 +116,7 @@ NEXT_SMALLER_DTYPE = {"float32": "bfloat16", "float64": "float32", "complex128":
 #: Mutation operators that act only in calls that the CPU refuses.
 REFUSAL_OPERATORS = frozenset({"error-missing", "error-type"})
 
-#: Operators that the interposer implements under another name.
+#: Mutation operators that the interposer implements under another name: name -> name in the interposer.
 _INTERPOSED = {"grad-strided": "strides-ignored"}
 
 
@@ -156,7 +157,7 @@ class OverloadSchema:
         return undeclared or (info is not None and info.is_write)
 
     def options(self) -> Iterator[tuple[int, int]]:
-        """Yield the position of each option, and the value to use if the schema has no default."""
+        """Yield the position of each option, and the value that replaces an ignored option without a default."""
         for position, argument in enumerate(self.arguments):
             type_name, name = str(argument.type), argument.name
             if type_name == "Optional[Tensor]":
@@ -173,8 +174,8 @@ class OverloadSchema:
                 yield position, 1
 
     def numbers(self) -> Iterator[int]:
-        """Yield the positions of numbers, strings and lists of numbers. A cache key that contains only sizes
-        and dtypes misses them.
+        """Yield the positions of arguments that are numbers, strings or lists of numbers. A device whose
+        cache key contains only sizes and dtypes ignores changes of these arguments.
         """
         for position, argument in enumerate(self.arguments):
             if _NUMBER.match(str(argument.type)) and argument.name not in _ABOUT_TENSORS:
@@ -219,7 +220,7 @@ _Add = Callable[..., None]
 
 
 def _result_mutants(overload: OverloadSchema, add: _Add, random: bool) -> None:
-    """Add mutants of the values of results."""
+    """Add the mutants that change the values of results."""
     with_values = overload.new_results + overload.in_place
     for result in with_values:
         if not random:
@@ -259,7 +260,7 @@ def _result_mutants(overload: OverloadSchema, add: _Add, random: bool) -> None:
 
 
 def _memory_mutants(overload: OverloadSchema, add: _Add, random: bool) -> None:
-    """Add mutants of dtype, strides, aliasing, writes and leaked memory of results."""
+    """Add the mutants that concern the dtype, strides, aliasing and writes of results, and leaked memory."""
     for result in overload.new_results:
         add("result-dtype", result)
     for result in overload.new_results[:1]:
@@ -286,7 +287,7 @@ def _memory_mutants(overload: OverloadSchema, add: _Add, random: bool) -> None:
 
 
 def _argument_mutants(point: str, overload: OverloadSchema, add: _Add) -> None:
-    """Add mutants of how arguments are read."""
+    """Add the mutants that change how the kernel reads arguments."""
     if not overload.views:
         for argument in overload.tensors:
             gradient = re.match(r"(d|grad)(_|$)|grad", overload.arguments[argument].name) is not None
@@ -300,7 +301,8 @@ def _argument_mutants(point: str, overload: OverloadSchema, add: _Add) -> None:
             add("swapped-arguments", overload.tensors[0], overload.tensors[1])
         name = point.split("::")[1].partition(".")[0]
         if overload.tensors and _SUMMING.match(name):
-            # The tensor that is added to a product, the first argument, is not part of the sum.
+            # If the first argument is a tensor that is added to a product, the long sum does not run over it.
+            # The mutant then changes the second tensor.
             added = _ADDING.match(name) is not None and overload.tensors[0] == 0
             add("long-sum", overload.tensors[1 if added else 0], LONGEST_SUM)
     for position, neutral in overload.options():

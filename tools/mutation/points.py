@@ -11,8 +11,8 @@ import torch
 #: Namespaces whose overloads are mutation points.
 _NAMESPACES = ("aten::",)
 
-#: Patterns of overloads that are not mutation points, with the reason. A dense device does not need kernels
-#: for these overloads, but a device that registers a kernel for every overload has them.
+#: Pattern of overloads that are not mutation points -> the reason. A dense device needs no kernels for these
+#: overloads. They are excluded because some devices register a kernel for every overload.
 EXCLUDED_OVERLOADS: Mapping[str, str] = {
     r"_test_|_foobar|_make_dep_token": "torch's own tests and traces",
     r"\w*_for_cpu|fbgemm_|_dyn_quant_|_saturate_weight|_weight_int8pack|choose_qparams": "CPU libraries",
@@ -32,7 +32,7 @@ EXCLUDED_OVERLOADS: Mapping[str, str] = {
 }
 
 
-#: Overloads that torch's ``copy_`` and its CPU fallback call.
+#: Overloads that torch's own ``copy_`` and torch's CPU fallback call.
 _OF_COPY = frozenset({"aten::_copy_from", "aten::_copy_from_and_resize"})
 
 

@@ -51,7 +51,9 @@ def load_reported_faults() -> Sequence[ReportedFault]:
 
 
 def mutants_of_reported_faults(possible_mutants: Iterable[str]) -> list[Mutant]:
-    """Return those mutants of the reported bugs that are possible on the device."""
+    """Return the mutants of the reported bugs that are possible on the device. ``possible_mutants`` are
+    compared without dtypes.
+    """
     names = set(possible_mutants)
     reported_mutants = [
         mutant
@@ -64,7 +66,7 @@ def mutants_of_reported_faults(possible_mutants: Iterable[str]) -> list[Mutant]:
 
 @dataclasses.dataclass
 class Tally:
-    """Reported bugs by outcome. A bug is killed if all of its mutants are killed."""
+    """The reported bugs by outcome. A bug counts as killed if all of its mutants are killed."""
 
     killed: list[ReportedFault] = dataclasses.field(default_factory=list)
     not_killed: list[ReportedFault] = dataclasses.field(default_factory=list)
@@ -72,7 +74,7 @@ class Tally:
 
 
 def count_reported_faults(outcomes: Iterable[MutantResult]) -> Tally:
-    """Return the reported bugs, sorted by the outcomes of their mutants."""
+    """Sort the reported bugs into killed, not killed and not expressible, by the fates of their mutants."""
     fates = {outcome.mutant: outcome.fate for outcome in outcomes}
     tally = Tally()
     for row in load_reported_faults():

@@ -83,8 +83,9 @@ class Worker:
                 self.link.step(next(case.result_ids()))
                 result, triggered, calls = self._run_observed(case, self.injectors)
                 if kind == "device" or result.verdict is not Verdict.PASS:
-                    # The case may need work in progress on the device. An injector that computes on the
-                    # device waits for this work to finish, so the rerun does without such injectors.
+                    # The case may depend on work that is in progress on the device. An injector that computes
+                    # on the device waits for this work and may thereby change the result. The rerun therefore
+                    # uses only the other injectors.
                     without_device = [injector for injector in self.injectors if not injector.uses_device]
                     rerun, rerun_triggered, rerun_calls = self._run_observed(case, without_device)
                     if rerun.verdict is Verdict.PASS:

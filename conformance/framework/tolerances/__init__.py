@@ -62,8 +62,9 @@ _LOW_GROWTH = 8.0
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """The tolerance rule of one operator, dtype and direction: a class of the table with overrides
-    applied.
+    """The tolerance rule of one operator, dtype and direction.
+
+    It is the operator's class in ``table.toml``, changed by the overrides that match.
     """
 
     name: str
@@ -148,8 +149,8 @@ def unit_of(dtype: torch.dtype) -> float:
 
 
 def _unit_of_arithmetic(dtype: torch.dtype) -> float:
-    """Return the unit of the arithmetic of a dtype. For float8 this is the unit of float16, because float8
-    results are computed in float16 or wider and rounded once.
+    """Return the unit of the dtype in which results of ``dtype`` are computed. For float8 that is float16,
+    because float8 results are computed in float16 or wider and rounded once.
     """
     return unit_of(torch.float16 if dtype.itemsize == 1 else dtype)
 
@@ -181,7 +182,8 @@ def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
     )
     entry = {key: value for key, value in table["class"][name].items() if key not in ("operators", "because")}
     if direction == "backward":
-        # The derivative of a data movement sums gradients. All other derivatives multiply and add.
+        # The derivative of a data movement sums gradients, so it is not exact. Derivatives multiply and add,
+        # so ``k`` is doubled.
         if name == "exact":
             name, entry = "elementwise", {"k": 2.0, "growth": "sqrt", "local": False}
         entry["k"] = 2 * entry["k"]

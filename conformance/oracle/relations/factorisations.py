@@ -182,7 +182,7 @@ def qr(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
 
 
 def geqrf(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
-    """Return the equations: the reflectors and R multiply to the matrix, Q is unitary."""
+    """Return the equations: the product of the reflectors and R is the matrix, Q is unitary."""
     matrix = widened(sample.input)
     a, tau = widened(actual[0]), widened(actual[1])
     if matrix.shape[-2] < matrix.shape[-1]:

@@ -1,8 +1,8 @@
 """The relation of counts in a floating-point dtype.
 
-A float that counts in steps of one stops at two to the power of its digits: 256 in bfloat16, 2,048 in
-float16. histc counts in the dtype of its input. A bin with more elements may hold this limit, the sum of the
-limits of several threads, or the exact count. All are correct.
+A count in a floating-point dtype that grows in steps of one stops at two to the power of the dtype's
+significant bits: 256 in bfloat16, 2,048 in float16. histc counts in the dtype of its input. A bin with more
+elements may hold this limit, the sum of the limits of several threads, or the exact count. All are correct.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from conformance.samples.operators import Sample
 
 
 def _argument(sample: Sample, position: int, name: str, default: Any) -> Any:
-    """Return an argument by its position after the input, or by its name."""
+    """Return the argument at ``position`` after the input, the keyword argument ``name``, or ``default``."""
     if len(sample.args) > position:
         return sample.args[position]
     return sample.kwargs.get(name, default)

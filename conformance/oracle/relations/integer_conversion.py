@@ -1,7 +1,8 @@
 """The relation of conversions to integers.
 
 torch.Tensor.to truncates a floating-point value. If the result does not fit into the integer dtype, the
-behaviour is undefined: one platform saturates and another wraps.
+behaviour is undefined: one platform saturates and another wraps. The relation therefore compares only the
+elements that fit.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def to_integer(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> 
 
 def _fits(source: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     real = source.real if source.is_complex() else source
-    # Both bounds are powers of two or zero. Every floating dtype that reaches them represents them exactly.
+    # Both bounds, ``limits.min`` and ``limits.max + 1``, are powers of two or zero. float64 therefore
+    # represents them exactly.
     limits = torch.iinfo(dtype)
     whole = real.resolve_neg().to(torch.float64).trunc()
     return (whole >= float(limits.min)) & (whole < float(limits.max + 1))

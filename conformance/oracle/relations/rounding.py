@@ -19,7 +19,8 @@ _ROUNDINGS = 4
 
 
 def decimals(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> Iterable[Equation] | None:
-    """Return the equation of the results. Both neighbours of a value that is nearly halfway are correct.
+    """Return the equation of the results. If a value is nearly halfway between two rounded values, both
+    rounded values are correct.
 
     Return None if no value is nearly halfway.
     """

@@ -74,8 +74,8 @@ def is_random(operator: str, sample: Sample) -> bool:
     return any(bool(sample.kwargs.get(name, False)) for name in argument_names)
 
 
-#: Normalisations that return saved statistics for a backward pass. In evaluation mode, the contents of the
-#: statistics depend on the device: torch's Meta kernels differ between devices.
+#: Normalisations that return saved statistics for a backward pass. In evaluation mode, the values of these
+#: statistics are unspecified, because torch's Meta kernels for different devices return different statistics.
 _SAVED_STATISTICS = frozenset({"native_batch_norm", "_native_batch_norm_legit"})
 
 
@@ -90,8 +90,8 @@ def unspecified_outputs(operator: str, sample: Sample) -> frozenset[int]:
 def _is_of_full_length(sample: Sample) -> bool:
     """Return whether all sequences and targets of a ctc_loss have the maximal length.
 
-    ctc_loss saves logarithms for its backward pass, and does not write those beyond the end of a shorter
-    sequence.
+    ctc_loss saves logarithms for its backward pass, and does not write the logarithms beyond the end of a
+    shorter sequence.
     """
     steps, targets = ([int(length) for length in lengths] for lengths in sample.args[1:3])
     return set(steps) == {sample.input.shape[0]} and len(set(targets)) == 1
@@ -124,7 +124,8 @@ _RETURNS_INDICES = re.compile(
 
 
 def unspecified_indices(overload: str, sample: Sample) -> frozenset[int]:
-    """Return the positions of the outputs of an overload, by base name, that hold unspecified indices.
+    """Return the positions of the outputs that contain unspecified indices. ``overload`` is the base name of
+    the overload.
 
     Indices of equal values and of NaN are unspecified. The values themselves are specified.
     """
@@ -138,17 +139,16 @@ def unspecified_indices(overload: str, sample: Sample) -> frozenset[int]:
 
 #: Products of 8-bit matrices with scales.
 _SCALED_PRODUCTS = frozenset({"_scaled_mm", "_scaled_mm_v2"})
-#: CUDA's library requires sizes that are multiples of this number.
+#: CUDA's library requires matrix sizes that are multiples of this number.
 _SIZE_MULTIPLE = 16
 
 
 def is_refusable(operator: str, sample: Sample) -> bool:
-    """Return whether torch's own devices disagree about accepting such a call, so that a device may refuse
-    it.
+    """Return whether a device may refuse this call, because some of torch's own devices refuse this call.
 
     All devices accept a product with scales if the rows of the left matrix and the columns of the right
-    matrix are contiguous and the sizes are multiples of 16. The CPU accepts other calls, and CUDA and XPU
-    refuse them (see torch's Meta kernels).
+    matrix are contiguous and the sizes are multiples of 16. The CPU accepts other products with scales, and
+    CUDA and XPU refuse them (see torch's Meta kernels).
     """
     if operator not in _SCALED_PRODUCTS:
         return False

@@ -26,7 +26,7 @@ else:
 SMOKE = "smoke"
 ALL_LEVELS = (SMOKE, *LEVELS)
 FOLDER = Path(__file__).parent
-#: The property that reports the placement of an operator.
+#: The name of the property that reports which processor and kernel ran an operator.
 PLACEMENT = "placement"
 
 
@@ -121,8 +121,8 @@ class Level:
         return tuple(dtype for dtype in dtypes if any(take.takes(dtype) for take in fitting))
 
     def _takes_of(self, kind: str, name: str, level: str) -> tuple[Take, ...]:
-        """Return the takes that include a property. The takes are cached, because a plan needs them for every
-        subject.
+        """Return the takes of this level that include the property ``name``. The result is cached, because a
+        plan requests it for every subject.
         """
         key = (kind, name, level)
         takes = self._by_property.get(key)
@@ -162,7 +162,10 @@ def _parse_take(name: str, table: dict[str, Any]) -> Take:
         if key not in ("kind", "properties", "level", "subjects", "dtypes"):
             raise ValueError(f"levels/{name}.toml has an unknown key {key!r} in a take")
     if table["kind"] not in KINDS or ("level" in table) == ("properties" in table):
-        raise ValueError(f"levels/{name}.toml: a take has a known kind, and either a level or properties")
+        raise ValueError(
+            f"levels/{name}.toml: a take has an unknown kind, or does not have exactly one of the keys "
+            "'level' and 'properties'"
+        )
     if table.get("level", name) not in LEVELS:
         raise ValueError(f"levels/{name}.toml: {table['level']!r} is not a level")
     subjects = table.get("subjects")
@@ -180,7 +183,7 @@ def _parse_take(name: str, table: dict[str, Any]) -> Take:
 
 
 def _subjects_of(level: str, kind: str) -> list[str]:
-    """Return the subjects that the takes in the file of ``level`` list for a kind."""
+    """Return the names of the subjects of ``kind`` that are listed in the file of ``level``."""
     data = tomllib.loads((FOLDER / f"{level}.toml").read_text())
     return [name for take in data["take"] if take["kind"] == kind for name in take.get("subjects", ())]
 

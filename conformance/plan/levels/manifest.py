@@ -25,7 +25,8 @@ from conformance.plan import levels
 PATH = levels.FOLDER / "manifest.json"
 SCHEMA = 1
 COMMAND = "python -m tools.generate.manifest"
-#: The suite's own targets. Their expectations with the reason ``upstream`` are failures of torch itself.
+#: The targets that the suite itself provides. Their expectations with the reason ``upstream`` declare
+#: failures of torch itself.
 OWN_TARGETS = ("cpu", "hpu-reference")
 
 Minor = tuple[int, int]
@@ -69,8 +70,8 @@ class Group:
 class ManifestProperty:
     """A property in the manifest.
 
-    The property has results only for a target that has the ``hooks``. ``promise`` is the requirement, and
-    ``documentation`` is the page of PyTorch's documentation that states the requirement.
+    The property has results only for a target that defines all hooks in ``hooks``. ``promise`` is the
+    requirement, and ``documentation`` is the page of PyTorch's documentation that states the requirement.
     """
 
     kind: str
@@ -171,8 +172,8 @@ class Manifest:
                         text = f"{statement.name}/{subject}@{dtype}"
                         if text in yielded:
                             raise UsageError(
-                                f"{text} is in the manifest of torch {minor_text(minor)}, {mode}, twice; "
-                                f"run '{COMMAND}'"
+                                f"the manifest lists {text} twice for torch {minor_text(minor)} in mode "
+                                f"{mode}; run '{COMMAND}'"
                             )
                         yielded.add(text)
                         yield statement, subject, dtype
@@ -193,8 +194,8 @@ def waiver_links(version: str, mode: str, results: Collection[str] = ()) -> dict
 
     Many properties are checked only in the first declared dtype of a list. If the target does not declare the
     dtype of a waived result, a result in a different dtype replaces it: ``vmap/roll@float32`` replaces
-    ``vmap/roll@float64``. If ``results`` contains such a result, which the manifest does not list, the result
-    gets the same waiver.
+    ``vmap/roll@float64``. If ``results`` contains a replacement that the manifest does not list, the
+    replacement gets the waiver of the replaced result.
     """
     minor = minor_of(version)
     if not PATH.is_file():
@@ -269,7 +270,9 @@ def load(path: Path = PATH) -> Manifest:
 def from_json(data: Mapping[str, Any]) -> Manifest:
     """Return a manifest from its JSON; raise ValueError, KeyError or TypeError if the JSON is invalid."""
     if data["schema"] != SCHEMA:
-        raise ValueError(f"schema is {data['schema']!r}; this version reads {SCHEMA}")
+        raise ValueError(
+            f"the schema is {data['schema']!r}, but this version of the suite reads schema {SCHEMA}"
+        )
     return Manifest(
         tuple(sorted(map(_minor, data["minors"]))),
         tuple(_property_from_json(entry) for entry in data["properties"]),
@@ -289,7 +292,7 @@ def from_json(data: Mapping[str, Any]) -> Manifest:
 
 def _property_from_json(entry: Mapping[str, Any]) -> ManifestProperty:
     if entry["level"] not in LEVELS:
-        raise ValueError(f"property {entry['name']!r} names level {entry['level']!r}")
+        raise ValueError(f"property {entry['name']!r} names level {entry['level']!r}, which does not exist")
     groups = [
         Group(*_since_and_until(group), tuple(group["dtypes"].split()), tuple(group["subjects"].split()))
         for group in entry["results"]

@@ -68,8 +68,8 @@ class MutationScores:
         path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
 
     def with_history_of(self, before: MutationScores) -> MutationScores:
-        """Return a copy of these scores whose history is the history of ``before``, extended by the scores of
-        ``before`` itself, if both have the same target and mode.
+        """Return a copy of these scores with a history: the history of ``before``, then the scores of
+        ``before`` itself. Return these scores unchanged if ``before`` has a different target or mode.
         """
         if (before.target, before.mode) != (self.target, self.mode):
             return self

@@ -126,8 +126,8 @@ def _check_order(target: Target, recorder: Recorder, collective: Collective, *, 
     inputs = [inputs_of_rank(collective, rank, size, _SHAPE, torch.float32) for rank in range(size)]
     actual = [[tensor - 1 for tensor in reply[1]] for reply in replies]
     compare_ranks(recorder, collective, actual, inputs, size - 1, f"{label} behind a slow kernel")
-    # A call without a handle may block the host. A receive may block it too, because only the host can
-    # observe that data has arrived.
+    # The following check needs a call that must not block the host. A call without a handle may block. A
+    # receive may block too, because only the host can observe that data has arrived.
     if not (collective.asynchronous and target.capable("asynchronous") and "delay" in target.hooks):
         recorder.note(
             "not checked whether the call blocks the host: this needs an asynchronous collective and the "

@@ -41,7 +41,9 @@ def _declared_dtypes(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("distributed",),
 )
 def collective_value(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check every shape once in one rank program, with the last rank as root."""
+    """Run the collective with every shape in one rank program, with the last rank as root. Compare the
+    results and check that inputs do not change.
+    """
     collective: Collective = subject.info
     dtype = getattr(torch, recorder.id.dtype)
     shapes, size = shapes_of(collective), worker_ranks.world_size()

@@ -65,7 +65,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Write on one stream and read on another, ordered by each wait method."""
     api = device_api.device_api(target)
     # Run each method twice with the same values: a device may run the first call of an operator immediately,
-    # without a queue that needs ordering.
+    # and such a call is in order without a wait.
     for index, (way, wait) in [*enumerate(WAIT_METHODS.items()), *enumerate(WAIT_METHODS.items())]:
         x, y = zeros(target), zeros(target)
 
@@ -77,7 +77,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             wait(api, producer, consumer)
             with api.on(consumer):
                 y.copy_(x)
-            # The producer's next write must wait too, or the copy may read it.
+            # The producer's next write must wait too, or the consumer's copy may read the new values.
             producer.wait_stream(consumer)
             with api.on(producer):
                 x.fill_(-1)

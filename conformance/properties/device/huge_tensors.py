@@ -86,7 +86,7 @@ def _last_values(x: torch.Tensor, count: int = FROM_END + 1) -> list[int]:
 
 
 def _computations() -> dict[str, tuple[Callable[[torch.Tensor], object], object]]:
-    """Return, by label, computations on the tensor with one nonzero element, and their expected results."""
+    """Return computations on the tensor with one nonzero element, each with the expected result, by label."""
     position = ELEMENTS - FROM_END
     zeros_after = [0] * (FROM_END - 1)
     last_values = [0, VALUE, *zeros_after]

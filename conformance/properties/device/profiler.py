@@ -221,7 +221,9 @@ def streams(target: Target, subject: Subject, recorder: Recorder) -> None:
     modes=("eager",),
 )
 def times(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Compare the times of the device rows with the time of the profile."""
+    """Check that the device rows of a profile are inside the time of the profile, and that their sum is not
+    longer.
+    """
     api = device_api.device_api(target)
     x = _square_matrix(target)
     profile = _profile_recorded(
@@ -260,7 +262,7 @@ def times(target: Target, subject: Subject, recorder: Recorder) -> None:
     modes=("eager",),
 )
 def memory(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Compare the memory sizes of a profile with the change of the memory statistics."""
+    """Compare the sum of the memory sizes in a profile with the change of the memory statistics."""
     api = device_api.device_api(target)
     x = _square_matrix(target)
     retained: list[torch.Tensor] = []

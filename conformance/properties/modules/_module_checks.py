@@ -57,8 +57,8 @@ LOGARITHMIC_MODULES = re.compile(
     r"nn\.(\w*CrossEntropyLoss|(Adaptive)?LogS\w+|Multi\w+SoftMarginLoss|SoftMarginLoss|BCE\w+)"
 )
 
-#: The first words of the names of second derivatives. They are sums of terms as large as the cotangents,
-#: which may cancel. Their rounding errors are therefore relative to the cotangents.
+#: The first words of the names of second derivatives. Second derivatives are sums of terms as large as the
+#: cotangents, and the terms may cancel. Their rounding errors are therefore relative to the cotangents.
 SECOND_DERIVATIVE = "gradient of gradient"
 
 #: Modules that compute matrix products, for which a target may have a lower precision class.

@@ -22,8 +22,8 @@ from conformance.samples.modules import ModuleSample, module_samples
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: The allowed deviation of a frequency in standard deviations. The frequency of a correct generator deviates
-#: more once in 10**9 draws.
+#: The allowed deviation of a frequency, in standard deviations. A correct generator exceeds this deviation
+#: with a probability of about 1e-9.
 _SIGMAS = 6.0
 #: The number of leading dimensions whose elements are dropped independently. The elements along the remaining
 #: dimensions are dropped together.

@@ -148,8 +148,8 @@ def _check_loading(target: Target, recorder: Recorder, sample: ModuleSample) -> 
 
 
 def _check_loading_into_modules(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
-    """Check that a module stays on its device when it loads a state dict, and moves when it assigns the
-    entries.
+    """Check that a module stays on its device when it loads a state dict, and that with ``assign=True`` it
+    moves to the device of the entries.
     """
     device, host = target.torch_device, torch.device("cpu")
     reference = common.state_of(sample.module())

@@ -106,7 +106,9 @@ def _check_flags(target: Target, recorder: Recorder, sample: ModuleSample) -> No
 
 
 def _check_identity(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check that a random module returns its input in eval mode."""
+    """Check the flags of modules that draw random numbers, and that dropout modules return their input in
+    eval mode.
+    """
     samples = module_samples(subject, common.dtype_under_test(recorder))
     random_samples = samples.chosen(2, random=True)
     recorder.samples(len(random_samples), samples.available)

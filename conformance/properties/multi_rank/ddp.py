@@ -60,7 +60,9 @@ def _check_ddp_options(bench: Bench, **options: Any) -> None:
 
 @multi_rank_property("ddp", level="training", dtypes=FLOATS, capabilities=_NEEDS)
 def data_parallel(bench: Bench) -> None:
-    """Losses and parameters equal the results of a single process with whole batches."""
+    """With DistributedDataParallel, losses and parameters equal the results of a single process with whole
+    batches.
+    """
     _check_ddp_options(bench)
 
 

@@ -40,7 +40,7 @@ def integer_matrix(rows: int, columns: int, dtype: torch.dtype, salt: int = 0) -
 
 @program
 def mesh_facts(rank: Rank) -> dict[str, Any]:
-    """Return the attributes of a two-dimensional mesh that this rank reads."""
+    """Return this rank's attributes of a two-dimensional mesh, and its sums over the mesh dimensions."""
     import torch.distributed as dist
 
     mesh = mesh_of(rank, ("outer", "inner"))

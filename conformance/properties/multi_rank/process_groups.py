@@ -23,7 +23,7 @@ def expected_sum_over_ranks(size: int) -> float:
 
 @program
 def facts_of_rank(rank: Rank) -> dict[str, Any]:
-    """Return the attributes of this rank and of the default group that the rank reads."""
+    """Return the attributes of this rank and of the default group, as torch reports them on this rank."""
     import torch.distributed as dist
 
     default_group: Any = dist.group.WORLD
@@ -75,8 +75,8 @@ def backend_of_device(bench: Bench) -> None:
 
 @program
 def facts_of_last_group(rank: Rank) -> dict[str, Any]:
-    """Create a group that contains only the last rank. Return the attributes of the group that this rank
-    reads.
+    """Create a group that contains only the last rank. Return the attributes of this group, as torch reports
+    them on the calling rank.
     """
     import torch.distributed as dist
 

@@ -66,7 +66,7 @@ def collective_without_last_rank(rank: Rank, folder: str, wait_limit: float) -> 
 def check_errors_in_time(bench: Bench, replies: list[Any], event: str, failing_ranks: range) -> None:
     """Check that each of ``failing_ranks`` raised an error in time, or that its process ended in time.
 
-    The end of the process is accepted, because the watchdogs of some backends end it.
+    The end of the process is accepted, because the watchdogs of some backends terminate the process.
     """
     for number in failing_ranks:
         reply = replies[number]
@@ -126,7 +126,7 @@ def a_rank_stays_away(bench: Bench) -> None:
 
 @program
 def collective_while_last_rank_dies(rank: Rank, folder: str, wait_limit: float) -> str | None:
-    """Call a collective on all ranks except the last, which kills itself. Return the error message."""
+    """Kill the process of the last rank. Call a collective on the other ranks. Return the error message."""
     group = group_with_short_timeout(rank, folder)
     if rank.rank == rank.size - 1:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -179,7 +179,7 @@ def wrong_calls(rank: Rank) -> dict[str, Any]:
 
 @program
 def accepts_wrong_call(rank: Rank, name: str) -> bool:
-    """Return True if the wrong call with this name did not raise an error."""
+    """Return True if the call of :func:`wrong_calls` with this name did not raise an error."""
     try:
         wrong_calls(rank)[name]()
         rank.synchronize()

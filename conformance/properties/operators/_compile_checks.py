@@ -39,7 +39,9 @@ _UNSEEDED: dict[str, Callable[..., Any]] = {
 
 
 def has_graph(subject: Subject) -> bool:
-    """Return whether Dynamo can capture the operator in a graph. Other operators have no results."""
+    """Return whether Dynamo can capture the operator in a graph. If not, properties of mode ``compile`` do
+    not apply.
+    """
     return subject.name not in mode_exclusions.reasons("compile", "no_graph")
 
 

@@ -1,8 +1,8 @@
 """Function transforms (``torch.func``) of operators, and their references.
 
-The result of a transform is compared with the CPU's result without it: a batch with separate calls, ``vjp``
-and ``jvp`` with the backward and forward mode of autograd. The comparison therefore also shows bugs of the
-CPU's transforms.
+The result of a transform is compared with a result that the CPU computes without the transform. The reference
+of ``vmap`` is the result of separate calls. The references of ``vjp`` and ``jvp`` are the results of the
+backward and forward mode of autograd. The comparison therefore also detects bugs of the CPU's transforms.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ Function = Callable[..., tuple[torch.Tensor, ...]]
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return one dtype of an operator that has floating arguments and does not depend on their memory."""
+    """Return one dtype of an operator that has floating arguments and whose result depends only on their
+    values.
+    """
     if getattr(subject.info, "is_factory_function", False) or not has_fixed_derivative(subject):
         return []
     if subject.name in WRITES_TWICE:
@@ -75,7 +77,11 @@ def applies_forward(target: Target, subject: Subject) -> Sequence[str]:
 
 @dataclasses.dataclass
 class TensorFunction:
-    """An operator on one sample as a function of its floating tensors that returns floating tensors."""
+    """An operator with the arguments of one sample, as a function of floating tensors that returns floating
+    tensors.
+
+    ``primals`` are the tensors of the sample that the function replaces by its arguments.
+    """
 
     function: Function
     primals: Tensors
@@ -161,7 +167,7 @@ def transformable_samples(
 
 
 def cpu_outcome(call: Callable[[], Any]) -> CallOutcome:
-    """Return the outcome of a call on the CPU, without warnings."""
+    """Run a call on the CPU with warnings silenced, and return the outcome."""
     with torch_testing_internals.quiet():
         return attempt(call)
 
@@ -181,10 +187,12 @@ def compare_transform(
 ) -> None:
     """Compare the results of a transform on the device with ``reference_function(primals)`` on the CPU.
 
-    If the CPU rejects the transform too (``cpu_transform``), nothing is required of the device; the rejection
-    is noted and counts as a comparison. A sample without a reference does not count. ``size`` is added to the
-    magnitude, for derivatives that are small differences of numbers of that size. If the results still
-    differ, the sensitivity is added: the movement of the reference if every input moves by half a unit.
+    If ``reference_function`` raises an error, nothing is compared. If the device rejects the transform and
+    the CPU rejects ``cpu_transform`` too, the rejection is noted and counts as a comparison.
+
+    Derivatives may be small differences of large numbers. ``size``, the size of these numbers, is therefore
+    added to the magnitude. If the results still differ, the sensitivity is added: the movement of the
+    reference if every input moves by half a unit.
     """
     expected = cpu_outcome(lambda: reference_function(primals))
     if expected.error is not None:
@@ -251,8 +259,8 @@ def movement_of_reference(
 ) -> torch.Tensor:
     """Return how far one output of the reference moves if the inputs move by half a unit.
 
-    The result is a float64 tensor of the output's shape, in units of a relative change. It is zero if the
-    CPU rejects the moved inputs.
+    The result is a float64 tensor of the output's shape: the change divided by the unit of the output's
+    dtype. It is zero if the CPU rejects the moved inputs.
     """
     moved_primals = []
     for number, primal in enumerate(primals):
@@ -298,7 +306,7 @@ def batch_of(primals: Tensors) -> Tensors:
 
 
 def row_of_batch(batch: Tensors, row: int) -> Tensors:
-    """Return one element of a batch of tensors."""
+    """Return one element of a batch: row ``row`` of each tensor."""
     return [tensor[row] for tensor in batch]
 
 
@@ -308,7 +316,9 @@ def stack_rows(rows: Sequence[Sequence[torch.Tensor]]) -> Tensors:
 
 
 def noise_like(like: Sequence[torch.Tensor], seed: int) -> tuple[torch.Tensor, ...]:
-    """Return random tensors like the given ones, with the same values on every device."""
+    """Return random tensors with the shapes, dtypes and devices of ``like``. The values are equal on every
+    device.
+    """
     return tuple(noise_for(t, seed + index) for index, t in enumerate(like))
 
 
@@ -321,7 +331,7 @@ def detached_or_zeros(tensors: Sequence[torch.Tensor | None], like: Sequence[tor
 
 
 def outputs_with_noise(outputs: Sequence[torch.Tensor], seed: int) -> tuple[Tensors, Tensors]:
-    """Return the outputs that depend on an input, and the noise of each."""
+    """Return the outputs that depend on an input, and a noise tensor for each of these outputs."""
     pairs = [
         (output, weight)
         for output, weight in zip(outputs, noise_like(outputs, seed), strict=True)

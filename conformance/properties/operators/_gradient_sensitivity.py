@@ -31,10 +31,11 @@ def perturb_inputs(sample: Sample, step: float, seed: int) -> None:
 def gradient_sensitivities(
     base: _gradients.Derivative, derivative_at: Callable[[int], _gradients.Derivative | None], step: float
 ) -> list[torch.Tensor | None]:
-    """Return the movement of each gradient, in steps, for a step of the inputs.
+    """Return how far each gradient moves if the inputs move by ``step``, as a multiple of ``step``.
 
-    ``derivative_at`` returns the derivative at inputs that were moved with a seed, or None. The results are
-    float64 tensors of the gradients' shapes, or None. No element is below the mean of its tensor.
+    ``derivative_at`` returns the derivative at inputs that are moved in the direction of a seed, or None. The
+    results are float64 tensors of the gradients' shapes, or None. Elements below the mean of their tensor are
+    replaced by the mean.
     """
     sensitivities: list[torch.Tensor | None] = [None] * len(base.gradients)
     for seed in _SEEDS:
@@ -58,7 +59,8 @@ def without_jumps(
 ) -> list[torch.Tensor | None]:
     """Return the sensitivities, with None for each gradient that jumps.
 
-    A different value of a gradient that jumps is an error.
+    The sensitivity of a gradient that jumps would allow any value. Such a gradient is therefore compared
+    without it.
     """
     return [
         None

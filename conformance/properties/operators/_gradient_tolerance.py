@@ -30,8 +30,8 @@ def compare_with_float64(
 ) -> bool:
     """Compare gradients with the CPU's float64 gradients, and return whether they agree.
 
-    ``reference`` is the CPU's derivative in the dtype under test. Its gradients are used if the CPU rejects
-    float64, or if the tolerance rule demands the same dtype.
+    ``reference`` is the CPU's derivative in the dtype under test. Its gradients replace the float64 gradients
+    if the CPU rejects float64, or if the tolerance rule requires a reference in the dtype under test.
     """
     applied = rule(subject.name, dtype_under_test(recorder), "backward")
     high_precision = None if applied.oracle == "same" else _float64_derivative(subject, sample, 0.0, 0)
@@ -53,9 +53,10 @@ def compare_with_float64(
 
 
 def _float64_derivative(subject: Subject, sample: Sample, step: float, seed: int) -> Any:
-    """Return the derivative in float64, at the sample or at inputs moved by one step.
+    """Return the derivative in float64, at the sample's inputs or, if ``step`` is not 0, at inputs moved by a
+    step.
 
-    The result is None if the CPU rejects it.
+    The result is None if the CPU rejects the call.
     """
     info = pristine_info(subject)
     copy = to_host(sample, HIGH_PRECISION_DTYPES)

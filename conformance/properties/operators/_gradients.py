@@ -35,9 +35,9 @@ Operator = Callable[..., Any]
 class Derivative:
     """Outputs, their cotangents, the inputs, and d<cotangents, outputs>/d(input) for each input.
 
-    ``before`` holds the bytes of outputs and cotangents before the backward pass. If the outputs are
-    derivatives themselves, ``scale`` is their natural size, because they may be small differences of large
-    numbers.
+    ``before`` holds the bytes of outputs and cotangents before the backward pass. Outputs that are
+    derivatives themselves may be small differences of large numbers. ``scale`` is then the size of these
+    numbers (:func:`natural_size`).
     """
 
     outputs: list[torch.Tensor]
@@ -46,7 +46,8 @@ class Derivative:
     gradients: list[torch.Tensor | None]
     before: list[bytes] = dataclasses.field(default_factory=list)
     scale: float = 0.0
-    #: The indices of the argument tensors that the call wrote. Only derivatives on the CPU have them.
+    #: The indices of the argument tensors that the call wrote. Only :func:`first_derivatives_on_cpu` sets
+    #: them.
     written: frozenset[int] = frozenset()
 
 
@@ -133,7 +134,11 @@ def differentiate(
 def check_unchanged_by_backward(
     recorder: Recorder, sample: Sample, copy: Sample, derivative: Derivative, written: frozenset[int]
 ) -> None:
-    """Compare arguments, outputs and cotangents with their bytes before a backward that was watched."""
+    """Check that a backward pass did not change outputs, cotangents, and arguments that are not in
+    ``written``.
+
+    ``derivative`` must be the result of :func:`differentiate` with ``watch``.
+    """
     arguments.check_unwritten_arguments(recorder, sample, copy, written, label="the backward")
     arguments.check_unchanged_bytes(
         recorder,
@@ -160,7 +165,7 @@ def second_derivatives(info: Any, op: Operator, sample: Sample) -> Derivative:
 
 
 def run_derivatives(info: Any, sample: Sample) -> None:
-    """Run first and second gradients of an operator, to collect the dtypes that they need."""
+    """Run first and second gradients of an operator, to collect the dtypes that the gradients need."""
     with torch.enable_grad():
         inputs, outputs = inputs_of(sample), outputs_of(info, info.op, sample)
         ones = [torch.ones_like(output) for output in outputs]
@@ -216,9 +221,9 @@ def value_on_target(
 
 
 def outcome_on_cpu(recorder: Recorder, sample: Sample, call: Callable[[], Any]) -> CallOutcome:
-    """Return the CPU's outcome with the generator seeded.
+    """Run a call on the CPU with a seeded generator, and return the outcome.
 
-    If the CPU raises, the error is noted, because nothing can be compared.
+    If the call raises an error, record a note: the device's result cannot be compared.
     """
     with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.quiet():
         outcome = attempt(call)
@@ -240,11 +245,12 @@ def compare_gradients(
     sensitivities: list[torch.Tensor | None] | None = None,
     size: float = 0.0,
 ) -> bool:
-    """Compare gradients in the norm: an element may be off by the tolerance of the largest element.
+    """Compare gradients relative to their norm: every element may have the error that the largest element may
+    have.
 
-    ``sensitivities`` are float64 tensors of the gradients' shapes, or None. ``size`` is added to the
-    magnitude: if a function is constant along a direction, its gradient is the small difference of numbers of
-    that size. A gradient of None equals zeros.
+    ``sensitivities`` are float64 tensors of the gradients' shapes, or None. If a function is constant along a
+    direction, its gradient is a small difference of large numbers. ``size``, the size of these numbers, is
+    therefore added to the magnitude. A gradient of None equals zeros.
     """
     dtype = dtype_under_test(recorder)
     applied = rule(subject.name, dtype, "backward")
@@ -309,10 +315,11 @@ def natural_size(derivative: Derivative, *, logarithmic: bool = False) -> float:
 
 
 def directional_derivatives(info: Any, sample: Sample, derivative: Derivative) -> tuple[float, float, float]:
-    """Return (numerical, analytic, uncertainty of the numerical) derivative along a random direction.
+    """Return the derivative along a random direction: numerical, analytic, and the uncertainty of the
+    numerical.
 
-    The function is <cotangents, outputs> on the CPU. The uncertainty is the effect of rounding the outputs to
-    their dtype on a difference over two steps.
+    The differentiated function is <cotangents, outputs> on the CPU. The numerical derivative is a difference
+    over two steps. The uncertainty is the error of this difference if the outputs are rounded to their dtype.
     """
     directions = [noise(t, 41 + index).to(t.dtype) for index, t in enumerate(derivative.inputs)]
     step = 1e-6

@@ -39,7 +39,9 @@ def sometimes_needs_host(subject: Subject) -> bool:
 
 
 def can_graph(target: Target, subject: Subject) -> bool:
-    """Return whether the operator has results for which the capture must succeed."""
+    """Return whether calls of the operator can be captured on the target, so that properties of mode
+    ``graph`` apply.
+    """
     if not target.has_graphs or needs_host(subject):
         return False
     if subject.name in mode_exclusions.reasons("graph", "no_kernels"):
@@ -50,7 +52,10 @@ def can_graph(target: Target, subject: Subject) -> bool:
 def capturable_samples(
     target: Target, subject: Subject, recorder: Recorder, limit: int
 ) -> Iterator[tuple[Sample, Reference]]:
-    """Yield samples that differ in the form of the call and do not need the host, with their references."""
+    """Yield samples that differ in the form of the call, with their references.
+
+    Sparse samples, and samples whose calls need the host, are omitted with a note.
+    """
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
@@ -102,9 +107,8 @@ class Replays:
     ) -> tuple[Sample, Captured] | None:
         """Return a copy of the sample on the device, and the captured call of ``function`` on this copy.
 
-        The result is None if the capture failed.
-
-        ``transformed_sample`` is the sample in another form. The call first runs once on a separate copy: the
+        The result is None if the capture failed. If ``transformed_sample`` is given, copies of it replace
+        copies of the sample. Before the capture, ``function`` runs once on a separate copy, because the
         initialisation of a device is not part of a graph.
         """
         warm, copy = (copy_in(self.target, self.recorder, transformed_sample or sample) for _ in range(2))
@@ -144,10 +148,9 @@ class Replays:
     def replay_data(self, sample: Sample) -> tuple[Sample, Reference] | None:
         """Return other data for the sample's tensors with its reference.
 
-        If no other data can be made, record a note and return None.
-
-        Data for which the CPU's result is within the tolerance is preferred, but not required. For some data
-        the CPU's result is not: for example, the rounded mean of two close numbers loses their difference.
+        If no other data can be made, record a note and return None. Data for which the CPU's own result is
+        within the tolerance is preferred. If no such data is found, other data is used: for example, the
+        rounded mean of two close numbers loses the difference of the numbers.
         """
 
         def accurate(other: Sample, reference: Reference) -> bool:

@@ -162,7 +162,7 @@ def _error_on_cpu(cpu_operator: Callable[..., Any], sizes: list[Sample]) -> str 
 def _samples_in_several_sizes(
     target: Target, subject: Subject, recorder: Recorder
 ) -> Iterator[list[tuple[Sample, Reference]]]:
-    """Yield lists of one sample in several sizes, with their references."""
+    """Yield, for each sample that can be enlarged, a list of its enlargements with their references."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     for index in range(samples.available):

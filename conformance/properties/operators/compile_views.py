@@ -1,4 +1,4 @@
-"""Property: compiled calls respect the memory of their arguments."""
+"""Property: compiled calls compute correctly on strided inputs, and views share the memory of their base."""
 
 from __future__ import annotations
 

@@ -103,7 +103,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
             outcome = attempt(call)
             if outcome.error is not None and "could not run '" in str(outcome.error).lower():
-                # A missing kernel is no evidence about the composition of the operator.
+                # A missing kernel is reported as an error, because it does not show that the operator has a
+                # wrong composition.
                 recorder.compared(1)
                 report_error(target, recorder, outcome.error, label=name, sample=index)
                 continue

@@ -78,7 +78,8 @@ def _check_formula(
 
         outcome = attempt(functools.partial(_call_quietly, run, subject.info, copy, equal))
         if outcome.error is not None and "could not run '" in str(outcome.error).lower():
-            # A missing kernel is no evidence about the composition of the derivative.
+            # A missing kernel is reported as an error, because it does not show that the derivative has a
+            # wrong composition.
             trial.compared(1)
             report_error(target, trial, outcome.error, label=label, sample=sample.index)
         else:

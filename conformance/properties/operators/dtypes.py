@@ -112,7 +112,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _compare_values(
     target: Target, recorder: Recorder, subject: Subject, dtype: torch.dtype, sample: Sample, value: object
 ) -> None:
-    """Compare the device's result in a dtype that the CPU does not support."""
+    """Compare the device's result in a dtype that the CPU does not support with a reference from float64."""
     reference = reference_through_float64(Call(subject, dtype, sample))
     if reference.ok:
         label = f"the result in {dtype_name(dtype)}"

@@ -73,7 +73,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def depends_on_values(error: Exception) -> bool:
-    """Return whether fake tensors raised an error because the prediction depends on values."""
+    """Return whether fake tensors raised an error because the metadata of the result depends on values."""
     text = str(error)
     return "data-dependent" in text or "data dependent" in text or "DataDependent" in type(error).__name__
 

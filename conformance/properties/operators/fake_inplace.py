@@ -62,7 +62,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             functools.partial(predict_with_fake_tensors, subject.info.inplace_variant, second_copy)
         )
         if not outcome.ok:
-            # The property ``variants`` checks whether the call must work.
+            # The call failed on the device. The property ``variants`` checks whether it must succeed.
             recorder.compared(1)
             continue
         if not predicted.ok:

@@ -53,7 +53,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
     """Return the tangents of the outputs.
 
-    The tangents of the inputs depend only on the index of the input.
+    The tangents of the inputs are noise that depends only on the index of the input.
     """
     positions = {id(tensor): position for position, tensor in enumerate(_gradients.inputs_of(sample))}
     with warnings.catch_warnings(), forward_ad.dual_level():
@@ -127,7 +127,8 @@ def _compare_tangents(
 ) -> list[torch.Tensor] | None:
     """Compare the device's tangents with the CPU's, and return the CPU's tangents.
 
-    The result is None if the device or the CPU has no tangents, or if their numbers differ.
+    The result is None if the device or the CPU has no tangents, or if the device and the CPU have different
+    numbers of tangents.
     """
     applied = rule(subject.name, dtype_under_test(recorder), "backward")
     reference = _gradients.outcome_on_cpu(
@@ -172,7 +173,10 @@ def _compare_tangents(
 def _check_pairing(
     recorder: Recorder, subject: Subject, sample: Sample, tangents: list[torch.Tensor]
 ) -> None:
-    """Check that <cotangent, J v> equals <J^T cotangent, v> on the CPU: two formulas for one Jacobian."""
+    """Check on the CPU that <cotangent, J v> equals <J^T cotangent, v>.
+
+    Forward and backward have separate formulas for the Jacobian J.
+    """
     outcome = _gradients.first_derivatives_on_cpu(subject, recorder, sample)
     if not outcome.ok or len(outcome.value.outputs) != len(tangents):
         return

@@ -49,7 +49,8 @@ class GradientRequest:
     result: int | None = None
     #: The cotangents: ``dense`` or ``strided`` noise, or ones that are dense (``ones``) or ``expanded``.
     layout: str = "dense"
-    #: With ``result``: whether the other results get a gradient of zeros instead of no gradient.
+    #: Only if ``result`` is set: True passes gradients of zeros for the other results, False passes no
+    #: gradients for the other results.
     zeros: bool = False
     calls: int = 1
 
@@ -125,7 +126,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _part_for_request(request: GradientRequest, all_gradients: Gradients) -> Gradients:
-    """Return the part of all gradients that a request selects, multiplied by its number of calls."""
+    """Return the gradients of the request's inputs, multiplied by the request's number of calls.
+
+    ``all_gradients`` are the gradients of all inputs for a single call.
+    """
     scaled = [None if g is None else request.calls * g.cpu() for g in all_gradients]
     return scaled if request.input is None else scaled[request.input : request.input + 1]
 
@@ -138,7 +142,7 @@ def _gradients_on_device(
     request: GradientRequest,
     expected: Gradients,
 ) -> Gradients | None:
-    """Return the device's gradients; None if the device raised, which is recorded."""
+    """Return the device's gradients. If the device raises an error, record the error and return None."""
     copy = copy_in(target, recorder, sample)
     if copy is None:
         return None
@@ -206,8 +210,10 @@ def _compare_requested_gradients(
 
 
 def _requests(inputs: int, results: Sequence[int]) -> Iterator[tuple[GradientRequest, GradientRequest]]:
-    """Yield pairs of equivalent requests. If a request makes several calls, its gradients must be this
-    multiple of the gradients of the other request.
+    """Yield pairs of equivalent requests.
+
+    The gradients of the first request must be the gradients of the second request, multiplied by the number
+    of calls of the first request.
     """
     all_inputs = GradientRequest("of all inputs")
     yield GradientRequest("from strided gradients", layout="strided"), all_inputs
@@ -229,7 +235,9 @@ def _requests(inputs: int, results: Sequence[int]) -> Iterator[tuple[GradientReq
 
 
 def _floating_results(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
-    """Return the floating and complex results, with or without a graph."""
+    """Return the floating and complex results, also results that do not depend on an input that requires
+    grad.
+    """
     result = torch_testing_internals.gradcheck_wrapper(info)(op, sample.input, *sample.args, **sample.kwargs)
     if sample.process is not None:
         result = sample.process(result)

@@ -1,4 +1,4 @@
-"""Property: a graph of forward and backward computes the gradients of its current data at each replay."""
+"""Property: each replay of a graph of forward and backward computes the gradients of the current data."""
 
 from __future__ import annotations
 

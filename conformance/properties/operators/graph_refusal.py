@@ -49,7 +49,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Capture calls that need the host and check that each is refused cleanly or follows other data."""
+    """Capture calls that need the host. Check that each capture is refused cleanly, or that its replay
+    follows other data.
+    """
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
@@ -81,10 +83,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _check_accepted_capture(
     target: Target, subject: Subject, recorder: Recorder, sample: Sample, copy: Sample, graph: object
 ) -> bool:
-    """Replay a capture that the device did not refuse. The replay uses other data, for which the results may
-    have other shapes.
+    """Replay a capture that the device did not refuse, on other data. The other data may change the shapes of
+    the results.
 
-    Return False if no such data can be made, so that nothing was checked.
+    Return False if no other data can be made, so that nothing was checked.
     """
     other = replay_data_with_reference(subject, dtype_under_test(recorder), sample)
     if other is None:

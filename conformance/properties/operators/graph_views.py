@@ -1,4 +1,4 @@
-"""Property: a captured graph respects the memory of its inputs."""
+"""Property: a captured graph uses the current data of strided inputs and does not change other memory."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _check_strided_inputs(
 
 
 def as_function_of_sample(op: Callable[..., Any]) -> Callable[[Sample], Any]:
-    """Return ``op`` as a function of a sample."""
+    """Return a function that calls ``op`` with the arguments of a sample."""
     return lambda sample: sample.call(op)
 
 

@@ -110,7 +110,7 @@ def vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
 )
 @controlled_by_cpu
 def jvp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Compare torch.func.jvp of vmap with forward mode through separate calls."""
+    """Compare torch.func.jvp of a function under vmap with forward mode of separate calls of the function."""
 
     def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
         def call_each_row(*batch: torch.Tensor) -> Any:
@@ -139,9 +139,9 @@ def _derivative_of_backward(function: transforms.Function, primals: transforms.T
             return [torch.zeros_like(primal) for primal in primals]
         weights = [weight.requires_grad_() for weight in noise]
         first = torch.autograd.grad(outputs, inputs, weights, create_graph=True, materialize_grads=True)
-        # Gradients of the first gradients are linear in their cotangents, the dummies. Differentiated with
-        # respect to the dummies along the tangents, they give the derivative of the backward along the
-        # tangents.
+        # The gradients of ``first`` are linear in their cotangents, the dummies. The gradients of these
+        # gradients with respect to the dummies, with the tangents as cotangents, are the derivative of the
+        # backward along the tangents.
         dummies = [torch.zeros_like(gradient).requires_grad_() for gradient in first]
         dependent_pairs = [pair for pair in zip(first, dummies, strict=True) if pair[0].requires_grad]
         if not dependent_pairs:

@@ -75,7 +75,7 @@ class DispatchedCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _tensors_for(func: Any, args: Sequence[Any]) -> list[Any]:
     """Return the arguments, with tensors in place of numbers if the schema requires tensors.
 
-    A dispatch mode turns tensors that wrap Python numbers into numbers.
+    A dispatch mode receives a number in place of a tensor that wraps a Python number.
     """
     return [
         torch.scalar_tensor(value, dtype=torch.result_type(value, value))
@@ -155,8 +155,8 @@ def _placement_of(target: Target, calls: DispatchedCalls, counted: int, countabl
         return Placement.FALLBACK
     placements = {kernel_origin.placement_by_dispatch_table(name, calls.key) for name in calls.names}
     if countable:
-        # The target counts its fallbacks. A call without an entry in the dispatch table that was not counted
-        # ran in a catch-all kernel.
+        # The target counts its fallbacks. If a call has no entry in the dispatch table and is not counted as
+        # a fallback, it ran in a catch-all kernel.
         placements = {
             Placement.NATIVE if placement is Placement.FALLBACK else placement for placement in placements
         }

@@ -98,8 +98,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             _check_slices_of_one_row(target, subject, recorder, sample)
 
 
-#: Operators that are not checked with expanded inputs on the target cpu: their results depend on the memory
-#: after the input.
+#: On the target cpu, these operators are not checked with expanded inputs: their results depend on the memory
+#: after the elements of the input.
 _UNDEFINED_ON_THE_CPU = frozenset({"median", "nanmedian", "masked.median"})
 
 
@@ -138,12 +138,13 @@ def _check_expanded(target: Target, subject: Subject, recorder: Recorder, sample
         )
 
 
-#: Shapes of tensors whose first slices are contiguous, although their strides do not follow from their shape.
+#: Shapes of tensors whose first slices are contiguous, although the strides of the slices do not follow from
+#: the shapes of the slices.
 _WHOLE = ((3, 20), (2, 2, 3, 1, 2, 1, 3, 2, 1, 2, 3, 2))
 
 
 def _check_slices_of_one_row(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
-    """Check slices with size one in the first dimension: the stride of this dimension may have any value."""
+    """Check slices whose first dimension has size 1. PyTorch allows any stride for a dimension of size 1."""
     for whole in _WHOLE:
 
         def first_slice(tensor: torch.Tensor, whole: tuple[int, ...] = whole) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Property: lazy conjugates and negatives have the values that they represent."""
+"""Property: operators treat lazy conjugates and lazy negatives like ordinary tensors of the same values."""
 
 from __future__ import annotations
 
@@ -25,19 +25,23 @@ LIMIT = 4
 
 
 def conjugated(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same values as a lazy conjugate of their conjugates."""
+    """Return a lazy conjugate that has the values of ``tensor``. A real tensor is returned unchanged."""
     return tensor.conj().resolve_conj().conj() if tensor.is_complex() else tensor
 
 
 def negated(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same values as a lazy negative of their negatives."""
+    """Return a lazy negative that has the values of ``tensor``. An integer or bool tensor is returned
+    unchanged.
+    """
     if not (tensor.is_floating_point() or tensor.is_complex()):
         return tensor
     return torch._neg_view(tensor.neg())
 
 
 def conjugated_and_negated(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same values as a lazy negative of a lazy conjugate."""
+    """Return a lazy negative of a lazy conjugate that has the values of ``tensor``. A real tensor is returned
+    unchanged.
+    """
     return torch._neg_view(tensor.neg().conj().resolve_conj().conj()) if tensor.is_complex() else tensor
 
 

@@ -74,7 +74,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def results_for_out(recorder: Recorder, sample: Sample, reference: Reference) -> list[torch.Tensor]:
     """Return the results of a sample, one for each tensor of out=.
 
-    The list is empty if out= does not have this form.
+    The list is empty if the results are not strided tensors, or if the sample sets ``as_tuple``.
     """
     if sample.kwargs.get("as_tuple"):
         return []

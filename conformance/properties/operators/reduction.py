@@ -1,4 +1,4 @@
-"""Property: reductions are correct over any dimensions, for scalars, zero elements and extremal values."""
+"""Property: reductions are correct over any dimensions, for scalars, empty tensors and extremal values."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _samples(info: Any, dtype: torch.dtype) -> Iterator[Sample]:
 
 
 def _check_shape(recorder: Recorder, sample: Sample, result: Any) -> None:
-    """Compare the shape with the shape that follows from the arguments alone."""
+    """Compare the shape of the result with the shape that the arguments determine, without a CPU call."""
     if sample.kwargs.get("dim") in (None, ()) or not isinstance(result, torch.Tensor):
         return
     dim = sample.kwargs["dim"]

@@ -45,9 +45,10 @@ _SLOW = frozenset(
         *("linalg.eig", "linalg.eigvals", "kron", "nn.functional.multilabel_margin_loss"),
     }
 )
-#: Operators that are omitted. Most cannot be enlarged: a number among the arguments is the size, or no tensor
-#: can change alone. The low-rank factorisations iterate from a random start. The chunked loss gets logits so
-#: far apart that the result is the rounding of their difference. The elements that dropout keeps are random.
+#: Operators that are omitted. Most of them cannot be enlarged: a number among the arguments determines the
+#: size, or the shapes of several tensors depend on each other. The low-rank factorisations iterate from a
+#: random start. In the chunked loss, the logits are so far apart that the result consists of rounding errors.
+#: The elements that dropout keeps are random.
 _OMITTED = frozenset(
     {
         *("arange", "empty", "empty_permuted", "empty_strided", "eye", "full", "linspace", "logspace"),
@@ -131,9 +132,10 @@ class GrowingSample:
         self._usable: list[Enlargement] = []
 
     def at(self, size: int) -> tuple[Sample, Reference] | None:
-        """Return the first sample of a size for which the CPU has a result, with its reference.
+        """Return the sample enlarged to a size, with its reference.
 
-        The result is None if the CPU has no result in this size.
+        The sample can be enlarged in several ways. The first one that the CPU accepts is used. The result is
+        None if the CPU accepts none of them.
         """
         for enlargement in self._enlargements():
             sample = enlargement.enlarged_to(size)

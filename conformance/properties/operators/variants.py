@@ -216,7 +216,9 @@ def _gradients_agree(target: Target, subject: Subject, recorder: Recorder) -> No
 
 
 def _in_place_forms_on_clone(info: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield differentiable in-place forms on a clone of their input."""
+    """Yield the name of each differentiable in-place form, and a function that applies the form to a clone of
+    its input.
+    """
     if not info.supports_inplace_autograd:
         return
     for name, form in forms(info, inplace=True):

@@ -137,7 +137,7 @@ def vmap_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
 )
 @controlled_by_cpu
 def vjp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Compare torch.func.vjp of vmap with the backward through separate calls."""
+    """Compare torch.func.vjp of a function under vmap with the backward of separate calls of the function."""
 
     def calling_each_row(function: transforms.Function) -> transforms.Function:
         def call(*batch: torch.Tensor) -> Any:
@@ -155,7 +155,8 @@ def vjp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
     compare_transforms(target, subject, recorder, reference, tested, "vjp of vmap")
 
 
-#: Operators that the database declares twice differentiable, although torch raises an error.
+#: Operators that the database declares twice differentiable, although torch raises an error for the second
+#: derivative.
 _ONLY_ONCE = frozenset({"nn.functional.ctc_loss"})
 
 

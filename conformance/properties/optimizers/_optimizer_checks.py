@@ -228,8 +228,10 @@ def compare_observation(
 
 
 def _computation_dtype(subject: Subject, sample: OptimizerSample) -> torch.dtype:
-    """Return the coarsest dtype in which the optimizer computes: the parameters' dtype, or the default dtype
-    if step counts or learning rates are tensors of that dtype.
+    """Return the coarsest dtype in which the optimizer computes.
+
+    This is the parameters' dtype. For float64 parameters it is float32 if step counts, learning rates or
+    factors are float32 tensors.
     """
     coarse = sample.capturable or sample.tensor_lr or subject.name in _OWN_FACTORS
     return torch.float32 if coarse and sample.dtype == torch.float64 else sample.dtype
@@ -243,8 +245,10 @@ def tolerance_and_magnitude(
     reference: OptimizerReference,
     name: str,
 ) -> tuple[Tolerance, torch.Tensor]:
-    """Return the tolerance of one result, and a float64 tensor that is added to the magnitudes of the
-    expected values (the ``sensitivity`` of ``compare_values``).
+    """Return the tolerance of one result, and a float64 tensor of additional magnitudes.
+
+    The additional magnitudes are added to the magnitudes of the expected values. They are the argument
+    ``sensitivity`` of ``compare_values``.
     """
     bound = tolerance_of(
         subject, target, _computation_dtype(subject, sample), value.dtype, max(1, value.numel())
@@ -271,7 +275,9 @@ def _compare_number(
     high_precision: Any,
     label: str,
 ) -> bool:
-    """Compare a step count or a different single number. It may be on the CPU or on the device."""
+    """Compare a result that is a single number, such as a step count. The number may be on the CPU or on the
+    device.
+    """
     if not isinstance(value, (torch.Tensor, int, float)):
         return fact(
             recorder, False, Kind.METADATA, f"{label} is a {type(value).__name__}.", sample=sample.index

@@ -78,8 +78,10 @@ def _run_with_interruption(
     loading_device: torch.device,
     end: torch.device,
 ) -> tuple[Observation, tuple[Any, Any]]:
-    """Take two steps on ``start``, save and load to ``loading_device``, and take the remaining steps on
-    ``end``.
+    """Take the first steps on ``start`` and save. Load the states to ``loading_device``, and take the
+    remaining steps on ``end``.
+
+    Return the observation of the continued run, and the pair (loaded state dict, saved state dict).
     """
     problem = sample.problem(start)
     optimizer = sample.build(problem.parameters, **options)

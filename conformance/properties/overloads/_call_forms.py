@@ -35,7 +35,7 @@ from conformance.samples.operators import Sample
 from conformance.subjects.overloads import TAKEN_FROM_OUT, Overload
 from conformance.target.target import Target
 
-#: The value of each element of out= before a call. No correct result contains this number as an index, so
+#: The value of each element of out= before a call. An index in a correct result never has this value, so
 #: elements that the call does not write are detected.
 _UNWRITTEN = 77
 
@@ -61,8 +61,8 @@ def _out_can_be_allocated(overload: Overload, reference: OverloadReference) -> b
 def new_out_tensors(target: Target, recorder: Recorder, reference: OverloadReference) -> list[torch.Tensor]:
     """Return one uninitialised tensor on the target for each result, to be passed as out=.
 
-    The statistics of a 16-bit result may have the wider dtype in which the device accumulates. Their dtype is
-    taken from a call of the function on the device.
+    If the results have 16 bits, statistics among them may have a wider dtype, in which the device
+    accumulates. The dtypes of the statistics are therefore taken from a call of the function on the device.
     """
     parts = trees.tensors(reference.returned)
     dtypes = [part.dtype for part in parts]
@@ -128,9 +128,10 @@ def check_call(
 
 
 def has_separate_autograd_kernel(target: Target, reference: OverloadReference) -> bool:
-    """Return whether the target has a kernel for an overload and another one for its autograd key.
+    """Return whether the target has one kernel for an overload and a separate kernel for its autograd key.
 
-    The autograd kernel may compose other kernels, so only inference mode is certain to call the first one.
+    The autograd kernel may call kernels of other overloads. The kernel of the overload is therefore certain
+    to run only in inference mode.
     """
     return _device_has_both_kernels(target.torch_device.type, str(reference.overload.op.name()))
 
@@ -173,7 +174,7 @@ class _Attempt:
         self.written: set[int] = set(self.reference.written)
 
     def call_and_compare(self) -> None:
-        """Make the call and compare its results, aliasing and memory with the reference."""
+        """Make the call. Compare its results, aliasing and written memory with the reference."""
         reference, form = self.reference, self.form
         copy = copy_in(self.target, self.recorder, reference.sample, check=False)
         device_sample = (
@@ -288,7 +289,7 @@ class _Attempt:
 
 
 def in_structure_of(like: Any, parts: list[torch.Tensor]) -> Any:
-    """Return tensors as a single tensor, a tuple or a list, as the CPU returned its results."""
+    """Return ``parts`` as the CPU returned its results in ``like``: a single tensor, a list or a tuple."""
     if isinstance(like, torch.Tensor):
         return parts[0]
     return list(parts) if isinstance(like, list) else tuple(parts)
@@ -307,7 +308,7 @@ def cpu_accepts_form(
     argument_layout: ArgumentLayout | None = None,
     written_layout: Layout | None = None,
 ) -> bool:
-    """Return whether the CPU accepts the call in that form and layout."""
+    """Return whether the CPU accepts the call in this form and with these layouts."""
     host_or_none = _with_argument_layout(to_host(reference.sample), argument_layout, [])
     overload = torch_overload(reference.subject)
     if host_or_none is None:
@@ -335,9 +336,11 @@ def _view_in_layout(layout: Layout, tensor: torch.Tensor) -> torch.Tensor:
 def _with_argument_layout(
     sample: Sample, argument_layout: ArgumentLayout | None, embedded_tensors: list[EmbeddedTensor]
 ) -> Sample | None:
-    """Return the call with one tensor in another layout, which is appended to ``embedded_tensors``.
+    """Return the call with one tensor in the layout of ``argument_layout``. Append the new tensor to
+    ``embedded_tensors``.
 
-    The result is None if the tensor cannot have the layout.
+    The result is the call itself if ``argument_layout`` is None, and None if the tensor cannot have the
+    layout.
     """
     if argument_layout is None:
         return sample

@@ -1,7 +1,7 @@
-"""Larger and empty calls of unchecked overloads, as operators make them.
+"""Calls of unchecked overloads with larger and with empty tensors.
 
-An unchecked overload reads memory by its arguments without validating them. Its larger and empty calls
-therefore come from operators that call it, or from repeated or removed rows.
+An unchecked overload reads memory by its arguments without validating them. These calls therefore come from
+operators that call the overload, or from repeated or removed rows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SLOW = frozenset(
     }
 )
 #: Overloads without empty calls, because torch's own kernels crash on empty tensors: they divide by a size of
-#: zero or read beyond the memory.
+#: zero or read beyond the memory of a tensor.
 _UNSAFE = frozenset({"_pdist_backward", "_segment_reduce_backward", "lu_unpack"})
 #: Unchecked overloads that treat each row of the first dimension alike.
 _ROWWISE = re.compile(
@@ -60,7 +60,9 @@ def calls_of_callers(subject: Subject, dtype: str) -> SampleSet:
 
 
 def _generate_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
-    """Yield the calls of :func:`calls_of_callers`."""
+    """Yield handmade empty calls, recorded calls with other numbers of rows, and calls that operators make
+    for their emptied and enlarged samples.
+    """
     yield from calls.handmade_samples(subject.name, dtype, EMPTY_CALLS)
     if _ROWWISE.match(base_name(subject.name)):
         yield from _with_other_row_counts(recorded_calls.calls_of(subject, dtype))
@@ -87,9 +89,10 @@ def _generate_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
 
 
 def _with_other_row_counts(recorded: SampleSet) -> Iterator[Sample]:
-    """Yield the first recorded call without rows, and with enough rows to reach each size of ``_SIZES``.
+    """Yield the first recorded call without rows, then with enough repeated rows to reach each size of
+    ``_SIZES``.
 
-    The size is the number of elements of the first tensor.
+    The size of a call is the number of elements of its first tensor.
     """
     if not recorded.available:
         return

@@ -65,8 +65,8 @@ def _with_sizes(
 
 
 def _mostly_zeros(values: torch.Tensor, dimension: int) -> torch.Tensor:
-    """Return zeros with ones around powers of two and at both ends of a dimension. Sums of such tensors are
-    small, so that a missing product changes the result.
+    """Return zeros, with ones along a dimension at positions near powers of two and at both ends. Sums of
+    such tensors are small, so that a missing product changes the result.
     """
     length = values.shape[dimension]
     positions = [

@@ -148,8 +148,8 @@ def reference_with_changed_tensors(
 ) -> OverloadReference | None:
     """Return the reference of a call with changed tensors; None if the CPU rejects each attempt.
 
-    The function first changes all tensors, then only the tensors of the first one's shape, then only the
-    first tensor.
+    The first attempt changes all tensors. The second attempt changes only the tensors that have the shape of
+    the first tensor. The last attempt changes only the first tensor.
     """
     tensors = reference.sample.tensors()
     if not tensors:

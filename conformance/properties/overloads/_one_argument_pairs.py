@@ -43,7 +43,7 @@ POSITIONS_AND_SIZES = re.compile(
 )
 #: Arguments whose integers encode options, with the largest valid integer. The smallest is 0.
 _LAST_CODES = {"reduction": 2, "interpolation_mode": 2, "padding_mode": 2, "mode": 2}
-#: Arguments that repeat the sizes of tensors, or name a dtype.
+#: Arguments that repeat the sizes of tensors, or name a dtype. These arguments are not changed.
 DETERMINED_BY_TENSORS = frozenset({"N", "C", "HxW", "out_dtype", "compute_mode", *TAKEN_FROM_OUT})
 
 
@@ -103,9 +103,9 @@ def pairs_of_callers(
 
 
 def pairs_of_samples(samples: Sequence[Sample], subject: Subject) -> Iterator[tuple[str, Sample, Sample]]:
-    """Yield the name of an argument and two calls that differ only in it.
+    """Yield the name of an argument and two calls that differ only in this argument.
 
-    Tensors are compared by shape and dtype.
+    Tensors with equal shapes and dtypes are treated as equal.
     """
     schema = find(subject.kind, subject.name).info.op._schema
     descriptions = [_argument_descriptions(sample, schema) for sample in samples]
@@ -126,7 +126,9 @@ def calls_alike(subject: Subject, dtype: str) -> SampleSet:
 
 
 def _generate_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
-    """Yield the calls of :func:`calls_alike`."""
+    """Yield the recorded calls of an overload, then the calls that operators make for their own samples and
+    for samples with changed numbers.
+    """
     recorded = recorded_calls.calls_of(subject, dtype)
     yield from (recorded[index] for index in range(recorded.available))
     for number, (operator, sample) in enumerate(
@@ -168,7 +170,7 @@ def other_float(value: float) -> float:
 
 
 def _neighbouring_integers(value: Any, name: str = "") -> Iterator[Any]:
-    """Yield integers next to an integer, or lists with all integers of a list shifted by one.
+    """Yield the neighbours of an integer, or copies of a list in which all integers are shifted by one.
 
     A negative number is used only if the original number is negative.
     """

@@ -56,8 +56,8 @@ def dtypes(property_name: str, target: Target, subject: Subject) -> Sequence[str
     ]
 
 
-#: Properties that also check overloads that draw random numbers. Their modified calls still have arguments
-#: that allow a single result.
+#: Properties that also check overloads that draw random numbers. They use calls whose arguments allow a
+#: single result, and their modifications preserve this.
 _WITH_CERTAIN_RESULTS = frozenset({"overload-forms", "overload-layouts", "overload-shapes"})
 
 
@@ -75,8 +75,8 @@ def declared_dtypes_with_calls(target: Target, subject: Subject) -> Sequence[str
     return [name for name in subject.info.dtypes if name in target.dtypes and name in able]
 
 
-#: Overloads that read memory by their arguments without validating them, because their callers have done so.
-#: torch's own kernels crash for shapes and options that those callers do not pass.
+#: Overloads that read memory by their arguments without validating them. The callers of these overloads
+#: validate the arguments. torch's own kernels crash for shapes and options that the callers do not pass.
 _UNCHECKED = re.compile(
     r"_chunk_cat|_pdist|\w*batch_norm|_embedding_bag|_segment_reduce|_fft_|\w*_backward|lu_unpack"
 )
@@ -101,7 +101,7 @@ def fixes_signs_of_zeros(name: str) -> bool:
 def is_unchecked(subject: Subject) -> bool:
     """Return whether the overload reads memory by its arguments without validating them.
 
-    Only the calls that operators make are then defined.
+    If so, only calls that operators make have a defined result.
     """
     overload: Overload = find(subject.kind, subject.name).info
     if overload.pointwise:
@@ -143,8 +143,8 @@ class OverloadReference(Reference):
     def sensitivity(self) -> list[torch.Tensor | None]:
         """The sensitivity of each output tensor.
 
-        If an output has no sensitivity, the mean magnitude of its high-precision values replaces it, because
-        a sum that cancels has the errors of its terms.
+        The rounding errors of a sum have the size of its terms, even if the terms cancel. If an output has no
+        sensitivity, the mean magnitude of its high-precision values is therefore used as the sensitivity.
         """
         sensitivities = super().sensitivity
         if self.tolerance_rule.local:
@@ -178,10 +178,11 @@ class OverloadReference(Reference):
 
     @functools.cached_property
     def in_place(self) -> OverloadReference | None:
-        """The reference of the call in place; None if the form does not exist or the result does not fit.
+        """The reference of the call in place.
 
-        A result whose dtype differs from the first argument's, such as the result of a comparison, is
-        converted.
+        It is None if the overload has no in-place form, or if the result and the first argument have
+        different shapes. A result of a different dtype, such as the result of a comparison, is converted to
+        the dtype of the first argument.
         """
         outputs, first = self.outputs, self.sample.input
         tensors = isinstance(outputs, torch.Tensor) and isinstance(first, torch.Tensor)
@@ -371,7 +372,7 @@ def _size_sort_key(reference: OverloadReference) -> tuple[int, int, bool]:
 def _has_uniform_outputs(reference: OverloadReference) -> bool:
     """Return whether each output with several elements has the same value everywhere.
 
-    Such a call detects little.
+    Such a call detects few faults, because an element at a wrong position has the correct value.
     """
     results = [t for t in trees.tensors(reference.outputs) if t.numel() > 1 and t.layout is torch.strided]
     return bool(results) and all(

@@ -64,7 +64,9 @@ def required_strides(reference: OverloadReference) -> list[list[int] | None]:
 
 
 def _significant_strides(tensor: torch.Tensor) -> list[int]:
-    """Return the strides of the dimensions that have several elements, or an empty list without elements."""
+    """Return the strides of the dimensions that have several elements. The list is empty if the tensor is
+    empty.
+    """
     if not tensor.numel():
         return []
     return [step for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]

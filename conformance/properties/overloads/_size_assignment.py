@@ -25,7 +25,7 @@ SIZES = (15, 16, 31, 32, 255, 256, 769, 32_769, 70_000)
 
 @dataclasses.dataclass(frozen=True)
 class SizeAssignment:
-    """A size in elements, the name of a layout (None: dense), and the number of a form."""
+    """The number of elements, the layout (None: dense) and the index of the form of a call."""
 
     size: int
     layout: str | None
@@ -50,7 +50,7 @@ def assignments_for(overload: str, dtypes: Sequence[str], dtype: str) -> list[Si
 def layout_of_largest_tensor(
     reference: OverloadReference, layout_name: str | None
 ) -> Iterator[ArgumentLayout]:
-    """Yield the named layout for the largest tensor of a call that can have it.
+    """Yield the named layout for one tensor of a call: the largest tensor that can have this layout.
 
     The iterator is empty if no tensor can have the layout.
     """

@@ -77,7 +77,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder.allow_nothing_compared(
             "the CPU accepts every call of the overload with another size or dimension"
         )
-        # If the overload has an autograd kernel, only inference mode calls the other kernel.
+        # If the overload also has a kernel for autograd, only inference mode is certain to call the device's
+        # other kernel. Check both.
         both_kernels = has_separate_autograd_kernel(target, reference)
         modes = (contextlib.nullcontext, torch.inference_mode) if both_kernels else (contextlib.nullcontext,)
         for form in forms_of(target, reference):
@@ -100,9 +101,9 @@ def cpu_refuses_any_wrong_call(reference: OverloadReference, form: CallForm) -> 
 
 
 def _wrong_calls(reference: OverloadReference, form: CallForm) -> Iterator[tuple[Sample, torch.dtype | None]]:
-    """Yield invalid calls in a form, each with the dtype of its out=.
+    """Yield pairs of an invalid call in a form and a dtype.
 
-    The dtype is None unless the dtype of out= is the error.
+    If the dtype is not None, the call is invalid because its out= has this dtype.
     """
     for sample in _calls_with_singular_matrix(reference):
         yield sample, None

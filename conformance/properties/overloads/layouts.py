@@ -66,9 +66,9 @@ Combination = tuple[CallForm, str, int | None]
 class LayoutCoverage:
     """The combinations that were checked, and those that were checked in a conclusive call.
 
-    A call is conclusive if the values of the tensor affect its result. Each combination is checked in the
-    first call that can have it and that the CPU accepts. If that call is not conclusive, the combination is
-    checked again in the first conclusive call.
+    A call is conclusive if the values of the tensor with the layout affect the result. Each combination is
+    checked in the first call that can have it and that the CPU accepts. If that call is not conclusive, the
+    combination is checked again in the first conclusive call.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class LayoutCoverage:
         self._conclusive: set[tuple[CallForm, str, str]] = set()
 
     def needs(self, combination: Combination, reference: OverloadReference) -> bool:
-        """Return whether a combination still has to be checked in a call."""
+        """Return whether a combination must be checked in this call too, after the calls so far."""
         named = _with_argument_name(combination, reference)
         if named in self._conclusive:
             return False

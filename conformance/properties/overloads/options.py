@@ -106,7 +106,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Call each form with changed options, also after a call that differs in one option, and compare."""
+    """Make calls that differ in one option, one after another in each form; compare with the references."""
     has_effect: dict[str, bool] = {}
     calls = list(references(target, subject, recorder, _SEARCHED_CALLS))
     for reference in calls[:_LIMIT]:
@@ -220,7 +220,7 @@ def _other_values_of_argument(reference: OverloadReference, argument: Any, value
     if name in _CHOICES and (value is None or isinstance(value, str)):
         yield from (choice for choice in _CHOICES[name] if choice != value)
     elif isinstance(value, bool):
-        # Without accumulation, the order of writes to a repeated index is unspecified.
+        # ``accumulate`` is not changed to False: the order of writes to a repeated index is then unspecified.
         if name != "accumulate" or not value:
             yield not value
     elif kind == "Optional[Tensor]":

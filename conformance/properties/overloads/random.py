@@ -63,7 +63,7 @@ _ENLARGED_SIZE = 257
 #: even in millions of draws.
 _SURPRISE = 30.0
 _DRAWS = 9
-#: Highest probability that two elements of continuous 32-bit draws are equal by chance.
+#: An upper bound of the probability that two independent 32-bit draws of a continuous distribution are equal.
 _RESOLUTION = 2.0**-23
 _SURPRISE_OF_DISTINCT_VALUES = 15.0
 
@@ -108,7 +108,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _drawing_calls(target: Target, subject: Subject, recorder: Recorder) -> Iterator[OverloadReference]:
-    """Yield references of some calls that draw, then the first of them that can be enlarged, enlarged."""
+    """Yield references of some calls that draw, then an enlarged version of one of these calls.
+
+    The enlarged call is the first one that can be enlarged, if any.
+    """
     yield from references_of_table(target, subject, recorder.id.dtype, RANDOM_CALLS)
     if not subject.info.random:
         return
@@ -134,7 +137,7 @@ def _drawing_calls(target: Target, subject: Subject, recorder: Recorder) -> Iter
 
 
 def _also_writes_noise(overload: Overload) -> bool:
-    """Return whether the overload writes an argument that it does not return, and has an in-place form."""
+    """Return whether the overload has an in-place form and writes an argument that it does not return."""
     return overload.in_place is not None and bool(hidden_writes(overload.op))
 
 
@@ -233,8 +236,9 @@ def _check_numbers_have_effect(target: Target, recorder: Recorder, reference: Ov
 def _with_other_numbers(reference: OverloadReference) -> Iterator[tuple[str, OverloadReference]]:
     """Yield the name of an argument and the reference of the call with another value of it.
 
-    The CPU's draws must differ in so many elements that equal draws are no coincidence. Unchecked overloads
-    are skipped: other numbers could make their calls undefined.
+    A value is used only if it changes many elements of the CPU's draw, so that a correct device does not draw
+    the same elements by chance. Unchecked overloads are skipped, because other numbers could make their calls
+    undefined.
     """
     if is_unchecked(reference.subject):
         return
@@ -270,7 +274,7 @@ def _surely_differ(reference: OverloadReference, changed: OverloadReference) -> 
 def _draw(
     target: Target, recorder: Recorder, reference: OverloadReference, form: CallForm
 ) -> list[torch.Tensor] | None:
-    """Return the values that a call draws after the seed; None if it fails."""
+    """Return the tensors that a call returns after the generators are seeded, or None if the call fails."""
     copy = copy_in(target, recorder, reference.sample)
     if copy is None:
         return None
@@ -304,9 +308,10 @@ def _distinct_count(tensor: torch.Tensor) -> int:
 
 
 def _cannot_be_constant_by_chance(values: torch.Tensor) -> bool:
-    """Return whether a draw of so many elements is too long to be constant by chance.
+    """Return whether a draw with this number of elements cannot be constant by chance.
 
-    The share of the most frequent value gives the probability of a constant draw.
+    ``values`` is a draw of the CPU. The share of its most frequent value is taken as the probability of that
+    value in each element.
     """
     counts = collections.Counter(values.reshape(-1).tolist()).values()
     share = max(counts, default=0) / max(1, values.numel())
@@ -352,7 +357,7 @@ def _repeated_elements(
 def _is_continuous(tensor: torch.Tensor) -> bool:
     """Return whether a float32 or float64 tensor has distinct values that are not all integers.
 
-    Integers are excluded, because they are counts, of which only a few values are likely.
+    A tensor of integers is not continuous: it holds counts, which often have equal values.
     """
     if tensor.dtype not in (torch.float32, torch.float64) or bool((tensor == tensor.round()).all()):
         return False
@@ -365,7 +370,11 @@ def _equal_elements(first: torch.Tensor, second: torch.Tensor, shift: int) -> in
 
 
 def _surprise(hits: int, count: int, chance: float) -> float:
-    """Return a lower bound of -log(p); p is the probability of ``hits`` hits or more (Chernoff)."""
+    """Return a lower bound of -log(p) (Chernoff bound).
+
+    p is the probability of at least ``hits`` hits in ``count`` trials if each trial hits with probability
+    ``chance``.
+    """
     share = hits / count
     if share <= chance or chance >= 1:
         return 0.0

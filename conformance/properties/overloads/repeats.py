@@ -49,13 +49,13 @@ from conformance.target.target import Target
 _CALLS = 100
 #: The number of calls if the tensors are too large to store ``_CALLS`` results.
 _LARGE_CALLS = 8
-#: After this number of calls, freed memory is filled with another byte.
+#: After this number of calls, the byte with which freed memory is filled changes.
 _CALLS_PER_FILLER = 20
 #: After this number of calls, the allocated memory is counted.
 _CALLS_PER_ROUND = 25
-#: Number of calls among which a small one is searched.
+#: The number of calls in which the check searches for a call with few elements.
 _CANDIDATES = 6
-#: Calls with more elements, arguments and results together, are repeated ``_LARGE_CALLS`` times only.
+#: A call whose arguments and results together have more elements is repeated only ``_LARGE_CALLS`` times.
 _MAX_ELEMENTS = 4096
 #: The number of calls in each of the two threads.
 _CALLS_PER_THREAD = 50
@@ -225,7 +225,7 @@ def _check_repeated_calls(
 
 
 def _with_copies_of_written(reference: OverloadReference, sample: Sample) -> Sample:
-    """Return the arguments for another call; all tensors are cloned if the call writes any."""
+    """Return the sample for another call. If the call writes an argument, all its tensors are cloned."""
     return with_mapped_tensors(sample, torch.Tensor.clone) if reference.written else sample
 
 
@@ -237,10 +237,10 @@ def _returned_and_written(reference: OverloadReference, sample: Sample, op: Any)
 def _store_results(
     call: int, rows: list[torch.Tensor], results: list[torch.Tensor], omitted: Collection[int]
 ) -> None:
-    """Copy the results of a call to its rows, except for the ``omitted`` ones.
+    """Copy each result of a call to the row with index ``call`` of its tensor in ``rows``.
 
-    Omitted results are already stored, or unspecified. An unspecified output may have another shape than on
-    the CPU. A result may be a lazy conjugate or negative, so it is resolved first.
+    Results at the indices ``omitted`` are not copied: they are already stored, or their values and shapes are
+    unspecified. A result may be a lazy conjugate or negative, so it is resolved first.
     """
     for number, (row, result) in enumerate(zip(rows, results, strict=True)):
         if number not in omitted:
@@ -250,7 +250,7 @@ def _store_results(
 def _compare_stored_results(
     target: Target, recorder: Recorder, reference: OverloadReference, rows: list[torch.Tensor], label: str
 ) -> None:
-    """Compare the first stored result, and up to two that differ from it, with the reference."""
+    """Compare the first stored result with the reference, and so up to two results that differ from it."""
     parts = trees.tensors(reference.outputs)
     for number, row in enumerate(rows):
         fetched = row.cpu()

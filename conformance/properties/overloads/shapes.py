@@ -57,7 +57,8 @@ _TENSORS = 4
 #: Calls whose result has elements come first.
 _EMPTY_CALLS = 6
 _RANKS = (4, 5, 6, 7)
-#: Numbers of elements: one more than a vector of 16, and above the sizes from which kernels split their work.
+#: Numbers of elements: one more than a vector of 16 elements, and one more than common sizes from which
+#: kernels split their work.
 _SIZES = (17, 257, 1025, 4097, 65_537)
 #: A number of elements with which each overload is called as a function, in one of its dtypes.
 _LARGEST_SIZE = (1 << 20) + 1
@@ -139,7 +140,7 @@ def _reshaped_calls(target: Target, subject: Subject, recorder: Recorder) -> Ite
     )
     yield from larger
     if larger and subject.name not in SLOW and torch.Tag.dynamic_output_shape in calls[0].overload.op.tags:
-        # The result contains only some of the elements, so a larger call is needed for a large result.
+        # The result contains only some elements of the arguments, so a large result needs larger arguments.
         sample = _enlarged_sample([], iter(calls[0].enlargements), _DYNAMIC_FACTOR * _SIZES[-1])
         changed = None if sample is None else reference_of_modified_call(calls[0], sample)
         if changed is not None:
@@ -152,7 +153,10 @@ def _reshaped_calls(target: Target, subject: Subject, recorder: Recorder) -> Ite
 
 
 def _check_assigned_sizes(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the calls in the further sizes assigned to this dtype, each in an assigned layout and form."""
+    """Check calls in the sizes that are assigned to this dtype (:mod:`._size_assignment`).
+
+    Each size is checked in its assigned layout and form.
+    """
     if base_name(subject.name) in _NEEDS_UNIQUE_INDICES:
         return
     names = dtypes("overload-shapes", target, subject)
@@ -285,7 +289,10 @@ def _larger_references(
 def _enlarged_sample(
     enlargements: list[Enlargement], untried: Iterator[Enlargement], size: int
 ) -> Sample | None:
-    """Return the sample in a size by the first enlargement that can; None if none can."""
+    """Return the sample in ``size``, made by the first enlargement that succeeds, or None if none succeeds.
+
+    Enlargements from ``untried`` that succeed are added to ``enlargements``.
+    """
     for enlargement in enlargements:
         sample = enlargement.enlarged_to(size)
         if sample is not None:

@@ -66,7 +66,8 @@ _SUMS = re.compile(
     r"(sum|nansum|cumsum|prod|cumprod|mean|trace|dot|vdot|mv|mm|bmm|addmm|addmv|addr|baddbmm|addbmm|renorm"
     r"|index_add|scatter_add|scatter|index_put|put)$"
 )
-#: Overloads that round to integers. By IEEE 754, a half rounds to the even integer.
+#: Overloads that round to integers. They are also called with halves (``_TIES``), which IEEE 754 rounds to
+#: even integers.
 _ROUNDS = re.compile(r"round|fake_quantize|_quantize")
 _TIES = (0.5, 1.5, -0.5, -2.5)
 #: Matches names of arguments whose integers are indices or counts.
@@ -91,7 +92,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def moves_values(name: str) -> bool:
     """Return whether an overload moves values without computing any.
 
-    ``name`` is the name of any of its forms.
+    ``name`` may be the name of any form of the overload, such as the in-place form.
     """
     return (
         name.rpartition("::")[2] in _MOVES_VALUES_BY_FULL_NAME
@@ -100,7 +101,10 @@ def moves_values(name: str) -> bool:
 
 
 def keeps_small_numbers(name: str) -> bool:
-    """Return whether an overload moves, selects or sums values, or is arithmetic of IEEE 754 or ``exp``."""
+    """Return whether an overload must not replace subnormal numbers by zero.
+
+    Such an overload moves, selects or sums values, computes an operation of IEEE 754, or computes ``exp``.
+    """
     base = base_name(name)
     selects_or_sums = _SUMS.match(base) or _SELECTS_VALUES.match(base)
     return moves_values(name) or fixes_signs_of_zeros(base) or base == "exp" or selects_or_sums is not None
@@ -242,9 +246,10 @@ def _uniform_calls(reference: OverloadReference, tensor: torch.Tensor) -> Iterat
 
 
 def _uniformly_small_calls(target: Target, reference: OverloadReference) -> Iterator[OverloadReference]:
-    """Yield references of calls in which all floating tensors hold the same small number.
+    """Yield references of calls in which every element of the first tensor is -0 or one subnormal number.
 
-    A sum with larger numbers would hide the sign of a zero and a subnormal number.
+    Each other floating tensor has equal elements too. In calls with larger numbers, a sum hides the sign of a
+    zero, or a subnormal number.
     """
     first = reference.sample.tensors()[0]
     if not first.is_floating_point():

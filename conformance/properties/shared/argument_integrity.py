@@ -65,8 +65,8 @@ def _check_tensor(
         return
     before = storage_bytes(host)
     if len(now.value) != len(before):
-        # ``tensor`` is a copy on the host, without the memory around the elements of ``host``. Compare only
-        # the elements.
+        # The storages differ in size, because ``tensor`` is a copy on the host without the memory gaps of
+        # ``host``. Compare only the elements.
         same = attempt(
             lambda: storage_bytes(tensor.contiguous().clone()) == storage_bytes(host.contiguous().clone())
         ).value

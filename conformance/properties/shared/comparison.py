@@ -56,9 +56,11 @@ class ComparisonPolicy:
 
     ``strides``, ``dtypes`` and ``device`` select the compared metadata. With ``same_bits_agree``, an output
     with the CPU's bits agrees and is not compared with the high-precision values, which cost several calls.
-    Use it for properties that are not about precision. With ``bool_bytes``, each bool must be stored as 0 or
-    1. If the CPU's error is k times the allowed error, the device's error may be as large. With
-    ``cpu_may_differ``, this holds even if the CPU is the device under test.
+    Use it for properties that do not check precision. With ``bool_bytes``, each bool must be stored as 0 or
+    1.
+
+    If the CPU's error exceeds the tolerance, the device's error may be as large as the CPU's. This applies in
+    modes eager and lazy if the device under test is not the CPU, and with ``cpu_may_differ`` always.
     """
 
     strides: bool = False
@@ -71,7 +73,7 @@ class ComparisonPolicy:
 
 #: Values within the tolerance, and all metadata except strides.
 VALUES = ComparisonPolicy()
-#: For properties that are not about precision.
+#: For properties that do not check precision: an output with the CPU's bits agrees.
 SAME_BITS_AGREE = ComparisonPolicy(same_bits_agree=True)
 #: For large samples, for which the tolerances are not calibrated.
 LARGE = ComparisonPolicy(same_bits_agree=True, cpu_may_differ=True)
@@ -90,9 +92,11 @@ def compare_outputs(
 ) -> bool:
     """Compare a result of the device with the reference: nesting, metadata, then values or a relation.
 
-    Return True if everything agrees. If the CPU's own value is not within the tolerance, the device's value
-    may be as far off as the CPU's, which is noted. This is so in modes eager and lazy on a device, and with
-    ``policy.cpu_may_differ`` always.
+    Return True if everything agrees.
+
+    If the CPU's error exceeds the tolerance, the device's error may be as large as the CPU's, and a note
+    records this. This applies in modes eager and lazy if the device under test is not the CPU. With
+    ``policy.cpu_may_differ``, it applies in every mode and also to the CPU.
     """
     if not compare_leaf_counts(
         recorder, actual, reference.outputs, label=label, sample=reference.sample.index
@@ -125,7 +129,7 @@ class _Comparison:
         self.unspecified = relations.unspecified_outputs(self.call.name, self.call.sample)
 
     def label_of(self, number: int) -> str:
-        """Return the name of the leaf at a position in messages."""
+        """Return the name that messages use for the leaf with index ``number``."""
         return self.label if len(self.leaves) == 1 else f"part {number} of {self.label}"
 
     def metadata_agrees(self) -> bool:
@@ -210,8 +214,8 @@ class _Comparison:
     def _tensor_agrees(self, number: int, value: torch.Tensor, base: torch.Tensor) -> bool:
         reference, label, expected = self.reference, self.label_of(number), on_host(base)
         zeros = reference.fixes_signs_of_zeros or reference.agreement is Agreement.BITS
-        # An operator's output is compared as the tensor on the device: by it, a snippet of the call finds the
-        # output that failed.
+        # Compare the device's tensor and not a copy of it: if a snippet is made, CallRecorder finds the
+        # failed output by this tensor object.
         actual = value
         if self._may_agree_by_bits:
             fetched = attempt(lambda: on_host(value))
@@ -282,7 +286,7 @@ class _Comparison:
 
     @property
     def _has_cpu_control(self) -> bool:
-        """True if the CPU's distance from the high-precision values limits what is required of the device."""
+        """True if an error of the CPU that exceeds the tolerance widens the tolerance of the device."""
         return self.policy.cpu_may_differ or (not self.target.is_cpu and self.target.mode in CALLS)
 
     def _agrees_as_far_as_on_cpu(
@@ -294,11 +298,11 @@ class _Comparison:
         label: str,
         sensitivity: torch.Tensor | None,
     ) -> bool:
-        """Return whether a value is within the tolerance.
+        """Return whether the device's value ``actual`` is within the tolerance ``bound``.
 
-        ``on_cpu`` is the CPU's value and its expected value. If they differ by more than the tolerance, the
-        device may exceed it by the same factor, and elements in which the CPU has a wrong NaN or infinity are
-        not compared. A note records this. If ``on_cpu`` is None, the tolerance stays.
+        ``on_cpu`` is the CPU's value and its expected value, or None. If these two differ by k > 1 times the
+        tolerance, the tolerance of the device is multiplied by k. Elements in which the CPU has a wrong NaN
+        or infinity are not compared. A note records both changes.
         """
 
         def compare(recorder: Recorder, tolerance: Tolerance, excused: torch.Tensor | None) -> bool:
@@ -346,7 +350,8 @@ class _Comparison:
         self.recorder.merge(trial)
         if not equations:
             return False
-        # Results of different sizes, such as different numbers of unique values, have different equations.
+        # The CPU's equations are the control only if their shapes agree. They differ if, for example, the
+        # device finds another number of unique values than the CPU.
         same_sizes = of_cpu and [e.expected.shape for e in of_cpu] == [e.expected.shape for e in equations]
         controls = of_cpu if same_sizes else [None] * len(equations)
         agreements = [self._equation_holds(*pair) for pair in zip(equations, controls, strict=True)]
@@ -421,7 +426,10 @@ class _Comparison:
         return fact(self.recorder, not bool(wrong.any()), Kind.VALUE, text, sample=self.index)
 
     def _keeps_special_values(self, actual: torch.Tensor, expected: torch.Tensor, label: str) -> bool:
-        """Check that the result keeps each NaN and infinity of the reference, and may have more of them."""
+        """Check that the result keeps the special values of the reference; more special values are allowed.
+
+        Infinities must stay infinities or NaN. With ``Agreement.SPECIAL_VALUES``, NaN must stay NaN.
+        """
         self.recorder.compared(actual.numel())
         if actual.shape != expected.shape or not (actual.is_floating_point() or actual.is_complex()):
             return True

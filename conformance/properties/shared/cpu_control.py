@@ -62,9 +62,9 @@ def with_cpu_control(
 ) -> Conclusion:
     """Run ``check(target, recorder, info)`` of one call on the target; if it fails, run it on the CPU too.
 
-    Return the conclusion of both runs. ``info`` is the entry of the subject. The run on the CPU gets torch's
-    own entry, even if a test passes a broken subject. ``cpu_accepts()`` returns whether the CPU accepts the
-    call in the checked form.
+    Return the conclusion of both runs. ``info`` is the subject's attribute of this name, such as an OpInfo.
+    The run on the CPU gets torch's own ``info``, even if a test passes a broken subject. ``cpu_accepts()``
+    returns whether the CPU accepts the call in the checked form.
     """
     trial = recorder.scratch()
     ran = attempt(lambda: check(target, trial, reference.subject.info))
@@ -132,7 +132,7 @@ def controlled_by_cpu(check: Check) -> Check:
 
 
 def _all_failures_excused_by_cpu(check: Check, target: Target, subject: Subject, recorder: Recorder) -> bool:
-    """Turn the failures that the CPU has too into notes. Return True if no failure is left."""
+    """Turn each failure that the CPU has too into a note. Return True if no failure is left."""
     control = recorder.scratch()
     control.watch = None
     process_state.seed(recorder.seed, target)

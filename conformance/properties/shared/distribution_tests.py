@@ -102,7 +102,7 @@ DISCRETE: dict[str, tuple[Callable[[Any, torch.Tensor], Any], float, float, floa
 def unseeded_random_operator(subject: Subject) -> Callable[..., Any]:
     """Return the operator without the seeding that torch's database adds.
 
-    A test may set another operator as attribute ``unseeded`` of the entry.
+    A test may set another operator as the attribute ``unseeded`` of ``subject.info``.
     """
     operator: Callable[..., Any] = getattr(subject.info, "unseeded", None) or UNSEEDED_OPERATORS[subject.name]
     return operator

@@ -21,7 +21,8 @@ from conformance.samples.operators import Sample, SampleSet, samples_of
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
-#: Operators whose samples repeat indices, with equal values: other values would race (torch.nn.MaxUnpool2d).
+#: Operators whose samples write equal values to one index repeatedly. With other values the result would be
+#: nondeterministic (torch.nn.MaxUnpool2d), so properties that choose their own values skip these operators.
 WRITES_TWICE = frozenset(f"nn.functional.max_unpool{d}d" for d in (1, 2, 3))
 
 

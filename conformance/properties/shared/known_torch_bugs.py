@@ -21,7 +21,7 @@ _FAULTS = {
 
 
 def page_about_error(target: Target, operator: str, error: Exception) -> str:
-    """Return the page about a known bug of torch if it caused the error of a call on the target, else ""."""
+    """Return the page about the known bug of torch that caused the error of a call on the target, else ""."""
     if operator not in _FAULTS or not isinstance(error, RuntimeError):
         return ""
     overload, message_part, page = _FAULTS[operator]

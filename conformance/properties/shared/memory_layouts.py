@@ -13,8 +13,8 @@ from conformance.samples.operators import bytes_of_storage
 
 #: The canary: the value of the elements around an integer tensor, whose elements may be counts or indices.
 _CANARY = 3
-#: The canaries of other tensors: above the tensor's values in some layouts, below them in others. An element
-#: that a kernel reads outside of the tensor then appears as its largest or its smallest element.
+#: The canaries of all other tensors. Some layouts use a value above the tensor's values, others a value below
+#: them. If a kernel reads a canary, it finds a number larger or smaller than every element of the tensor.
 _ABOVE, _BELOW = 96, -96
 
 
@@ -89,9 +89,10 @@ def transposed_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
 
 
 def channels_last_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
-    """Place a tensor with the channels innermost in the second half of larger memory.
+    """Place a tensor in the second half of larger memory, with its channels in the innermost dimension.
 
-    A tensor with one channel or one pixel cannot have the layout, because its strides have no order.
+    The result is None for a tensor with one channel or one pixel: its strides do not show whether it is in
+    this layout.
     """
     spatial = tensor.shape[2:]
     if tensor.dim() not in (4, 5) or tensor.numel() == 0 or tensor.shape[1] == 1 or spatial.numel() == 1:
@@ -101,9 +102,9 @@ def channels_last_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
 
 
 def with_equal_slices(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Return a tensor whose slices along its first dimension with several elements all equal the first slice.
+    """Return a copy of a tensor in which all slices along one dimension equal the first slice.
 
-    The result is None if the tensor does not have such a dimension.
+    The dimension is the first one that has several elements. The result is None if no dimension has.
     """
     dimensions = [dimension for dimension, size in enumerate(tensor.shape) if size > 1]
     if not dimensions or tensor.numel() == 0:

@@ -51,8 +51,8 @@ class Maker:
         return torch.randint(0, 2, shape, generator=self._generator).bool()
 
     def matrix(self, *shape: int) -> torch.Tensor:
-        """Return well-conditioned square matrices whose largest element of each column is not on the
-        diagonal.
+        """Return well-conditioned square matrices. The largest element of each column is not on the diagonal,
+        so that a factorisation must exchange rows.
         """
         wide = self.values(*shape, low=-1, high=1)
         return (wide + 5 * torch.eye(shape[-1]).roll(1, 0)).to(self.dtype)

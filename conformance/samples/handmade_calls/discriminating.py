@@ -21,8 +21,9 @@ aten = torch.ops.aten
 def _fractional_max_pool_calls(dimensions: int, *, backward: bool = False) -> Build:
     """Return a function that makes pooling calls. Their windows move if a kernel misreads the random numbers.
 
-    The random numbers are multiples of 1/4, so no dtype rounds them. bfloat16 represents all input values
-    exactly, so the indices are specified.
+    The random numbers are multiples of 1/4, so no dtype rounds them. The input values are distinct, and
+    bfloat16 represents all of them exactly. Each window therefore has a unique largest element, and the
+    returned indices are specified.
     """
 
     def argument_lists(make: Maker) -> list[list[Any]]:
@@ -34,7 +35,7 @@ def _fractional_max_pool_calls(dimensions: int, *, backward: bool = False) -> Bu
 
 
 def _values_around_limit_calls(limit: float) -> Build:
-    """Return a function that makes a call with values, about half of which are within ``limit``."""
+    """Return a function that makes a call whose values are about half within and half beyond ``limit``."""
     return lambda make: [[make.values(4, 6), make.values(4, 6, low=-2 * limit, high=2 * limit), limit]]
 
 
@@ -173,8 +174,9 @@ def _batch_norm_without_statistics_calls(make: Maker) -> list[list[Any]]:
 
 
 def _upsample_backward_with_scales_calls(make: Maker) -> list[list[Any]]:
-    """Return an upsampling gradient whose scales differ from the quotient of the sizes and select other
-    elements.
+    """Return a call of an upsampling gradient with explicit scales.
+
+    The quotients of the sizes are other scales. A kernel that computes them reads other elements.
     """
     return [[make.values(1, 2, 5, 7), [5, 7], [1, 2, 3, 4], 1.25, 1.5]]
 

@@ -17,10 +17,10 @@ NUMBERS = (*FLOATS, "int64")
 ALL = (*NUMBERS, "bool")
 
 Shape = tuple[int, ...]
-#: Chooses random arguments for a step that fit its first operand.
+#: Chooses random arguments for a step. The arguments fit the first operand, a tensor.
 Choice = Callable[[Random, torch.Tensor], tuple[Any, ...]]
-#: Returns an upper bound of the absolute results and partial sums of a step, from the largest absolute value
-#: of each operand, the operands and the arguments.
+#: Returns an upper bound of the absolute values of the results and partial sums of a step. The parameters are
+#: the largest absolute value of each operand, the operands, and the arguments.
 Growth = Callable[[Sequence[float], Sequence[torch.Tensor], tuple[Any, ...]], float]
 
 
@@ -41,9 +41,10 @@ class Form:
     is ``like`` (broadcasts to it), ``same``, ``line`` (one dimension, selected by the first argument) or
     ``columns`` (the second factor of a matrix product).
 
-    If ``elementwise`` is true, a write may read the elements that it writes. If ``packed`` is true, the view
-    depends on the strides of its operand. Documentation specifies the strides of inputs and views, but not of
-    results of calls.
+    If ``elementwise`` is true, a write may read the elements that it writes.
+
+    If ``packed`` is true, the view depends on the strides of its operand. The operand must then be an input
+    or a view of an input, because documentation does not specify the strides of the result of a call.
     """
 
     kind: str
@@ -165,14 +166,14 @@ def a_dim_and_number(chance: Random, x: torch.Tensor) -> tuple[Any, ...]:
 
 
 def sum_bound(largest_values: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
-    """Return the sum of the operands' bounds."""
+    """Return the sum of the operands' largest values: the bound of a sum or difference."""
     return sum(largest_values)
 
 
 def product_bound(
     largest_values: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]
 ) -> float:
-    """Return the product of the operands' bounds."""
+    """Return the product of the operands' largest values: the bound of an elementwise product."""
     return math.prod(largest_values)
 
 
@@ -193,14 +194,14 @@ def dimension_sum_bound(operand_index: int) -> Growth:
 def total_sum_bound(
     largest_values: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]
 ) -> float:
-    """Return the bound of the sum of all elements."""
+    """Return a bound of the sum of all elements of the first operand."""
     return float(largest_values[0] * operands[0].numel())
 
 
 def matmul_bound(first: int) -> Growth:
     """Return a function that bounds a matrix product. ``first`` is the index of its first factor.
 
-    Factors with more than eleven bits are rejected, because ``tf32`` would round them.
+    A factor that may contain a number of more than eleven bits is rejected, because ``tf32`` would round it.
     """
 
     def bound(largest_values: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:

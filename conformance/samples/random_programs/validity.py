@@ -24,10 +24,10 @@ class Trace:
         self.exact = _EXACT[dtype]
         self.registers: dict[int, torch.Tensor] = {}
         self.roles: dict[int, str] = {}
-        #: Registers whose strides are documented.
+        #: Registers whose strides are documented: inputs, and views of and writes to such registers.
         self.packed: set[int] = set()
         self.count = 0
-        #: An upper bound of the absolute numbers in each storage.
+        #: By storage: an upper bound of the absolute values of its numbers.
         self._largest: dict[int, float] = {}
 
     def add_input(self, operand: int, input_spec: InputSpec) -> None:

@@ -133,7 +133,7 @@ class PublishedRun:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> PublishedRun:
-        """Return the run of a JSON object that :meth:`to_json` returned."""
+        """Return the run that :meth:`to_json` converted to ``data``."""
         origin = data["provenance"]
         received = datetime.datetime.fromisoformat(origin["received"])
         simple_fields = {name: data[name] for name in _SIMPLE_FIELDS}

@@ -20,9 +20,9 @@ ALL, WEEKLY = 30, 180
 
 @dataclasses.dataclass
 class Entry:
-    """A published run, and the delta of the verdict table from the run before it.
+    """A published run, and the delta from the verdict table of the previous run to its own.
 
-    ``is_compared`` is True if the regressions of the run are up to date.
+    ``is_compared`` is False until :meth:`Series.compare_pending` has computed the regressions of the run.
     """
 
     night: PublishedRun
@@ -44,8 +44,9 @@ class Series:
         return [entry.night for entry in self.entries]
 
     def tables(self) -> Iterator[tuple[PublishedRun, VerdictTable]]:
-        """Yield each run with its verdict table. All iterations yield the same table object and change it in
-        place.
+        """Yield each run with its verdict table.
+
+        The table is one object that changes with each run: copy it to keep it.
         """
         table = VerdictTable()
         for entry in self.entries:

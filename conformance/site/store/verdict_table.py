@@ -115,7 +115,7 @@ class TableDelta:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> TableDelta:
-        """Return the delta of a JSON object that :meth:`to_json` returned."""
+        """Return the delta that :meth:`to_json` converted to ``data``."""
         lists = [tuple(dtypes) for dtypes in data["dtypes"]]
         cases: dict[str, Verdicts | None] = {}
         for case, entry in data["cases"].items():
@@ -163,7 +163,7 @@ def _reduced_row(row: ResultRow) -> ResultRow:
 
 
 def _first_of_each_kind(failures: Sequence[FailureRow]) -> list[FailureRow]:
-    """Return the first failures, and the first failure of every kind."""
+    """Return the first ``_FAILURES`` failures, and the first failure of every other kind."""
     kinds: set[str] = set()
     selected = []
     for number, failure in enumerate(failures):

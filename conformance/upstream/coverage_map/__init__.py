@@ -110,7 +110,8 @@ def _check_names(path: Path, table: dict[str, Any], wheel: set[str], classes: di
     for wheel_name in wheel:
         if wheel_name not in pinned_names and wheel_name not in classes:
             raise CoverageError(
-                f"{path.name}: {wheel_name} in wheel is not a pinned class or method; fix the name"
+                f"{path.name}: the list 'wheel' names {wheel_name}, which is not a pinned class or method; "
+                "fix the name"
             )
     for owner, listed in classes.items():
         twice = [name for name, count in collections.Counter(listed).items() if count > 1]

@@ -7,7 +7,7 @@ namespace hpu_reference::bindings {
 
 // Binds captures, recipes and lazy mode.
 void bind_graphs(pybind11::module& m);
-// Binds programs of compiled code.
+// Binds static programs.
 void bind_static_programs(pybind11::module& m);
 // Binds the engine's settings and counters.
 void bind_engine(pybind11::module& m);

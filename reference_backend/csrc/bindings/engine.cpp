@@ -81,7 +81,7 @@ void* release_interpreter() {
   return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
 }
 
-// Returns the innermost line outside torch and this package.
+// Returns the file and line of the innermost Python frame outside torch and this package.
 std::string python_line() {
   if (!Py_IsInitialized()) {
     return "";

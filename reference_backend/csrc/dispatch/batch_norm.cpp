@@ -19,8 +19,8 @@ namespace {
 
 using Norm = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// Adds the running statistics to a result of evaluation mode, as devices other than the CPU do. The CPU saves
-// no statistics in this mode.
+// In evaluation mode, returns the running statistics as the saved statistics, as devices other than the CPU
+// do. The CPU saves no statistics in this mode.
 Norm with_saved_statistics(
     Norm&& result, bool training, const at::Tensor& mean, const at::Tensor& var, double eps) {
   if (!training && mean.defined() && var.defined()) {

@@ -13,7 +13,7 @@ namespace hpu_reference::dispatch {
 // The size of the largest tensor among a call's first arguments.
 class CallSize {
  public:
-  // Number of leading arguments that are measured.
+  // Number of first arguments whose size is considered.
   static constexpr std::size_t kArguments = 3;
 
   void include_tensor(const at::Tensor& tensor) {

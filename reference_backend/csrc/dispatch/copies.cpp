@@ -208,7 +208,8 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   return at::native::_local_scalar_dense_cpu(host);
 }
 
-// torch's function ignores the requested device and puts the result on the device of the quantized tensor.
+// For a copy to the CPU, replaces torch's _to_copy(), which would put the result on the device of the
+// quantized tensor.
 at::Tensor quantized_to_copy(const at::Tensor& self,
                              std::optional<at::ScalarType> dtype,
                              std::optional<at::Layout> layout,

@@ -44,9 +44,9 @@ bool is_covered_namespace(const std::string& name) {
 }
 
 // Returns true for composite operators that run whole on the CPU, because they choose an implementation by
-// device, reach vectorized code that is registered by device, or access host memory. A kernel of the device
-// replaces a derivative that comes from the composition. So each listed operator must have its own derivative
-// formula or no derivative.
+// device, reach vectorized code that is registered by device, or access host memory. If an operator's
+// derivative comes from its composition, a kernel of the device disables the derivative. So each listed
+// operator must have its own derivative formula or no derivative.
 bool runs_whole_on_cpu(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::convolution",

@@ -80,7 +80,7 @@ TORCH_LIBRARY_IMPL(aten, AutogradHPU, m) {
   register_all(m);
 }
 
-// The metadata of nested tensors is on the CPU on every device.
+// The metadata of nested tensors is on the CPU on every device, so torch's own function can return it.
 TORCH_LIBRARY_IMPL(aten, NestedTensorHPU, m) {
   m.impl("_nested_tensor_storage_offsets", at::native::_nested_tensor_storage_offsets);
 }

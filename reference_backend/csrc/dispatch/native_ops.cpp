@@ -33,7 +33,7 @@ int64_t fused_sdp_choice(const at::Tensor& query,
                          bool is_causal,
                          std::optional<double> scale,
                          bool enable_gqa) {
-  // The CPU's choice reads sizes, strides and flags only.
+  // The CPU's choice reads only sizes, strides and flags, so it accepts device tensors and fake tensors.
   return at::_ops::_fused_sdp_choice::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                  query,
                                                  key,
@@ -141,7 +141,7 @@ at::Tensor group_norm(const at::Tensor& input,
   for (int64_t i = 2; i < input.dim(); i++) {
     inner *= input.sym_size(i);
   }
-  // The kernel reads the input, the weight and the bias as dense tensors.
+  // The kernel reads the input, the weight and the bias as dense tensors, so make them dense.
   const auto dense = [](const std::optional<at::Tensor>& parameter) {
     return parameter.has_value() && parameter->defined() ? std::make_optional(parameter->contiguous())
                                                          : parameter;
@@ -156,8 +156,8 @@ at::Tensor group_norm(const at::Tensor& input,
                                                   epsilon));
 }
 
-// The CPU's narrow_copy reports an invalid dimension with another error, and writes a strided out= as if it
-// were dense.
+// Replaces the CPU's narrow_copy, which reports an invalid dimension with another error and writes a strided
+// out= as if it were dense.
 at::Tensor& narrow_copy_out(
     const at::Tensor& self, int64_t dimension, c10::SymInt start, c10::SymInt length, at::Tensor& out) {
   const at::Tensor part = self.narrow_symint(dimension, std::move(start), std::move(length));

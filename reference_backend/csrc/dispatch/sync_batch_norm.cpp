@@ -17,7 +17,7 @@ namespace {
 using at::Tensor;
 using Optional = std::optional<Tensor>;
 
-// Returns the dtype of sums.
+// Returns the dtype in which values of the input are summed.
 at::ScalarType sum_dtype(const Tensor& input) {
   const at::ScalarType type = input.scalar_type();
   return type == at::kHalf || type == at::kBFloat16 ? at::kFloat : type;
@@ -56,7 +56,8 @@ std::tuple<Tensor, Tensor> stats(const Tensor& input, double eps) {
   return {mean, at::rsqrt((centered * centered).mean(dims) + eps)};
 }
 
-// mean and invstd are (ranks, channels), counts has one number per rank.
+// Combines the statistics of all ranks. `mean` and `invstd` have the shape (ranks, channels), and `counts`
+// has one number per rank.
 std::tuple<Tensor, Tensor> gather_stats_with_counts(const Tensor& input,
                                                     const Tensor& mean,
                                                     const Tensor& invstd,

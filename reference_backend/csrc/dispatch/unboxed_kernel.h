@@ -33,7 +33,8 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
   static constexpr bool kIsTensor = std::is_same_v<std::remove_cvref_t<Argument>, at::Tensor>;
   template <class Argument>
   static constexpr bool kIsWritten = std::is_same_v<Argument, at::Tensor&>;
-  // A value that may hold a tensor, a device or a generator would need a conversion.
+  // True for a value that needs no conversion. A value that may hold a tensor, a device or a generator needs
+  // one.
   template <class Argument>
   static constexpr bool kNeedsNoConversion =
       !std::is_convertible_v<std::remove_cvref_t<Argument>, std::optional<at::Tensor>> &&

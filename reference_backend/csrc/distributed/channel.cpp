@@ -34,7 +34,7 @@ class TransferWork final : public runtime::Work {
   bool computes() const override {
     return false;
   }
-  // `run` may hold the last reference to a process group.
+  // `run` may hold the last reference to a process group, so a host thread must destroy this object.
   bool released_on_host() const override {
     return true;
   }
@@ -53,7 +53,8 @@ class TransferWait final : public runtime::Work {
       : transfer_(std::move(transfer)), stream_(stream) {
   }
   void run() override {
-    // The queue of the stream that issued the transfer already has the error.
+    // If the waiting stream shares the queue of the stream that issued the transfer, the queue already has
+    // the error.
     if (transfer_->error_ != nullptr &&
         runtime::queue_of(stream_) != runtime::queue_of(transfer_->issued_on_)) {
       std::rethrow_exception(transfer_->error_);

@@ -46,7 +46,7 @@ struct Reduction {
   c10d::ReduceOp::RedOpType operation;
   bool bytes;  // reduces the bytes of the tensors
 
-  // Returns the view of the host alias on which the reduction works.
+  // Returns the tensor that gloo reduces: the host alias, or its bytes if `bytes` is true.
   at::Tensor view(const at::Tensor& host) const;
   Tensors view(const Tensors& hosts) const;
 };

@@ -85,7 +85,8 @@ using Handler = WorkPtr (*)(const Arguments&);
 
 BetweenGraphs g_between_graphs;
 
-// Calls the handler and returns its work, after the argument `returned_argument` if the operator returns one.
+// Calls the handler and returns its work. If the operator also returns an argument, `returned_argument` is
+// its name, and the argument precedes the work.
 template <Handler handler, const char* const* returned_argument>
 void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (runtime::is_capturing() && g_between_graphs) {

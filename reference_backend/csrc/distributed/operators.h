@@ -10,7 +10,8 @@ namespace hpu_reference::distributed {
 // replay also calls `issue` between the two graphs.
 using BetweenGraphs = std::function<void(std::function<void()> issue)>;
 
-// Sets the handler. With an empty handler, a collective in a capture is refused.
+// Sets the handler of collectives that are called during a capture. If the handler is empty, such collectives
+// are refused.
 void set_between_graphs(BetweenGraphs between);
 
 }  // namespace hpu_reference::distributed

@@ -38,8 +38,8 @@ class ProcessGroupHccl final : public c10d::Backend {
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
   // `gloo` is a gloo backend over the same ranks with the same timeout. `synchronizes_first`: the ranks
-  // rendezvous in the store before each collective, and its call returns only after the collective has run.
-  // All ranks must pass the same value.
+  // rendezvous in the store before each collective, and the call of a collective returns only after the
+  // collective has run. All ranks must pass the same value.
   ProcessGroupHccl(c10::intrusive_ptr<c10d::Backend> gloo,
                    c10::intrusive_ptr<c10d::Store> store,
                    int rank,

@@ -59,7 +59,8 @@ struct Maximum {
   }
 };
 
-// The compiler vectorizes loops with a constant count.
+// Calls the function for each index below `count`. The usual count is the constant `block`, because the
+// compiler vectorizes loops with a constant count.
 template <std::int64_t block, class Function>
 void each(std::int64_t count, Function function) {
   if (count == block) {

@@ -24,7 +24,8 @@ namespace {
 
 constexpr int kMaxRanks = 64;
 constexpr std::uint64_t kLayout = 1;  // version of the memory layout
-// Bytes for the small parts of all ranks in one collective. Two collectives use two such areas in turn.
+// Bytes of an area for the small parts of all ranks in one collective. The group has two areas, which
+// successive collectives use in turn.
 constexpr std::uint64_t kSmallBytes = 2 << 20;
 constexpr std::uint64_t kLineBytes = 64;
 // How a rank waits: it first polls kPolls times without yielding the processor. It then polls for the time
@@ -34,7 +35,7 @@ constexpr microseconds kSoon{50};
 // Longest sleep between two checks of the clock and of the other processes.
 constexpr milliseconds kMaxSleep{50};
 
-// How a rank has left the group.
+// The end state of a rank: still active, or how it has left the group.
 enum : std::uint32_t { kActive = 0, kLeftGroup = 1, kFailed = 2 };
 
 bool is_sharing_enabled() {
@@ -214,8 +215,8 @@ void SharedGroup::wake_ranks() const {
 
 void SharedGroup::advance() {
   state(rank_).step.store(++step_, std::memory_order_release);
-  // With this fence, either this rank sees that a rank sleeps, or the rank sees the new step before it
-  // sleeps.
+  // With this fence, either this rank sees that another rank sleeps, or the other rank sees the new step
+  // before it sleeps.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (control().sleepers.load(std::memory_order_relaxed) != 0) {
     wake_ranks();

@@ -65,12 +65,12 @@ class SharedGroup {
   }
   // Returns the part of a rank in this collective. Other ranks read it once the rank has made its next step.
   Part& part(int rank) const;
-  // Returns true if parts of that size are passed through the group's own memory. Each rank then reads all
-  // parts, so the limit decreases with the number of ranks.
+  // Returns true if parts of this size are small: the ranks pass them through the group's own memory. Each
+  // rank then reads all parts, so the limit decreases with the number of ranks.
   bool is_small(std::uint64_t bytes) const {
     return bytes <= small_bytes_;
   }
-  // Returns the memory for a rank's small part.
+  // Returns the area of the group's own memory for the part of a rank, if the part is small.
   char* small_part_memory(int rank) const;
 
   // Makes the next step: publishes this rank's writes to the other ranks.
@@ -81,7 +81,8 @@ class SharedGroup {
   }
   // Returns true if all ranks have made that many steps, now or within a moment.
   bool arrive_within_a_moment(std::uint64_t step) const;
-  // Waits until all ranks have made that many steps. Throws std::runtime_error if they cannot or do not.
+  // Waits until all ranks have made that many steps. Throws std::runtime_error if a missing rank will not
+  // arrive, or if the time limit is exceeded.
   void wait(std::uint64_t step, WaitLimits& limits) const;
   // Returns the rank that has failed, or -1. The memory of a failed rank may have been reused while this rank
   // read it.
@@ -89,8 +90,8 @@ class SharedGroup {
   // Throws if a rank has failed.
   void require_no_failure() const;
 
-  // Makes the ranks' device memory readable for all ranks; the first call involves all ranks. Returns false,
-  // on all ranks alike, if one of them cannot do so.
+  // Makes the device memory of each rank readable for all ranks. The first call must be made by all ranks.
+  // Returns false, on all ranks alike, if the memory of one rank cannot be shared.
   bool share_devices(WaitLimits& limits);
   // Returns true if share_devices() has failed.
   bool is_device_sharing_impossible() const {
@@ -103,7 +104,7 @@ class SharedGroup {
 
   // Ends the collective in progress, on this rank and the others, and rejects later collectives.
   void fail();
-  // Does the same as fail() from another thread.
+  // Does the same as fail(). Another thread may call it while a collective is in progress.
   void abort();
   // Announces to the other ranks that this rank joins no further collective.
   void leave();

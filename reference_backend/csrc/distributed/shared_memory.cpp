@@ -108,7 +108,7 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 
 Mapping::~Mapping() {
   seal();
-  // In a forked child the address may belong to another mapping.
+  // In a forked child the address may belong to another mapping, so the child does not unmap it.
   if (data_ != nullptr && owner_ == getpid()) {
     munmap(data_, size_);
   }

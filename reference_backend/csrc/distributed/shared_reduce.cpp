@@ -16,8 +16,8 @@ namespace hpu_reference::distributed {
 
 namespace {
 
-// Bytes of a tensor that the ranks process at a time: the result of one rank is still in the shared cache
-// when the other ranks copy it.
+// Size of the chunks in which the ranks process a tensor. It is so small that the result of one rank is still
+// in the shared cache when the other ranks copy it.
 constexpr std::int64_t kChunkBytes = 1 << 20;
 // Bytes of a cache line. The share of each rank begins on a cache line.
 constexpr std::int64_t kLineBytes = 64;

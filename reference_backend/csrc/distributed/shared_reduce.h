@@ -29,15 +29,16 @@ class SharedReduce {
                c10d::ReduceOp::RedOpType operation,
                std::chrono::milliseconds timeout);
 
-  // Returns true if the thread that issues the collective may carry it out.
+  // Returns true if the parts are small, so that the thread that issues the collective may carry it out.
   bool is_small() const {
     return group_->is_small(bytes_);
   }
   // Publishes this rank's part and waits for a moment. Returns true if that completed the collective. Never
   // throws: finish() reports errors.
   bool attempt() noexcept;
-  // Completes the collective. Calls `on_slow` once if that takes longer than `slow_after`. Returns false if
-  // gloo must carry out the collective, on all ranks. Throws std::runtime_error.
+  // Completes the collective. Calls `on_slow` once if that takes longer than `slow_after`. Returns false, on
+  // all ranks alike, if gloo must carry out the collective. Throws std::runtime_error if the collective
+  // fails.
   bool finish(std::chrono::milliseconds slow_after, std::function<void()> on_slow);
 
  private:

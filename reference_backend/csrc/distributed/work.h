@@ -8,7 +8,7 @@
 
 namespace hpu_reference::distributed {
 
-// The work. c10d::Work documents its methods.
+// A collective in progress. c10d::Work documents the methods.
 class HcclWork final : public c10d::Work {
  public:
   // `blocking`: wait() also blocks the host, as for a barrier.

@@ -75,7 +75,8 @@ at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   return copy;
 }
 
-// Converts arguments. A tensor object that appears twice is converted once.
+// Converts the arguments of a call: device tensors become CPU tensors over host storages. A tensor object
+// that appears twice is converted once.
 class HostForm {
  public:
   HostForm(const ResolveStorage& resolve, bool by_reference)

@@ -84,14 +84,15 @@ class KernelGuard {
   c10::impl::ForceDispatchKeyGuard keys_;
 };
 
-// Creates the copy between a device tensor and a CPU tensor. The CPU tensor's memory is read or written when
-// the call runs.
+// Creates the call that copies between a device tensor and a CPU tensor. The CPU tensor's memory is read or
+// written when the call runs.
 Call make_host_copy(const kernels::OperatorPlan& plan,
                     const at::Tensor& self,
                     const at::Tensor& source,
                     const ResolveStorage& resolve);
 
-// Sets the call's new storages and the output placements that write to them.
+// Sets the storages of the call's new results, and the output placements through which the kernel writes to
+// these storages.
 void set_new_storages(Call& call, std::vector<HostStorage>&& storages);
 
 // Allocates memory for the new results of a call that has not run.
@@ -127,7 +128,7 @@ std::vector<at::Tensor> flattened_results(const kernels::OperatorPlan& plan, con
 // taking any other lock.
 void record_line();
 
-// Returns true if calls record lines.
+// Returns true if each call records the line of the program that issued it.
 bool records_lines();
 // Sets the function that returns the current line of the program. An empty function disables the recording of
 // lines.

@@ -53,7 +53,7 @@ OutputMetadataPtr run_and_cache_metadata(const kernels::HostKernel& kernel,
                                          const std::string& key,
                                          torch::jit::Stack* stack);
 
-// Counters for tests and statistics. Several threads increment them without a lock.
+// Counters of the engine, for tests and statistics. Several threads increment them without a lock.
 struct EngineCounters {
   std::atomic<std::int64_t> metadata_runs{0};
   std::atomic<std::int64_t> deferred{0};

@@ -18,7 +18,7 @@ namespace hpu_reference::engine {
 
 namespace {
 
-// Maximum number of entries, enough for a large model in many shapes. Beyond it the cache is cleared.
+// Maximum number of entries, enough for a large model in many shapes. A full cache is cleared.
 constexpr std::size_t kMaxEntries = 1 << 16;
 
 std::mutex g_mutex;

@@ -60,9 +60,10 @@ using OutputMetadataPtr = std::shared_ptr<const OutputMetadata>;
 
 // The arguments of one call, and their key. The key contains all properties that determine the output
 // metadata: sizes, strides, offset, dtype, bits and shared storages of tensors, and the values of all other
-// arguments. The key omits *lifted* values: floating-point Scalars and 0-dim CPU tensors of arithmetic
-// operators next to a tensor argument. Lifted values do not affect the metadata, are never rejected by the
-// operator, and change from step to step. Each run provides its own lifted values.
+// arguments. The key omits *lifted* values. A lifted value is a floating-point Scalar or a 0-dim CPU tensor
+// among the arguments of an arithmetic operator that also has a tensor argument. It does not affect the
+// metadata, the operator never rejects it, and it often changes from one training step to the next. Each run
+// of a call provides its own lifted values.
 class CallArguments {
  public:
   // `arguments`: the arguments in schema order. They must outlive this object.

@@ -36,13 +36,14 @@ struct CacheEntry {
 // not a digest.
 std::shared_ptr<CacheEntry> find_or_add_entry(const std::string& key);
 
-// Counts a hit and emits the event.
+// Counts a cache hit and emits its telemetry event.
 void count_hit(const std::string& name);
-// Counts a miss and emits the event.
+// Counts a cache miss and emits its telemetry event.
 void count_miss(const std::string& name);
-// Counts a compilation and emits the event.
+// Counts the compilation of a recipe and emits its telemetry event.
 void count_compilation(const std::string& name, std::int64_t microseconds);
-// Counts a fused program of a recipe: compiled by this process, or `loaded` from disk.
+// Counts a fused program of a recipe. If `loaded` is true, this process has loaded the program from disk;
+// otherwise it has compiled the program.
 void count_program(bool loaded);
 
 CacheStatistics cache_statistics();

@@ -48,8 +48,8 @@ void launch(const std::shared_ptr<Recipe>& recipe,
   runtime::flush_recorded();
   const bool pipeline = runtime::is_pipeline_enabled() && !runtime::is_sync_debug_mode();
   count_launch();
-  // Queue the recipe if other streams have work. An inline recipe must not wait when memory is short, because
-  // the awaited work may be a launch of the same recipe.
+  // Queue the recipe if any queue has work. An inline recipe would wait for this work if memory is short, but
+  // the work may be a launch of the same recipe.
   if (pipeline && (asynchronous || runtime::is_queue_all() || runtime::has_pending_work())) {
     access_set.enqueue(
         stream, std::make_unique<RecipeWork>(recipe, std::move(values)), /*retain_memory=*/true);

@@ -75,7 +75,7 @@ void CaptureRecording::save_written(const engine::CallArguments& arguments) {
 bool CaptureRecording::record(const kernels::HostKernel& kernel,
                               const c10::OperatorHandle& op,
                               torch::jit::Stack* stack) {
-  // These references are destroyed after the lock.
+  // Declared before the lock, so that these references are destroyed after it is released.
   const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(kernel.plan().arguments),
                                         stack->end());
   finish_earlier_work(engine::access_set_of(kernel.plan(), values.data()));
@@ -210,7 +210,7 @@ void CaptureRecording::record_host_copy(at::Tensor& self,
 }
 
 Graph CaptureRecording::finish() {
-  // These references are destroyed after the lock.
+  // Declared before the lock, so that these references are destroyed after it is released.
   std::vector<std::pair<c10::Storage, std::string>> saved_host;
   Graph graph;
   const Lock lock(mutex_);

@@ -134,8 +134,8 @@ bool BufferTable::has_buffer_for(const c10::StorageImpl* device) const {
   return block != nullptr && block->recorded_in.load(std::memory_order_acquire) == epoch_;
 }
 
-// Returns true for memory that was allocated for the recorded calls. Other threads and streams allocate at
-// the same time.
+// Returns true for memory that was allocated for the recorded calls. In a capture, memory of other streams is
+// excluded, because the program may allocate it for other work.
 bool BufferTable::was_allocated_in_capture(const memory::Block& block) const {
   if (block.host_written) {
     return false;

@@ -36,7 +36,7 @@ struct Buffer {
   c10::Storage owner;        // captures: retains the memory
 };
 
-// Calls in order, over buffers.
+// A sequence of calls, and the buffers that the calls use.
 struct Graph {
   std::vector<Buffer> buffers;
   std::vector<engine::Call> calls;
@@ -69,7 +69,7 @@ class BufferTable {
   // Returns the index of the storage's buffer, adding a buffer if needed. Returns -1 if the storage has no
   // memory.
   int position(const c10::StorageImpl* device);
-  // Returns the host storage of the storage's buffer.
+  // Returns the host storage of the buffer that the device storage has in this table.
   engine::HostStorage host(c10::StorageImpl* device);
   // Returns the host storage of the buffer at this index.
   engine::HostStorage host_at(int position);

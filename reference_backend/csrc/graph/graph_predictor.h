@@ -62,9 +62,9 @@ struct FollowedGraph {
   }
 };
 
-// The graphs that a recording may follow. The first candidate is the graph that came after the latest
-// launched graph at that graph's previous launch. The second candidate is the latest graph that starts with
-// the same call.
+// The graphs that a recording may follow. If graph A was launched last, the first candidate is the graph that
+// followed A when A was launched before. The second candidate is the latest graph that starts with the same
+// call as the recording.
 class GraphPredictor {
  public:
   // Returns the graph that is expected next, or nullptr.

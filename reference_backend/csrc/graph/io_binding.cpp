@@ -167,7 +167,8 @@ std::string IoBinding::refusal(const std::vector<at::Tensor>& inputs) const {
       return "input " + std::to_string(i) +
              " shares memory with a tensor that the graph uses and that call() does not replace";
     }
-    // Calls may access the input through other views of the captured memory than the input tensor.
+    // Calls may access the memory of the captured input through other views, so bytes outside the input
+    // tensor count too.
     if (shift(inputs, i) + static_cast<std::int64_t>(inputs_[i].begin) < 0 ||
         shift(inputs, i) + static_cast<std::int64_t>(inputs_[i].end) >
             static_cast<std::int64_t>(storage->nbytes())) {

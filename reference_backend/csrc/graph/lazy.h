@@ -36,7 +36,7 @@ void set_lazy_thread(bool on);
 // The folder must exist.
 void dump_lazy_graphs(const std::string& folder, bool text, bool dot);
 
-// Counters for tests and statistics.
+// Counters of lazy mode, for tests and statistics.
 struct LazyStatistics {
   std::int64_t flushes = 0;
   std::int64_t recorded = 0;

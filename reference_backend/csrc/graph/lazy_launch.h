@@ -24,8 +24,8 @@ class LazyLauncher {
     bool dot = false;
   };
 
-  // Launches a graph on the stream. If no call has run, launches the recipe of its entry. Otherwise launches
-  // the calls that have not run.
+  // Launches a graph on the stream. At the first launch of `entry`, or if some calls have run already,
+  // launches the calls that have not run. Otherwise launches the recipe of `entry`.
   //   not_run: number of calls that have not run.
   //   key: key of the graph.
   //   removals: engine::output_metadata_removals() before the graph's first call.

@@ -101,7 +101,8 @@ bool LazyRecorder::follows(const engine::CallArguments& arguments,
   return true;
 }
 
-// Creates the calls so far, because the recording differs from the followed graph.
+// Stops following a graph, because the recording differs from it. Creates the calls that the recording has
+// followed so far.
 void LazyRecorder::stop_following() {
   if (followed_.active()) {
     const std::size_t count = followed_.calls;
@@ -276,7 +277,7 @@ bool LazyRecorder::record_new(const kernels::HostKernel& kernel,
                               const engine::CallArguments& arguments,
                               torch::jit::Stack* stack) {
   const kernels::OperatorPlan& plan = kernel.plan();
-  // These references are destroyed after the lock.
+  // Declared before the lock, so that these references are destroyed after it is released.
   const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(plan.arguments),
                                         stack->end());
   const std::string key = arguments.key();  // the wait may overwrite the thread's key buffer
@@ -290,7 +291,8 @@ bool LazyRecorder::record_new(const kernels::HostKernel& kernel,
       lock.unlock();
       if (!output_metadata->deferrable && !output_metadata->resized_arguments.empty() && plan.generator < 0 &&
           !output_metadata->warns) {
-        // The out= tensor has its size now, so a second run is an ordinary call and computes the same result.
+        // The first run has resized the out= tensor. A second run is therefore an ordinary call and computes
+        // the same result.
         torch::jit::Stack retry_stack(values.begin(), values.end());
         if (record(kernel, op, &retry_stack)) {
           return true;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-// Maps host storages to buffers. Graphs are large enough for a table.
+// Returns the index of the buffer of each host storage, as a table, because graphs may have many buffers.
 std::unordered_map<const c10::StorageImpl*, int> positions(const Graph& graph) {
   std::unordered_map<const c10::StorageImpl*, int> result;
   for (std::size_t i = 0; i < graph.buffers.size(); i++) {
@@ -332,7 +332,8 @@ std::size_t plan_memory(const Graph& graph, std::vector<std::size_t>& offsets) {
   std::size_t total = 0;
   std::vector<Interval> placed_intervals;
   for (const Interval& interval : order) {
-    // Use the lowest gap between the buffers that are live at the same time.
+    // Place the buffer in the lowest sufficient gap between the placed buffers that are live at the same
+    // time.
     std::vector<std::pair<std::size_t, std::size_t>> occupied;
     for (const Interval& placed : placed_intervals) {
       if (placed.begin <= interval.end && interval.begin <= placed.end) {

@@ -61,7 +61,7 @@ class Recipe {
   bool has_random() const {
     return has_random_;
   }
-  // Returns the generator of each recorded call; undefined for the default generator.
+  // Returns the generator of each recorded call. An undefined generator represents the default generator.
   const std::vector<at::Generator>& generators() const {
     return generators_;
   }
@@ -125,8 +125,8 @@ class RecipeWork final : public runtime::Work {
     recipe_->run(launch_);
     launch_.workspace = c10::Storage();
   }
-  // This object may hold the last reference to a recipe, whose calls may own host memory that Python objects
-  // reference.
+  // This object may hold the last reference to a recipe. The recipe's calls may own host memory that Python
+  // objects reference, so a host thread must destroy this object.
   bool released_on_host() const override {
     return true;
   }

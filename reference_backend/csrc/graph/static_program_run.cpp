@@ -76,7 +76,7 @@ struct StaticProgram::Frame {
   std::vector<std::size_t> itemsizes;  // by memory
 };
 
-// A frame that one call uses.
+// Scope in which one call has a frame for itself.
 class StaticProgram::Lease {
  public:
   explicit Lease(StaticProgram& program) : program_(program) {
@@ -354,7 +354,7 @@ std::optional<std::vector<at::Tensor>> StaticProgram::run(const std::vector<at::
     }
   }
   Lease lease(*this);
-  // Inside a HostCall, the CPU allocator allocates device memory.
+  // The HostCall redirects the CPU allocator, so the workspace is device memory.
   const c10::DataPtr workspace = memory::host_allocator()->allocate(workspace_);
   const auto output_storages = bind(*lease, inputs, static_cast<char*>(workspace.get()));
   {

@@ -53,7 +53,8 @@ void for_each_element(const at::Tensor& tensor, Function function) {
   }
 }
 
-// Mask of a float8_e4m3fn number without its sign. 0x7F is NaN, and numbers grow with their bits.
+// Mask of the bits of a float8_e4m3fn number other than the sign. These bits grow with the magnitude; 0x7F is
+// NaN.
 constexpr std::uint8_t kMagnitude = 0x7F;
 constexpr std::uint8_t k240 = 0x77;
 

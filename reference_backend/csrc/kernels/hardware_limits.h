@@ -28,8 +28,8 @@ void set_wide_integers(bool on);
 // Enables or disables the range check of values that come from the host
 // (PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK).
 void set_range_check(bool on);
-// Enables or disables gelu by tanh regardless of the caller's argument (PT_HPU_FORCE_TANH_FOR_GELU). Enabled
-// at start.
+// If `on` is true, gelu always uses the tanh formula, whatever the caller's argument
+// (PT_HPU_FORCE_TANH_FOR_GELU). Enabled at start.
 void set_tanh_gelu(bool on);
 bool forces_tanh();
 

@@ -214,7 +214,8 @@ at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* n
   at::Tensor result = is_plain_dense(tensor.unsafeGetTensorImpl()->key_set())
                           ? host_dense(tensor, access, name)
                           : NonStridedLayouts::host(*this, tensor, access, name);
-  // Some CPU kernels compute data for the backward pass (an argmax) when an argument requires a gradient.
+  // Some CPU kernels compute data for the backward pass (an argmax) only if an argument requires a gradient,
+  // so the host alias must require one too.
   if (c10::GradMode::is_enabled() && tensor.requires_grad()) {
     result.unsafeGetTensorImpl()->set_requires_grad(true);
   }

@@ -33,8 +33,8 @@ class HostCall {
   //   redirect: allocations of the kernel use device memory. Disable it for kernels that return no tensor.
   //   surface: the caller reads data on the host, so errors of earlier work are thrown here.
   //   offered: the recorder of the current capture has already declined this call.
-  // Throws if a capture would have to record the call, unless `offered` is set: another thread may have begun
-  // a capture since.
+  // If `offered` is false, throws if a capture would have to record the call. Another thread may have begun
+  // this capture after the caller looked for a recorder.
   explicit HostCall(bool redirect = true, bool surface = false, bool offered = false);
   // Writes back out= arguments that a kernel resized before it threw, as the CPU does.
   ~HostCall();
@@ -111,7 +111,8 @@ class HostCall {
   const StoragePair* find_device_storage(const c10::StorageImpl* device) const;
   const StoragePair* find_host_storage(const c10::StorageImpl* host) const;
 
-  // Indices by device and host address; used for calls with many tensors.
+  // Maps the address of a device or host object to the index of its pair. Used only for calls with many
+  // tensors.
   using Positions = std::unique_ptr<std::unordered_map<const void*, std::size_t>>;
 
   c10::SmallVector<StoragePair, 6> storages_;

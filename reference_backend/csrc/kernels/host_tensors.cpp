@@ -80,7 +80,8 @@ at::Tensor make_host_tensor(c10::intrusive_ptr<c10::StorageImpl> host, const c10
 
 at::Tensor take_host_tensor(c10::intrusive_ptr<c10::StorageImpl> host, const c10::TensorImpl* device) {
   Impl impl;
-  // In inference mode a tensor is created with other keys and without a version counter.
+  // The cache is not used in inference mode, which creates tensors with other keys and without a version
+  // counter.
   if ((device->key_set() & kLazyBits).empty() && !tls_ended && !c10::InferenceMode::is_enabled()) {
     impl = tensor_cache().take();
   }

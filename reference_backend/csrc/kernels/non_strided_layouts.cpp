@@ -35,8 +35,8 @@ bool has(const at::Tensor& tensor, DispatchKey key) {
 // Converts a quantizer. Per-channel parameters are tensors, which must be in memory that the kernel can read.
 template <class Convert>
 at::QuantizerPtr convert_quantizer(const at::QuantizerPtr& quantizer, at::ScalarType dtype, Convert convert) {
-  // A quantizer without tensors is valid on the host and on the device. The scheme of an unknown quantizer
-  // cannot be queried.
+  // Only a per-channel quantizer has tensors. Any other quantizer is valid on the host and on the device. The
+  // cast replaces a query of the scheme, which fails for an unknown quantizer.
   auto* channels = dynamic_cast<at::PerChannelAffineQuantizer*>(quantizer.get());
   if (channels == nullptr) {
     return quantizer;
@@ -45,7 +45,8 @@ at::QuantizerPtr convert_quantizer(const at::QuantizerPtr& quantizer, at::Scalar
       convert(channels->scales()), convert(channels->zero_points()), channels->axis(), dtype);
 }
 
-// Converts a part of a result. The result and this call both hold references to the part.
+// Turns a part of a result into a device tensor. The part has two references that belong to the call: the
+// result holds one, and `part` is the other.
 template <class Part>
 at::Tensor device_part(HostCall& call, Part part) {
   return call.device(std::move(part), /*holders=*/2);
@@ -61,7 +62,8 @@ at::Tensor on_heap(const at::Tensor& tensor) {
   return memory::arena().contains_host(tensor.storage().data()) ? tensor.clone() : tensor;
 }
 
-// torch's detach() of a compressed tensor uses the constructor that does not support the HPU key.
+// A compressed device tensor. It overrides the copy that detach() makes, because torch's code calls the
+// constructor that does not support the HPU key.
 struct DeviceSparseCsr final : at::SparseCsrTensorImpl {
   DeviceSparseCsr(at::Layout layout, caffe2::TypeMeta dtype)
       : SparseCsrTensorImpl(
@@ -139,7 +141,7 @@ at::Tensor NonStridedLayouts::host(HostCall& call,
     impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
     return at::Tensor(std::move(impl));
   }
-  // Sizes, strides and offsets of the parts are CPU tensors on every device.
+  // The sizes, strides and offsets of the parts are CPU tensors on every device, so they need no host alias.
   auto* source = nested(tensor);
   return at::Tensor(c10::make_intrusive<at::native::NestedTensorImpl>(
       c10::Storage(call.host_storage(source->unsafe_storage().unsafeGetStorageImpl(), access, name)),

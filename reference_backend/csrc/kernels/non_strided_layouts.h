@@ -12,7 +12,7 @@ namespace hpu_reference::kernels {
 // a CPU tensor, whose backend is then changed.
 c10::intrusive_ptr<at::SparseCsrTensorImpl> make_compressed(at::Layout layout, caffe2::TypeMeta dtype);
 
-// The implementation of HostCall's methods of the same names for these layouts.
+// Implements host(), device() and write_back() of HostCall for tensors of these layouts.
 class NonStridedLayouts {
  public:
   static at::Tensor host(HostCall& call, const at::Tensor& tensor, Access access, const char* name);

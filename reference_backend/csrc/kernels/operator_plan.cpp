@@ -55,7 +55,8 @@ bool is_written_silently(const std::string& name, const std::string& argument) {
 }
 
 // Returns true for arithmetic operators that accept any value as factor, bound or fill value. Other operators
-// may reject some values (a negative bound, an infinite order), which a deferred call must not do.
+// may reject some values (a negative bound, an infinite order). A call that an operator may reject must not
+// be deferred.
 bool accepts_any_value(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "add",        "sub",       "rsub",        "mul",        "div",         "true_divide",

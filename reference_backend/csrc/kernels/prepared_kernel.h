@@ -29,9 +29,10 @@ class PreparedKernel {
 // Returns true if the operator's kernel can be prepared for some arguments.
 bool can_prepare(const OperatorPlan& plan);
 
-// Prepares the kernel for these arguments (CPU tensors and numbers) so that it writes `result`. `constant`,
-// one per argument: only set() changes the tensor's values between runs. Returns nullptr if the operator is
-// not supported, if a tensor would be converted, or if a tensor is too large for a benefit.
+// Prepares the kernel for these arguments (CPU tensors and numbers) so that it writes `result`. `constant`
+// has one item per argument; if it is true, only set() changes the tensor's values between runs. Returns
+// nullptr if the operator is not supported, if a tensor would be converted, or if a tensor is so large that
+// preparation has no benefit.
 std::unique_ptr<PreparedKernel> prepare_kernel(const OperatorPlan& plan,
                                                const std::vector<c10::IValue>& arguments,
                                                const std::vector<bool>& constant,

@@ -16,11 +16,12 @@ using PrepareFunction = std::unique_ptr<PreparedKernel> (*)(const std::vector<c1
                                                             const at::Tensor& result);
 using PreparedTable = std::vector<std::pair<std::string, PrepareFunction>>;
 
-// Pointwise operators with one tensor argument, and their gradients.
+// Returns the table of pointwise operators with one tensor argument, and of their gradients.
 const PreparedTable& prepared_unary_kernels();
-// Pointwise operators with several tensor arguments, comparisons, reductions and matrix products.
+// Returns the table of pointwise operators with several tensor arguments, comparisons, reductions and matrix
+// products.
 const PreparedTable& prepared_binary_kernels();
-// Copies and zero fills.
+// Returns the table of copies and zero fills.
 const PreparedTable& prepared_copy_kernels();
 
 }  // namespace hpu_reference::kernels

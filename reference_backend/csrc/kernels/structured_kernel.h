@@ -1,4 +1,4 @@
-// PreparedKernel for a class of torch's structured kernels.
+// The PreparedKernel of an operator that torch implements as a structured kernel.
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -170,7 +170,7 @@ class StructuredKernel final : public PreparedKernel {
   }
 
  private:
-  // The structured kernel with an existing result.
+  // The structured kernel, which writes to a given result tensor instead of creating one.
   class WithResult final : public Operator {
    public:
     explicit WithResult(const at::Tensor& result) : result_(result) {
@@ -240,7 +240,8 @@ class StructuredKernel final : public PreparedKernel {
         const at::TensorBase& source = converted ? operand.original_tensor_base() : operand.tensor_base();
         const auto* stored = stored_argument_of(source);
         if (stored == nullptr) {
-          // `meta` made this tensor, from a number or from the present values of a tensor.
+          // `meta` made this tensor. Accept it only if `meta` made it from a number: a tensor made from the
+          // present values of another tensor would keep old values.
           if (!source.unsafeGetTensorImpl()->is_wrapped_number()) {
             return false;
           }

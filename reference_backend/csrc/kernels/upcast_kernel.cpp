@@ -60,7 +60,8 @@ c10::IValue mapped(const c10::IValue& value, const Function& change) {
   return value;
 }
 
-// Arguments in float32. A tensor that occurs several times has one copy.
+// Float32 copies of the low-precision tensors among the arguments. A tensor that occurs several times has one
+// copy.
 class UpcastTensors {
  public:
   at::Tensor of(const at::Tensor& tensor) {

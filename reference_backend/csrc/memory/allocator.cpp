@@ -209,7 +209,7 @@ REGISTER_ALLOCATOR(c10::DeviceType::HPU, &g_allocator)
 
 DeviceAllocator* const g_device_allocator = &g_allocator;
 
-// Runs the queued and recorded work first, because it may retain memory, and then allocates again.
+// Runs the queued and recorded work, which may retain memory, and then allocates again.
 Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
   const auto start = std::chrono::steady_clock::now();
   Block* block = nullptr;
@@ -237,7 +237,7 @@ Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
 }
 
 void free_block(void* block) {
-  // In a forked child the block belongs to the parent.
+  // In a forked child the block belongs to the parent, so the child does not free it.
   if (!runtime::is_forked_child()) {
     if (C10_UNLIKELY(runtime::are_vector_clocks_enabled())) {
       Block* freed = static_cast<Block*>(block);

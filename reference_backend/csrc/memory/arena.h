@@ -26,7 +26,7 @@ struct Arena {
     const char* p = static_cast<const char*>(pointer);
     return p >= host_base && p < host_base + size;
   }
-  // Returns the host address of a device address. Also valid one past the end.
+  // Returns the host address of a device address. The address may be one past the end of the mapping.
   char* to_host(const void* device) const {
     return host_base + (static_cast<const char*>(device) - device_base);
   }

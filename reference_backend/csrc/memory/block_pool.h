@@ -105,7 +105,7 @@ struct PoolStatistics {
 // at start.
 void set_defragmentation(bool on);
 
-// The pool. Several threads may call its methods.
+// The pool of blocks. Several threads may call its methods.
 class BlockPool {
  public:
   static constexpr std::size_t kGranule = 64;
@@ -132,10 +132,10 @@ class BlockPool {
   // Returns the streams named by record_stream() for the block.
   std::vector<StreamId> recorded_streams(const Block* block);
 
-  // Appends the marks that work on the queue must wait for before it may use the blocks. For each other
-  // queue, this is pending work that writes a block that is used, or that uses a block that is written. If
-  // `failed` is true, also appends a mark for each queue whose work wrote a block and has an error that was
-  // not thrown yet.
+  // Appends the marks that work on the queue must wait for before it may use the blocks. The marks belong to
+  // pending work of other queues that conflicts with `uses`: both use the same block, and at least one of the
+  // two writes the block. If `failed` is true, also appends a mark for each queue whose work wrote a block
+  // and has an error that was not thrown yet.
   void find_conflicts(c10::ArrayRef<BlockUse> uses,
                       int queue,
                       bool failed,
@@ -148,9 +148,9 @@ class BlockPool {
   void set_poison(bool on) {
     poison_ = on;
   }
-  // Sets the lazy graph that is being recorded, as in Block::recorded_in, and its queue; 0 means no graph.
-  // Memory of another queue's stream that is freed meanwhile is retained until record_uses() has been called
-  // for the graph's launch.
+  // Sets the number of the lazy graph that is being recorded (as in Block::recorded_in; 0: no graph), and the
+  // queue of its stream. If a block whose stream has another queue is freed during the recording, its memory
+  // is retained until record_uses() has been called for the graph's launch.
   void set_recording(std::uint64_t number, int queue);
 
   // Coalesces all free blocks and releases unused pages to the system.

@@ -31,7 +31,7 @@ struct HistorySettings {
 
 using Stack = std::shared_ptr<c10::GatheredContext>;
 
-// An event. The address is a device address.
+// An event of the memory history. `address` is a device address.
 struct HistoryEvent {
   enum class Action { Allocate, Free, OutOfMemory, Snapshot } action;
   std::uintptr_t address;
@@ -77,7 +77,7 @@ void set_out_of_memory_observer(OutOfMemoryObserver observer);
 // slow for each allocation.
 void count_profilers(int change);
 
-// Updates the number of observers after the settings of the log have changed.
+// Updates g_observers after the settings of the log have changed, because the log may be an observer.
 void update_logged_memory();
 
 // The number of consumers of memory events; 0 disables the functions below.
@@ -85,7 +85,7 @@ extern std::atomic<int> g_observers;
 
 // Records an event; called by the functions below.
 void observe(HistoryEvent::Action action, const Block* block);
-// Records that memory was short.
+// Records that memory was too short for an allocation of `bytes`.
 void record_out_of_memory(std::size_t bytes);
 
 // Records that the block has become the memory of a tensor.

@@ -32,8 +32,8 @@ struct History {
   std::vector<Use> uses;
 };
 
-// Uses of memory whose tensor was freed, if later work is not ordered after them. The memory is identified by
-// addresses, because blocks are split and coalesced.
+// Uses of freed memory that later work may race with. The memory is identified by addresses, because blocks
+// are split and coalesced.
 struct FreedMemory {
   const char* begin;
   const char* end;
@@ -55,7 +55,7 @@ RaceCheck& race_check() {
 
 thread_local bool tls_reporting = false;
 
-// Scope in which this thread emits warnings.
+// Scope in which is_reporting_race() returns true on this thread.
 class ReportingScope {
  public:
   ReportingScope() {
@@ -101,17 +101,17 @@ void drop_empty(std::vector<FreedMemory>& freed) {
       freed.end());
 }
 
-// A new use of memory. Reports earlier uses that are not ordered with it, and records it.
+// A new use of memory, which is recorded for each block and compared with the earlier uses of the block.
 class NewUse {
  public:
   NewUse(RaceCheck& self, const runtime::VectorClock& clock, Use use)
       : self_(self), clock_(clock), use_(std::move(use)) {
   }
-  // Returns the reports that are new.
+  // Records the use of the block. Returns the reports that were not returned before.
   std::vector<std::string> unordered_uses(const Block& block) {
     History& history = self_.histories[&block];
-    // The history belongs to an earlier allocation: a thread has launched while another thread freed the
-    // block.
+    // If one thread launched work while another thread freed the block, the history may belong to an earlier
+    // allocation.
     if (history.serial != block.serial) {
       history = {block.serial, {}};
     }
@@ -126,8 +126,8 @@ class NewUse {
       }
     }
     drop_empty(self_.freed);
-    // If this work writes, drop the uses that it is ordered after: later work that is ordered after this work
-    // is ordered after them too.
+    // If this work writes, drop the earlier uses that it is ordered after. Later work will be compared with
+    // this work, and if it is ordered after this work, it is ordered after the earlier uses too.
     drop_uses(history.uses, [&](const Use& before) {
       return is_ordered_after(clock_, before) &&
              (use_.written || (!before.written && before.queue == use_.queue));

@@ -17,11 +17,11 @@ namespace hpu_reference::memory {
 // Records that work of that name, issued on the stream now, uses the blocks. Warns of each earlier piece of
 // work that is not ordered with it.
 void check_races(c10::ArrayRef<BlockUse> uses, c10::StreamId stream, const std::string& name);
-// Returns true while the calling thread emits such a warning. The warning does not belong to the operator
-// that the thread runs.
+// Returns true while the calling thread emits a warning of check_races(). This warning does not count as a
+// warning of the operator that the thread runs.
 bool is_reporting_race();
-// Records that the block is freed. The block's own stream and the streams of record_stream() are ordered with
-// later uses from here on.
+// Records that the block is freed. Drops the uses on the block's own stream and on the streams of
+// record_stream(), because later uses of the memory are ordered after them.
 void remove_recorded_uses(const Block* block, const std::vector<StreamId>& recorded_streams);
 // Returns the warnings so far, without duplicates, and clears them.
 std::vector<std::string> take_race_reports();

@@ -19,8 +19,8 @@ struct SharedStatistics {
 };
 static_assert(sizeof(SharedStatistics) == 64);
 
-// Creates the file, which is removed when the process ends, and returns its contents. Returns a private
-// record if the file cannot be created.
+// Creates the file, which is removed when the process ends, and returns its contents. If the file cannot be
+// created, returns statistics in private memory.
 SharedStatistics* create_shared_statistics();
 
 }  // namespace hpu_reference::memory

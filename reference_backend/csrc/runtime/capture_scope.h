@@ -15,8 +15,8 @@ namespace hpu_reference::runtime {
 // that have since waited for an event of a captured stream. The capture recorder derives from this class.
 class CaptureScope {
  public:
-  // Starts with the calling thread's current stream. If `this_thread` is true, the capture ignores work of
-  // other threads on every stream.
+  // Begins a capture of the calling thread's current stream. If `this_thread` is true, the capture ignores
+  // work of other threads on every stream.
   explicit CaptureScope(bool this_thread);
   virtual ~CaptureScope() = default;
   CaptureScope(const CaptureScope&) = delete;

@@ -100,7 +100,8 @@ void Event::record(c10::StreamId stream) {
     }
     std::atomic_store(&latest_, std::move(mark));
   } else {
-    // Enqueue the mark before it is published: a wait that precedes it in the queue would block it forever.
+    // Enqueue the mark before it is published. Otherwise a wait for the mark could precede the mark in the
+    // same queue and block the queue forever.
     enqueue(stream, std::make_unique<Record>(mark));
     std::atomic_store(&latest_, std::move(mark));
   }

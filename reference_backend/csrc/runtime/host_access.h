@@ -9,7 +9,7 @@ namespace hpu_reference::runtime {
 extern std::atomic<bool> g_accepts_host_arguments;
 
 // Returns true if operators accept host arguments next to device tensors: CPU tensors that they read, and CPU
-// generators. The bridge accepts them in lazy mode; lazy mode sets the flag.
+// generators. As in Gaudi's bridge, they do so in lazy mode, which sets g_accepts_host_arguments.
 inline bool accepts_host_arguments() {
   return g_accepts_host_arguments.load(std::memory_order_relaxed);
 }

@@ -9,7 +9,7 @@
 
 namespace hpu_reference::runtime {
 
-// Lock ranks, in order.
+// The ranks of locks, in the order in which a thread may take the locks.
 enum class LockRank {
   Graph,  // lock of a captured graph; Python objects may be destroyed under this lock and the next two
   CaptureRecording,  // lock of a capture in progress

@@ -54,7 +54,7 @@ Log& state() {
 std::string rank() {
   for (const char* name : {"ID", "OMPI_COMM_WORLD_RANK", "RANK"}) {
     const char* text = std::getenv(name);
-    // Other programs set an ID too; only a number is a rank.
+    // Programs other than the launcher set ID too, so only a number is accepted as a rank.
     if (text != nullptr && *text != '\0' && std::strspn(text, "0123456789") == std::strlen(text)) {
       return text;
     }
@@ -74,8 +74,8 @@ std::shared_ptr<LogFile> file_of(Log& self) {
   return self.file;
 }
 
-// Another thread of the parent may have held the lock, so the child does not read the file object. The child
-// opens its own file, named by its own rank.
+// Another thread of the parent may have held the lock at the fork, so the child does not read the file
+// object. It opens its own file, which is named after its own rank.
 void forget_file() {
   Log& self = state();
   new (&self.mutex) RankedMutex<LockRank::Leaf>();

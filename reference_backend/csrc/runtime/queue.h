@@ -127,7 +127,8 @@ void help_until(int queue, const std::function<bool()>& done);
 // Returns false after `timeout`.
 bool wait_until(const std::function<bool()>& done, std::chrono::microseconds timeout);
 
-// Wakes waiting threads, after a change that does not come from a queue.
+// Wakes the waiting threads, so that they check again what they wait for. Call it after a change that does
+// not come from a queue.
 void notify_queues();
 
 // Returns true if work may be queued. If not, the host waits instead (PT_HPU_EAGER_PIPELINE_ENABLE=0).
@@ -143,7 +144,7 @@ bool is_queue_all();
 // Drops all queued work and ends the threads. Called when the process is about to exit.
 void shutdown_queues();
 
-// Counters for tests and statistics.
+// Counters of the queues, for tests and statistics.
 struct QueueCounters {
   std::int64_t queued = 0;
   std::int64_t taken_over = 0;  // run by a waiting host thread

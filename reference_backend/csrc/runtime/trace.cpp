@@ -36,7 +36,7 @@ struct CompactRow {
   TraceKind kind;
 };
 
-// The addresses of the keys are stable.
+// A set of names. Rows store pointers to the keys, whose addresses do not change when names are added.
 using Names = std::unordered_map<std::string, std::nullptr_t>;
 
 struct Recorder {
@@ -133,13 +133,13 @@ void append_row(TraceKind kind, const std::string& name, int queue, std::uint64_
     return;
   }
   const std::string* interned_name = &self.names->try_emplace(name, nullptr).first->first;
-  // A wait that began before the recording starts with the recording.
+  // If a wait began before the recording, its row starts at the start of the recording.
   self.rows.push_back(
       {start == 0 ? end : std::max(start, self.began), end, correlation, bytes, interned_name, queue, kind});
 }
 
 // Ends all recordings in a forked child. Another thread of the parent may have held the lock and been
-// changing the rows, so this does not read the rows.
+// changing the rows, so this function does not read the rows.
 void forget_traces() {
   Recorder& self = recorder();
   g_row_consumers &= kLogged;

@@ -11,13 +11,14 @@
 
 namespace hpu_reference::runtime {
 
-// The kinds of work that have rows. The row of a recipe contains the rows of its operators in time.
+// The kinds of work for which a trace has rows. The operators of a recipe have their own rows, within the
+// time of the recipe's row.
 enum class TraceKind : std::uint8_t { None, Kernel, Recipe, Copy, Collective, Event, Wait };
 
 // Returns the kind's name in traces.
 const char* name_of(TraceKind kind);
 
-// One row. Times are nanoseconds since 1970.
+// One row of a trace. Times are nanoseconds since 1970.
 struct TraceRow {
   TraceKind kind = TraceKind::Kernel;
   int queue = 0;  // the queue of the stream that ran the work
@@ -40,7 +41,7 @@ inline constexpr std::uint8_t kRecorded = 1;
 inline constexpr std::uint8_t kLogged = 2;
 extern std::atomic<std::uint8_t> g_row_consumers;
 
-// Returns true while rows have a consumer.
+// Returns true while a recording or the log consumes rows.
 inline bool is_tracing() {
   return C10_UNLIKELY(g_row_consumers.load(std::memory_order_relaxed) != 0);
 }
@@ -85,8 +86,8 @@ class TraceRecording {
 void set_trace_limit(std::int64_t rows);
 std::int64_t trace_limit();
 
-// Sets, and restores, the number of the host operator that the calling thread executes. Work that the thread
-// issues gets this number.
+// The number of the host operator that the calling thread executes. Work that the thread issues gets this
+// number. push_correlation sets the number, and pop_correlation restores the previous number.
 void push_correlation(std::uint64_t id);
 void pop_correlation();
 std::uint64_t current_correlation();
@@ -98,7 +99,7 @@ struct TraceOrigin {
 };
 TraceOrigin current_origin();
 
-// Scope in which rows of the calling thread have this correlation.
+// Scope in which work that the calling thread issues has this correlation number.
 class CorrelationScope {
  public:
   explicit CorrelationScope(std::uint64_t id) : active_(is_tracing()) {

@@ -194,7 +194,7 @@ class MediaConst(Node):
     """Returns the same array for each batch."""
 
     def __init__(self, data: Any, shape: list[int], dtype: Any = _dtype.FLOAT32) -> None:
-        """Store an array with the elements of ``data``; ``shape`` has the last dimension last."""
+        """Store ``data`` as an array of shape ``shape``, whose last size belongs to the last dimension."""
         super().__init__()
         self.value = numpy.asarray(data, numpy.dtype(_numpy_dtype_name(dtype))).reshape(shape)
 
@@ -245,7 +245,7 @@ class CropMirrorNorm(Node):
         self.dtype = numpy.dtype(_numpy_dtype_name(dtype))
 
     def compute(self, images: numpy.ndarray, mean: numpy.ndarray, inverse: numpy.ndarray) -> numpy.ndarray:
-        """Crop and normalise. For each colour, ``mean`` has a mean, and ``inverse`` has 1 / deviation."""
+        """Crop, and compute (images - mean) * inverse, with a mean and an inverse deviation per colour."""
         parts = []
         for whole, wanted, position in zip(images.shape[-2:], self.size, self.place, strict=True):
             length = wanted or whole

@@ -155,7 +155,7 @@ def _build_info_by_package(package: str) -> dict[str, ModuleType]:
 
 
 def _build_info(package: str) -> ModuleType | None:
-    """Return the module that the build of a core wrote next to the core, or None if no core exists."""
+    """Return the module ``_build_info``, which describes the build of a core, or None if no core exists."""
     try:
         return importlib.import_module(f"{package}._build_info")
     except ModuleNotFoundError:
@@ -163,7 +163,12 @@ def _build_info(package: str) -> ModuleType | None:
 
 
 def _same_binaries(info: ModuleType, torch: ModuleType) -> bool:
-    """Return whether a core was built for a public torch with the same binaries as this fork-like torch."""
+    """Return whether exactly one of two torch builds is fork-like, and their binaries are equal.
+
+    Args:
+        info: the ``_build_info`` of a core, which describes the torch for which the core was built.
+        torch: the running torch.
+    """
     version = str(torch.__version__)
     recorded = getattr(info, "TORCH_BINARIES", None)
     if recorded is None or bool(info.FORK) == is_fork_like(version):

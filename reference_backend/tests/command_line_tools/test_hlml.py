@@ -28,7 +28,8 @@ device = hlml.hlmlDeviceGetHandleByIndex(3)
 used = hlml.hlmlDeviceGetMemoryInfo(device).used
 print(used >> 20, hlml.hlmlDeviceGetModuleID(device), hlml.hlmlDeviceGetCount())
 print(torch.hpu.memory_usage(), torch.hpu.utilization() >= 0)
-# Call every function whose arguments are a device or known values.
+# Call every function of hlml except hlmlShutdown and hlmlEventSetFree. `argument_values` has a value for each
+# parameter name except "device".
 events = hlml.hlmlEventSetCreate()
 zeros = "sensor_type threshold_type error_type counter_type location port scope perf_policy cause flags"
 argument_values = dict.fromkeys(zeros.split(), 0)

@@ -237,7 +237,7 @@ def test_modules_with_collectives_in_hpu_graphs(on_ranks):
 
 
 def train_graphed_module_under_ddp(rank, size):
-    """Compare graphed forward and backward passes under DDP with one process on the whole batch."""
+    """Compare training of a graphed module under DDP with training on the whole batch in one process."""
     torch.manual_seed(0)
     reference_net = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 2))
     net = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 2))

@@ -82,7 +82,7 @@ def compare_with_gloo(rank, size):
 
 
 def check_special_values(rank, size):
-    """Check a NaN on any one rank, a part of a larger tensor, and a scalar."""
+    """Check all-reduce with a NaN on any one rank, of a part of a larger tensor, and of a scalar."""
     for bad, operation in itertools.product(range(size), OPERATIONS):
         tensor = torch.full((3,), float("nan") if rank == bad else 1.0, device="hpu")
         dist.all_reduce(tensor, operation)

@@ -12,7 +12,7 @@ import torch
 
 C, hpu = ht._C, ht.hpu
 
-# Factor of the numbers of steps: HPU_REFERENCE_STRESS=20 runs twenty times as many steps.
+# Factor of the amount of work: HPU_REFERENCE_STRESS=20 runs twenty times as many seeds and allocations.
 FACTOR = int(os.environ.get("HPU_REFERENCE_STRESS", "1"))
 
 
@@ -148,7 +148,7 @@ def test_more_streams_than_queues():
 
 
 def test_storm_of_allocations():
-    """Allocate many sizes on several streams. No two live tensors share memory, and all of it is freed."""
+    """Allocate many sizes on several streams. No two live tensors share memory. All memory is freed."""
     hpu.synchronize()
     before = torch.hpu.memory_allocated()
     C.set_queue_all(5, 1)

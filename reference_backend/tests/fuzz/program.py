@@ -153,7 +153,7 @@ class Machine:
             self.streams = [hpu.default_stream(), *(hpu.Stream() for _ in range(3))]
 
     def run(self, steps: tuple[Step, ...]) -> None:
-        """Run the steps, with streams and delays on the device only."""
+        """Run the steps. Steps that use streams or delays do nothing on the CPU."""
         for step in steps:
             if not self.tensors:
                 self.add(_random_tensor(7, SHAPES[0]).to(self.device))
@@ -167,7 +167,7 @@ class Machine:
         return [*self.read, *(host.clone() for host in self.hosts), *(value.cpu() for value in self.tensors)]
 
     def add(self, value: torch.Tensor) -> None:
-        """Add a tensor to the thread's own tensors. If there are more than MOST_TENSORS, drop the oldest."""
+        """Add a tensor to the thread's own tensors. Beyond ``MOST_TENSORS``, drop the oldest."""
         self.tensors.append(value)
         if len(self.tensors) > MOST_TENSORS:
             del self.tensors[0]

@@ -15,7 +15,7 @@ from tests.support.nightly import NIGHTLY
 from .program import Program, Step, make_program
 from .search import MODES, Failure, Runner, failing_programs, shrink
 
-#: Seconds for each mode.
+#: Seconds for which the test searches in each mode.
 SECONDS = (3600 if NIGHTLY else 6) / len(MODES)
 
 

@@ -1,4 +1,4 @@
-"""Test that the function built from a recorded graph, and its compiled code, agree with the calls."""
+"""Test that a function built from a recorded graph, and its compiled code, agree with the recorded calls."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Author:
             self.keep_small(x[self.ends % x.shape[0]], torch.stack([x, x]))
 
     def writable(self) -> torch.Tensor | None:
-        """Return a random tensor, or None if some of its elements share memory."""
+        """Return a random tensor that can be written, or None if its elements share memory."""
         layout = load_fusion_module("description").Layout
         regular = load_fusion_module("view_recovery").is_regular
         x = self.pick_tensor()

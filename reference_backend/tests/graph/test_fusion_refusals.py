@@ -66,7 +66,10 @@ REFUSED = {
         describe_call("aten::neg", [tensor_ref(0)], [tensor_ref(1)], role="borrowed"),
         "unknown role 'borrowed'",
     ),
-    "unrecorded write": (describe_call("aten::neg_", [tensor_ref(0)], [tensor_ref(0)]), "the schema writes"),
+    "unrecorded write": (
+        describe_call("aten::neg_", [tensor_ref(0)], [tensor_ref(0)]),
+        "the schema declares a write",
+    ),
     "unknown comparison": (
         describe_call(
             "aten::eq.Tensor",

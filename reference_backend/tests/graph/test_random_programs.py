@@ -66,7 +66,7 @@ def _program_and_variants(seed):
 
 
 class _Captured:
-    """A program captured over its own tensors."""
+    """A program, its captured graph, and the device and host tensors that the graph reads."""
 
     def __init__(self, program, seed, dry_run=False):
         self.program = program

@@ -98,7 +98,7 @@ C.lazy_start(1, 5)
 x = torch.arange(8, dtype=torch.float32, device='hpu')
 
 def end_step():
-    # As mark_step(), which does nothing with a public torch.
+    # End the step as mark_step() does. mark_step() itself does nothing with a public torch.
     C.lazy_flush(False)
     policy.fuse_hot_recipes(C)
 

@@ -1,4 +1,4 @@
-"""Test `wrap_in_hpu_graph`: it captures one graph per combination of shapes, layouts, numbers and modes."""
+"""Test `wrap_in_hpu_graph`: one graph for each combination of shapes, layouts, Python values and modes."""
 
 from __future__ import annotations
 

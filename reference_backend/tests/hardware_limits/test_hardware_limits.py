@@ -8,7 +8,8 @@ START = "import torch, habana_frameworks.torch as ht\n"
 #: Execution paths of a function: the code that defines `run` for the path, and its environment variables.
 WAYS = {
     "inline": ("", {}),
-    # The engine defers a call once it has cached the output metadata.
+    # The function runs four times, because the engine defers a call only when it has cached the output
+    # metadata.
     "queued": (
         """
 def run(f, *inputs):

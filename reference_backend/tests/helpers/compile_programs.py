@@ -61,7 +61,7 @@ class Program:
     returns: tuple[str, ...]
 
     def compiled_script(self, executable: str) -> str:
-        """Return a script that compiles the program to this kind of recipe and calls the program twice."""
+        """Return a script that compiles the program to ``executable`` recipes and calls it twice."""
         lines = ["import torch, habana_frameworks.torch", NUMBERS, self._source(on_device=True)]
         options = f'backend="hpu_backend", options={{"executable": "{executable}"}}'
         lines.append(f"compiled = torch.compile(program, dynamic=False, {options})")

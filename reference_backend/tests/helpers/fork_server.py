@@ -21,7 +21,7 @@ import torch  # noqa: F401  the import that the forks save
 
 
 def set_up_fork(request: dict[str, Any]) -> str:
-    """Redirect files, folder and variables of this forked process, and return the code that it must run."""
+    """Set the files, working folder and variables of this forked process. Return the code to run."""
     os.setsid()
     for number, name in ((1, "stdout"), (2, "stderr")):
         file = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -56,7 +56,10 @@ def wait_for_child(child: int, seconds: float) -> int | None:
 
 
 def fork_for_each_request() -> str | None:
-    """Return the requested code in each fork. Return None in this process when its input ends."""
+    """Fork a process for each request, and return the requested code in the forked process.
+
+    In the server process, return None when the input ends.
+    """
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()
@@ -69,7 +72,7 @@ def fork_for_each_request() -> str | None:
 if __name__ == "__main__":
     code = fork_for_each_request()
     if code is not None:
-        # As under `python -c`: a main module without a file, and a normal interpreter shutdown.
+        # Run the code as `python -c` does: in a main module without a file, with a normal shutdown.
         main = types.ModuleType("__main__")
         sys.modules["__main__"] = main
         exec(compile(code, "<string>", "exec"), main.__dict__)

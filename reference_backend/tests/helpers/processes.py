@@ -88,7 +88,7 @@ def may_fork(code: str, options: tuple[str, ...], environment: dict[str, str]) -
     )
 
 
-#: The fork server handles one request at a time, but tests may start processes from several threads.
+#: Lock of the fork server, which handles one request at a time. Several threads may send requests.
 _lock = threading.Lock()
 
 

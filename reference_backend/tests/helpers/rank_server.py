@@ -20,7 +20,7 @@ import torch.distributed  # noqa: F401  the imports that the forks save
 
 
 def set_up_rank(request: dict[str, Any], rank: int) -> list[str]:
-    """Redirect output and variables of this forked process, and return the arguments of its rank."""
+    """Set the output file and environment variables of this forked process. Return its rank's arguments."""
     os.setsid()
     file = os.open(request["outputs"][rank], os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     os.dup2(file, 1)
@@ -58,7 +58,10 @@ def wait_for_processes(ranks: list[int], limit: float) -> list[int | None]:
 
 
 def fork_for_each_request() -> list[str] | None:
-    """Return the rank's arguments in each fork. Return None in this process when its input ends."""
+    """Fork a process for each rank of each request. Return the rank's arguments in the forked process.
+
+    In the server process, return None when the input ends.
+    """
     for line in sys.stdin:
         request = json.loads(line)
         ranks: list[int] = []

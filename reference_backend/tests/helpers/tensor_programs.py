@@ -423,7 +423,7 @@ def run_schedule(seed: int, between: Callable[[int], None], keep: bool = False) 
     """Run the schedule of a seed on the device, and return the snapshot after each run.
 
     The seed determines whether `between` is called before, within or after each run. The argument of
-    `between` is the index of the run, or -1 before a run.
+    `between` is the index of the run, or -1 if it is called before the run.
     """
     results = []
     previous: Pool = {}

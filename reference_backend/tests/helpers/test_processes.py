@@ -32,7 +32,10 @@ def test_may_fork_rejects_programs_that_can_notice_the_fork(code, options, envir
 
 @pytest.mark.parametrize("forked", [True, False])
 class TestAProgram:
-    """Tests that run a program in a fork and in a new process. Only the first statement differs."""
+    """Run each test program in a fork and in a new process.
+
+    The first statement of the program determines which of them `run_code` uses.
+    """
 
     def run_program(self, forked, code, tmp_path, *arguments, **more):
         first = "import torch\n" if forked else "import sys as _sys\nimport torch\n"

@@ -33,7 +33,7 @@ def make_linear(**more: Any) -> te.Linear:
 
 
 def step_counts(module: torch.nn.Module) -> dict[str, int]:
-    """Return how many steps each pass of the module has counted."""
+    """Return the step counters in ``fp8_meta``: one for the forward pass and one for the backward pass."""
     return {name: int(meta.step) for name, meta in module.fp8_meta.items()}
 
 
@@ -285,8 +285,9 @@ def test_training_in_fp8_is_one_graph(kind: str, checkpointed: bool, length: int
     torch._dynamo.reset()
     expected, actual = train_and_collect(eager, False), train_and_collect(traced, True)
     assert len(graphs) == 1
-    # Intermediate values of fp8 attention are bfloat16, but a graph may keep them in float32. The gradient of
-    # `x` is a sum of three rounded gradients.
+    # Intermediate values of fp8 attention are bfloat16, but a graph may keep them in float32. Gradients may
+    # therefore differ by the rounding to bfloat16. The limit is larger than for one rounding, because the
+    # gradient of `x` is a sum of three rounded gradients.
     rounding = 1e-6 if kind == "linear" else 2.0**-6
     for actual_part, expected_part in zip(actual, expected, strict=True):
         assert relative_error(actual_part, expected_part) <= rounding
@@ -359,7 +360,8 @@ def test_a_compiled_module_gives_the_same_results(module: torch.nn.Module) -> No
     arguments = [random_tensor(2, 2, 6, 16, seed=seed).requires_grad_() for seed in range(3)]
     arguments = arguments[:1] if isinstance(module, te.Linear) else arguments
     twin = copy.deepcopy(module)
-    # Intermediate values of fp8 attention are bfloat16, but a graph may keep them in float32.
+    # Intermediate values of fp8 attention are bfloat16, but a graph may keep them in float32. Results may
+    # therefore differ by the rounding to bfloat16.
     rounding = 1e-6 if isinstance(module, te.Linear) else 2.0**-8
 
     def program(model: torch.nn.Module, *inputs: torch.Tensor) -> torch.Tensor:

@@ -100,7 +100,8 @@ def _expert_arguments(*, fused: bool = False, measured: bool = False) -> Argumen
 def _ctc_arguments() -> Arguments:
     probabilities = normal(7, 2, 5).log_softmax(-1)
     targets = torch.tensor([[1, 2, 2], [3, 4, 1]], device="hpu")
-    # Full lengths: ctc_loss does not write the logarithms beyond the end of a shorter sequence.
+    # All sequences have the full length, because ctc_loss does not write the results beyond the end of a
+    # shorter sequence.
     lengths = [torch.tensor(row, device="hpu") for row in ([7, 7], [3, 3])]
     return [probabilities, targets, *lengths, 0, 1, True]
 

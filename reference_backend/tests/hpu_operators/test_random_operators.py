@@ -86,7 +86,8 @@ def assert_even_counts(counts: Any) -> None:
 
 SIZE = (150, 200)
 
-#: Overloads of `habana_bernoulli`, as functions of the seed, the probability and the suffix of the name.
+#: Calls of `habana_bernoulli`, by overload. Arguments: the seed, the probability, and a suffix of the
+#: operator's name.
 BERNOULLI: dict[str, Callable[[torch.Tensor, float, str], Any]] = {
     "default": lambda seed, p, more: getattr(hpu, f"habana_bernoulli{more}")(
         seed, torch.full(SIZE, p, device="hpu")
@@ -152,7 +153,7 @@ def test_ones_from_the_device_generator(p: float) -> None:
     assert torch.equal(hpu.custom_bernoulli.Size(SIZE, p, device="hpu").cpu(), ones.cpu())
 
 
-#: Operators that draw numbers in the shape of a tensor, with their cumulative distribution functions.
+#: Operators that draw numbers in the shape of a tensor, and the cumulative distribution function of each.
 SHAPED: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., Any]]] = {
     "rand": (hpu.habana_rand_st, scipy.stats.uniform.cdf),
     "randn": (hpu.habana_randn_st, scipy.stats.norm.cdf),

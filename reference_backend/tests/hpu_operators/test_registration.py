@@ -34,8 +34,9 @@ def test_every_operator_has_samples() -> None:
     assert sampled_names >= samples.DRAWN | samples.BY_VALUE
 
 
-#: Operators that `opcheck` also traces with dynamic shapes, in a second each: all in the nightly run,
-#: otherwise every eighth operator. `test_a_graph_gives_the_same_results` traces every third operator.
+#: Operators that `opcheck` also traces with dynamic shapes, which takes a second for each operator. The
+#: nightly run traces all operators, other runs every eighth. `test_a_graph_gives_the_same_results` traces
+#: every third operator.
 TRACED = every_nth(8, sorted(OPERATORS))
 
 

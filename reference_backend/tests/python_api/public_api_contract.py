@@ -21,9 +21,9 @@ OTHERS = re.compile(
     r"torch\.|Tensor\.|nn\.|distributed(_c10d)?\.|[A-Z]+_|.*_$|hpu_custom_op"
     r"|(graph_compilation|cpu_fallback|memory_defragmentation|recipe_cache|device_memory)$"
 )
-#: Words in first cells that are parameters of the preceding function.
+#: Words in the first cells of table rows that are parameters of a function, and not names of a module.
 PARTS = frozenset({"mark_scales", "mark_non_scales", "dry_run", "export_for_training"})
-#: Additional modules to search for names, by a part of the heading above their table.
+#: Additional modules that may define the names of a table, by a part of the heading above the table.
 ALSO: Mapping[str, tuple[str, ...]] = {
     "Device management": (f"{PACKAGE}.hpu",),
     "Streams and events": (f"{PACKAGE}.hpu",),

@@ -131,7 +131,7 @@ def test_recipe_cache_is_registered_on_request(output_of):
 LAZY = """
     import torch, habana_frameworks.torch as ht
     from habana_frameworks.torch import _C
-    # As PT_HPU_LAZY_MODE=1 does, which public builds of torch refuse.
+    # Enable lazy mode as PT_HPU_LAZY_MODE=1 does. The bridge rejects the variable on public builds of torch.
     _C.lazy_start(1)
 
     def run(size):

@@ -54,7 +54,7 @@ def test_a_row_lies_within_its_operator_when_nothing_is_queued(x: torch.Tensor) 
     hosts = {event.id: event.time_range for event in recorded.events() if event.device_type == DeviceType.CPU}
     for row in device_rows(recorded):
         host = hosts[row.linked_correlation_id]
-        # The two clocks are read at different times, some microseconds apart.
+        # Host times and device times come from two clocks, which are read some microseconds apart.
         assert host.start - 5 <= row.time_range.start <= row.time_range.end <= host.end + 5
     assert len(device_rows(recorded)) == 50
 

@@ -17,7 +17,7 @@ def test_bridge_extensions_re_export_names_of_the_package() -> None:
         _ = _debug_C.nothing
     with pytest.raises(AttributeError, match="but not 'nothing'"):
         _ = _hpex_C.nothing
-    with pytest.raises(AttributeError, match="graph_dumps writes its graphs"):
+    with pytest.raises(AttributeError, match="graph_dumps, which writes the graphs of this device"):
         _ = synrec_helper.record
 
 

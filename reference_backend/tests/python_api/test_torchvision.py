@@ -27,7 +27,7 @@ def run_with_fake_torchvision(tmp_path: pathlib.Path, script: str) -> subprocess
     for name, text in PACKAGE.items():
         (folder / name).write_text(text)
     backend = pathlib.Path(__file__).parents[2]
-    # The first path entry of the session stays first, because the core may be in a separate folder.
+    # PYTHONPATH precedes the source folder, because it may name a copy of the backend with another core.
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH"), str(backend)]))
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script],

@@ -67,7 +67,8 @@ def wanting(one):
 
 found = {"composite": {}}
 for name, several in samples.items():
-    # Sizes of a deformable convolution as symbols pass too, after some minutes of algebra.
+    # Deformable convolution is checked with static sizes. With symbolic sizes it passes too, but takes some
+    # minutes.
     sizes = "_static" if "deform" in name else "_dynamic"
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(
         f"torchvision::{name}", "CompositeImplicitAutograd"

@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
     @classmethod
     def from_text(cls, text: str) -> Case:
-        """Return the case of a text."""
+        """Parse a text of the form ``stage:model:dtype:form:steps``."""
         stage, model, dtype, form, steps = text.split(":")
         assert form in FORMS, text
         return cls(int(stage), model, dtype, form, int(steps))
@@ -148,7 +148,7 @@ def recompute_layers(model: nn.Module, calls: list[None]) -> None:
         whole = layer.forward
 
         def forward(embeddings: torch.Tensor, whole: Any = whole, **_: Any) -> torch.Tensor:
-            # The encoder also passes masks to its layers. All of them are None.
+            # The masks that the encoder also passes to its layers are omitted, because all of them are None.
             def count_and_call(embeddings: torch.Tensor) -> torch.Tensor:
                 calls.append(None)
                 return whole(embeddings)

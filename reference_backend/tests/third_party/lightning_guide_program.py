@@ -50,7 +50,7 @@ class Model(BoringModel):
 
 
 class OnHost(Model):
-    """The same model with DeepSpeed's CPU optimizer, which DeepSpeed requires for parameters on the host."""
+    """`Model` with DeepSpeed's CPU optimizer, which DeepSpeed requires for parameters on the host."""
 
     def configure_optimizers(self) -> Any:
         """Return the optimizer."""
@@ -81,11 +81,11 @@ class Watch(Callback):
         self.sums: list[torch.Tensor] = []
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Sum before the first step."""
+        """Record the sums of squares before the first step."""
         self.sums.append(self._sum(pl_module))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Sum after the last step."""
+        """Record the sums of squares after the last step."""
         self.sums.append(self._sum(pl_module))
 
     @staticmethod
@@ -213,7 +213,7 @@ def bf16_optimizer() -> None:
 
 @program
 def activation_checkpointing() -> None:
-    """Train with recomputed activations that are stored on the host."""
+    """Train with activation checkpointing. The saved inputs of recomputed layers are on the host."""
 
     class Recomputing(OnHost):
         def __init__(self) -> None:

@@ -28,7 +28,7 @@ def test_4_bit_weights_are_the_nearest_values(dtype: torch.dtype, blocksize: int
     assert (
         dequantized.device.type == "hpu" and dequantized.dtype == dtype and dequantized.shape == weight.shape
     )
-    # The CPU kernel is not the reference: in version 0.50 it is wrong for blocks of 256.
+    # The CPU kernel is not the reference: in bitsandbytes 0.50 its results for blocks of 256 are wrong.
     blocks = weight.double().reshape(-1, blocksize)
     largest = blocks.abs().amax(1, keepdim=True)
     values = functional.get_4bit_type("nf4", device="cpu").double()

@@ -140,7 +140,7 @@ def test_losses_equal_synchronous_losses(
 
 @pytest.fixture(scope="module")
 def losses_of_forms(losses_of: Callable[..., Losses]) -> Losses:
-    """Return the losses of the remaining training forms."""
+    """Return the losses of the cases in ``OTHERS``."""
     return losses_of(OTHERS)
 
 
@@ -170,7 +170,7 @@ def test_inference_matches_the_model(tmp_path: Path) -> None:
 
 
 def assert_losses_are_near(losses: Losses, case: Case, references: Losses) -> None:
-    """Assert that the losses of a case equal the losses of stage 1, except for the order of additions."""
+    """Assert that the losses of a case equal those of stage 1, up to rounding (the order of additions)."""
     allowed = OWN_ADAM_DIFFERENCE if case.form == "own-adam" else DIFFERENCE[case.dtype]
     for rank in range(RANKS):
         for step in range(STEPS):

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.skipif(
 
 #: Time limit of an example, in seconds.
 PATIENCE = 600
-#: The calls of each example with every option. Examples that start ranks or tenants start two of them.
+#: Command lines of each example, which together use all of its options. Examples that start ranks or tenants
+#: start two of them.
 CALLS = {
     "pytorch/mnist_trainer.py": (
         "--verbose --run_types basic",
@@ -58,7 +59,7 @@ CALLS = {
 
 def test_every_example_is_called() -> None:
     has = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.py")}
-    # mnist_sample.py only contains the model that mnist_trainer.py trains.
+    # mnist_sample.py is not called, because it only contains the model that mnist_trainer.py trains.
     assert has - {"pytorch/mnist_sample.py"} == set(CALLS)
 
 
@@ -72,7 +73,7 @@ def test_an_example_runs(example: str, arguments: str) -> None:
     command = [sys.executable, str(EXAMPLES / example), *arguments.split()]
     environment = dict(os.environ)
     if "HYBRID_SHARD" in arguments:
-        # This strategy shards within a node, so the node must have as many devices as the example has ranks.
+        # HYBRID_SHARD shards within a node, so the node must have as many devices as the example has ranks.
         environment["HABANA_VISIBLE_MODULES"] = "0,1"
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     text = done.stdout + done.stderr

@@ -87,7 +87,7 @@ def train_and_read_losses(folder: Path, output: str, *options: str, ranks: int =
 
 @pytest.fixture(scope="module")
 def sharded(folder: Path) -> dict[int, float]:
-    """Return the losses of the model, sharded by FSDP. Assert that it learns."""
+    """Train the model, sharded by FSDP, and return the losses. Assert that the model learns."""
     sharded_losses = train_and_read_losses(folder, "sharded")
     assert list(sharded_losses) == list(range(1, STEPS + 1))
     assert sharded_losses[STEPS] < sharded_losses[1] - 3

@@ -119,8 +119,8 @@ Memory memory_of(unsigned module) {
   return memory;
 }
 
-// The simulator has no events, so waiting on a set only waits for the timeout. Each set is a separate object,
-// so that many threads can wait.
+// The event types that a program wants to wait for. The simulator has no events, so a wait always ends at its
+// timeout. Each set is a separate object, so that several threads can wait at once.
 struct EventSet {
   unsigned long long types = 0;
 };
@@ -402,7 +402,7 @@ HLML hlml_device_get_pcb_info(void* device, Pcb* pcb) {
   }
   return status;
 }
-// The simulated node has no network ports.
+// Returns a count of 0, because the simulated node has no network ports.
 HLML hlml_device_get_mac_info(void* device, Mac*, unsigned, unsigned, int* count) {
   return give(device, count, 0);
 }

@@ -19,7 +19,7 @@ FIRMWARE = "51.3.0.0"
 _FAMILIES = {"HL-205": "gaudi", "HL-225": "gaudi2", "HL-325L": "gaudi3"}
 _WIDTH = 79
 
-#: Fields of -Q: unit ("" for none) and value.
+#: Fields of the option -Q, by name: unit ("" for none) and function that returns the value.
 FIELDS: dict[str, tuple[str, Callable[[Module], object]]] = {
     "timestamp": ("", lambda module: datetime.now().strftime("%a %b %d %H:%M:%S %Z %Y").replace("  ", " ")),
     "name": ("", lambda module: module.name),
@@ -49,7 +49,7 @@ FIELDS: dict[str, tuple[str, Callable[[Module], object]]] = {
     "stats.violation.thermal": ("", lambda module: 0),
 }
 
-#: Sections of -q, by their name for -d.
+#: Sections of the option -q, by their names for the option -d: title and function that returns the entries.
 SECTIONS: dict[str, tuple[str, Callable[[Module], dict[str, object]]]] = {
     "PRODUCT": (
         "Product",

@@ -208,8 +208,9 @@ def _flush_subnormal_results(name: str) -> None:
     @_replaces_kernel(name)
     def kernel_with_flushed_results(before: Any, *args: Any, **kwargs: Any) -> Any:
         if not all(isinstance(value, torch.Tensor) for value in args[:2]) and name in _NEUTRAL:
-            # An argument can be a Python number, but the replaced kernel accepts only tensors. It therefore
-            # receives the result, computed on the CPU, and the operand that leaves the result unchanged.
+            # An argument can be a Python number, but the replaced kernel accepts only tensors. The result is
+            # therefore computed on the CPU. The replaced kernel receives this result as the first operand
+            # and, as the second operand, the number that leaves the first operand unchanged.
             host = [value.cpu() if isinstance(value, torch.Tensor) else value for value in args[:2]]
             alpha = {"alpha": kwargs.pop("alpha")} if "alpha" in kwargs else {}
             computed = _to_device(getattr(torch, name.partition(".")[0])(*host, **alpha))

@@ -1,8 +1,8 @@
-"""Run a behaviour with an injected fault on its device side. Its CPU side runs once per name, dtype and seed,
-and all tests of a process share the observations.
+"""Run behaviours with an injected fault on the device side. The CPU side of a behaviour runs once per dtype
+and seed, and all tests of a process share its observations.
 
 Outside the nightly run, behaviours that iterate over torch's operator database use a quarter of the
-operators, because the detection of a fault does not depend on the operator.
+operators. This suffices, because the detection of a fault does not depend on the operator.
 """
 
 from __future__ import annotations

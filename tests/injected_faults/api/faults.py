@@ -13,8 +13,9 @@ from conformance.behaviours import lab as bench
 from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tree_map
 
-#: Name of a behaviour that no general kind of fault affects -> its own fault: a context manager that breaks a
-#: function on the device side. The modules ``faults_*.py`` of this folder add the entries.
+#: By behaviour: the behaviour's own fault. Only behaviours that no general kind of fault affects have one. A
+#: fault is a context manager that breaks a function on the device side. The modules ``faults_*.py`` of this
+#: folder add the entries.
 NAMED: dict[str, Callable[[Lab], contextlib.AbstractContextManager[Any]]] = {}
 
 
@@ -27,7 +28,7 @@ def with_wrong_first_element(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or value.numel() == 0 or value.layout is not torch.strided:
         return value
     if value.is_nested or value.is_quantized or value._is_zerotensor():
-        # These tensors have no first element in memory that could be written.
+        # Nested, quantized and zero tensors have no plain first element in memory to write.
         return value
     with torch.no_grad():
         first = value.as_strided((1,), (1,), value.storage_offset())
@@ -108,13 +109,15 @@ class BrokenLab(Lab):
 
 
 def broken_lab_class(kind: str) -> type[Lab]:
-    """Return a lab class with one of the faults of :class:`BrokenLab`."""
+    """Return a subclass of :class:`BrokenLab` with the fault ``kind``."""
     return type("Broken", (BrokenLab,), {"kind": kind})
 
 
 @contextlib.contextmanager
 def with_faulty_operators(lab: Lab, kind: str) -> Iterator[None]:
-    """Make every operator on the device side wrong, if the fault ``kind`` is a fault of operators."""
+    """Give every operator on the device side the fault ``kind``. Do nothing if ``kind`` is not a fault of
+    operators.
+    """
     if kind in ("value", "alias", "dtype", "shape", "stride", "error"):
         with FaultyOperators(kind):
             yield

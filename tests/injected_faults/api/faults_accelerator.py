@@ -44,7 +44,9 @@ class _HalfSeed(_accelerator_or_model.ModelRuntime):
 
 
 class _FromTheSeed(_accelerator_or_model.ModelRuntime):
-    """A device module that restarts a generator from the seed when a state is set."""
+    """A device module whose ``set_rng_state`` restarts the generator from the seed, so that the position in
+    the state is lost.
+    """
 
     def device_module(self) -> Any:
         module = super().device_module()

@@ -24,7 +24,7 @@ def _patched(name: str, replacement: Any) -> Callable[[Lab], Any]:
 #: The forked child process sends no reply, as if it had crashed.
 NAMED["host-memory-is-shared"] = _patched("_reply_of_forked_child", lambda work: b"")
 NAMED["forks-beside-a-device"] = _patched("_reply_of_forked_child", lambda work: b"")
-#: Tensors in queues are copied instead of shared.
+#: A queue copies tensors instead of sharing their memory.
 NAMED["tensors-through-queues"] = _patched(
     "_through_pickle", lambda value: __import__("copy").deepcopy(value)
 )

@@ -78,7 +78,7 @@ class ForgetsAliases(Sound):
 
 
 def mark_step() -> None:
-    """Count a step marker."""
+    """Count the end of a step. In lazy mode the target calls this hook."""
     Sound.marks += 1
 
 

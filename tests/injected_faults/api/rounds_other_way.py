@@ -12,7 +12,8 @@ from conformance.behaviours import lab as bench
 from conformance.framework.trees import tree_map
 from tests.injected_faults.api.faults import returns_a_view, writes_an_argument
 
-#: The tag of operators that draw random numbers. Their results are not rounded differently.
+#: The tag of torch operators that draw random numbers. ``RoundsOtherwise`` leaves the results of these
+#: operators unchanged.
 _DRAWS = torch.Tag.nondeterministic_seeded
 
 

@@ -38,8 +38,9 @@ NAMES = [entry.name for entry in properties("api") if entry.name in behaviour.BE
 
 #: Behaviours that trace functions, which takes seconds. Only the nightly run tests them without a fault.
 TRACED = {name for name in NAMES if behaviour.BEHAVIOURS[name].area in ("aot", "control-flow")}
-#: The behaviours that are tested without a fault, and the behaviours that are tested with their own fault.
-#: Outside the nightly run these are every fourth behaviour, and every third behaviour with its own fault.
+#: ``WITHOUT_FAULT``: the behaviours that are tested without a fault, outside the nightly run every fourth.
+#: ``WITH_OWN_FAULT``: the behaviours that are tested with their own fault, outside the nightly run every
+#: third.
 WITHOUT_FAULT = every_nth(4, [name for name in NAMES if NIGHTLY or name not in TRACED])
 WITH_OWN_FAULT = every_nth(3, sorted(faults.NAMED))
 
@@ -82,8 +83,8 @@ def test_fails_with_the_fault(name: str, kind: str) -> None:
 _REFUSED_BY_TORCH = {"gradients-at-special-points", "fake-copies"}
 
 
-#: Behaviours that expect an error. Outside the nightly run every fourth is tested, because the same function
-#: distinguishes a missing kernel from the expected error in all of them.
+#: Behaviours that expect an error. Outside the nightly run every fourth is tested, because all of them use
+#: the same function to distinguish a missing kernel from the expected error.
 MISSED = every_nth(
     4,
     [

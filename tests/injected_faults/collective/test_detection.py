@@ -1,5 +1,5 @@
-"""With each fault of a collective, the properties of this collective fail, and so do the multi-rank
-properties that call it.
+"""A fault of a collective makes the properties of this collective fail, and also the multi-rank properties
+that call the collective.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ FAULTS: dict[str, list[str]] = {
 }
 
 
-#: Outside the nightly run every second fault is injected: each takes seconds, and pools of ranks rarely
-#: change.
+#: Outside the nightly run every second fault is injected, because each fault takes seconds and the code of
+#: rank pools rarely changes.
 @pytest.mark.parametrize("name", every_nth(2, list(FAULTS)))
 def test_a_fault_is_detected(name: str, faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
     assert_fault_is_detected(name, FAULTS[name], *faulty)

@@ -58,8 +58,8 @@ FAULTS: dict[str, list[str]] = {
 }
 
 
-#: Outside the nightly run every third fault is injected: each takes seconds, and pools of ranks rarely
-#: change.
+#: Outside the nightly run every third fault is injected, because each fault takes seconds and the code of
+#: rank pools rarely changes.
 @pytest.mark.parametrize("name", every_nth(3, list(FAULTS)))
 def test_a_fault_is_detected(name: str, faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
     assert_fault_is_detected(name, FAULTS[name], *faulty)

@@ -66,8 +66,8 @@ def broken_subject(fault: Fault) -> Subject:
 
 
 def target_with_fault(fault: Fault | None = None) -> Target:
-    """Return the CPU as a target that declares all dtypes, with the hooks, capabilities and compile backend
-    of the fault. The target records and replays graphs in Python.
+    """Return a target for the CPU that declares all dtypes and has the hooks, capabilities and compile
+    backend of the fault. Its graphs record and replay calls in Python.
     """
     names = {dtype_name(d) for info in torch_testing_internals.op_db() for d in info.dtypes}
     hooks = {"graph": "tests.support.fake_graph:Graph", **(fault.hooks if fault else {})}

@@ -14,7 +14,9 @@ from tests.injected_faults.operators.faults import _replace_op, register_fault
 
 
 class Mixes(torch.autograd.Function):
-    """An exp that is correct outside vmap. Under vmap each batch element gets the result of its neighbour."""
+    """The function exp, with a fault under vmap: each batch element gets the result of a neighbouring batch
+    element. Outside vmap the results are correct.
+    """
 
     generate_vmap_rule = False
 

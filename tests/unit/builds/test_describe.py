@@ -52,8 +52,8 @@ def test_the_kind_of_a_build_and_its_evidence(site, version, extra, kind, eviden
 
 
 def test_a_release_version_without_a_record_is_of_kind_unknown(site):
-    """A release version proves nothing if the folder has no RECORD, which pip writes when it installs a
-    wheel: any build can have this version.
+    """A release version proves nothing if the folder has no RECORD, because any build can have this version.
+    pip writes RECORD when it installs a wheel.
     """
     build = describe.describe_folder(site("2.13.0", recorded=False))
     assert (build.kind, build.record) == ("unknown", None)

@@ -1,8 +1,8 @@
 """``conformance certify --verify`` detects every change of a bundle, and rejects zip files that are not
 bundles.
 
-The functions ``(certificate, results)`` before FOUND are the changes. Each changes the parsed documents of a
-valid bundle in place.
+The functions ``(certificate, results)`` that are defined before ``FOUND`` make the changes. Each function
+changes the parsed documents of a valid bundle in place.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def add_a_path_to_a_note(certificate: Json, results: Json) -> None:
     rows_of(results)[0]["notes"] = ["read from /home/jane/x.py"]
 
 
-#: Changes, and a part of the message with which verification must report them. They must be detected both
-#: with and without recomputed totals and digests.
+#: Each change, and a part of the message with which verification must report the change. Verification must
+#: detect the change both with and without recomputed totals and digests.
 FOUND: list[tuple[Change, str]] = [
     (change_a_verdict, "fail (value)"),
     (add_a_failure_to_a_pass, "has failures"),
@@ -316,7 +316,7 @@ def test_the_unpacked_size_is_limited_even_if_the_header_understates_it(
     bomb = write_zip(tmp_path / "b.zip", {**members_of_bundle(issued), "results.json": b" " * (1 << 20)})
     monkeypatch.setitem(bundles.LIMITS, "results.json", 1 << 19)
     assert "the maximum is 524288" in reading_error(bomb)
-    # A header that understates the size: the reader stops at this size, so the checksum is wrong.
+    # If a header states too small a size, the reader stops at this size and finds a wrong checksum.
     content = bytearray(bomb.read_bytes())
     for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         start = content.rindex(signature)

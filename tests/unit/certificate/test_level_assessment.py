@@ -153,7 +153,7 @@ def test_undeclared_results_are_not_claimed(declared: dict[str, Any], reason: st
     # A passing result that is not claimed is not counted as passed.
     unrestricted = assessment_of(with_declaration(sample_passing_leg.leg("core"), **declared))
     assert unrestricted.counts() == assessment.counts()
-    # If the target claims the result, the result is missing.
+    # If the target claims the result, an unsupported result counts as missing.
     assert not assessment_of(
         sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: {"verdict": "unsupported"}})
     ).holds
@@ -230,7 +230,7 @@ def test_a_result_of_an_undeclared_dtype_is_not_claimed_even_in_the_floor() -> N
     name = "value/float_power@float32"
     row = {"verdict": "unsupported", "comparisons": 0, "undeclared": ["float64"]}
     leg = sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: row})
-    # The target declares the dtype, so the result must not be omitted.
+    # The target declares float64, so the result must not be omitted because of float64.
     assert not assessment_of(leg).holds
     dtypes = [dtype_name for dtype_name in leg["target"]["declared"]["dtypes"] if dtype_name != "float64"]
     assessment = assessment_of(with_declaration(leg, dtypes=dtypes))

@@ -141,7 +141,8 @@ def test_a_missing_skopeo_is_a_usage_error(tmp_path, monkeypatch):
         images.push_image(tmp_path / "x.tar", "ghcr.io", "a/b", "v1", "u", "t")
 
 
-#: The registry's account ``somebody`` with the password ``secret``, hashed by bcrypt with the lowest cost.
+#: A line of the registry's password file: account ``somebody`` with the password ``secret``, hashed by bcrypt
+#: with the lowest cost.
 ACCOUNT = "somebody:$2b$04$X9JAej3RF1b2YyQJzg0Zb.DpgjBjvOhHbYdNPaIb7dACKeScfbSlS"
 PROGRAMS = ("skopeo", "docker-registry")
 

@@ -122,7 +122,7 @@ def test_a_too_large_artifact_is_rejected(vendor, tmp_path, monkeypatch):
     vendor()
     monkeypatch.setattr(vendor_results, "LARGEST", 100)
     (line,) = pull_messages(tmp_path)
-    assert "at most 100 are taken" in line
+    assert "bytes; the maximum is 100" in line
 
 
 def test_a_symbolic_link_in_an_artifact_is_rejected(vendor, tmp_path):
@@ -140,7 +140,7 @@ def test_an_artifact_that_is_larger_than_stated_is_rejected(vendor, tmp_path, mo
         vendor_results.github, "get_json", with_small_artifact_sizes(vendor_results.github.get_json)
     )
     (line,) = pull_messages(tmp_path)
-    assert "more than the 1000000 bytes" in line and folder.exists()
+    assert "more than 1000000 bytes" in line and folder.exists()
 
 
 def with_small_artifact_sizes(get):

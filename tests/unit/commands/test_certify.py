@@ -158,7 +158,8 @@ def test_a_certificate_needs_all_shards(tmp_path: Path, capsys: pytest.CaptureFi
             assert output.endswith(
                 "next: conformance merge DIR... -o OUT, with the folders of all 2 shards\n"
             )
-        # The remaining shards would not correct the other problems.
+        # This leg also has too few samples. The remaining shard would not correct this, so the command
+        # proposes a new run.
         out = sample_passing_leg.write_output_folder(
             tmp_path / "less", sample_passing_leg.leg(shard="1/2", samples="4")
         )

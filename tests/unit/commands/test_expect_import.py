@@ -17,7 +17,9 @@ from conformance.target import file as target_file
 
 @pytest.fixture
 def target(tmp_path, monkeypatch):
-    """Write a target file with a folder of expectations, make the plan two results, and return the folder."""
+    """Write a target file with a folder of expectations, and return the folder of the target file. The plan
+    of the target has two results.
+    """
     shipped = Path(target_file.__file__).parent / "known" / "cpu.toml"
     text = shipped.read_text().replace('name = "cpu"', 'name = "mine"')
     (tmp_path / "mine.toml").write_text('expectations = "expectations"\n' + text)

@@ -1,4 +1,4 @@
-"""The last line that ``conformance expect check`` prints. It counts the expectations by state: only an
+"""The last line that ``conformance expect check`` prints counts the expectations by state. Only an
 unrestricted run confirms an expectation.
 """
 

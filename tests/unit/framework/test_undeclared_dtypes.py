@@ -223,9 +223,11 @@ class Refuses(TorchDispatchMode):
 @pytest.mark.parametrize(
     ("name", "operator"),
     [
-        # The lab itself needs float64 here, because it creates float32 numbers from float64 numbers.
+        # For this behaviour the lab itself needs float64, because it creates float32 numbers from float64
+        # numbers.
         ("interpolation", "upsample_nearest1d"),
-        # One statement of the behaviour loops over dtypes, including float64.
+        # One statement of this behaviour loops over dtypes. One of them is float64, which the target does not
+        # declare.
         ("permutations", "randperm"),
     ],
 )

@@ -27,7 +27,7 @@ def test_versions_inside_and_outside_a_range(scope: str, inside: list[str], outs
     "text", ["2.13", "<2", ">2.13", "", "<2.14,", ">=2.14, <2.10", "==2.1, ==2.2", "soon"]
 )
 def test_invalid_ranges_are_rejected(text: str) -> None:
-    with pytest.raises(ValueError, match=r"not a range of versions|does not match any version"):
+    with pytest.raises(ValueError, match=r"not a range of versions|contains no version"):
         TorchScope.parse(text)
 
 

@@ -1,4 +1,6 @@
-"""Digests of reference values ignore the last bits; the tolerance of a remainder covers its documentation."""
+"""Digests of reference values ignore the last bits. The tolerance of ``torch.remainder`` covers the errors
+that its documentation allows.
+"""
 
 from __future__ import annotations
 

@@ -42,8 +42,9 @@ def _error_of(call: Callable[[], Any]) -> Exception:
     return caught.value
 
 
-#: Name of a device's reaction to a check that needs the capability ``streams`` -> a check that imitates the
-#: reaction, its verdict if the capability is not declared, and its verdict if the capability is declared.
+#: Ways in which a device reacts to a check that needs the capability ``streams``. Name of the reaction -> a
+#: check that imitates the reaction, the verdict if the capability is not declared, and the verdict if the
+#: capability is declared.
 BEHAVIOURS: dict[str, tuple[Callable[[Recorder, Target], None], Verdict, Verdict]] = {
     "works": (lambda r, t: r.compared(1), Verdict.PASS, Verdict.PASS),
     "refuses": (
@@ -165,8 +166,9 @@ def test_subjects_add_capability_requirements() -> None:
 
 
 def test_undeclared_capabilities_keep_their_results_in_the_plan() -> None:
-    """An undeclared capability removes no results from the plan, so that the run shows if it works.
-    Exceptions are capabilities whose absence no device refuses (``vocabulary.WITHOUT_REFUSAL``).
+    """An undeclared capability removes no results from the plan, so that a run shows whether the device has
+    the capability. Exceptions are capabilities whose absence no device refuses
+    (``vocabulary.WITHOUT_REFUSAL``).
     """
     target = target_file.load("hpu-reference").target("eager")
     modest = dataclasses.replace(target, capabilities=dict.fromkeys(vocabulary.CAPABILITIES, False))

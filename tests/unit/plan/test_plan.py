@@ -21,7 +21,7 @@ def test_shards_split_a_plan_reproducibly() -> None:
         assert {case.subject for case in part.cases if case.property == "a"} == {
             case.subject for case in part.cases if case.property == "b"
         }
-    # Subjects without a recorded time are assigned by name.
+    # Subjects without a recorded time are assigned to shards by their names.
     assert [
         [Shard(i, 4).contains("operator", f"op{n}") for i in (1, 2, 3, 4)].index(True) for n in range(4)
     ] == [0, 2, 0, 2]

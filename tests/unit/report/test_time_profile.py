@@ -52,7 +52,8 @@ def test_seconds_add_up_by_phase_property_and_subject() -> None:
         ("operator/add", 5.5),
         ("operator/mul", 1.0),
     ]
-    # Samples cover 3.5 s of 6.5 s. All phases are multiplied by one factor, so that they add up to 6.5 s.
+    # The samples of the phases cover 3.5 s of the 6.5 s of the results. All phases are multiplied by one
+    # factor, so that they add up to 6.5 s.
     scaled = profile.total.scaled()
     assert list(scaled) == list(PHASES)
     assert sum(scaled.values()) == pytest.approx(6.5)

@@ -33,6 +33,7 @@ def test_the_conforming_variants_have_rows() -> None:
     text = (ROOT / ".github" / "workflows" / "other-backends.yml").read_text()
     variants = {path.name for path in (ROOT / "tests" / "conforming_variants").glob("*.toml")}
     assert "no-mkldnn.toml" in variants
-    # Without mkldnn two expected failures of torch do not occur, so a run of no-mkldnn exits with 1.
+    # Without mkldnn two failures that the target expects do not occur. A run of no-mkldnn therefore exits
+    # with 1, so the workflow has no row for it.
     for name in variants - {"no-mkldnn.toml"} | {"hpu-gaudi2", "hpu-gaudi3", "tests/vendor/tiny.toml"}:
         assert name in text, name

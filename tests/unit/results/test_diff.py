@@ -69,7 +69,9 @@ def test_the_list_of_each_change_of_verdict(old: str | None, new: str | None, ex
 def legs_with_one_failure(
     verdict: str = "fail", samples: tuple[int, ...] = (), **messages: str
 ) -> list[dict[str, Any]]:
-    """Return a list with one leg. Its only result fails with one message per failure kind, in the samples."""
+    """Return a list with one leg. Its result ``p/a@d`` has one failure per failure kind in ``messages``, and
+    ``samples`` are its failing samples. Its result ``p/same@d`` passes.
+    """
     (failing_leg,) = legs_with_verdicts(a=verdict, same="pass")
     failing_leg["results"][0] |= {
         "failures": [{"kind": kind, "message": message} for kind, message in messages.items()],

@@ -57,6 +57,6 @@ def test_every_value_is_in_one_part(
     leg.recheck_oracle_values(rounds)
     assert len(seen_parts) == parts
     assert sorted(event["index"] for part in seen_parts for event in part) == list(range(values))
-    # The last part contains the last value.
+    # The replacement of `_recheck_parts` reports a difference for the last value, which is in the last part.
     fields = {"checked": values, "differences": [f"digest {values - 1}"]}
     assert rounds.journal.written == [("oracle-check", fields)]

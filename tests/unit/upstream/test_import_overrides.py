@@ -72,11 +72,11 @@ def test_a_decorator_without_dtypes_applies_to_all_dtypes():
     [
         (GOOD.replace('"TestCommon", ', ""), "has no class or no test name"),
         (GOOD.replace('"test_out"', "name()"), "has no class or no test name"),
-        (GOOD.replace("dtypes=", 'device_type="cuda", dtypes='), "it is for device 'cuda', not 'cpu'"),
+        (GOOD.replace("dtypes=", 'device_type="cuda", dtypes='), "is for device 'cuda', not 'cpu'"),
         (GOOD.replace("dtypes=", "active_if=IS_WINDOWS, dtypes="), "has a condition"),
-        (GOOD.replace("TestCommon", "TestOther"), "no property of the suite covers TestOther.test_out"),
-        (GOOD.replace("(torch.int8,)", "floating_types()"), "not a tuple of dtypes"),
-        (GOOD.replace("(torch.int8,)", "(torch.int8 or x(),)"), "not a tuple of dtypes"),
+        (GOOD.replace("TestCommon", "TestOther"), "covers the upstream test TestOther.test_out"),
+        (GOOD.replace("(torch.int8,)", "floating_types()"), "set of torch dtypes"),
+        (GOOD.replace("(torch.int8,)", "(torch.int8 or x(),)"), "set of torch dtypes"),
         (GOOD.replace("unittest.expectedFailure", "toleranceOverride({})"), "neither an expected failure"),
         (GOOD.replace("unittest.expectedFailure", "(a, b)"), "neither an expected failure"),
     ],
@@ -91,7 +91,7 @@ def test_decorators_that_cannot_be_imported_are_reported(call, why):
 @pytest.mark.parametrize("subject", ["*", "a/b@c", "a b", "", "x\\ny"])
 def test_invalid_operator_names_are_reported(subject):
     (problem,) = read_overrides(f'x = {{"{subject}": [{GOOD}]}}').problems
-    assert "not the name of an entry" in problem and "\n" not in problem
+    assert "not the name of a database entry" in problem and "\n" not in problem
 
 
 def test_the_file_is_not_run(tmp_path):

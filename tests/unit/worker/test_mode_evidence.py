@@ -19,7 +19,7 @@ from conformance.target.target import Target
 from conformance.worker import mode_evidence
 from conformance.worker.executor import Executor
 
-#: Operator -> number of its runs from a graph, as the fake device reports them.
+#: By operator: how often a lazy graph has run the operator, as the fake device reports it.
 counts: dict[str, int] = {}
 steps = 0
 

@@ -60,7 +60,8 @@ bool is_cast_in_vain(const std::vector<at::ScalarType>& dtypes) {
   return true;
 }
 
-// Return whether the value is a leaf that requires a gradient: torch's cast cache stores such tensors.
+// Return whether the value is a float32 leaf tensor of the device that requires a gradient. torch's cast
+// cache stores the casts of such tensors.
 bool is_weight(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() && value.toTensor().is_leaf() &&
          value.toTensor().requires_grad() && value.toTensor().scalar_type() == at::kFloat &&
@@ -207,8 +208,8 @@ class Interposed : public c10::OperatorKernel {
       return;
     }
     count_one(true);
-    // Replace the values of the weights by the old values, which the kernel then casts. `restore` undoes
-    // this.
+    // Replace the values of the weights by their old values, so that the kernel casts the old values.
+    // `restore` undoes the replacement.
     std::vector<at::Tensor> now;
     for (const auto& [weight, old] : swapped) {
       const at::Tensor data = weight.detach();
@@ -225,7 +226,8 @@ class Interposed : public c10::OperatorKernel {
     };
     try {
       run(stack);
-      // A queued kernel may read the weight itself, so wait until it has read the old values.
+      // A queued kernel may read the weight later. Copying the results to the host waits until the kernel has
+      // read the old values.
       for (const c10::IValue& value : *stack) {
         if (value.isTensor() && value.toTensor().defined()) {
           static_cast<void>(value.toTensor().detach().cpu());

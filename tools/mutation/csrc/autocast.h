@@ -16,8 +16,8 @@ void install_autocast(const std::string& key,
 
 void observe_autocast(bool on);
 
-// Return the observed pairs (point, operator): one with an empty operator for each called point, and one for
-// each triggered mutant.
+// Return the recorded pairs (point, operator). A triggered mutant is recorded with its operator, and a called
+// point with an empty operator.
 std::vector<std::pair<std::size_t, std::string>> take_met_of_autocast();
 
 void activate_autocast(std::size_t place, const std::string& kind);

@@ -12,7 +12,7 @@ namespace power {
 
 namespace {
 
-// A draw, and the generator's state after it.
+// The numbers of a draw, and the generator's state after the draw.
 struct Draw {
   at::Tensor numbers;
   at::Tensor state;
@@ -38,7 +38,8 @@ void describe(const at::Tensor& tensor, std::ostream& text) {
   }
 }
 
-// Describe numbers, strings and devices. A generator is not part of the key of a call.
+// Append the text of a number, string or device. A generator adds no text, because it is not part of the key
+// of a call.
 void describe(const c10::IValue& value, std::ostream& text) {
   if (value.isNone() || value.isBool() || value.isScalar() || value.isString() || value.isDevice()) {
     text << value;
@@ -51,7 +52,8 @@ std::string signature(const at::Tensor& tensor) {
   return text.str();
 }
 
-// Return whether a tensor still has the dtype, the sizes and the memory that postponed values need.
+// Return whether a tensor can still hold the postponed values: it has their dtype and sizes, and its storage
+// is large enough.
 bool holds(const at::Tensor& where, const at::Tensor& values) {
   if (where.sizes() != values.sizes() || where.scalar_type() != values.scalar_type()) {
     return false;
@@ -165,7 +167,7 @@ void write(const std::vector<Due>& dues) noexcept {
         due.where.copy_(due.values);
       }
     } catch (...) {
-      // The values can no longer be written, so they are lost, as on a device.
+      // The copy failed, so the postponed values are lost, as they would be on a device.
     }
   }
 }
@@ -182,7 +184,8 @@ void forget() {
   drawn.swap(g_drawn);
   numbers.swap(g_numbers);
   lost.swap(g_lost);
-  // The swapped containers are destroyed after the lock is released.
+  // The local containers now hold the old state. They are declared before the lock, so they are destroyed
+  // after its release.
 }
 
 }  // namespace power

@@ -12,10 +12,11 @@
 
 namespace power {
 
-// Store a result. Return the previously stored result with the same dtype and sizes, or an undefined tensor.
+// Store a result in place of the stored result with the same dtype and sizes. Return the replaced result, or
+// an undefined tensor if there is none.
 at::Tensor stale(const at::Tensor& fresh);
 
-// Retain memory until `forget` is called.
+// Retain memory until `forget` is called, as a memory leak does.
 void lose(at::Tensor memory);
 
 at::Tensor state_of(at::Generator& generator);

@@ -27,8 +27,8 @@ std::atomic<bool> g_observing_guard{false};
 std::atomic<int> g_armed{-1};
 std::atomic<int64_t> g_count{0};
 
-// One mutant of the guard. A call that meets the trigger condition calls `is_wrong`, which records the call
-// and returns whether the mutant is enabled.
+// One possible mutant of the guard. A guard function that meets the trigger condition of the mutant calls
+// `is_wrong`, which records the call and returns whether the mutant is enabled.
 class Spot {
  public:
   Spot(const char* place, const char* kind) {

@@ -47,8 +47,8 @@ struct Interposed {
   c10::SafeKernelFunction original;
   std::vector<Fault> observed;
   c10::RegistrationHandleRAII registration = c10::RegistrationHandleRAII([] {});
-  // The mutants that calls have triggered, with the dtypes of the calls: pairs of an index in `observed` and
-  // a dtype number. `mutex` protects the set.
+  // The triggered mutants: pairs of an index in `observed` and the dtype number of the call. `mutex` protects
+  // the set.
   std::mutex mutex;
   std::set<std::pair<std::size_t, int>> met;
 };
@@ -108,7 +108,8 @@ void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
         next.push_back(i);
       }
     } catch (const c10::Error&) {
-      // The device cannot evaluate the condition for this dtype, so the mutant is not triggered.
+      // The device cannot evaluate the trigger condition for the dtype of this call, so the mutant is not
+      // triggered.
     }
   }
   try {
@@ -119,8 +120,8 @@ void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
         met.push_back(i);
       }
     }
-    // Mutants that pass another value of an option or a number are triggered too, because with that value the
-    // call might not throw.
+    // Mutants that pass another value of an option or of a number are triggered too, because the call might
+    // not throw with the other value.
     for (std::size_t i : next) {
       const Kind kind = interposed->observed[i].kind;
       if (kind == Kind::kOptionIgnored || kind == Kind::kNumberStale) {

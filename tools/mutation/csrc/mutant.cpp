@@ -150,8 +150,8 @@ c10::IValue neutral(const Fault& fault, const c10::IValue& value) {
   return fault.neutral;
 }
 
-// Return the number that the first call with otherwise equal arguments passed. Tensors passed to out= are
-// ignored, because the number may determine their sizes.
+// Return the number that the first call with otherwise equal arguments passed at this position. Tensors
+// passed to out= are ignored, because the number may determine their sizes.
 c10::IValue first_number_of(const Place& place, const Stack& arguments, std::size_t position) {
   Stack read = arguments;
   for (std::size_t i = 0; i < read.size(); i++) {
@@ -189,8 +189,8 @@ c10::IValue misread(const c10::IValue& value) {
   return dimensions;
 }
 
-// Return the answer to a question of the operator "called". Questions: 0 any call, 1 floating result, 2 bool
-// result, 3 int64 argument.
+// Return whether the answer to a question of the coverage run is yes for a call. Questions: 0 any call, 1 a
+// floating-point result, 2 a bool result, 3 an int64 argument.
 bool was_called(int64_t question,
                 const std::vector<at::Tensor>& inputs,
                 const std::vector<at::Tensor>& results) {
@@ -247,7 +247,8 @@ Place::Place(const c10::OperatorHandle& handle) : op(handle) {
   }
   copies = op.operator_name().name == "aten::copy_" || op.operator_name().name == "aten::_copy_from";
   if (op.operator_name().name == "aten::_copy_from") {
-    // torch's schema does not declare that the kernel writes argument 1 and returns it.
+    // torch's schema declares neither that the kernel writes argument 1 nor that the kernel returns this
+    // argument.
     written[1] = writes = aliases[0] = true;
   }
   is_random = op.hasTag(at::Tag::nondeterministic_seeded);
@@ -283,7 +284,8 @@ struct Call::Facts {
   std::map<std::size_t, at::Tensor> old;
   // By argument: the number of elements before the call.
   std::vector<int64_t> elements;
-  // For a copy: whether work was in progress before any value was read. Reading a value waits for this work.
+  // For a copy: whether the device had pending work before any value was read. Reading a value waits for
+  // pending work, so this must be determined first.
   bool is_pending = false;
 
   bool once(Kind kind, std::size_t position, const std::function<bool()>& ask) {
@@ -585,7 +587,7 @@ bool all_same(const std::vector<at::Tensor>& one, const std::vector<at::Tensor>&
   return true;
 }
 
-// Return the arguments with copies of the tensors that the kernel writes, in the same strides.
+// Return the arguments. A copy replaces each tensor that the kernel writes, unless the tensor is expanded.
 Stack with_copies(const Place& place, const Stack& arguments) {
   Stack copies = arguments;
   for (std::size_t i = 0; i < arguments.size(); i++) {
@@ -659,7 +661,7 @@ bool run_with_other_arguments(
   try {
     kernel.call(&results);
   } catch (const c10::Error&) {
-    // A call that also throws with the correct arguments does not count as triggered.
+    // The mutant is not triggered by a call that throws with the correct arguments too.
     *calls -= raises || (place.is_random && !sure && raises_in_vain(place, kernel, right)) ? 1 : 0;
     throw;
   }
@@ -678,7 +680,7 @@ bool run_with_other_arguments(
   return sure;
 }
 
-// Run the kernel, and write the values of its result only at the end of the next call. Until then the result
+// Run the kernel, and postpone the values of its result until the end of the next call. Until then the result
 // holds its previous values, or zeros.
 bool run_late(
     const Place& place, const Fault& fault, const Kernel& kernel, Call* call, Stack* stack, int64_t* calls) {
@@ -706,7 +708,7 @@ bool run_late(
   return true;
 }
 
-// Push the results of a kernel that swallows its error: the arguments that it writes, or zeros.
+// Push results in place of an error that the mutant hides: an argument that the kernel writes, or zeros.
 void pretend(const Place& place, const Stack& arguments, Stack* stack) {
   at::Tensor some;
   for (std::size_t i = 0; i < arguments.size(); i++) {

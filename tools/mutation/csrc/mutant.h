@@ -73,7 +73,8 @@ struct Fault {
   int64_t value = 0;
   // The dtype of the call's first tensor (at::ScalarType), or -1 for every dtype.
   int dtype = -1;
-  // The value that an ignored option gets. For a list of numbers without a default, all numbers are `value`.
+  // The value that replaces an ignored option. In a list of numbers without a default, `value` replaces each
+  // number.
   c10::IValue neutral;
   bool is_list = false;
 };
@@ -118,11 +119,11 @@ class Call {
   // Return whether the arguments meet the trigger condition. For operators that also depend on results,
   // return whether the condition may be met.
   bool meets_before(const Fault& fault);
-  // Store the values that `meets_after` compares with.
+  // Before the kernel runs, store the old values that `meets_after` needs.
   void keep(const Fault& fault);
   // Return whether the call meets the trigger condition. `results` are the kernel's results.
   bool meets_after(const Fault& fault, const Stack& results);
-  // Return whether a call meets the trigger condition if its kernel has thrown.
+  // Return whether a call whose kernel has thrown meets the trigger condition.
   static bool meets_error(const Fault& fault);
 
  private:

@@ -1,5 +1,5 @@
-// Predicates and changes of tensor values for mutants. Every function runs operators on the tensors' own
-// device. No function is called while a mutex is locked.
+// Functions that test or change tensor values for mutants. Each function runs operators on the device of its
+// tensors. Callers hold no mutex during a call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,14 +8,14 @@
 
 namespace power {
 
-// Return whether the tensor has strided memory with one value for each element, which the functions below
-// require.
+// Return whether the tensor has strided memory with one value for each element. The functions below accept
+// only such tensors.
 bool is_plain(const at::Tensor& tensor);
 // Return whether a dimension of stride 0 has more than one element.
 bool is_expanded(const at::Tensor& tensor);
 bool is_dense(const at::Tensor& tensor);
 bool is_channels_last(const at::Tensor& tensor);
-// Return whether the tensor is a view whose base has another number of dimensions.
+// Return whether the tensor is a view of a base with a different number of dimensions.
 bool has_other_rank(const at::Tensor& tensor);
 
 bool has_nan(const at::Tensor& tensor);
@@ -44,14 +44,16 @@ at::Tensor in_other_strides(const at::Tensor& tensor);
 // the storage are 0.
 at::Tensor read_densely(const at::Tensor& tensor);
 at::Tensor without_offset(const at::Tensor& tensor);
-// Return a copy with zeros from index `size` of a dimension on.
+// Return a copy in which all elements from index `size` of `dimension` on are 0.
 at::Tensor cut(const at::Tensor& tensor, int64_t dimension, int64_t size);
 
-// Change the elements in memory from a logical index on, by at least one and never to NaN.
+// Change all elements in memory from the logical index `first` on. Each changes by at least one and never
+// becomes NaN.
 void break_from(const at::Tensor& tensor, int64_t first);
-// Write 2 to the bytes of a bool tensor that hold true.
+// Write 2 to each byte of a bool tensor that holds true.
 void break_bool_bytes(const at::Tensor& tensor);
-// Change an element of the storage that does not belong to the tensor; return false if there is none.
+// Change one element of the storage that is not an element of the tensor. Return false if the storage has no
+// such element.
 bool break_neighbour(const at::Tensor& tensor);
 
 }  // namespace power

@@ -18,7 +18,7 @@ MUTATION_OPERATORS: Mapping[str, str] = {
     "cast-stale": "the first cast of a weight is reused after the weight has changed",
 }
 _PREFIX = "autocast::"
-#: Dispatch keys of kernels of torch that work on every device.
+#: The dispatch keys at which torch registers kernels that work on every device.
 _COMPOSITE = (
     "CompositeImplicitAutograd",
     "CompositeExplicitAutograd",
@@ -77,7 +77,7 @@ class AutocastInjector(Injector):
         self._interposer.observe_autocast(on)
 
     def take_observed(self) -> Observed:
-        """Return the triggered mutants since the last call."""
+        """Return the mutants that were triggered since this method was last called."""
         observed_pairs = self._interposer.take_met_of_autocast()
         return Observed(
             [

@@ -30,9 +30,10 @@ def _has_same_shape_and_dtype(node: torch.fx.Node, argument: Any) -> bool:
 
 
 def _drop_last_node(module: torch.fx.GraphModule, is_candidate: Callable[[torch.fx.Node], bool]) -> bool:
-    """Replace the last matching node by its first argument. Return False if no node matches.
+    """Replace the last candidate node by its first argument. Return False if there is no candidate.
 
-    The node must have the shape and dtype of its first argument.
+    A candidate is a node for which ``is_candidate`` is true and that has the shape and dtype of its first
+    argument.
     """
     for node in reversed(module.graph.nodes):
         if (
@@ -70,7 +71,9 @@ def _move_last_write_before_read(module: torch.fx.GraphModule) -> bool:
 
 
 def _compile_changed(call: WrappedCall, change: Callable[[torch.fx.GraphModule], bool]) -> bool:
-    """Make the backend compile a changed graph. Return False, because compilation counts the effect."""
+    """Make the backend compile a changed copy of each graph. Return False, because the effect is counted
+    later, when a changed graph is compiled.
+    """
     compiler: Compiler = call.result
 
     def compile_changed_copy(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
@@ -113,7 +116,9 @@ def _share_compiled_graphs(call: WrappedCall, *, shapes: bool) -> bool:
 
 
 def _wrap_runs(call: WrappedCall, change: Callable[[WrappedCall, dict[str, Any], Any, Any], Any]) -> bool:
-    """Make each run of a compiled graph return a changed result. Return False, because runs count effects."""
+    """Make each run of a compiled graph return a changed result. Return False, because ``change`` counts the
+    effect later, in each run.
+    """
     compiler: Compiler = call.result
 
     def compile_wrapped(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:

@@ -27,8 +27,8 @@ MUTATION_OPERATORS: Mapping[str, str] = {
 
 _WAITS = ("wait-dropped",)
 _READY = ("ready-too-early", "query-waits", "never-ready")
-#: The mutation operators of each function of torch's DeviceGuardImplInterface that programs reach. The stream
-#: returned by exchangeStream is read by C++ guards only, so no program can observe a wrong one.
+#: The mutation operators of each function of torch's DeviceGuardImplInterface that programs reach. Only C++
+#: guards read the stream that exchangeStream returns, so no program can observe a wrong stream.
 POINTS: Mapping[str, tuple[str, ...]] = {
     "record": ("on-an-idle-stream",),
     "block": ("wait-dropped", "host-waits"),
@@ -65,7 +65,7 @@ class DeviceGuardInjector(Injector):
         self._interposer.observe_guard(on)
 
     def take_observed(self) -> Observed:
-        """Return the triggered mutants since the last call."""
+        """Return the mutants that were triggered since this method was last called."""
         triggered = self._interposer.take_met_of_guard()
         point_indices = {self._indices[self.mutants[number].point] for number in triggered}
         return Observed(

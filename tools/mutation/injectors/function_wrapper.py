@@ -30,7 +30,7 @@ class WrappedCall:
     memory: dict[str, Any]
     result: Any = None
     error: Exception | None = None
-    #: Counts an effect that occurs later than the call.
+    #: The injector's function that counts one effect. A mutant calls it if its effect occurs after the call.
     count_effect: Callable[[], None] = lambda: None
 
     def perform(self) -> None:
@@ -108,7 +108,7 @@ class FunctionInjector(Injector):
             self._remove_wrappers()
 
     def take_observed(self) -> Observed:
-        """Return the triggered mutants since the last call."""
+        """Return the mutants that were triggered since this method was last called."""
         with self._lock:
             triggered, self._triggered = self._triggered, set()
             called, self._called = self._called, set()
@@ -154,7 +154,8 @@ class FunctionInjector(Injector):
         try:
             changed = operator.alter(call)
         except Exception:
-            # The injection failed, not the device. The call returns as it would without a mutant.
+            # The mutation operator failed, not the device. The call therefore returns what it would return
+            # without the mutant.
             call.result, call.error = correct_outcome
             if not operator.after:
                 call.perform()

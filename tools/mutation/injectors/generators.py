@@ -22,7 +22,9 @@ _Generator = torch.Generator
 
 
 class _GeneratorMeta(type(_Generator)):  # type: ignore[misc]
-    """A metaclass for which every ``torch.Generator`` is an instance, including generators made earlier."""
+    """The metaclass of :class:`_GeneratorSubclass`. It makes ``isinstance`` true for every generator,
+    including generators of torch's own class.
+    """
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _Generator)

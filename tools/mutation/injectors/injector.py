@@ -60,7 +60,7 @@ class Injector(abc.ABC):
 
     @abc.abstractmethod
     def take_observed(self) -> Observed:
-        """Return the triggered mutants since the last call."""
+        """Return the mutants that were triggered since this method was last called."""
 
     @abc.abstractmethod
     def enable(self, mutant: Mutant) -> None:

@@ -23,7 +23,7 @@ class KernelInjector(Injector):
         self._interposer = extension
         self._dtypes = scalar_types()
         self._index = {point: index for index, point in enumerate(self._names)}
-        #: The index of the first mutant of each point, and the total at the end.
+        #: The index of the first mutant of each point. The last entry is the number of all mutants.
         self._first: list[int] = []
         extension.install(key, self._names)
 
@@ -39,7 +39,7 @@ class KernelInjector(Injector):
         self._interposer.observe(on)
 
     def take_observed(self) -> Observed:
-        """Return the triggered mutants since the last call."""
+        """Return the mutants that were triggered since this method was last called."""
         triggered: list[tuple[int, int]] = []
         calls: list[tuple[int, int, int]] = []
         for point_index, mutant_index, dtype in self._interposer.take_met():

@@ -36,7 +36,7 @@ def _replace_number(call: WrappedCall, number: int) -> bool:
 
 
 def _return_first_result(call: WrappedCall) -> bool:
-    """Replace the result by the result of the first call with the same arguments."""
+    """Replace the result by the first result that a call with the same arguments returned."""
     key = repr((call.args, sorted(call.kwargs.items())))
     old = call.memory.setdefault(key, _copy_of(call.result))
     changed = not _are_equal(old, call.result)
@@ -126,7 +126,7 @@ def _invert_result(call: WrappedCall) -> bool:
     return True
 
 
-#: Mutation operators of the Python API.
+#: The mutation operators of the Python API, by name.
 BY_NAME: Mapping[str, MutationOperator] = {
     "value-off-by-one": MutationOperator(
         "a number is one too large",
@@ -190,16 +190,17 @@ BY_NAME: Mapping[str, MutationOperator] = {
 MUTATION_OPERATORS: Mapping[str, str] = {name: kind.description for name, kind in BY_NAME.items()}
 
 _NUMBER = ("value-off-by-one", "value-zero", "value-stale")
-#: Operators of functions that return the amount of free memory. ``value-off-by-one`` is omitted, because
-#: other processes may change the amount at any time.
+#: Mutation operators of functions that return the amount of free memory. ``value-off-by-one`` is omitted,
+#: because other processes may change the amount at any time.
 _FREE_MEMORY = ("value-zero", "value-stale")
 _SETTER = ("setting-lost",)
 _SEED = ("setting-lost", "seed-ignored", "seed-of-32-bits")
 _RESTORE = ("setting-lost", "state-without-offset")
 _CURRENT = ("current-not-set",)
-#: Operators of functions that refuse a missing device or an invalid state.
+#: Mutation operators of functions that refuse a missing device or an invalid state.
 _ERRORS = ("call-error-missing", "call-error-type")
-#: Functions with a device argument. With a single device, their mutants (except errors) have no effect.
+#: Functions with a device argument. If only one device exists, their mutants have no effect, except mutants
+#: of errors.
 _DEVICE_FUNCTIONS = (
     "set_device",
     "set_device_index",
@@ -325,7 +326,7 @@ def _reserves_more(device: str) -> bool:
 
 
 def _has_two_devices() -> bool:
-    """Return whether this process can make another device the current one."""
+    """Return whether this process can make a second device the current device."""
     before = _device()
     try:
         _set_device(before + 1)

@@ -22,11 +22,11 @@ from tools.mutation.injectors.function_wrapper import (
 )
 from tools.mutation.mutant import Mutant
 
-#: The environment variable with the folder of the files.
+#: The environment variable that names the folder of the command file and of the ranks' event files.
 FOLDER = "CONFORMANCE_POWER_RANKS"
 #: The file with the command to the ranks: the name of the enabled mutant, :data:`OBSERVE`, or nothing.
 COMMAND_FILE = "armed"
-#: The command to observe.
+#: The command that makes the ranks record triggered mutants.
 OBSERVE = "look"
 
 
@@ -277,7 +277,9 @@ def functions_and_operators() -> tuple[dict[str, Function], dict[str, tuple[str,
 
 
 class RankSideInjector(FunctionInjector):
-    """Applies the mutant in the command file inside a rank, and appends events to the rank's own file."""
+    """Injects the mutant that the command file names into this rank, and appends the observed events to this
+    rank's own event file.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(*functions_and_operators(), BY_NAME)

@@ -146,7 +146,7 @@ def _agrees_about_free_memory(module: Any, counts: Any) -> bool:
 
 
 def _resets_sums_if_supported(module: Any, counts: Any) -> bool:
-    """Return whether the module resets the sum of allocated bytes.
+    """Return whether the module resets the sum of all bytes allocated so far.
 
     Return True also if the module has no function that resets this sum, or if ``torch.accelerator`` does not
     report the sum.
@@ -162,7 +162,8 @@ def _resets_sums_if_supported(module: Any, counts: Any) -> bool:
 @behaviour("accelerator", level="core", capabilities=("memory_statistics",), must_detect=())
 def memory_by_the_module(lab: Lab) -> None:
     """The device module reports the same memory statistics as ``torch.accelerator``. This holds before and
-    after the module resets peaks and sums and empties the cache.
+    after the module resets the peak statistics and the accumulated statistics, and before and after it
+    empties the cache.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
     counts, module = runtime.memory_functions(), runtime.device_module()

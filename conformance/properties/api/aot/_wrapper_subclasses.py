@@ -101,8 +101,8 @@ class Noted(torch.Tensor):
 
 
 def subclasses_as_lists(value: Any) -> Any:
-    """Return a tree in which each ``Pair`` and ``Noted`` is replaced by a list: its class name, its note if
-    it has one, and its inner tensors.
+    """Return a tree in which each ``Pair`` and ``Noted`` is replaced by a list. The list contains the class
+    name, the note of a ``Noted``, and the inner tensors.
     """
     if isinstance(value, Pair):
         return ["Pair", subclasses_as_lists(value.left), subclasses_as_lists(value.right)]

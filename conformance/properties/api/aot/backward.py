@@ -60,7 +60,7 @@ class WritesTwice(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
         """Add 1 to the counter and return the gradient. The 1 is computed from the gradient, so that the
-        write needs the backward.
+        addition cannot run before the backward.
         """
         ctx.counter.add_(grad * 0 + 1)
         return grad, None
@@ -96,8 +96,9 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
         "beside a write in the forward": lambda a, b: WritesSaved.apply(a, b.mul_(5)) + 1,
     }
     for name, program in programs.items():
-        # With ``in_graph=False``, the writes run after the graph. Programs that write in their forward and in
-        # their backward are not run with ``in_graph=False``, because torch itself fails or moves the writes.
+        # With ``in_graph=False``, writes into inputs are not part of the graph and run after it. Programs
+        # that write both in their forward and in their backward are not run with ``in_graph=False``, because
+        # torch itself fails or moves the writes.
         for in_graph in (True,) if "forward" in name or "both" in name else (False, True):
             observed = observe_forward_and_backward(
                 functions.traced(program, in_graph=in_graph), x, y.clone()
@@ -179,7 +180,7 @@ def aot_keeps_sizes_for_the_backward(lab: Lab) -> None:
     (gradient,) = torch.autograd.grad(result.sum(), leaf)
     lab.same("a size among the results", [result.detach(), number, gradient])
 
-    # Torch may trace the function again for the second size, or reuse the first trace.
+    # For the second size, torch may trace the function again or reuse the first trace. Both are allowed.
     traced_function = functions.traced(lambda a, b: (a * b).expand(2, *a.shape), dynamic=True)
     for rows in (2, 3):
         left_factor, right_factor = x[:rows].clone().requires_grad_(), x[:rows] + 1

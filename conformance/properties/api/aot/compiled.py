@@ -84,8 +84,8 @@ def compiled_norms_and_layouts(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def compiled_for_other_inputs(lab: Lab) -> None:
-    """A compiled function accepts inputs of other sizes, inputs of which fewer require grad, and one tensor
-    as two inputs.
+    """A compiled function accepts inputs of other sizes than in its first call, inputs that no longer require
+    grad, and one tensor as two inputs.
     """
     x, y = lab.integers(4, 4), lab.integers(4, 4)
     added = functions.compiled(lambda a, b: a * 2 + b, fullgraph=True)

@@ -151,7 +151,7 @@ class Normalized(nn.Module):
         self.norm = nn.BatchNorm2d(3)
 
     def forward(self, x: torch.Tensor) -> Any:
-        """Return the loss and the output."""
+        """Return the sum of the output, which serves as the loss, and the detached output."""
         out = torch.relu(self.norm(self.conv(x)))
         return out.sum(), out.detach()
 
@@ -167,7 +167,9 @@ class Counting(nn.Module):
         self.register_buffer("calls", torch.zeros(()))
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
-        """Add 5 to the buffer and 4 to ``y``, and return two sums."""
+        """Add 5 to the buffer and 4 to ``y``, and return two results: the sum of ``y`` and of the linear
+        layer's output, and the sum of the buffer.
+        """
         y.add_(4)
         self.calls.add_(5)
         return (self.linear(x).sum() + y.sum(), self.calls.sum())

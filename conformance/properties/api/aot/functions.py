@@ -192,9 +192,9 @@ def aot_calls(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_writes_into_inputs(lab: Lab) -> None:
-    """A traced function changes its inputs as the original function does. It may change an input's values,
-    the input's sizes and strides, or both, once or several times. It may return the input or not. Gradients
-    flow through the writes.
+    """A traced function changes its inputs as the original function does. The function may change the values
+    of an input, the sizes and strides of an input, or both, once or several times. The function may also
+    return the changed input. Gradients flow through the writes.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     compare_with_eager(lab, "one", lambda a, b: a.mul_(2) * b, x, y, make_arguments=non_leaf_copies)

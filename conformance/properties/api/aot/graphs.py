@@ -31,9 +31,9 @@ def operator_names(graph: Any) -> list[str]:
 
 @behaviour("aot", level="full", capabilities=("autograd",))
 def graphs_run_on_other_values(lab: Lab) -> None:
-    """The graph of a function gives the results of the function for other inputs. The function may take any
-    number of arguments and tensors of the host, compute gradients, change sizes in place, and create or write
-    tensors.
+    """The graph of a function gives the results of the function for other inputs. The function may have any
+    number of arguments, accept tensors of the host, compute gradients, change sizes in place, and create or
+    write tensors.
     """
     x, y = lab.integers(3), lab.integers(3)
 

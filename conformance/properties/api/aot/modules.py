@@ -49,8 +49,8 @@ class Counted(nn.Module):
         self.register_buffer("counter", torch.zeros(2, 2, device=weight.device))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Add 1 to the counter. Return the sum of the elements of the product plus the sum of the elements of
-        the counter.
+        """Add 1 to each element of the counter. Return the sum of all elements of ``x @ weight`` and of the
+        counter.
         """
         self.counter.add_(1)
         return (x @ self.weight).sum() + self.counter.sum()
@@ -179,7 +179,7 @@ def aot_of_modules_for_inference(lab: Lab) -> None:
 def aot_lowers_modules(lab: Lab) -> None:
     """A module that is lowered for example inputs gives the results of the original module for similar
     inputs. The examples may be real tensors, or fake tensors with dynamic shapes. The module may create
-    tensors and change the shapes of its inputs. Fewer inputs than examples may require grad.
+    tensors and change the shapes of its inputs. An input need not require grad if its example requires grad.
     """
 
     class Plus(nn.Module):

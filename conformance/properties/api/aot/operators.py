@@ -31,7 +31,7 @@ def traced(function: Callable[..., Any], *inputs: Any, sizes: str) -> Callable[.
 
 
 def _function_of_tensors(call: OpInfoCall, in_place: bool) -> Callable[..., Any]:
-    """Return a function that makes the call with its arguments in place of the call's tensors.
+    """Return a function of tensors that makes the call with these tensors in place of the call's own tensors.
 
     If ``in_place`` is set, the function calls the in-place variant on a copy of the first argument.
     """
@@ -90,7 +90,8 @@ def _graph_agrees(
 
 
 def _graph_agrees_or_cpu_fails_too(lab: Lab, call: OpInfoCall, sizes: str, in_place: bool) -> bool:
-    """Return True if the graph on the target is correct, or if the graph of the same call on the CPU is not.
+    """Return True if the graph of the call on the target is correct, or if the graph of the same call on the
+    CPU is wrong.
 
     If the target is the CPU, return True for a call that cannot be traced, and False for wrong results.
     """
@@ -127,8 +128,8 @@ for _part in range(8):
 
     @behaviour("aot", name=f"graphs-of-entries-{_part + 1}-of-8", must_detect=())
     def _with_values(lab: Lab, part: int = _part) -> None:
-        """The graphs of an eighth of the database's operators, traced with real values, give the results of
-        the operators for other values.
+        """For an eighth of the operators in torch's operator database, a graph that is traced with real
+        values gives the results of the operator for other values than the traced ones.
         """
         _check_graphs_of_shard(lab, part, 8, "real")
 
@@ -136,8 +137,8 @@ for _part in range(8):
         "aot", name=f"fake-graphs-of-entries-{_part + 1}-of-8", capabilities=("fake_tensors",), must_detect=()
     )
     def _without_values(lab: Lab, part: int = _part) -> None:
-        """The graphs of an eighth of the database's operators, traced with fake tensors, give the results of
-        the operators for other values.
+        """For an eighth of the operators in torch's operator database, a graph that is traced with fake
+        tensors gives the results of the operator for other values than the traced ones.
         """
         _check_graphs_of_shard(lab, part, 8, "fake")
 
@@ -151,8 +152,8 @@ for _part in range(4):
         must_detect=(),
     )
     def _with_open_sizes(lab: Lab, part: int = _part) -> None:
-        """The graphs of a sixteenth of the database's operators, traced with dynamic shapes, give the results
-        of the operators for other values.
+        """For a sixteenth of the operators in torch's operator database, a graph that is traced with dynamic
+        shapes gives the results of the operator for other values than the traced ones.
         """
         _check_graphs_of_shard(lab, part * 4, 16, "symbolic")
 
@@ -163,7 +164,7 @@ for _part in range(4):
         must_detect=(),
     )
     def _in_place(lab: Lab, part: int = _part) -> None:
-        """The graphs of a fourth of the database's in-place operators, traced with dynamic shapes, give the
-        results of the operators for other values.
+        """For a fourth of the in-place operators in torch's operator database, a graph that is traced with
+        dynamic shapes gives the results of the operator for other values than the traced ones.
         """
         _check_graphs_of_shard(lab, part, 4, "symbolic", in_place=True)

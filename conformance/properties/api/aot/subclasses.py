@@ -1,5 +1,5 @@
-"""Behaviours of ahead-of-time autograd of functions of tensor subclasses: the classes of results, written
-inputs, views and gradients.
+"""Behaviours of ahead-of-time autograd for functions whose inputs are tensor subclasses: the classes of
+results, written inputs, views and gradients.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def observe_call(
     """Call a function on new leaves, and return the observations by name: results, inputs after the call,
     ``requires_grad`` flags, layouts and gradients.
 
-    If ``writes_inputs`` is set, the function receives copies that are not leaves. Subclasses are replaced by
-    lists.
+    If ``writes_inputs`` is set, the function receives copies that are not leaves. In the observations, tensor
+    subclasses are replaced by lists.
     """
     leaves = list(make_leaves())
     inputs = [leaf * 1 for leaf in leaves] if writes_inputs else leaves
@@ -39,7 +39,8 @@ def observe_call(
     }
     ends = [end for end in results if end.grad_fn is not None]
     if ends:
-        # A traced backward requires that each gradient has the class of its result.
+        # A traced backward requires that each gradient has the class of its result. The gradients are
+        # therefore computed from the results.
         torch.autograd.backward(ends, [(end * 2).detach() for end in ends])
         observed["gradients"] = subclasses_as_lists([leaf.grad for leaf in leaves])
     return observed

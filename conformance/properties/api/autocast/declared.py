@@ -63,7 +63,7 @@ def _compare_in_two_regions(
     first_argument_only: bool = False,
 ) -> None:
     """Record the result of each operator in two autocast regions. Between the regions, change all arguments
-    that require grad, so that use of a cast from the first region is detected.
+    that require grad, so that an operator that reuses a cached cast of the first region is detected.
     """
     if not names:
         lab.nothing_due(NOTHING_LISTED)

@@ -25,8 +25,8 @@ def two_whole_number_parameters(lab: Lab) -> list[torch.nn.Parameter]:
 
 @behaviour("autocast", level="training", capabilities=NEEDS, must_detect=("value",))
 def scale_moves(lab: Lab) -> None:
-    """The scale grows after steps with finite gradients. It shrinks after a step with an infinite or NaN
-    gradient, and this step changes no parameter.
+    """The scale of a GradScaler grows after steps with finite gradients. The scale shrinks after a step with
+    an infinite or NaN gradient, and this step changes no parameter.
     """
     parameters = two_whole_number_parameters(lab)
     optimizer = torch.optim.SGD(parameters, lr=0.5)

@@ -40,8 +40,8 @@ class _PoisonedLater(Function):
 @behaviour("autograd", must_detect=("value", "error", "message", "warning"))
 def anomalies_of_second_derivatives(lab: Lab) -> None:
     """If NaN first appears in a double backward, anomaly detection raises an error in this double backward.
-    The warnings have two tracebacks: of the forward call that created the failing node, and of the earlier
-    forward call that led to this call.
+    The warnings contain two tracebacks: the traceback of the forward call that created the failing node, and
+    the traceback of the earlier forward call whose backward made this call.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)
 

@@ -379,7 +379,7 @@ def what_functions_save(lab: Lab) -> None:
 @behaviour("autograd", must_detect=("value",))
 def functions_with_other_things(lab: Lab) -> None:
     """An ``autograd.Function`` may accept and return values that are not tensors, in any position. It may
-    have no tensors at all.
+    also have no tensor among its arguments and results.
     """
 
     class Mixed(Function):

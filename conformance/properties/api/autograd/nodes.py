@@ -154,8 +154,8 @@ def walking_the_graph(lab: Lab) -> None:
 
 @behaviour("autograd", must_detect=("value", "error"))
 def the_node_that_runs(lab: Lab) -> None:
-    """During a hook, the running graph task (the current backward) has an id. Outside of a backward there is
-    no such id, and the execution order cannot be queried.
+    """During a hook, the running graph task (the current backward) has an id. Outside of a backward, this id
+    does not exist, and the execution order cannot be queried.
     """
     identity = torch._C._current_graph_task_id
     x = lab.integers(2, requires_grad=True)

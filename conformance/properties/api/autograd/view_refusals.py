@@ -25,9 +25,9 @@ class _ViewFunction(Function):
 
 @behaviour("autograd", must_detect=("value", "error"))
 def refused_writes_to_plain_views(lab: Lab) -> None:
-    """A write of a tensor that requires grad into a view whose base does not require grad is refused if an
-    ``autograd.Function``, or an operator with several results, created the view. Other views accept the
-    write.
+    """If the base of a view does not require grad, the view may refuse a write of a tensor that requires
+    grad. The view refuses the write if an ``autograd.Function``, or an operator with several results, created
+    the view. Other views accept the write.
     """
     put = lab.put([5.0], requires_grad=True)
     for name, make, text in (

@@ -70,7 +70,7 @@ def product_branch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def difference_branch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Return ``a - b``, as the other branch of a ``cond``."""
+    """Return ``a - b``, as one branch of a ``cond``."""
     return a - b
 
 

@@ -214,8 +214,8 @@ class _FunctionModule(torch.nn.Module):
 
 @behaviour("control-flow", level="full", must_detect=())
 def scan_agrees_with_associative_scan(lab: Lab) -> None:
-    """If the step of a ``scan`` returns ``f(carry, x)`` as carry and output, and the first element is the
-    first carry, the ``scan`` gives the result of ``associative_scan`` with ``f``.
+    """A ``scan`` gives the result of ``associative_scan`` with ``f`` if the first carry is the first element,
+    and if the step returns ``f(carry, x)`` both as carry and as output.
     """
     xs = lab.integers(5, 3, low=-2, high=3)
     functions: dict[str, Callable[..., Any]] = {"add": torch.add, "mul": torch.mul, "max": torch.maximum}

@@ -57,8 +57,8 @@ def nested_cond(p: Any, q: Any, a: torch.Tensor) -> Any:
 @behaviour("control-flow", level="full", must_detect=())
 def graphs_of_nested_cond(lab: Lab) -> None:
     """A graph with nested or several calls of ``cond`` runs the branches that the predicates of each call
-    choose. This holds for traces with and without values, and for a graph that is traced again under
-    ``functionalize``.
+    choose. This holds for traces with real tensors, with fake tensors and with dynamic shapes, and for a
+    graph that is traced again under ``functionalize``.
     """
     x = lab.integers(3, 2)
     calls = [(p, q, x) for p, q in predicate_combinations(lab, 2)]
@@ -217,8 +217,8 @@ def control_flow_with_open_sizes(lab: Lab) -> None:
 @behaviour("control-flow", level="full", must_detect=())
 def graphs_of_closures(lab: Lab) -> None:
     """If the branches of a ``cond`` use tensors, parameters, buffers or numbers from closures, the graph
-    refers to these tensors and numbers, also in nested branches. After a later write to such a tensor, the
-    graph uses the new value.
+    refers to these tensors and numbers, also in nested branches. After a later write to one of these tensors,
+    the graph uses the new value.
     """
     x = lab.integers(2, 3)
     a, b = lab.integers(2, 3), lab.integers(2, 3)

@@ -63,7 +63,8 @@ def associative_scan_combines(lab: Lab) -> None:
     def add_inner_scan(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a + b + generic_associative_scan(torch.add, a * 0, -1)  # type: ignore[no-any-return]
 
-    # Each of these functions is associative: a sum or maximum whose factors from closures are 0 or 1.
+    # Each of these functions is associative: it computes a sum or a maximum, and its factors from closures
+    # are 0 or 1.
     functions: dict[str, Callable[..., Any]] = {
         "a closed-over tensor": lambda a, b: a * zeros + b * zeros,
         "a closed-over tree": lambda a, b: scale_by_closed_over_tree(a) + scale_by_closed_over_tree(b),

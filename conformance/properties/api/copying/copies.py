@@ -13,7 +13,8 @@ from conformance.behaviours.lab import Lab
 
 
 def _first_declared_dtype(lab: Lab, *names: str) -> torch.dtype:
-    """Return the first of these dtypes that the target declares and that can represent the Lab's numbers.
+    """Return the first dtype in ``names`` that the target declares. If the Lab's dtype is complex, only
+    complex dtypes are suitable.
 
     If no dtype is suitable, return the Lab's own dtype.
     """

@@ -104,7 +104,7 @@ Point = collections.namedtuple("Point", ["x", "y"])
 @behaviour("dataloader", level="core", must_detect=("value", "error"))
 def collating_samples(lab: Lab) -> None:
     """``default_collate`` stacks tensors on their device and converts numbers and arrays to tensors. It
-    preserves the structure of samples and values of other types.
+    preserves the structure of the samples, and it does not convert values of other types.
     """
     first, second = lab.integers(2, 3), lab.integers(2, 3)
     lab.same("tensors", default_collate([first, second]))

@@ -24,7 +24,8 @@ from conformance.properties.api.dataloader.workers import TIMEOUT
 
 class IndexSamples(Dataset):  # type: ignore[type-arg]
     """A dataset whose samples have four numbers: the index, the worker id (-1 in the main process), the
-    number of samples read so far from this copy of the dataset, and a mark.
+    number of samples read so far from this copy of the dataset, and the dataset's ``mark``, which
+    ``worker_init_fn`` can set.
     """
 
     def __init__(self, length: int = 12) -> None:
@@ -119,8 +120,8 @@ def _mark_dataset(worker: int) -> None:
 
 
 def _collate_with_shared_flag(batch: list[torch.Tensor]) -> torch.Tensor:
-    """Return the indices of the samples, and for each sample whether the collated batch is in shared
-    memory.
+    """Return a tensor with two rows and one column per sample: the sample's index, and 1 if the collated
+    batch is in shared memory, else 0.
     """
     joined: torch.Tensor = torch.utils.data.default_collate(batch)
     return torch.stack([joined[:, 0], torch.full((len(batch),), int(joined.is_shared()))])

@@ -56,8 +56,8 @@ def expect_repeatable(lab: Lab, name: str, call: Call, *, roundings: float = 64)
 
 
 def gradient_call(call: Callable[[torch.Tensor], torch.Tensor], start: torch.Tensor) -> Call:
-    """Return a function without arguments. It returns the gradient, at ``start``, of a weighted sum of the
-    result of ``call``.
+    """Return a function without arguments that returns a gradient at ``start``. The differentiated function
+    is a weighted sum of the elements of ``call(start)``.
     """
 
     def gradient_of_weighted_sum() -> torch.Tensor:

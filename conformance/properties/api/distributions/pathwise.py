@@ -13,8 +13,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.random.values import SIGMAS
 
-#: The allowed error of these gradients, relative to the largest gradient. Torch approximates the gradients by
-#: series and rational functions.
+#: The allowed error of pathwise gradients, relative to the largest gradient. Torch approximates these
+#: gradients by series and rational functions.
 TOLERANCE = 1e-2
 
 

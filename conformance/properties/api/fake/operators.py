@@ -168,7 +168,7 @@ for _part in range(4):
     @behaviour("fake", name=f"open-sizes-of-operators-{_part + 1}-of-8", must_detect=())
     def _open_sizes(lab: Lab, part: int = _part) -> None:
         """Fake tensors with dynamic shapes predict the shapes and dtypes of the real results, for an eighth
-        of the database's operators.
+        of the operators in torch's operator database.
         """
         _check_predictions(
             lab, 2 * part, 8, "of open sizes", _call_out_of_place, make_mode=_dynamic_shape_mode
@@ -177,7 +177,7 @@ for _part in range(4):
     @behaviour("fake", name=f"open-sizes-of-operators-in-place-{_part + 1}-of-4", must_detect=())
     def _open_sizes_in_place(lab: Lab, part: int = _part) -> None:
         """Fake tensors with dynamic shapes predict the shapes and dtypes of the real results, for a fourth of
-        the database's in-place operators.
+        the in-place operators in torch's operator database.
         """
         _check_predictions(
             lab, part, 4, "of open sizes, in place", _call_in_place, make_mode=_dynamic_shape_mode

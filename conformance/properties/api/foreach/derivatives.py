@@ -22,7 +22,9 @@ COMPLEX_SAMPLE_LIMIT = 1
 
 
 def _check_gradients(lab: Lab, name: str, info: Any, sample: Any, in_place: bool) -> None:
-    """Record the result of ``gradcheck`` for one sample of a foreach operator. It must not be False."""
+    """Record the outcome of ``gradcheck`` for one sample of a foreach operator: True, False, or the name of
+    an error. False is a failure.
+    """
 
     def moved_to_device(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
@@ -84,8 +86,8 @@ for _kind, _part in itertools.product(("", "-in-place"), range(4)):
         must_detect=("value",),
     )
     def _derivatives(lab: Lab, part: int = _part, in_place: bool = bool(_kind)) -> None:
-        """For a fourth of the database's foreach operators, ``gradcheck`` passes in backward and forward
-        mode.
+        """For a fourth of the foreach operators in torch's operator database, ``gradcheck`` passes in
+        backward and forward mode.
         """
         for info in torch_testing_internals.foreach_db()[part::4]:
             if not info.supports_autograd or lab.dtype not in torch_testing_internals.forward_dtypes(info):

@@ -14,8 +14,8 @@ from conformance.properties.api._numpy_values import to_wide_array
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "complex64", "bool")
 
-#: The names of operators of one list, without the prefix ``_foreach_``. Each has an in-place and an
-#: out-of-place variant.
+#: The names of foreach operators whose only operand is one list, without the prefix ``_foreach_``. Each
+#: operator exists in place and out of place.
 UNARY = (
     "abs",
     "acos",
@@ -48,7 +48,7 @@ UNARY = (
     "tanh",
     "trunc",
 )
-#: The names of operators of a list and a second argument, which is a list of tensors, a number, or a list of
+#: The names of foreach operators with a list and a second operand: a list of tensors, a number, or a list of
 #: numbers.
 BINARY = ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp_max", "clamp_min")
 POINTWISE = ("addcmul", "addcdiv")

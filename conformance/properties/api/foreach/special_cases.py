@@ -166,8 +166,8 @@ def lists_that_do_not_fit(lab: Lab) -> None:
 @behaviour("foreach", capabilities=("autograd",), level="training", must_detect=("value", "error"))
 def gradients_of_lists(lab: Lab) -> None:
     """Each tensor of a list gets the gradient that the single-tensor operator gives. A leaf that requires
-    grad cannot be written in place. If a graph saves its own result, the graph is freed when this result is
-    deleted.
+    grad cannot be written in place. If a node of the graph saves the node's own result, the graph is freed
+    when this result is deleted.
     """
     for name in ("exp", "sqrt", "reciprocal", "sin", "abs", "neg", "log"):
         leaves = [lab.integers(2, low=1).requires_grad_(), lab.integers(3, low=1).requires_grad_()]
@@ -208,7 +208,7 @@ def gradients_of_lists(lab: Lab) -> None:
     result: Any = torch._foreach_exp([lab.integers(2).requires_grad_()])
 
     class Token:
-        """An object that a node of the graph holds. It shows by its lifetime when the node is freed."""
+        """An object that a node of the graph holds. Its lifetime shows when the node is freed."""
 
     token = Token()
     watch = weakref.ref(token)

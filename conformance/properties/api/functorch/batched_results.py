@@ -67,9 +67,9 @@ class Point(NamedTuple):
 
 @behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value",))
 def batches_of_several_results(lab: Lab) -> None:
-    """``var_mean``, ``mode``, ``cross``, ``slogdet``, losses, ``silu``, ``group_norm`` and namedtuple results
-    act on each element of a batch, also under several levels of ``vmap``. With None in ``out_dims``, a result
-    that is not mapped has no batch dimension.
+    """Under one or several levels of ``vmap``, ``var_mean``, ``mode``, ``cross``, ``slogdet``, losses,
+    ``silu``, ``group_norm`` and functions that return a namedtuple act on each element of a batch. With None
+    in ``out_dims``, a result that is not mapped has no batch dimension.
     """
     x = lab.integers(2, 3, 4, low=-8, high=9)
     moments: Any = vmap(torch.var_mean)

@@ -206,7 +206,7 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
 
 
 def write_through_a_row(a: torch.Tensor) -> torch.Tensor:
-    """Double the first row of a copy through a view, and return the square of the copy."""
+    """Copy ``a``, double the first row of the copy through a view, and return the square of the copy."""
     b = a * 1
     b[:1].mul_(2)
     return b * b

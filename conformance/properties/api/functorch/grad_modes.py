@@ -139,7 +139,7 @@ def engine_calls_inside_of_transforms(lab: Lab) -> None:
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), must_detect=("error", "value"))
 def saved_tensor_hooks_and_transforms(lab: Lab) -> None:
     """``grad``, ``vjp``, ``jacrev`` and ``hessian`` raise an error if hooks on saved tensors are active
-    around the transform or inside its function. ``jvp`` works with such hooks.
+    around the transform or inside its function. ``jvp`` works while these hooks are active.
     """
     x, t = lab.integers(3), lab.integers(3)
 

@@ -21,7 +21,7 @@ ROWS = 2
 
 
 class _Cube(torch.autograd.Function):
-    """An ``autograd.Function`` that returns a cube and its slope, with a handwritten ``vmap`` rule."""
+    """An ``autograd.Function`` that returns ``x**3`` and ``3 * x**2``, with a handwritten ``vmap`` rule."""
 
     @staticmethod
     def forward(x: torch.Tensor) -> Any:

@@ -48,7 +48,9 @@ def engine_gradients(loss: Callable[[Weights], torch.Tensor], weights: Weights) 
 
 
 class _TokenClassifier(nn.Module):
-    """A classifier of token sequences: the mean of embeddings and two linear layers."""
+    """A classifier of token sequences. It applies two linear layers to the mean of the embeddings of the
+    tokens.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -188,8 +190,8 @@ def ensembles_that_train(lab: Lab) -> None:
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def gradients_through_training(lab: Lab) -> None:
     """Under ``vmap`` over tasks, gradients flow through the training steps of each task, for linear layers
-    and for convolutions with group norm. They equal the gradients of the autograd engine through single
-    tasks.
+    and for convolutions with group norm. The gradients equal the gradients that the autograd engine computes
+    for each task alone.
     """
     lines = with_fixed_parameters(lab, nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1)))
     pictures = with_fixed_parameters(
@@ -283,8 +285,8 @@ def gradients_of_forces(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def gradients_of_many_functions(lab: Lab) -> None:
-    """``grad`` and ``vjp`` return zeros for unused inputs, also in dicts. Matrix products, softmax in batches
-    and writes into new memory are differentiated.
+    """``grad`` and ``vjp`` return zeros for unused inputs, also in dicts. They differentiate matrix products,
+    batched softmax, and writes into new memory.
     """
     x, y, t = lab.integers(3), lab.integers(3), lab.integers(3)
     slopes = grad(lambda d: (d["a"] ** 2).sum())({"a": x, "b": y})

@@ -122,7 +122,7 @@ def vmap_refuses_results(lab: Lab) -> None:
 @behaviour("functorch", level="full", must_detect=("error",))
 def vmap_refuses_values(lab: Lab) -> None:
     """Under ``vmap``, operations that need the value of one element (``item``, control flow, a data-dependent
-    shape) raise an error. So does a write of a batch into a tensor that is not mapped.
+    shape) raise an error. A write of a batch into a tensor that is not mapped raises an error too.
     """
     x = lab.integers(3, 2)
 

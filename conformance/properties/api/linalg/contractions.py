@@ -331,8 +331,8 @@ def matrix_exponentials(lab: Lab) -> None:
     lab.expect("zero", torch.linalg.matrix_exp(zero), numpy.eye(4))
     for scale in (1e-6, 1e-3, 0.1, 0.7, 1.5, 4.0):
         diagonal = numpy.array([0.5, -1.0, 0.25, 1.0]) * scale
-        # A kernel that scales the matrix and squares the result loses about one rounding per squaring and
-        # element.
+        # A kernel may scale the matrix down and square the result repeatedly. Each squaring adds about one
+        # rounding per element.
         lab.expect(
             f"a diagonal of {scale}",
             torch.linalg.matrix_exp(tensor_from_array(lab, numpy.diag(diagonal))),

@@ -174,7 +174,8 @@ def systems_of_tensors(lab: Lab) -> None:
 @behaviour("linalg", dtypes=DTYPES, must_detect=("value",))
 def symmetric_factors(lab: Lab) -> None:
     """``ldl_factor`` returns a unit lower factor and a diagonal whose product is the matrix, if the matrix
-    needs no pivoting. ``ldl_solve`` solves with these factors, symmetric or Hermitian.
+    needs no pivoting. ``ldl_solve`` solves systems with these factors, for symmetric and for Hermitian
+    matrices.
     """
     for batch in ((), (3,), (2, 2)):
         for hermitian in (False, True):

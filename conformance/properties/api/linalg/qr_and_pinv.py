@@ -189,8 +189,8 @@ def ranks(lab: Lab) -> None:
 
 
 # Real matrices only: under a TorchDispatchMode, torch's pinv loses a conjugate bit of complex matrices. The
-# tests inject faults by such a mode and could then not recognize them. The property ``value/linalg.pinv``
-# covers complex matrices.
+# tests inject faults by a TorchDispatchMode, and cannot tell an injected fault from this error of torch. The
+# property ``value/linalg.pinv`` covers complex matrices.
 @behaviour("linalg", dtypes=WIDE_FLOATS, level="core", must_detect=("value", "error"))
 def pseudo_inverses(lab: Lab) -> None:
     """``pinv`` and ``pinverse`` meet the four Moore-Penrose conditions for matrices of any shape and rank.

@@ -89,7 +89,9 @@ def tables_of_statistics(lab: Lab) -> None:
 
 @behaviour("memory", level="training", capabilities=("autograd",), must_detect=())
 def nothing_is_lost(lab: Lab) -> None:
-    """A thousand training steps with views, copies and errors leave no more memory allocated than ten."""
+    """A thousand training steps with views, copies and errors leave no more memory allocated than ten
+    training steps.
+    """
     memory = _host_memory_model.memory_of(lab)
     weight: Any = torch.zeros(16, 16, device=lab.device, requires_grad=True)
     x = lab.integers(16, 16)

@@ -26,7 +26,9 @@ CHILD_TIMEOUT = 30.0
 
 
 def _reply_of_forked_child(work: Callable[[], bytes]) -> bytes:
-    """Run ``work`` in a forked child and return its result: b"" if the child dies, b"late" if it hangs."""
+    """Run ``work`` in a forked child and return the bytes that ``work`` returned. Return b"" if the child
+    dies, and b"late" if the child hangs.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,5 +1,5 @@
 """Check activations (NaN, in-place calls on views, overlapping memory, errors), softmax of large and empty
-input, and layers of empty batches.
+input, and layers that receive empty batches.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def activations_in_place(lab: Lab) -> None:
         ):
             leaf = lab.put([[-2.0, 1.0], [3.0, -4.0], [2.0, 5.0]], dtype=lab.dtype, requires_grad=True)
             base = leaf * 1
-            # Keep the view alive. If it were deleted, the autograd engine would visit its node twice and
-            # raise an error on every device that has its own thread (docs/torch-bugs.md#deleted-views).
+            # Keep the view alive. If it were deleted, the autograd engine would visit the view's node twice
+            # and raise an error on every device that has its own thread (docs/torch-bugs.md#deleted-views).
             part = make_view(base)
             call(part)
             lab.close(f"{name} of {view_name}", base, roundings=8)

@@ -62,8 +62,8 @@ def losses_of_broadcast_targets(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("autograd", "forward_ad"), must_detect=("error",))
 def refused_by_losses(lab: Lab) -> None:
-    """Losses raise an error for shapes that do not match and for probabilities outside of [0, 1]. A
-    derivative that is not implemented raises an error.
+    """Losses raise an error for shapes that do not match and for probabilities outside of [0, 1]. Computing a
+    derivative that torch does not implement raises an error.
     """
     wide, high = lab.floats(3, 5), lab.floats(5, 3)
     for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits"):

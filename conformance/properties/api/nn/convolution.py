@@ -288,8 +288,8 @@ def refusals_of_convolutions(lab: Lab) -> None:
 
 @behaviour("nn", level="core", must_detect=("value", "error"))
 def sizes_of_transposed_convolutions(lab: Lab) -> None:
-    """A transposed convolution maps the output shape of a convolution to its input shape. ``output_size``
-    selects one of the sizes that the stride allows.
+    """A transposed convolution maps the output shape of a convolution to the input shape of this convolution.
+    ``output_size`` selects one of the sizes that the stride allows.
     """
     module = with_whole_number_state(lab, nn.ConvTranspose2d(2, 3, 3, stride=3, padding=0, output_padding=2))
     x = lab.integers(2, 2, 4, 4)

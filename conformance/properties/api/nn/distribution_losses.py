@@ -217,7 +217,7 @@ def distances(lab: Lab) -> None:
 @behaviour("nn", must_detect=("value", "error"))
 def connectionist_temporal_classification(lab: Lab) -> None:
     """``ctc_loss`` returns equal results for padded and concatenated targets, and for lengths in tuples and
-    tensors. It is infinite if no alignment of the target exists. Invalid lengths raise an error.
+    tensors. The loss is infinite if no alignment of the target exists. Invalid lengths raise an error.
     """
     log: Any = lab.floats(6, 2, 4).log_softmax(2).requires_grad_()
     targets = lab.put([[1, 2, 3], [2, 2, 1]])

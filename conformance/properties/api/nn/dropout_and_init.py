@@ -139,8 +139,8 @@ def alpha_dropout(lab: Lab) -> None:
             y = make(p)(source)
             with lab_work():
                 host = y.cpu().double()
-            # The variance of a squared element is below ten, so 0.05 exceeds four standard errors of both
-            # statistics.
+            # The tolerance 0.05 exceeds four standard errors of the mean and of the deviation, because the
+            # variance of a squared element is below ten.
             lab.holds(f"{make.__name__}, {p}: mean", abs(float(host.mean())) < 0.05)
             lab.holds(f"{make.__name__}, {p}: deviation", abs(float(host.std()) - 1) < 0.05)
     lab.same("in eval mode", nn.AlphaDropout(0.5).eval()(x))
@@ -250,7 +250,8 @@ def _check_uniform(lab: Lab, name: str, tensor: torch.Tensor, low: float, high: 
         f"{name} has its mean",
         abs(float(host.mean()) - (low + high) / 2) < SIGMAS * width / math.sqrt(12 * count),
     )
-    # The variance of a sample's variance of a uniform distribution is width**4 / (180 * count).
+    # If ``count`` values are uniformly distributed, their variance is itself random. The variance of this
+    # statistic is width**4 / (180 * count).
     lab.holds(
         f"{name} has its variance",
         abs(float(host.var()) - width**2 / 12) < SIGMAS * width**2 / math.sqrt(180 * count),
@@ -367,7 +368,8 @@ def truncated_normal_initialization(lab: Lab) -> None:
 
         mass = normal_distribution_function(b) - normal_distribution_function(a)
         expected_mean = mean + deviation * (normal_density(a) - normal_density(b)) / mass
-        # Rounding to a dtype with few bits moves values by at most half a unit.
+        # Rounding to a dtype with few bits moves each value by at most half a unit. ``slack`` allows for this
+        # shift of the mean.
         slack = float(torch.finfo(lab.dtype).eps) * max(abs(low), abs(high))
         lab.holds(
             f"with its mean: {label}",

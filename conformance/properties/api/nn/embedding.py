@@ -208,7 +208,9 @@ def bags_of_embeddings(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
 )
 def weights_of_samples(lab: Lab) -> None:
-    """``per_sample_weights`` multiply the rows before the sum. The weights have gradients too."""
+    """``embedding_bag`` multiplies each row by its weight in ``per_sample_weights`` before it adds the rows.
+    The weights have gradients too.
+    """
     for index_type in (torch.int32, torch.int64):
         table = lab.integers(5, 3, requires_grad=True)
         flat = lab.put([3, 1, 1, 1, 4, 0], dtype=index_type)

@@ -233,7 +233,9 @@ class _CustomSaving(nn.Module):
 
 @behaviour("nn", must_detect=("value", "error"))
 def state_of_another_form(lab: Lab) -> None:
-    """Extra state, and overridden saving and loading, work in state dicts, also in nested modules."""
+    """State dicts contain the extra state of modules. A module can override how its parameters are saved and
+    loaded. This also holds for nested modules.
+    """
     for extra in ({"a": 1}, lab.integers(3), "word", 7):
         first, second = nn.Sequential(_ExtraState(extra)), nn.Sequential(_ExtraState(None))
         values = first.state_dict()

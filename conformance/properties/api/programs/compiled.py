@@ -105,10 +105,9 @@ def _run_compiled_on_cpu(program: Program, turn: int) -> list[torch.Tensor]:
 
 
 def _compiled_program_agrees_on_cpu(target: Target, recorder: Recorder, program: Program, turn: int) -> bool:
-    """Return whether the program, compiled for the CPU, leaves the values of the uncompiled program. This is
-    the CPU control.
+    """Return whether the program, compiled for the CPU, computes the values of the uncompiled program.
 
-    The functionalization of torch loses some writes (docs/torch-bugs.md).
+    This is the CPU control: the functionalization of torch loses some writes (docs/torch-bugs.md).
     """
     outcome = attempt(lambda: _run_compiled_on_cpu(program, turn))
     cpu = target.on_cpu()

@@ -122,7 +122,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _train_on_cpu(program: Program) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """Return the records of the training steps of the uncompiled program on the CPU."""
+    """Return the result, the gradient and the state after each training step, computed by the CPU without
+    compilation.
+    """
     model = _StatefulModule(program)
     return _run_steps(model, model)
 

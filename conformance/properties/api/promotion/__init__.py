@@ -1,1 +1,1 @@
-"""Behaviours of area ``promotion``: the dtypes of results of mixed dtypes."""
+"""Behaviours of area ``promotion``: the result dtypes of operators whose arguments have different dtypes."""

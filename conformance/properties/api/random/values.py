@@ -24,7 +24,8 @@ KOLMOGOROV = 3.5
 def check_mean(lab: Lab, name: str, sample: torch.Tensor, mean: float, deviation: float) -> None:
     """Check that the mean of a sample is ``mean``, within the error that sample size and rounding allow.
 
-    The observation name does not contain ``mean``, because a device may have computed ``mean`` with rounding.
+    The observation name does not contain the number ``mean``, because a device may have computed this number
+    with rounding.
     """
     average = float(sample.cpu().double().mean())
     unit = torch.finfo(sample.dtype).eps if sample.is_floating_point() else 0.0

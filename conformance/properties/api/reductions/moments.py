@@ -91,8 +91,9 @@ def variances_are_stable(lab: Lab) -> None:
     """
     base = lab.put([65536.0, 65538, 65540, 65542], dtype=lab.dtype)
     expected = to_wide_array(base).var(ddof=1)
-    # The tolerance grows with the condition number of a variance, mean / deviation. It does not grow with the
-    # square of this ratio, which is the error of the mean of squares minus the square of the mean.
+    # The tolerance is proportional to mean / deviation, the condition number of a variance. The mean of
+    # squares minus the square of the mean has an error proportional to the square of this ratio, which is too
+    # large.
     lab.expect("far from zero", base.var(), expected, roundings=4 * 65539 / expected**0.5)
     lab.expect("in rows", base.repeat(3, 1).var(1), [expected] * 3, roundings=4 * 65539 / expected**0.5)
     lab.expect(

@@ -23,7 +23,7 @@ def save_and_load(value: Any, **options: Any) -> Any:
 
 
 class Plain(torch.Tensor):
-    """A subclass that defines no state."""
+    """A tensor subclass that does not define its own pickled state."""
 
 
 class Noted(torch.Tensor):

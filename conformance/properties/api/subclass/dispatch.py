@@ -138,7 +138,7 @@ def subclasses_as_parameters(lab: Lab) -> None:
 
 
 class Plain(torch.Tensor):
-    """A subclass that changes no behaviour."""
+    """A tensor subclass that overrides nothing."""
 
 
 @behaviour("subclass", must_detect=("error",))
@@ -242,7 +242,9 @@ def function_overrides(lab: Lab) -> None:
             return super().__torch_function__(function, types, args, kwargs or {})
 
     class Stands:
-        """A class that is not a tensor, but that torch treats as one."""
+        """A class that is not a tensor, but whose ``__torch_function__`` lets torch treat its instances as
+        tensors.
+        """
 
         def __init__(self, inner: torch.Tensor) -> None:
             self.inner = inner

@@ -55,7 +55,7 @@ class Fails:
 
 
 class Kept(torch.Tensor):
-    """A tensor subclass that changes no behaviour."""
+    """A tensor subclass that overrides nothing."""
 
 
 class KeptToo(Kept):

@@ -56,7 +56,7 @@ def tensor_facts(lab: Lab) -> None:
 @behaviour("tensor", dtypes=ALL, level="bringup", must_detect=("value", "error"))
 def python_numbers(lab: Lab) -> None:
     """``item``, ``tolist``, ``bool``, ``int``, ``float`` and ``complex`` convert a tensor with one element to
-    a Python number. Except ``tolist``, they raise an error for tensors with any other number of elements.
+    a Python number. All except ``tolist`` raise an error for tensors with any other number of elements.
     """
     number = lab.put(1, dtype=lab.dtype)
     lab.expect("item of a scalar", number.item(), 1)
@@ -217,7 +217,9 @@ def complex_parts(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", must_detect=("value", "shape"))
 def where_of_numbers(lab: Lab) -> None:
-    """``torch.where`` accepts numbers and dimensionless tensors. Type promotion is that of arithmetic."""
+    """``torch.where`` accepts numbers and dimensionless tensors. The result dtype is promoted as in
+    arithmetic.
+    """
     condition = lab.put([[True, False], [False, True]])
     x = lab.put([[1.0, 2.0], [3.0, 4.0]])
     lab.expect("a number for the rest", torch.where(condition, x, 0), [[1.0, 0.0], [0.0, 4.0]])
@@ -238,7 +240,7 @@ def where_of_numbers(lab: Lab) -> None:
 
 
 class Marked(torch.Tensor):
-    """A subclass that defines nothing."""
+    """A tensor subclass without attributes or overrides."""
 
 
 @behaviour("tensor", must_detect=("value",))

@@ -1,4 +1,4 @@
-"""Check views that ``select`` returns."""
+"""Check writes through views that ``select`` returns, and indices out of range."""
 
 from __future__ import annotations
 

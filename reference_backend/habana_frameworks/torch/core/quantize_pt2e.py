@@ -50,7 +50,7 @@ class PartitionedModel(nn.Module):
         self._compiled = torch.compile(model, backend=self._export_part, dynamic=False)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the model with its programs."""
+        """Run the model. Each graph that Dynamo traces runs as its exported program."""
         # Above its limit of recompilations, Dynamo would silently run the model without any rounding.
         limits = {"recompile_limit": _NO_LIMIT, "accumulated_recompile_limit": _NO_LIMIT}
         with torch._dynamo.config.patch(limits), torch.no_grad():

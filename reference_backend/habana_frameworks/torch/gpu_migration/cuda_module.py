@@ -82,7 +82,7 @@ COUNTERPARTS: dict[str, Any] = {
     "is_tf32_supported": lambda: False,
     "reset_max_memory_cached": hpu.reset_peak_memory_stats,
 }
-#: Private names that torch itself or many programs call.
+#: Private functions of ``torch.cuda`` that are also replaced, because torch or many programs call them.
 PRIVATE = ("_is_in_bad_fork", "_lazy_init", "_exchange_device", "_maybe_exchange_device", "_set_stream_by_id")
 #: Submodules whose functions are replaced, or raise errors, like the functions of ``torch.cuda``.
 SUBMODULES = ("memory", "random", "streams", "graphs", "nvtx", "nccl", "profiler", "comm")
@@ -98,7 +98,7 @@ def counterpart(name: str) -> Any | None:
 
 def has_no_counterpart(name: str) -> bool:
     """Return whether a public name of ``torch.cuda`` is a function without a counterpart on hpu."""
-    # After the replacement, the name is bound to the function that raises the error, which is a function too.
+    # This also holds after `replace_functions`: the name is then bound to the function that raises the error.
     return counterpart(name) is None and inspect.isfunction(getattr(torch.cuda, name))
 
 

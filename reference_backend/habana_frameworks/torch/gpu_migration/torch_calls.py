@@ -104,8 +104,9 @@ def replace_functions() -> None:
     ):
         replace_function(owner, name, make)
     torch.distributed.is_nccl_available = lambda: True
-    # torch.distributed.checkpoint copies tensors of this device type to the host while it writes other
-    # tensors to files. torch's function would return cuda, because torch.cuda is available.
+    # This function returns the device type of the tensors that torch.distributed.checkpoint copies to the
+    # host while it writes other tensors to files. torch's function would return "cuda", because torch.cuda is
+    # available.
     checkpoint_files = torch.distributed.checkpoint.filesystem
     checkpoint_files._get_available_device_type = lambda: "hpu"  # type: ignore[attr-defined]
 
@@ -120,14 +121,14 @@ def _cuda_method(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> An
 
 
 class _AnyGenerator(type(torch._C.Generator)):  # type: ignore[misc]
-    """Makes every generator an instance of the class ``torch.Generator`` that programs see."""
+    """Metaclass of `_Generator`, of which every generator of torch is an instance."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, torch._C.Generator)
 
 
 class _Generator(torch._C.Generator, metaclass=_AnyGenerator):
-    """A generator. A generator for cuda is a generator for hpu."""
+    """Replacement of ``torch.Generator``. It creates an hpu generator for a cuda device."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
         return super().__new__(cls, device=to_hpu(device))  # type: ignore[call-arg]

@@ -43,7 +43,7 @@ def _lazy_init() -> None:
     global _ready
     if _ready and not _C.is_in_bad_fork():
         return
-    # The core may request the device while it starts; only the outermost call does the work.
+    # While the core starts, it may call this function again. Only the outermost call acquires the device.
     if getattr(_this_thread, "starting", False):
         return
     if _C.is_in_bad_fork():
@@ -69,7 +69,7 @@ def _make_hpu_checkpoint_default(checkpoint: ModuleType) -> None:
 
 
 def _replace_lock_after_fork() -> None:
-    # In the child, a lock that another thread of the parent held would never be released.
+    # If another thread of the parent held the lock, the lock would stay locked forever in the child.
     global _lock
     _lock = threading.Lock()
 

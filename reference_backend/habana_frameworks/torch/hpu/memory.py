@@ -44,8 +44,9 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
     ``Limit`` is the memory that the allocator may use. ``InUse`` and ``MaxInUse`` are the current and the
     maximum bytes of tensors. ``NumAllocs`` and ``NumFrees`` count requests; ``ActiveAllocs`` counts live
-    allocations. ``MaxAllocSize`` is the largest request in bytes. ``TotalSystemAllocs``, ``TotalSystemFrees``
-    and ``TotalActiveAllocs`` count since the start.
+    allocations. ``MaxAllocSize`` is the largest request in bytes. ``TotalSystemAllocs`` and
+    ``TotalSystemFrees`` count requests since the start of the process, because no function resets them.
+    ``TotalActiveAllocs`` equals ``ActiveAllocs``.
     """
     _check_device(device)
     stats = _C.memory_stats()

@@ -111,7 +111,7 @@ class GraphCompilation(Metric):
         self._durations: list[tuple[str, int]] = []
 
     def count(self, event: EventId, params: dict[str, str]) -> None:
-        """Add a compilation: recipe, and duration in µs."""
+        """Add the compilation that the event describes, with its recipe and its duration in µs."""
         self._durations.append((params.get("recipe", ""), int(float(params.get("duration", 0)))))
 
     def values(self) -> Stats:
@@ -157,7 +157,7 @@ class MemoryDefragmentation(Metric):
         self._attempts: list[tuple[bool, float]] = []
 
     def count(self, event: EventId, params: dict[str, str]) -> None:
-        """Add an attempt: success, and duration in ms."""
+        """Add the attempt that the event describes, with its success and its duration in ms."""
         success = params.get("success", "").lower() in ("1", "true")
         self._attempts.append((success, float(params.get("milliseconds", 0))))
 
@@ -173,7 +173,7 @@ class MemoryDefragmentation(Metric):
 
 
 class RecipeCache(Metric):
-    """Lookups in the recipe cache by recipe id. Registered by PT_HPU_ENABLE_CACHE_METRICS."""
+    """Lookups in the recipe cache by recipe id. The metric exists only with PT_HPU_ENABLE_CACHE_METRICS=1."""
 
     metric_name = "recipe_cache"
     events = (EventId.CACHE_HIT, EventId.CACHE_MISS)

@@ -14,7 +14,7 @@ import torch
 
 _WORD = 2**64
 
-# The last pair that was set, and the bytes of the generator's state directly afterwards.
+# The last (seed, offset) pair that `set_state` set, and the generator's state directly after it was set.
 _pair: tuple[int, int] | None = None
 _state_at_pair: bytes = b""
 
@@ -40,7 +40,7 @@ def get_state(generator: torch.Generator) -> torch.Tensor:
 
 
 def set_state(generator: torch.Generator, state: torch.Tensor) -> None:
-    """Set the generator to a pair.
+    """Set the generator to a pair of seed and offset.
 
     Args:
         generator: the device's generator.

@@ -117,7 +117,7 @@ class Stream(torch.Stream):
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
-        """Return lowest and highest priority as the public bridge defines them, (0, -1). Both mean 0."""
+        """Return lowest and highest priority of the public bridge, (0, -1). The device treats both as 0."""
         return 0, -1
 
     @property

@@ -21,12 +21,13 @@ struct InputDesc {
   unsigned index;
 };
 
-// Returns the sizes of a result for the inputs.
+// Takes the inputs of a call and returns the sizes of one result.
 using compute_output_shape_function = std::function<std::vector<std::int64_t>(const at::Stack& inputs)>;
 // Returns the parameters of the kernel as bytes, and their number.
 using compute_user_params_function = FillParamsFn;
 
-// A result: index, dtype and sizes. Without a function, the sizes are those of the first input.
+// A result: index, dtype and the function that computes the sizes. Without a function, the result has the
+// sizes of the first input.
 struct OutputDesc {
   unsigned index;
   c10::ScalarType dtype;

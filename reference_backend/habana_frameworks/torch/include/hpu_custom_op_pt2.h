@@ -40,7 +40,7 @@ using PartialOutputMetaDataVector = std::vector<PartialOutputMetaData>;
 
 namespace custom_op {
 
-// Returns dtypes and sizes of the results for the inputs.
+// Takes the inputs of a call and returns the dtype and the sizes of each result.
 using OutputMetaFn = std::function<PartialOutputMetaDataVector(const at::Stack& inputs)>;
 // Returns the parameters of the kernel as bytes, and their number.
 using FillParamsFn = std::function<std::shared_ptr<void>(const at::Stack& inputs, std::size_t& size)>;

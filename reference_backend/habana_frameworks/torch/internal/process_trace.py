@@ -49,7 +49,7 @@ class ProcessRecorder:
         self._files: TraceFiles | None = None
 
     def configured_files(self) -> TraceFiles:
-        """Return the files that ``HABANA_PROF_CONFIG`` configures. Only the first call reads it."""
+        """Return the files that ``HABANA_PROF_CONFIG`` configures. Only the first call reads the variable."""
         self._files = self._files or _read_config()
         return self._files
 
@@ -65,7 +65,7 @@ class ProcessRecorder:
             self._recording = Recording()
 
     def stop(self, at_exit: bool = False) -> list[Path]:
-        """Stop recording and write the files. Do nothing if no recording runs or in a forked child.
+        """Stop recording and write the files. Do nothing in a forked child, or if no recording runs.
 
         Args:
             at_exit: wait a limited time only, because work may never finish (a collective that other ranks do
@@ -93,7 +93,7 @@ def profile_mode() -> str:
 
 
 def start_if_requested() -> None:
-    """Set ``HABANA_PROFILE`` if it is not set, and start recording if it requests the whole process."""
+    """Set ``HABANA_PROFILE`` to `profile_mode`. Start recording if this mode records the whole process."""
     os.environ["HABANA_PROFILE"] = profile_mode()
     if profile_mode() not in ("0", *_PROGRAM_CONTROLLED):
         RECORDER.start()

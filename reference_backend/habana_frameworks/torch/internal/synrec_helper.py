@@ -13,5 +13,5 @@ def __getattr__(name: str) -> Any:
     """
     raise AttributeError(
         f"{__name__}.{name} would record calls of the hardware's graph compiler, which this device does not "
-        "have: utils.debug.graph_dumps writes its graphs"
+        "have. Use utils.debug.graph_dumps, which writes the graphs of this device."
     )

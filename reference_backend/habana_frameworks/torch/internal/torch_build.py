@@ -32,7 +32,7 @@ def binaries(torch_file: str, version: str) -> str | None:
         The digest, or None if RECORD does not exist (torch was built in its source tree).
     """
     site = Path(torch_file).parent.parent
-    # On PyPI's wheels, ``torch.__version__`` has a local label that the metadata does not have.
+    # Try the version with and without its local label: in PyPI's wheels, only ``torch.__version__`` has it.
     names = [f"torch-{name}.dist-info" for name in (version, version.partition("+")[0])]
     record = next((site / name / "RECORD" for name in names if (site / name / "RECORD").is_file()), None)
     if record is None:

@@ -31,7 +31,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Trace:
-    """The rows of a recording, in the order of their ends, and the number of rows dropped at the limit."""
+    """The rows of a recording, ordered by end time, and the number of rows dropped beyond the limit."""
 
     rows: list[Row]
     dropped: int

@@ -69,9 +69,9 @@ def out_is_written_beyond_its_end(overload: Overload) -> dict[str, Any]:
 
 @register_fault("overload-layouts", "native_batch_norm_backward", "float32", Kind.VALUE)
 def strides_of_what_training_does_not_read_are_ignored(overload: Overload) -> dict[str, Any]:
-    """Ignore the strides of running statistics. Only calls in evaluation mode reveal the fault, because the
-    result of a call in training mode does not depend on running statistics. The first recorded calls are in
-    training mode.
+    """Ignore the strides of running statistics. Only calls in evaluation mode reveal the fault, because in
+    training mode the result does not depend on running statistics. The first recorded calls are in training
+    mode, so a check of only the first calls would miss the fault.
     """
 
     def faulty_op(grad: Any, x: Any, weight: Any, mean: Any, *rest: Any) -> Any:

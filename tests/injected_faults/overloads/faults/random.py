@@ -77,8 +77,8 @@ def half_of_a_draw_is_of_the_one_before(overload: Overload) -> dict[str, Any]:
     state: list[torch.Tensor] = []
 
     def faulty_op(x: Any, *args: Any, **kwargs: Any) -> Any:
-        # The same seed must give the same numbers, so that only the repetition of numbers within a sequence
-        # of draws reveals the fault.
+        # The first draws after a seed stay correct, because the same seed must give the same numbers. Only
+        # the repetition of numbers within a sequence of draws then reveals the fault.
         follows = bool(state) and not torch.equal(torch.get_rng_state(), state[0])
         if not follows:
             state[:] = [torch.get_rng_state()]

@@ -93,8 +93,8 @@ def test_subject_kinds_of_extra_modules_have_the_level_of_their_properties() -> 
     [
         ("[extra]\na = 1\n", "unknown key 'extra'"),
         ('[[take]]\nkind = "operator"\nlevel = "core"\nonly = 1\n', "unknown key 'only'"),
-        ('[[take]]\nkind = "operators"\nlevel = "core"\n', "a known kind"),
-        ('[[take]]\nkind = "operator"\n', "either a level or properties"),
+        ('[[take]]\nkind = "operators"\nlevel = "core"\n', "an unknown kind"),
+        ('[[take]]\nkind = "operator"\n', "exactly one of the keys 'level' and 'properties'"),
         ('[[take]]\nkind = "operator"\nlevel = "smoke"\n', "'smoke' is not a level"),
     ],
 )

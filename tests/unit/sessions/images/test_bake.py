@@ -52,7 +52,7 @@ def test_requirements_are_locked_and_do_not_contain_torch():
         ),
         (
             '{"target": {"a": {"context": ".", "dockerfile": "d", "target": "t", "tags": ["${upper(X)}"]}}}',
-            "is more than a plain variable",
+            "contains an expression",
         ),
         ('{"group": {"g": {"targets": ["a"]}}}', "which is not an image"),
         ('{"target": {"a": {"tags": ["x"]}, "a": {"tags": ["x"]}}}', "defined twice"),

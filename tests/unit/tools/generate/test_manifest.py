@@ -42,6 +42,6 @@ def test_the_range_of_a_result_contains_the_measured_torch_minors() -> None:
         "gone": [("float32", (2, 6), (2, 9))],
         "fresh": [("float32", (2, 13), None)],
     }
-    # If an older torch minor is measured later, the range of a result starts earlier.
+    # If the suite runs on an older torch minor for the first time, the span of a result starts earlier.
     new_spans = generate._validity_spans(before, {"fresh": ("float32",)}, (2, 9), ((2, 6), (2, 9)))
     assert new_spans["add"] == [("float32", (2, 6), (2, 9)), ("int64", (2, 6), (2, 9))]

@@ -1,5 +1,5 @@
-"""``tools.mutation.draw`` draws mutants by a fixed rule. Every mutation operator is drawn once at every
-mutation point before any is drawn twice, and a larger catalogue begins with a smaller one.
+"""``tools.mutation.draw`` draws mutants by a fixed rule. Each pair of mutation point and mutation operator is
+drawn once before any pair is drawn twice. A larger draw begins with the mutants of a smaller draw.
 """
 
 from tools.mutation import draw

@@ -169,7 +169,8 @@ def test_mutants_of_a_point_without_calls_are_not_excluded() -> None:
 
 
 def test_an_empty_input_matters_if_a_result_has_elements() -> None:
-    # Without images, the gradient of the images has no elements. The gradient of the weights has elements.
+    # With an empty batch, the gradient of the images (position 0) has no elements, and the gradient of the
+    # weights (position 1) has elements.
     reasons = [
         equivalence_reason("convolution_backward", "empty-input", position=position) for position in (0, 1)
     ]
@@ -177,7 +178,8 @@ def test_an_empty_input_matters_if_a_result_has_elements() -> None:
 
 
 def test_empty_calls_of_unchecked_overloads_come_from_operators() -> None:
-    # A padding refuses empty inputs. A batch norm of an empty batch has statistics (position 1).
+    # A padding refuses empty inputs. For an empty batch, a batch norm returns an empty output (position 0)
+    # and statistics with elements (position 1).
     assert equivalence_reason("reflection_pad2d_backward", "empty-input") is not None
     assert equivalence_reason("native_batch_norm", "empty-input") is not None
     assert equivalence_reason("native_batch_norm", "empty-input", position=1) is None
@@ -226,7 +228,7 @@ def test_an_option_that_decides_about_an_error_is_not_excluded() -> None:
 
 
 def test_mutants_of_an_empty_out_are_excluded() -> None:
-    # Position 10 is the reserve of a batch norm, which the CPU leaves empty. Position 7 is the output.
+    # Argument 10 is the reserve buffer of a batch norm, which the CPU leaves empty. Argument 7 is the output.
     for kind in ("write-lost", "write-astray", "out-not-resized"):
         assert equivalence_reason("_batch_norm_with_update.out", kind, position=10) is not None
         assert equivalence_reason("_batch_norm_with_update.out", kind, position=7) is None

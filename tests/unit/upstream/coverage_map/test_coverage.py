@@ -83,7 +83,7 @@ def test_a_test_that_no_map_lists_is_uncovered(tmp_path: Path, monkeypatch: pyte
         ('[C]\nm = "because"\n', "because"),
         ('[C]\nx = ["value"]\n', "C.x"),
         ('[D]\nm = ["value"]\n', "D.m"),
-        ('wheel = ["E"]\n', "E in wheel"),
+        ('wheel = ["E"]\n', "the list 'wheel' names E, which is not a pinned"),
     ],
 )
 def test_mistakes_in_a_map(text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,8 @@ inline void compute(at::TensorIteratorBase& iterator, const char* name, F f) {
 template <typename T>
 using Wide = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
 
-// Check and resize an out= argument. torch's own devices do this in their structured kernels.
+// Check the device and the dtype of an out= argument, and resize it. torch's own devices do this in their
+// structured kernels.
 inline void prepare(const at::Tensor& out,
                     at::IntArrayRef sizes,
                     const at::Tensor& like,

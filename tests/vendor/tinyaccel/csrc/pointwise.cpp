@@ -196,7 +196,7 @@ Tensor& bitwise_or(const Tensor& self, const Tensor& other, Tensor& out) {
 }
 
 Tensor& fill_number(Tensor& self, const Scalar& value) {
-  // Overlapping elements are allowed, because all elements get the same value.
+  // Elements of `self` may overlap in memory, because all elements get the same value.
   auto iterator = at::TensorIteratorConfig()
                       .set_check_mem_overlap(false)
                       .check_all_same_dtype(false)

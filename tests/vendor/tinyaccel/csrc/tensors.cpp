@@ -197,7 +197,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 
 // The kernel of _copy_from handles lazy negative and conjugate views itself. With torch's default, torch
-// would materialise a lazy view first, by a call of this same kernel.
+// would first materialise a lazy view, which would call this same kernel again.
 TORCH_LIBRARY_IMPL(aten, Negative, m) {
   if (stage() >= 3) {
     m.impl("_copy_from", torch::CppFunction::makeFallthrough());

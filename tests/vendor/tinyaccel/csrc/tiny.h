@@ -21,8 +21,8 @@ inline T* local(T* address) {
   return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(address) & ~kWindow);
 }
 
-// Returns the stage of the device's bring-up from the variable TINY_STAGE. When the library is loaded, it
-// registers only the kernels of this stage.
+// Returns the development stage of the device, which the variable TINY_STAGE selects. When the library is
+// loaded, it registers only the kernels of this stage.
 int stage();
 
 // Returns the allocator of the device's memory.

@@ -56,7 +56,7 @@ def emulated_transport(rank: int, size: int) -> Any:
 
 
 def write_peer_entries(store: Any, rank: int, size: int) -> None:
-    """Write each peer's store entry, which the first collective reads. It says that no memory is shared."""
+    """Write a store entry for each peer: the peer shares no memory. The first collective reads them."""
     for peer in range(size):
         if peer != rank:
             store.set(f"shared/surroundings/{peer}", "none")

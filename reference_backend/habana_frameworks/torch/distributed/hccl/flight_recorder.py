@@ -119,7 +119,7 @@ def watch_if_requested() -> None:
 
 
 class _Watcher(threading.Thread):
-    """Writes the record once, soon after a collective has failed."""
+    """Thread that writes the record of this process once, soon after a collective has failed."""
 
     def __init__(self) -> None:
         super().__init__(name="hccl-flight-recorder", daemon=True)

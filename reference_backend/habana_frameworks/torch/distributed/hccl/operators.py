@@ -37,7 +37,7 @@ def assign_number(group: str) -> None:
 
 
 def reset_numbers() -> None:
-    """Restart the numbers at 0, because the default process group was destroyed."""
+    """Remove the numbers of all groups, because the default process group was destroyed."""
     _groups.clear()
 
 

@@ -26,9 +26,9 @@ _ADDRESSING = frozenset({aten.as_strided, aten.as_strided_copy, aten.as_strided_
 class Aliases:
     """Sets of nodes that may share memory: a node, its views, their views, and results of in-place writes.
 
-    Fake values are not sufficient. A pass that lets one node reuse the memory of another does not change the
-    fake values of the views. Fake tensors also do not show that an operator may return its input. A pass that
-    makes nodes share memory must call `join`.
+    Fake values do not show all shared memory. A pass that lets one node reuse the memory of another does not
+    change the fake values of the views; such a pass must call `join`. Fake values also do not show that an
+    operator may return its input.
 
     Args:
         graph: the graph. Nodes that are added later are not included.
@@ -68,7 +68,7 @@ class Aliases:
         self._sets.pop(node).discard(node)
 
     def is_storage_addressed(self, node: Node) -> bool:
-        """Return whether ``as_strided`` or a similar operator uses the node's storage. Then keep the node."""
+        """Return whether ``as_strided`` or similar uses the storage of a node. Passes keep such a node."""
         users = (user for alias in self.of(node) for user in alias.users)
         return any(getattr(user.target, "overloadpacket", None) in _ADDRESSING for user in users)
 
@@ -77,7 +77,8 @@ class Aliases:
             return
         if node.target is operator.getitem:
             source = node.args[0]
-            # The tensors of a list do not share memory, unless they are views of the operator's input.
+            # The tensors of a list share memory only if they are views of an argument. In this case, the list
+            # already shares memory with the argument.
             if isinstance(source, Node) and len(self._sets[source]) > 1:
                 yield source
             return
@@ -144,7 +145,7 @@ def _argument_nodes(node: Node, accepts: Any) -> list[Node]:
 
 
 def _storage_of_constant(node: Node) -> int | None:
-    # Two attribute names may refer to the same tensor.
+    # Compare storages and not attribute names: two names may refer to the same tensor.
     root = node.graph.owning_module
     value = None if root is None else attrgetter(str(node.target))(root)
     if isinstance(value, torch.Tensor) and value.layout == torch.strided:

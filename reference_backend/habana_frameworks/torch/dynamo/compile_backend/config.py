@@ -32,7 +32,7 @@ discard_frozen_params: bool = env_bool("PT_HPU_COMPILE_DISCARD_FROZEN_PARAMS", F
 remove_unnecessary_clones: bool = env_bool("PT_HPU_COMPILE_REMOVE_UNNECESSARY_CLONES", True)
 # No effect: collectives run between recipes.
 use_inplace_allreduce: bool = env_bool("PT_HPU_USE_INPLACE_COLLECTIVE", True)
-# index_copy writes in place if its input is not used afterwards (interpreted recipes).
+# In interpreted recipes, index_copy writes in place if its input is not used afterwards.
 use_inplace_index_copy: bool = env_bool("PT_HPU_USE_INPLACE_INDEX_COPY", True)
 # Use the inference compiler for graphs without gradients.
 inference: bool = env_bool("PT_HPU_USE_INFERENCE_COMPILER", True)
@@ -44,7 +44,7 @@ use_cpp_partitioner: bool = env_bool("PT_HPU_USE_CPP_PARTITIONER", True)
 enable_allreduce_graph_split: bool = env_bool("PT_HPU_ENABLE_ALLREDUCE_GRAPH_SPLIT", True)
 # Compile a recipe for the sizes of each call, even if Dynamo traced with symbolic sizes.
 force_static_compile: bool = env_bool("PT_HPU_FORCE_STATIC_COMPILE", False)
-# add writes in place if its input is not used afterwards (interpreted recipes).
+# In interpreted recipes, add writes in place if its input is not used afterwards.
 reinplace_add: bool = env_bool("PT_HPU_REINPLACE_ADD", True)
 # Remove copies into tensors that were created only as the destination of the copy.
 reassign_full_copy: bool = env_bool("PT_HPU_REASSIGN_FULL_COPY", True)
@@ -52,7 +52,7 @@ reassign_full_copy: bool = env_bool("PT_HPU_REASSIGN_FULL_COPY", True)
 reassign_copy_: bool = env_bool("PT_HPU_REASSIGN_COPY_", True)
 # The callable takes its inputs in one list and empties the list.
 use_boxed_input: bool = env_bool("PT_HPU_USE_BOXED_INPUT", True)
-# Fold uniform constants in the joint graph (fused recipes).
+# For fused recipes: fold uniform constants in the joint graph.
 joint_graph_constant_folding: bool = True
 # Graphs with symbolic sizes run without recipes.
 fallback_dynamic_to_eager: bool = False

@@ -147,7 +147,7 @@ def same_offset(first: Node, second: Node) -> bool:
 def _surely_equal(x: Any, y: Any) -> bool:
     if isinstance(x, int) and isinstance(y, int):
         return x == y
-    # Comparing symbols would add a guard, which equal expressions do not need.
+    # Compare the expressions, because comparing the symbols with == would add a guard to the graph.
     first, second = getattr(x, "node", None), getattr(y, "node", None)
     return first is not None and second is not None and first.expr == second.expr
 

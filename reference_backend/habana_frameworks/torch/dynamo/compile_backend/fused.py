@@ -83,8 +83,8 @@ class FusedCompiler:
 
     def _prepare(self, module: GraphModule, inputs: Sequence[Any], fake_mode: Any) -> GraphModule:
         if self._decompose:
-            # AOTAutograd used another table of decompositions. The graph may still have operators for which
-            # Inductor cannot generate code.
+            # AOTAutograd did not apply Inductor's table of decompositions. Apply it now, because Inductor
+            # cannot generate code for every operator.
             with inductor.virtual_fake_mode(fake_mode), torch.no_grad():
                 trace = make_fx(module, inductor.decompositions(), _allow_non_fake_inputs=True)
                 module = trace(*inputs)
@@ -229,7 +229,7 @@ def _on_cpu(module: GraphModule) -> GraphModule:
         if node.op == "get_attr":
             constant = getattr(module, node.target)
             if _is_device_tensor(constant):
-                # Graphs are compiled under a fake mode, which rejects real tensors.
+                # The compiler runs under a fake mode, which would reject the real constant.
                 with _disable_current_modes():
                     delattr(
                         result, node.target

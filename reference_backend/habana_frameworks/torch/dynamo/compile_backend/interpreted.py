@@ -62,7 +62,11 @@ class InterpretedRecipe:
         return results
 
     def _capture(self, inputs: list[Any]) -> tuple[_Capture, Sequence[Any] | None]:
-        """Return the captured graph of a run and its results, or None as results if writes were undone."""
+        """Capture a run. Return the graph and the results.
+
+        If the cluster writes to its inputs, the capture is a dry run, which undoes the writes, and the
+        results are None.
+        """
         graph = _C.Graph()
         state = hpu.get_rng_state()
         # Capture the calls of this thread only: all calls of the cluster come from this thread, and other

@@ -10,8 +10,8 @@ from torch.fx import GraphModule
 
 Recipe = Callable[[list[Any]], Sequence[Any]]
 
-#: Number of runs by kind: ``fused`` code, an ``interpreted`` recipe, or operators one by one (``calls``: runs
-#: during a capture, and clusters that cannot be captured).
+#: Number of runs of clusters by kind: ``fused`` code, an ``interpreted`` recipe, or ``calls``. A run counts
+#: as ``calls`` if the operators run one by one: during a capture, or because the cluster cannot be captured.
 _executed = {"fused": 0, "interpreted": 0, "calls": 0}
 
 
@@ -21,7 +21,7 @@ def executed_graphs() -> dict[str, int]:
 
 
 def count_run(kind: str) -> None:
-    """Count one run of a kind: ``fused``, ``interpreted`` or ``calls``."""
+    """Count one run of a cluster, under its kind: ``fused``, ``interpreted`` or ``calls``."""
     _executed[kind] += 1
 
 

@@ -56,7 +56,7 @@ def save_copies_of_written(forward: GraphModule, backward: GraphModule, num_outp
 
 
 def _insert_clone(graph_module: GraphModule, node: Node) -> Node:
-    """Insert a clone of a tensor before any write. The clone of a non-dense tensor has different strides."""
+    """Insert a clone of a tensor before any write. The clone may have other strides than the tensor."""
     graph = graph_module.graph
     last = list(graph.find_nodes(op="placeholder"))[-1] if node.op == "placeholder" else node
     with graph.inserting_after(last):
@@ -66,9 +66,9 @@ def _insert_clone(graph_module: GraphModule, node: Node) -> Node:
 
 
 def _read_copy(graph_module: GraphModule, input_node: Node, copied: Node) -> bool:
-    """Make a backward graph read a copy, passed as its next input.
+    """Make a backward graph read a copy instead of an input. The copy becomes the input after this input.
 
-    Return True if the graph still writes to the tensor itself.
+    Return True if the graph writes to the original input, which then stays an input.
     """
     graph = graph_module.graph
     writes = [user for user in input_node.users if input_node in written_by(user)]

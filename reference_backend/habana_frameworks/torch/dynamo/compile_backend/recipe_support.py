@@ -100,7 +100,7 @@ def _example_value(value: Any) -> Any:
 
 
 def placement_of(node: Node, fused: bool) -> Placement:
-    """Return the placement of a node, independent of its neighbours.
+    """Return the placement of a node. It does not depend on the neighbours of the node.
 
     Args:
         node: a node of the graph.
@@ -123,8 +123,8 @@ def placement_of(node: Node, fused: bool) -> Placement:
     if fused and draws_random_numbers(node):
         return Placement.CALL
     # These operators run separately, but not as a fallback. Fused code would detect an invalid index in a
-    # parallel loop, whose error ends the process. A capture rejects most of these operators by their tag, and
-    # therefore the whole cluster.
+    # parallel loop, whose error ends the process. A capture of the cluster would fail, because a capture
+    # rejects most of these operators by their tag.
     if _MAY_DEPEND_ON_DATA & set(target.tags) and (fused or target not in _CAPTURED_BY_CALL):
         return Placement.CALL
     return Placement.CLUSTER

@@ -18,7 +18,7 @@ def make_recipe(
 
     Args:
         ctx: the graph to which the cluster belongs.
-        partition: the cluster, with `module`.
+        partition: the cluster; its attribute `module` is set.
         visible: positions of the outputs whose strides must be as traced.
 
     Returns:

@@ -26,7 +26,8 @@ from .log import logger
 
 Code = Callable[[list[Any]], Sequence[Any]]
 
-#: Global names in Inductor's modules that lead to operators. Other unknown names are rejected.
+#: Global names of Inductor's modules through which a function calls operators. They stay unchanged. A name
+#: that is neither replaced nor in this set is rejected.
 _NAMESPACES = frozenset({"torch", "aten", "extern_kernels", "inductor_ops", "device"})
 #: Operators that write to an argument, do not resize it and do not return a different tensor.
 _WRITING = frozenset(
@@ -59,27 +60,30 @@ class _Placeholder:
         return recorder.operator(function, args, kwargs)
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise _NotRecordable(f"attribute {name} of a tensor")
+        raise _NotRecordable(f"an access to attribute {name} of a tensor")
 
     def _refuse(self, *values: Any) -> NoReturn:
-        raise _NotRecordable("the value of a tensor")
+        raise _NotRecordable("an access to the values, the length or an attribute of a tensor")
 
     __setattr__ = __bool__ = __index__ = __iter__ = __getitem__ = __len__ = _refuse
 
 
 class _NoOperators(TorchDispatchMode):
-    """Rejects operators without placeholder arguments. A random operator would run only once."""
+    """Rejects operators without placeholder arguments, which would run only once, during the recording."""
 
     def __torch_dispatch__(self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
-        raise _NotRecordable(f"{function} on real values")
+        raise _NotRecordable(f"a call of {function} without recorded tensors")
 
 
 class _Recorder:
-    """Steps of one function, with tensors by number. Memory is planned when all steps are recorded."""
+    """Records the steps of one function, in which each tensor has a number.
+
+    `build_program` plans the memory when all steps are recorded.
+    """
 
     def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
-        #: For each tensor: number of the tensor that owns its memory, and the arguments that add it to a
-        #: program.
+        #: Two lists with an entry for each tensor: the number of the tensor that owns its memory, and the
+        #: method and the arguments that add the tensor to a program.
         self.owners: list[int] = []
         self.kinds: list[tuple[Any, ...]] = []
         #: For each step: the arguments that add it to a program, and the numbers of the tensors that it uses.
@@ -96,37 +100,37 @@ class _Recorder:
         return _Placeholder(self, number)
 
     def empty(self, sizes: Any, strides: Any, dtype: torch.dtype) -> _Placeholder:
-        """Replace ``empty_strided_cpu``."""
+        """Record a call of Inductor's ``empty_strided_cpu``, which this method replaces."""
         return self.new_placeholder("buffer", dtype, list(sizes), list(strides))
 
     def view(self, base: Any, sizes: Any, strides: Any, offset: int) -> _Placeholder:
-        """Replace ``reinterpret_tensor``."""
+        """Record a call of Inductor's ``reinterpret_tensor``, which this method replaces."""
         number = _tensor_number(base)
         return self.new_placeholder(
             "view", number, list(sizes), list(strides), offset, owner=self.owners[number]
         )
 
     def check_layout(self, value: Any, sizes: Any, strides: Any, name: str | None = None) -> None:
-        """Replace ``assert_size_stride``."""
+        """Record a call of Inductor's ``assert_size_stride``, which this method replaces."""
         number = _tensor_number(value)
         if self.kinds[number][0] == "result":
             self.steps.append(
                 (("layout", number, list(sizes), list(strides), name or "an operator"), [number])
             )
         elif self.kinds[number][0] not in ("input", "constant", "buffer"):
-            raise _NotRecordable("a check of a view")
+            raise _NotRecordable("a check of the layout of a view")
         elif self.kinds[number][0] == "input" and not _has_layout(self.kinds[number], sizes, strides):
             raise _NotRecordable("an input whose layout differs from the trace")
 
     def check_alignment(self, value: Any, alignment: int, name: str | None = None) -> None:
-        """Replace ``assert_alignment``."""
+        """Record a call of Inductor's ``assert_alignment``, which this method replaces."""
         number = _tensor_number(value)
         if self.kinds[number][0] != "result":
             raise _NotRecordable("an alignment check of a tensor that is not a result")
         self.steps.append((("alignment", number, alignment, name or "an operator"), [number]))
 
     def kernel(self, library: str, name: str) -> Callable[..., None]:
-        """Return a replacement for a kernel of a shared object. Traces show the kernel as `name`."""
+        """Return a function that records calls of a kernel in `library`. Traces show the kernel as `name`."""
 
         def record(*arguments: Any) -> None:
             if len(arguments) > _C.StaticProgram.most_arguments:
@@ -218,7 +222,7 @@ class _Recorder:
 
 
 def program_of(code: Code, inputs: Sequence[Any], writes: bool) -> Any:
-    """Return a program of a compiled function.
+    """Convert a compiled function to a program.
 
     Args:
         code: boxed function of CPU tensors, as Inductor generates it.
@@ -246,7 +250,7 @@ def program_of(code: Code, inputs: Sequence[Any], writes: bool) -> Any:
             raise _NotRecordable("a result that is not a tensor")
         return recorder.build_program(results, writes)
     except _NotRecordable as reason:
-        logger.debug("a recipe runs in Python: %s", reason)
+        logger.debug("a recipe runs in Python, because its function contains %s", reason)
         return None
 
 
@@ -259,7 +263,7 @@ def _is_generated(function: Any, bound: bool) -> bool:
 
 
 def _recording_globals(function: types.FunctionType, recorder: _Recorder) -> dict[str, Any]:
-    """Return the function's global names, bound to recording replacements."""
+    """Return the globals for the function, with replacements that record the calls."""
     replacements = {
         "assert_size_stride": recorder.check_layout,
         "assert_alignment": recorder.check_alignment,

@@ -1,4 +1,4 @@
-"""Cast the arguments of torch's functions by the lists of a level."""
+"""Cast the arguments of torch's functions to the precision that the lists of a level specify."""
 
 from __future__ import annotations
 

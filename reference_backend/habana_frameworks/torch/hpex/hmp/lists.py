@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Lists of level O1 in the user guide.
+#: Default lists of level O1, from the user guide: functions that run in bfloat16, and in float32.
 BF16 = ("addmm", "bmm", "conv1d", "conv2d", "conv3d", "dot", "mm", "mv")
 FP32 = ("batch_norm", "cross_entropy", "log_softmax", "softmax", "nll_loss", "topk")
 #: Matrix products and convolutions, the only operators in bfloat16 at level O2.

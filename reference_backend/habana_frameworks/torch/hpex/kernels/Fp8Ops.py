@@ -1,4 +1,4 @@
-"""Operators on fp8 values as functions."""
+"""Functions that call the fp8 operators of ``torch.ops.hpu``."""
 
 from __future__ import annotations
 

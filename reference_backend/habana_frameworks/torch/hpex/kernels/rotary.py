@@ -64,7 +64,7 @@ def apply_rotary_pos_emb(
 
 
 class RotaryPosEmbeddingHelperV1:
-    """Blockwise pairs, at consecutive positions from an offset."""
+    """Rotary embedding of blockwise pairs, at consecutive positions from an offset."""
 
     @staticmethod
     def apply(p: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, offset: int) -> torch.Tensor:
@@ -73,7 +73,7 @@ class RotaryPosEmbeddingHelperV1:
 
 
 class RotaryPosEmbeddingHelperV2:
-    """Blockwise pairs, at given positions."""
+    """Rotary embedding of blockwise pairs, at given positions."""
 
     @staticmethod
     def apply(
@@ -84,7 +84,7 @@ class RotaryPosEmbeddingHelperV2:
 
 
 class RotaryPosEmbeddingHelperV3:
-    """Blockwise or pairwise pairs, at given positions; or with the cache of ChatGLM."""
+    """Rotary embedding of pairs in either mode, at given positions or with ChatGLM's cache of angles."""
 
     @staticmethod
     def apply(

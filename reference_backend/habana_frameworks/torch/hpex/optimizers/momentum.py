@@ -62,7 +62,8 @@ class FusedResourceApplyMomentum(torch.optim.Optimizer):
             momentum = group["momentum"]
             if group["nesterov"]:
                 torch.ops.hpu.optimizer_resource_apply_momentum(pairs, deltas, momentum)
-                # The operator's step was the buffer. The Nesterov step is d + momentum * buffer.
+                # The operator subtracted the buffer from the weight. Replace this step by the Nesterov step,
+                # d + momentum * buffer.
                 for weight, buffer, d in zip(pairs[::2], pairs[1::2], deltas, strict=True):
                     weight.add_(buffer).sub_(d + momentum * buffer)
             else:

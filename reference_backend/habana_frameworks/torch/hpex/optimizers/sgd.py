@@ -73,7 +73,8 @@ class FusedSGD(torch.optim.Optimizer):
             if momentum == 0:
                 torch.ops.hpu.optimizer_sgd(gradients, parameters, rate, decay, 0.0, damp, group["nesterov"])
             else:
-                # The numbers of previous steps differ if some parameters had no gradient before.
+                # Parameters that had no gradient before take their first step now. They need a separate call,
+                # because the operator takes one step number for all parameters.
                 new_parameters = [p for p in parameters if "momentum_buffer" not in self.state[p]]
                 for p in new_parameters:
                     self.state[p]["momentum_buffer"] = torch.zeros_like(p)

@@ -144,7 +144,7 @@ class TrainingCache:
             self.evictions += 1
 
     def set_iteration_count(self, count: int) -> None:
-        """Set the current iteration, which `log_stats` prints. Gradient accumulation does not need it."""
+        """Set the current iteration, which `log_stats` prints. The number has no other effect."""
         self._iteration = count
 
     def capture_start(self) -> None:

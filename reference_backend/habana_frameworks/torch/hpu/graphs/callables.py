@@ -117,7 +117,7 @@ class GraphedPasses:
 
     Args:
         function: the function to capture.
-        parameters: tensors in addition to the arguments that get gradients.
+        parameters: tensors that get gradients, in addition to the arguments.
         sample_arguments: nested values. The capture uses their memory; later calls pass other tensors.
         warmups, allow_unused_input, asynchronous, dry_run: see `make_graphed_callables`.
     """

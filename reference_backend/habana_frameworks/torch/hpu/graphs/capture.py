@@ -105,7 +105,7 @@ class HPUGraph:
         return [self._graph, *(part for _, part, _ in self._parts_after_collectives)]
 
     def _stop_accepting_collectives(self) -> None:
-        """Stop accepting collectives."""
+        """Stop recording collectives as parts of this graph."""
         with _open_lock:
             if self in _capturing_graphs:
                 _capturing_graphs.remove(self)

@@ -140,7 +140,7 @@ class GraphCache:
         return self._function(*args, **kwargs)
 
     def _capture(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Entry | None, Any]:
-        """Capture and run the function. Return its entry (None if a replay is impossible) and its results."""
+        """Capture and run the function. Return a cache entry (None if a replay is impossible) and results."""
         captured = HPUGraph()
         packer = TensorPacker(is_out_pack=True)
         with graph(captured, dry_run=self._dry_run):

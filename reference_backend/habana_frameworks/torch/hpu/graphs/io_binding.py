@@ -41,7 +41,7 @@ class BoundGraph:
     ) -> None:
         self._graph = graph
         self.into_captured = into_captured
-        # Tensors on the host are constants of a capture.
+        # A capture treats tensors on the host as constants, so only device tensors can be replaced.
         self._on_device = [_is_on_device(tensor) for tensor in inputs]
         inputs = list(itertools.compress(inputs, self._on_device))
         self._fixed = {
@@ -61,12 +61,12 @@ class BoundGraph:
                 for position, tensor in enumerate(outputs)
                 if not self.is_input[position] and position not in self._fixed
             }
-        # For the core, an output with fixed memory is an additional tensor after the inputs.
+        # With `into_captured`, the core receives the captured output tensors as additional inputs at the end.
         device_outputs = [tensor for tensor in outputs if _is_on_device(tensor)]
         self._run_counter = RunCounter(graph)
         graph.set_interface([*inputs, *self._targets.values()], device_outputs)
-        # `prepare` makes the core release the captured storage of each input that the graph uses. The use
-        # counts of these storages decrease.
+        # `prepare` makes the core release the captured storage of each input that the graph uses. The lower
+        # use count of the storage shows that the graph uses the input.
         before = [_storage_use_count(tensor) for tensor in inputs]
         graph.prepare()
         self.used = [
@@ -125,8 +125,9 @@ class BoundGraph:
             [layout.first for layout in self._layouts],
         )
         for copy, tensor, layout in zip(copies, inputs, self._layouts, strict=True):
-            # Copy back, because the graph may have written to the copy. A tensor with overlapping elements
-            # cannot be written.
+            # Copy back, because the graph may have written to the copy. Skip tensors with overlapping
+            # elements (torch cannot write them), and tensors that share memory although the captured tensors
+            # did not.
             shared = owners.count(_storage_id(tensor)) > 1 and groups.count(layout.first) == 1
             if not shared and not torch._debug_has_internal_overlap(tensor):
                 tensor.detach().copy_(copy)
@@ -229,7 +230,7 @@ class _Layout:
 def _has_captured_aliasing(
     layout: _Layout, layouts: Sequence[_Layout], tensor: torch.Tensor, inputs: Sequence[torch.Tensor]
 ) -> bool:
-    """Return whether the tensor lies in its storage relative to `layout.first` as the captured tensor did."""
+    """Return whether the tensor has the captured strides and distance from input `layout.first`."""
     first, captured = inputs[layout.first], layouts[layout.first]
     distance = tensor.storage_offset() * tensor.element_size() - first.storage_offset() * first.element_size()
     before = layout.offset * tensor.element_size() - captured.offset * first.element_size()

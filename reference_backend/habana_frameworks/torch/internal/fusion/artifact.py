@@ -14,7 +14,7 @@ CODE, CONVENTION = "code.so", "convention.json"
 
 @dataclass(frozen=True)
 class Artifact:
-    """Compiled code. It takes the tensors of `convention["arguments"]`, in order, and returns nothing."""
+    """Compiled code, which reads and writes the tensors of `convention["arguments"]`, passed in order."""
 
     folder: Path
     convention: dict[str, Any]

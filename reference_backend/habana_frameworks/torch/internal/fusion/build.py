@@ -30,7 +30,7 @@ from .inputs import plan_inputs, without_expanded_dims
 
 aten = torch.ops.aten
 CPU = torch.device("cpu")
-# A 0-dim tensor of these dtypes may have been a Python number, and can be a number again.
+# torch converts Python numbers to 0-dim tensors of these dtypes, so such a tensor may be passed as a number.
 _NUMBERS = (torch.float64, torch.int64, torch.bool, torch.complex128)
 
 
@@ -45,7 +45,7 @@ class Argument:
 
 @dataclass
 class Built:
-    """A GraphModule that takes one tensor per argument and returns nothing; `fakes` are example arguments."""
+    """A GraphModule that writes its results to its arguments; `fakes` are example values of the arguments."""
 
     module: torch.fx.GraphModule
     arguments: list[Argument]
@@ -166,7 +166,10 @@ class Builder:
             self._flatten(ref.buffer, layout)
             match = self._find_piece(ref)
             if match is None:
-                raise NotFusable("a write overlaps memory that cannot be viewed as one tensor")
+                raise NotFusable(
+                    "a write overlaps an earlier write, and its layout is not a view of the buffer as a "
+                    "one-dimensional tensor"
+                )
         piece, steps = match
         piece.value = view_recovery.write_view(self.add, piece.value, steps, value)
 
@@ -185,7 +188,7 @@ class Builder:
         """Replace all pieces of a buffer by one piece: the whole buffer as a one-dimensional tensor."""
         pieces = self.pieces[buffer]
         if any(piece.placeholder is not None for piece in pieces):
-            raise NotFusable("an input is used with a layout that was not planned")
+            raise NotFusable("an access to an input needs a layout that is not a view of a tensor argument")
         if any(piece.layout.dtype != also.dtype for piece in pieces):
             raise NotFusable("one buffer is used with two dtypes")
         line = Layout(also.dtype, (self.description.buffers[buffer][0] // also.dtype.itemsize,), (1,), 0)
@@ -218,12 +221,14 @@ class Builder:
         for ref, index in zip(call.results, functional.results, strict=False):
             new_results = [result for result in tensor_refs(ref) if result not in written]
             if len(new_results) != len(list(tensor_refs(ref))) and new_results:
-                raise NotFusable(f"{call.op}: results are partly new")
+                raise NotFusable(
+                    f"{call.op}: some tensors of a result list are new, and others are written arguments"
+                )
             if new_results:
                 self._write_results(ref, self._result(functional, node, index))
 
     def _compute(self, call: Call, functional: operators.Functional, values: dict[int, Any]) -> torch.fx.Node:
-        """Add the operator. Pass host scalars as numbers or as tensors, so that dtypes are as recorded."""
+        """Add the operator. Pass host scalars as numbers or tensors, whichever gives the recorded dtypes."""
         scalars = [value for value in values.values() if isinstance(value, HostScalar)]
         forms = (True, False) if scalars and torch.Tag.pointwise in functional.op.tags else (False,)
         self._check_scalars(call, scalars)
@@ -277,7 +282,7 @@ class Builder:
             )
 
     def _overwrite(self, call: Call) -> None:
-        """Add copy_, fill_ or zero_, whose results do not depend on the old values."""
+        """Write the source of copy_, fill_ or zero_ to the target, without reading the old values."""
         (target,) = tensor_refs(call.args[0])
         source = call.args[1] if len(call.args) > 1 else 0
         if isinstance(source, HostScalar):
@@ -303,7 +308,7 @@ class Builder:
     def _arguments(
         self, functional: operators.Functional, values: dict[int, Any], as_numbers: bool
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Return positional and keyword arguments, with host scalars as numbers or as tensors."""
+        """Return positional and keyword arguments. Without ``as_numbers``, host scalars are tensors."""
 
         def convert(value: Any) -> Any:
             if isinstance(value, HostScalar):

@@ -1,4 +1,7 @@
-"""Compile a description to a folder with a shared object (AOTInductor) and its calling convention."""
+"""Compile the description of a recorded graph to a folder.
+
+The folder contains the shared object that AOTInductor creates, and its calling convention.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +133,8 @@ def fuse(description: dict[str, Any], folder: str | os.PathLike[str], check: boo
 def _compile(built: builder.Built, path: Path) -> None:
     import torch._inductor
 
-    # Code compiled for as many threads as processors takes its thread count from the calling thread.
+    # If the thread count is the number of processors, Inductor does not fix it in the code. The code then
+    # uses the thread count of the thread that calls it.
     threads = torch.get_num_threads()
     torch.set_num_threads(os.cpu_count() or 1)
     try:

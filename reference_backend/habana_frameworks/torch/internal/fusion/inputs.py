@@ -1,4 +1,4 @@
-"""Plan the tensor arguments of fused code over the memory of inputs."""
+"""Choose the tensors through which fused code accesses the memory of its inputs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _base_of_written_layouts(cluster: list[Layout]) -> Layout:
     """
     dtype = cluster[0].dtype
     if any(layout.dtype != dtype for layout in cluster):
-        raise NotFusable("memory of an input is written and used with two dtypes")
+        raise NotFusable("an input is written, and its memory is accessed with two dtypes")
     for base in cluster:
         chains = [view_recovery.recover_view(base, layout) for layout in cluster]
         if all(steps is not None and view_recovery.is_view_only(steps) for steps in chains):
@@ -49,9 +49,9 @@ def _base_of_written_layouts(cluster: list[Layout]) -> Layout:
 
 
 def _bases_of_read_layouts(layouts: list[Layout]) -> list[Layout]:
-    """Return the layouts of which all other layouts are views.
+    """Return some of the layouts, such that every other layout is a view of one of them.
 
-    Memory that is only read may be passed in several tensors.
+    The result may have several layouts, because memory that is only read may be passed as several tensors.
     """
     bases: list[Layout] = []
     for layout in layouts:

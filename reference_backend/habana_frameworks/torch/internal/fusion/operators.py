@@ -123,7 +123,9 @@ def functional_form(call: Call) -> Functional:
         return Functional(aten.reshape.default, [0, 1], [], [0])
     if not call.writes:
         if op._schema.is_mutable:
-            raise NotFusable(f"{call.op}: the schema writes an argument and the recorded call does not")
+            raise NotFusable(
+                f"{call.op}: the schema declares a write, but the recorded call wrote to no argument"
+            )
         return Functional(op, everything, [], list(range(len(call.results))))
     name = call.op.partition(".")[0]
     if name in _RUNNING_STATISTICS:
@@ -147,7 +149,7 @@ def functional_form(call: Call) -> Functional:
     if counterpart is not None:
         order = list(range(len(call.writes)))
         return Functional(counterpart, taken_positions, order, order)
-    # Functionalization rejects the fused optimizers, some of whose lists are only read.
+    # Functionalization does not support the fused optimizers: some of their list arguments are only read.
     if namespace != "aten" or base.startswith("_fused_"):
         raise NotFusable(f"{call.op}: its functional form is unknown")
     return Functional(op, everything, [], list(range(len(call.results))), clones=True)

@@ -20,7 +20,7 @@ from ..settings.environment import read_variable
 
 log = logging.getLogger(__name__)
 
-#: Number of runs between two checks for finished code.
+#: Number of runs of a graph between two checks whether the requested code is ready.
 _RUNS_BETWEEN_CHECKS = 64
 _NEVER = 1 << 62
 
@@ -86,7 +86,7 @@ class RunCounter:
         self._requested = False
 
     def run(self) -> None:
-        """Count one run."""
+        """Count one run of the graph. Request code, or check whether it is ready, after enough runs."""
         self._left -= 1
         if self._left <= 0:
             self._poll_or_request_code()

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 WORKER = Path(__file__).with_name("worker.py")
 NOT_FUSABLE = 3
 LIMIT_SECONDS = 900
-# Maximum number of waiting requests, for programs that create new graphs all the time.
+# Maximum number of waiting requests. Without it, a program that always creates new graphs would fill memory.
 LIMIT_WAITING = 256
 OnReady = Callable[[Artifact], None]
 OnProgram = Callable[[bool], object]

@@ -1,4 +1,4 @@
-"""Recover views between layouts of one buffer as view operators, apply them, and invert them for writes.
+"""Find the view operators that lead from one layout of a buffer to another. Read and write through them.
 
 A chain is a list of steps: ("permute", dims), ("reshape", sizes), ("slice", dim, start, end, step),
 ("select", dim, index), ("expand", sizes) and ("gather", dim, start, ((size, step), ...)). A gather computes
@@ -53,15 +53,15 @@ def _recover_line(length: int, dim: int, start: int, target: list[tuple[int, int
             return []
         return [("slice", dim, start, start + (size - 1) * step + 1, step)]
     inner = last - start - (size - 1) * step
-    # Split into rows of `step` elements. The first row may begin before `start` if the inner part fits in a
-    # row.
+    # Split into rows of `step` elements. The first row may begin before `start` if the elements of the inner
+    # dimensions are still in one row.
     first = min(start, length - size * step)
     if first < 0 or start - first + inner >= step:
         return [("gather", dim, start, tuple(target))]
     steps: list[Step] = (
         [] if (first, size * step) == (0, length) else [("slice", dim, first, first + size * step, 1)]
     )
-    # Only the caller has the sizes of the other dimensions; it converts "split" to a reshape.
+    # A reshape needs the sizes of all dimensions, which only the caller has. The caller converts "split".
     steps.append(("split", dim, size, step))
     below = _recover_line(step, dim + 1, start - first, target[1:])
     return None if below is None else steps + below
@@ -169,7 +169,7 @@ def is_view_only(steps: list[Step]) -> bool:
 
 
 def _gather_indices(add: Adder, step: Step) -> Any:
-    """Return the positions along the dimension as an int64 tensor with the shape of the gather."""
+    """Return the indices that a "gather" step reads in its dimension, as int64 in the shape of the result."""
     _, _, start, parts = step
     index = None
     for position, (size, stride) in enumerate(parts):

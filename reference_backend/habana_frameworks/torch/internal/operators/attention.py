@@ -123,9 +123,10 @@ def sdpa_recomp_fwd(
     valid_seq_len: torch.Tensor | None,
     seq_padding_type: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return attention, row maxima, 1 / row sums, float32[..., T, 1], and the dropout seed, int32[1].
+    """Return four tensors: attention, row maxima, reciprocal row sums, and the dropout seed.
 
-    Without ``requires_backward``, maxima and sums are empty. Arguments are as for `sdpa_fwd`.
+    Maxima and sums are float32[..., T, 1], or empty without ``requires_backward``. The seed is int32[1].
+    Arguments are as for `sdpa_fwd`.
     """
     seed = (
         seeded_random.draw_seeds(1, q.device) if p > 0 else torch.zeros(1, dtype=torch.int32, device=q.device)

@@ -59,7 +59,7 @@ def cast_to_fp8(
     out: torch.Tensor,
     amax: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`cast_to_fp8_v2` into existing tensors."""
+    """Do the same as `cast_to_fp8_v2`, but write the results to ``out`` and ``amax``."""
     values, largest = cast_to_fp8_v2(input, scale, stochastic_rounding, amax.numel() > 0, out.dtype)
     out.copy_(values)
     if amax.numel():

@@ -63,7 +63,8 @@ def ctc_loss_custom_backward(
 ) -> torch.Tensor:
     """Return the gradient of `ctc_loss_custom` with respect to ``log_probs``, for a gradient of the loss.
 
-    Losses and forward variables are recomputed, because the arguments are reduced and padded.
+    The loss of each target and the forward variables are recomputed: ``neg_log_likelihood`` may be a mean or
+    a sum, and ``log_alpha`` is padded.
     """
     losses, log_alpha = torch._ctc_loss(
         log_probs, targets, input_lengths, target_lengths, blank, zero_infinity

@@ -49,7 +49,7 @@ def rsqrt_fast_math(self: torch.Tensor) -> torch.Tensor:
 def habana_cast_sr_mode(
     input: torch.Tensor, type: int, stochastic_rounding: bool, seed: int = 0
 ) -> torch.Tensor:
-    """Convert to a dtype, given by its number in torch; ``stochastic_rounding`` uses a seed.
+    """Convert to a dtype, given by its number in torch. Stochastic rounding uses random numbers of ``seed``.
 
     Raises:
         RuntimeError: stochastic rounding to a dtype that is not bfloat16, float16 or fp8.

@@ -267,7 +267,7 @@ def _attend(
 def _round_to_fp8_and_back(
     values: torch.Tensor, factor: Scale, back: Scale, dtype: torch.dtype = low_precision_rounding.E4M3
 ) -> torch.Tensor:
-    """Return the values rounded to fp8, as float32."""
+    """Multiply by ``factor``, round to fp8 and multiply by ``back``, as float32. None does not round."""
     if factor is None:
         return values
     return scales.multiply_by_scale(

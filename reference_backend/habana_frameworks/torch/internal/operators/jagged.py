@@ -63,7 +63,7 @@ def habana_bounds_check_indices(
     bounds_check_mode: int,
     weights: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Set indices outside of their table to 0 and count them, in place; -1 denotes a pruned row.
+    """Set invalid indices to 0 and count them, in place. -1 is valid: it denotes a pruned row.
 
     Args:
         indices: row indices, sorted by table and bag.
@@ -125,7 +125,7 @@ def habana_permute_1D_sparse_data_without_weights(
     return habana_permute_1D_sparse_data(permute, lengths, indices)[:2]
 
 
-#: For lengths [features, batch], a row moves as a unit.
+#: With lengths [features, batch], ``permute`` selects rows: the lists of a feature move together.
 habana_permute_2D_sparse_data = habana_permute_1D_sparse_data
 habana_permute_2D_sparse_data_without_weights = habana_permute_1D_sparse_data_without_weights
 
@@ -133,7 +133,7 @@ habana_permute_2D_sparse_data_without_weights = habana_permute_1D_sparse_data_wi
 def habana_split_permute_cat(
     input: torch.Tensor, indices: torch.Tensor, batch_size: int, num_features: int, dims: int
 ) -> torch.Tensor:
-    """Permute features of ``dims`` columns each in [batch, features * dims]."""
+    """Permute the features of ``input`` [batch, num_features * dims]. A feature has ``dims`` columns."""
     blocks = input.reshape(batch_size, num_features, dims)
     return blocks[:, indices.long()].reshape(batch_size, -1)
 

@@ -11,7 +11,8 @@ from ..settings import bridge_config
 E4M3 = torch.float8_e4m3fn
 E5M2 = torch.float8_e5m2
 FP8 = (E4M3, E5M2)
-#: Read once: the hardware limits do not change, and Dynamo cannot trace a call of the core.
+#: Largest finite float8_e4m3fn number of this device. It is read once, because the hardware limits do not
+#: change, and Dynamo cannot trace a call of the core.
 _LARGEST_E4M3 = float(_C.largest_e4m3())
 #: Number of mantissa bits, and exponent of the smallest normal number, by format.
 _SHAPES = {E4M3: (3, -6), E5M2: (2, -14), torch.bfloat16: (7, -126), torch.float16: (10, -14)}
@@ -94,7 +95,10 @@ def to_e2m1(values: torch.Tensor, stochastic: bool = False) -> torch.Tensor:
 
 
 def shared_unit(amax: torch.Tensor) -> torch.Tensor:
-    """Return the power of two that scales a block's largest magnitude to the range of e2m1 (MX 1.0, 6.3)."""
+    """Return the power of two that scales a block's largest magnitude ``amax`` to the range of e2m1.
+
+    See the specification of MX formats 1.0, section 6.3.
+    """
     return _power_of_two((_exponent(amax) - _E2M1_EXPONENT).clamp(min=-126))
 
 

@@ -147,7 +147,7 @@ def _mixture(
         first_matrix, two, three = (matrix.t() if permuted else matrix for matrix in matrices)
         inner = function(hidden @ first_matrix) * (hidden @ two)
         chosen = (table == number).any(-1, keepdim=True)
-        # Tokens of other experts may overflow here, and must not affect the result.
+        # The values of tokens that belong to other experts may overflow. Zeros replace them.
         inner = torch.where(chosen, inner, torch.zeros_like(inner))
         share = torch.where(table == number, to_compute_dtype(weights), 0.0).sum(-1, keepdim=True)
         total = total + to_compute_dtype(inner @ three) * share

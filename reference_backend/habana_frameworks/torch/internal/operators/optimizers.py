@@ -69,7 +69,7 @@ def optimizer_adamw_lazy(
     exp_avg_scales: Tensors | None = None,
     exp_avg_sq_scales: Tensors | None = None,
 ) -> None:
-    """`optimizer_adamw` with the arguments of lazy mode; a factor of 1 means no decay."""
+    """`optimizer_adamw` with the arguments of lazy mode. If ``weight_decay`` is 1, there is no decay."""
     optimizer_adamw(
         gradient_vec, weight_vec, exp_avg_vec, exp_avg_sq_vec, neg_step_t, beta1, beta2, epsilon,
         weight_decay, weight_decay != 1.0, exp_avg_scales, exp_avg_sq_scales,
@@ -256,7 +256,7 @@ def sparse_sgd(
     mom: float,
     nesterov: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Step of SGD with momentum for the first ``valid_count`` rows in ``indices``."""
+    """Step of SGD with momentum for rows: the first ``valid_count_tensor`` elements of ``indices``."""
     rows, index = _valid_rows(gradients, indices, valid_count_tensor)
     d = torch.zeros_like(weights_in).index_add_(0, index, rows.to(weights_in.dtype))
     touched = _updated_row_mask(weights_in, index, gradients, valid_count_tensor)
@@ -275,7 +275,7 @@ def sparse_adagrad(
     learning_rate: torch.Tensor,
     valid_count_tensor: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Step of Adagrad for the first ``valid_count`` rows in ``indices``."""
+    """Step of Adagrad for the rows that the first ``valid_count_tensor`` elements of ``indices`` select."""
     rows, index = _valid_rows(gradients, indices, valid_count_tensor)
     d = torch.zeros_like(weights_in).index_add_(0, index, rows.to(weights_in.dtype))
     touched = _updated_row_mask(weights_in, index, gradients, valid_count_tensor)
@@ -299,7 +299,7 @@ def fused_clip_norm(grad: Tensors, max_norm: torch.Tensor, norm_type: float) -> 
     return total
 
 
-#: The same function under the name of the kernel.
+#: `fused_clip_norm` under the name of the hardware's kernel.
 fused_norm_ = fused_clip_norm
 
 
@@ -352,7 +352,7 @@ def _moment_as_float32(moment: torch.Tensor, scale: torch.Tensor | None) -> torc
 
 
 def _store_moment(moment: torch.Tensor, value: torch.Tensor, scale: torch.Tensor | None) -> None:
-    """Write a moment. For fp8, also write the scale by its largest magnitude."""
+    """Write a moment. An fp8 moment is scaled to the range of its dtype, and the scale is written too."""
     if scale is not None and moment.dtype in low_precision_rounding.FP8:
         wanted = value.abs().amax() / low_precision_rounding.largest_number(moment.dtype)
         scale.copy_(torch.where(wanted > 0, wanted, torch.ones_like(wanted)).reshape(scale.shape))
@@ -377,7 +377,7 @@ def _reshape_single_element(number: torch.Tensor, like: torch.Tensor) -> torch.T
 def _valid_rows(
     gradients: torch.Tensor, indices: torch.Tensor, count: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return gradient rows and their indices. Rows beyond the count become zeros with the index 0."""
+    """Return gradient rows and their indices. Rows from ``count`` on become zeros with the index 0."""
     counted = _valid_row_mask(gradients, count)
     flat = counted.reshape(-1)
     index = torch.where(flat, indices.long(), torch.zeros_like(indices, dtype=torch.int64))

@@ -28,7 +28,7 @@ _libraries: list[torch.library.Library] = []
 
 @dataclasses.dataclass(frozen=True)
 class Operator:
-    """An operator of ``torch.ops.hpu`` and the module that computes it."""
+    """An operator of ``torch.ops.hpu``, and the name of the Python module that implements it."""
 
     schema: str
     module: str
@@ -45,7 +45,7 @@ class Operator:
         return self.schema.partition("(")[0]
 
     def function(self, suffix: str = "") -> Callable[..., Any]:
-        """Import and return the implementation, or with the suffix ``meta`` the function of its shapes."""
+        """Import and return the implementation, or its shape function if ``suffix`` is ``meta``."""
         base, _, overload = self.name.partition(".")
         base = base.removesuffix("_checkpoint") if self.returns_seed else base
         module = importlib.import_module(f".{self.module}", __package__)

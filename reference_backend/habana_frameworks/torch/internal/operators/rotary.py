@@ -78,8 +78,8 @@ def _split_features(input: torch.Tensor, columns: int) -> tuple[torch.Tensor, to
     values = to_compute_dtype(input)
     if columns > input.size(-1) or columns % 2:
         raise RuntimeError(
-            "rotary_pos_embedding rotates an even number of features, at most the number of the input, but "
-            f"the table has {columns} columns and the input {input.size(-1)}"
+            "rotary_pos_embedding needs a table with an even number of columns, at most as many as the input "
+            f"has features, but the table has {columns} columns and the input {input.size(-1)} features"
         )
     if columns == input.size(-1):
         return values, None

@@ -107,7 +107,7 @@ def habana_randint(
 
 
 def habana_bernoulli(seed: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
-    """Return 1 with the probability in each element, otherwise 0."""
+    """Return, for each probability in ``self``, 1 with this probability, otherwise 0."""
     return (uniform(seed, self.shape) < self).to(self.dtype)
 
 
@@ -117,7 +117,7 @@ def habana_bernoulli_p(seed: torch.Tensor, self: torch.Tensor, p: float = 0.5) -
 
 
 def habana_bernoulli_Tensor(seed: torch.Tensor, self: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
-    """Return 1 with the probability in each element of ``p``, otherwise 0."""
+    """Return, for each probability in ``p``, 1 with this probability, otherwise 0."""
     return (uniform(seed, self.shape) < p).to(self.dtype)
 
 
@@ -149,7 +149,7 @@ def habana_uniform(
 
 
 def habana_poisson(seed: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
-    """Return Poisson numbers with the mean in each element, by inversion of the distribution function."""
+    """Return a Poisson number for each mean in ``self``, by inversion of the distribution function."""
     mean = self.double()
     drawn = uniform(seed, self.shape).double()
     low = torch.zeros_like(mean)
@@ -208,27 +208,27 @@ def habana_native_dropout(
 
 def habana_rand_st(seed: torch.Tensor, shape_tensor: torch.Tensor, dtype: Dtype = None, layout: object = None,
     device: object = None, pin_memory: object = None) -> torch.Tensor:  # fmt: skip
-    """`habana_rand` with the shape of a tensor."""
+    """Call `habana_rand` with the shape of ``shape_tensor``."""
     return habana_rand(seed, shape_tensor.shape, dtype)
 
 
 def habana_randn_st(seed: torch.Tensor, shape_tensor: torch.Tensor, dtype: Dtype = None,
     layout: object = None, device: object = None, pin_memory: object = None) -> torch.Tensor:  # fmt: skip
-    """`habana_randn` with the shape of a tensor."""
+    """Call `habana_randn` with the shape of ``shape_tensor``."""
     return habana_randn(seed, shape_tensor.shape, dtype)
 
 
 def habana_randint_st(seed: torch.Tensor, low: int, high: int, shape_tensor: torch.Tensor,
     dtype: Dtype = torch.int64, layout: object = None, device: object = None,
     pin_memory: object = None) -> torch.Tensor:  # fmt: skip
-    """`habana_randint` with the shape of a tensor."""
+    """Call `habana_randint` with the shape of ``shape_tensor``."""
     return habana_randint(seed, low, high, shape_tensor.shape, dtype)
 
 
 def habana_randperm_ht(seed: torch.Tensor, h2d_tensor: torch.Tensor, shape_tensor: torch.Tensor,
     dtype: Dtype = torch.int64, layout: object = None, device: object = None,
     pin_memory: object = None) -> torch.Tensor:  # fmt: skip
-    """`habana_randperm` of the number of elements of a tensor."""
+    """Call `habana_randperm` with the number of elements of ``shape_tensor``."""
     return habana_randperm(seed, shape_tensor.numel(), dtype)
 
 
@@ -238,7 +238,7 @@ def randperm_out(n: int, seed: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
 
 
 def randperm_out_ds_ht(ht: torch.Tensor, seed: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
-    """`randperm_out` of the number of elements of the output."""
+    """Call `randperm_out` with the number of elements of ``output``."""
     return randperm_out(output.numel(), seed, output)
 
 

@@ -64,7 +64,10 @@ def scaled_triangular_softmax(
 def scaled_triangular_softmax_retain(
     self: torch.Tensor, inv_scale_attn: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return `scaled_triangular_softmax`, 1 / sum and maximum of each row (float32, one column)."""
+    """Return `scaled_triangular_softmax`, and 1 / sum and maximum of each row.
+
+    Both have one column and the dtype float32.
+    """
     values = _causal(to_compute_dtype(self) * inv_scale_attn)
     most = values.amax(-1, keepdim=True)
     exponentials = torch.exp(values - most)
@@ -104,7 +107,8 @@ def scaled_masked_triangular_softmax(
     bounds = start_end.repeat_interleave(grouped_batch_size, 0)
     if bounds.size(0) != self.size(0):
         raise RuntimeError(
-            f"{start_end.size(0)} groups of {grouped_batch_size} do not make a batch of {self.size(0)}"
+            f"start_end has {start_end.size(0)} rows for groups of {grouped_batch_size} batch elements, but "
+            f"the batch has {self.size(0)} elements"
         )
     column = torch.arange(self.size(-1), device=self.device)
     row = torch.arange(self.size(-2), device=self.device).unsqueeze(-1)

@@ -125,7 +125,7 @@ def roi_align_by_size(
     pooled_width: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """`roi_align` with one sample per pixel, by region size.
+    """`roi_align` with one sample per pixel: the size of a region determines its number of samples.
 
     This operator is opaque, because the number of samples depends on values. It has a derivative.
     """
@@ -402,7 +402,7 @@ def _sampled_pixels(
     aligned: bool,
     dtype: torch.dtype,
 ) -> Iterator[tuple[tuple[torch.Tensor, ...], torch.Tensor]]:
-    """Yield pixels that regions read, one of the four neighbours of each sample at a time, and their weights.
+    """Yield, for each of the four neighbours of a sample, these pixels of all samples and their weights.
 
     Image, row and column broadcast to [regions, height, samples, width, samples]; weights have an additional
     dimension for channels.
@@ -428,7 +428,10 @@ def _prepend_image_index(rois: torch.Tensor, image: torch.Tensor) -> torch.Tenso
 def _samples(
     start: torch.Tensor, length: torch.Tensor, cells: int, ratio: int, pixels: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return sample coordinates along one side, [regions, cells, samples], and their weights in a mean."""
+    """Return the coordinates and weights of the samples along one side, each [regions, cells, samples].
+
+    The weight of a sample is its share in the mean of its cell.
+    """
     bin = length / cells
     if ratio > 0:
         count, most = torch.full_like(length, float(ratio)), ratio
@@ -448,7 +451,7 @@ def _samples(
 def _neighbours(
     at: torch.Tensor, weight: torch.Tensor, pixels: int
 ) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
-    """Return the two neighbouring pixels of each sample, and their weights in the mean."""
+    """Return the two neighbouring pixels of each sample along one side, and their weights in the mean."""
     at = at.clamp(0, pixels - 1)
     low = at.floor()
     part = at - low

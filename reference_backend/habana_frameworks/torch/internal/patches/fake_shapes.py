@@ -45,7 +45,7 @@ def _aten_operator(name: str) -> Any:
 
 
 def _run_operator(fake_mode: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """Run an operator as torch does by default if the table has no implementation for it."""
+    """Run an operator as torch does for operators without an entry in ``op_implementations_dict``."""
     with fake_mode:
         return operator(*args, **kwargs)
 

@@ -23,7 +23,7 @@ _CATEGORY = "ac2g"  # torch's category of arrows from the CPU to a device
 
 
 def add_flow_events() -> None:
-    """Add arrows to exported traces if the flag requests them."""
+    """Add arrows to exported traces if the flag ``PT_TB_ENABLE_FLOW_EVENTS`` is set."""
     if bridge_config.value_of("PT_TB_ENABLE_FLOW_EVENTS"):
         replace_function(profiler.profile, "export_chrome_trace", _wrap_export_chrome_trace)
 

@@ -33,7 +33,7 @@ def when_imported(name: str, callback: Callback) -> None:
 
 
 class _WaitingFinder(importlib.abc.MetaPathFinder):
-    """Finds the modules that have callbacks, by means of the other finders, and wraps their loaders."""
+    """Finder that finds modules with callbacks through the other finders, and wraps their loaders."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, list[Callback]] = {}
@@ -55,7 +55,7 @@ class _WaitingFinder(importlib.abc.MetaPathFinder):
 
 
 class _NotifyingLoader(importlib.abc.Loader):
-    """Executes a module with its own loader, restores this loader, then runs the callbacks."""
+    """Loader that executes a module with the module's own loader, and then runs the callbacks."""
 
     def __init__(self, loader: importlib.abc.Loader) -> None:
         self._loader = loader
@@ -64,7 +64,7 @@ class _NotifyingLoader(importlib.abc.Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        # The module must look as if this loader did not exist, because inspect.getsource uses the loader.
+        # Restore the module's own loader: inspect.getsource reads the source through ``__loader__``.
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader

@@ -9,7 +9,7 @@ from .wrap_function import replace_function
 
 
 def allow_foreach() -> None:
-    """Add hpu to the lists of supported devices."""
+    """Add hpu to torch's lists of devices whose optimizers have foreach and fused implementations."""
     # Some modules imported the functions by name, so the functions are replaced in each of these modules.
     for holder in ("torch.utils._foreach_utils", "torch.optim.optimizer", "torch.optim.swa_utils"):
         module = importlib.import_module(holder)

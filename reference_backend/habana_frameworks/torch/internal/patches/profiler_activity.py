@@ -25,7 +25,7 @@ _VARIABLE = "HPU_REFERENCE_PROFILER_ACTIVITY"
 
 
 class ProfilerActivity(enum.Enum):
-    """The replacement of torch's class of this name. Its members are the members of the public bridge."""
+    """Replacement of torch's class of this name, with the members of the public bridge's enumeration."""
 
     CPU = 1
     CUDA = 2

@@ -95,7 +95,7 @@ def _wrap_build_table(original: Callable[..., str]) -> Callable[..., str]:
     return _build_table
 
 
-# The device reports memory only while a profiler requests it.
+# Count the profilers that request memory events: the device reports memory only while the count is above 0.
 def _wrap_start_trace(original: Callable[..., None]) -> Callable[..., None]:
     def _start_trace(self: Any) -> None:
         if self.profile_memory and not getattr(self, "_counted_by_hpu", False):

@@ -7,7 +7,7 @@ import os
 Value = bool | int | str
 
 _BOOL_TEXTS = {"1": True, "true": True, "0": False, "false": False}
-#: Also accepted by options of the compile backend.
+#: Texts of a switch. Options of the compile backend accept the same texts.
 _SWITCH_TEXTS = _BOOL_TEXTS | {
     "on": True, "yes": True, "y": True, "t": True, "off": False, "no": False, "n": False, "f": False,
 }  # fmt: skip
@@ -60,7 +60,7 @@ def parse_value(name: str, kind: str, text: str) -> Value:
 
 
 def read_variable(name: str, kind: str, default: Value) -> Value:
-    """Return the value of an environment variable, or `default` if it is unset or empty.
+    """Return the value of an environment variable, or `default` if the variable is unset or empty.
 
     Raises:
         ValueError: as in `parse_value`.

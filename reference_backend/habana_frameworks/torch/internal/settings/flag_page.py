@@ -11,7 +11,7 @@ from .flag_table import FLAGS, OBEYED
 
 
 def page_lines() -> Iterator[str]:
-    """Yield the lines of the page."""
+    """Yield the lines of ``docs/flags.md``."""
     yield "# Environment flags"
     yield ""
     yield (

@@ -1,16 +1,17 @@
 """Read the settings of the log from environment variables: selected lines and destination.
 
-    LOG_LEVEL_ALL=N                every module: 0 trace, 1 debug, 2 info, 3 warning, 4 error, 5 critical (the
-                                   default), 6 off; the names are accepted too
-    LOG_LEVEL_ALL_PT=N             every module of the bridge; on this device the same modules
-    LOG_LEVEL_PT_FALLBACK=N        one module; the most specific variable wins
-    PT_HPU_LOG_MOD_MASK=0x80       modules as bits (syntax of old releases): 0x1 device, 0x2 kernels,
+    LOG_LEVEL_ALL=N                level of every log module: 0 trace, 1 debug, 2 info, 3 warning, 4 error,
+                                   5 critical (the default), 6 off; the names are accepted too
+    LOG_LEVEL_ALL_PT=N             level of every log module of the bridge; on this device there are no others
+    LOG_LEVEL_PT_FALLBACK=N        level of one log module; the most specific variable wins
+    PT_HPU_LOG_MOD_MASK=0x80       log modules as bits (syntax of old releases): 0x1 device, 0x2 kernels,
                                    0x4 bridge, 0x8 recipes, 0x10 collectives, 0x20 lazy graphs, 0x40 pinned
                                    memory, 0x80 fallbacks to the CPU; hexadecimal, with or without 0x
     PT_HPU_LOG_TYPE_MASK=0xF       levels of those modules: 1 fatal, 2 warning, 4 trace, 8 debug; default all
     HABANA_LOGS                    folder of pytorch_log.txt, by default ~/.habana_logs; each rank has a
                                    subfolder
-    ENABLE_CONSOLE=true            also print to standard output; lines of a module mask go to stderr
+    ENABLE_CONSOLE=true            also print to standard output; lines that PT_HPU_LOG_MOD_MASK selects go to
+                                   stderr
     PT_LOG_FILE_SIZE_MB            size at which a log file is closed and a new one started (default 10)
     PT_LOG_FILE_AMOUNT             number of retained files (default 5)
 
@@ -38,7 +39,7 @@ _MASK_MODULES = (
     "PT_DEVICE", "PT_KERNEL", "PT_BRIDGE", "PT_SYNHELPER", "PT_DISTRIBUTED", "PT_LAZY", "PT_PINNED",
     "PT_FALLBACK",
 )  # fmt: skip
-#: Sets of levels (as bits) of the bits of ``PT_HPU_LOG_TYPE_MASK``, the lowest bit first.
+#: For each bit of ``PT_HPU_LOG_TYPE_MASK``, the lowest first: the levels that the bit enables (as bits).
 _TYPE_LEVELS = (0b100000, 0b011000, 0b000001, 0b000110)
 
 #: Log modules of the bridge that write no lines on this device. Their variables are accepted.
@@ -50,7 +51,7 @@ _MODULES_WITHOUT_LINES = frozenset(
     }
 )  # fmt: skip
 
-#: Flags that enable lines: the log module and the lowest enabled level.
+#: Flags that enable log lines: for each flag, the log module and the lowest enabled level.
 _FLAGS = {
     "PT_ENABLE_SYNLAUNCH_TIME_CAPTURE": ("PT_SYNHELPER", "debug"),
     "PT_ENABLE_REALTIME_MEMORY_LOGGING": ("PT_DEVMEM", "debug"),
@@ -67,9 +68,9 @@ class LogSettings:
 
     Attributes:
         levels: enabled levels of each log module: bit N represents `LEVELS[N]`.
-        folder: folder of the file, without the rank's subfolder.
-        file_bytes: size in bytes at which a file is closed and a new one started.
-        files: number of retained files, at least 1.
+        folder: folder of the log file, without the rank's subfolder.
+        file_bytes: size in bytes at which a log file is closed and a new one started.
+        files: number of retained log files, at least 1.
         to_output: also write lines to standard output.
         to_errors: also write lines to stderr.
     """

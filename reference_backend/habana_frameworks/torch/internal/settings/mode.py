@@ -1,4 +1,4 @@
-"""Determine the lazy mode of the process and the kind of its torch build."""
+"""Determine the lazy mode of the process, and whether its torch is a public or a fork-like build."""
 
 from __future__ import annotations
 

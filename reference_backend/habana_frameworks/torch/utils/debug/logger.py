@@ -15,7 +15,7 @@ from habana_frameworks.torch.internal.settings.log_settings import LEVELS
 
 __all__ = ["Logger", "enable_logging", "get_log_level"]
 
-#: Levels of Python's `logging` for each level of `LEVELS`.
+#: The level of Python's `logging` for each level in `LEVELS`.
 _NUMBERS = (*logs.PYTHON_LEVELS, logging.CRITICAL + 1)
 
 

@@ -13,7 +13,7 @@ import torch
 _DETAILS = ("Step", "Module", "Class", "New input", "New output", "Comment")
 _COUNTS = ("Module name", "Class", "Recompile count")
 
-#: Shapes of nested tensors.
+#: The shape of a tensor, or the nested shapes of a list, tuple or dict (see `get_shape`).
 Shape = Any
 
 
@@ -38,7 +38,7 @@ def data_dynamicity(dl: Iterable[Any]) -> collections.Counter[Shape]:
 
 
 class const_shape_dataloader:
-    """Batches of a loader with the last dimension of each tensor padded with zeros to one length.
+    """Iterates over a loader's batches and pads the last dimension of each tensor with zeros to one length.
 
     Tensors with fewer than two dimensions, such as labels, are unchanged.
     """
@@ -115,7 +115,7 @@ class _ShapeRecorder:
             self.step += 1
 
     def write(self) -> None:
-        """Write both files."""
+        """Write the file of calls with new shapes, and the file of recompilation counts."""
         with open(f"{self.path}_1.csv", "w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(_DETAILS)

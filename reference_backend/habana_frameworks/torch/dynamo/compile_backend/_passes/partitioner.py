@@ -66,11 +66,11 @@ def pass_propose_partitions(ctx: OptimizerContext) -> bool:
 class _ClusterInputs:
     """The inputs of a cluster: nodes outside the cluster that the cluster reads or writes.
 
-    A fused recipe assumes that its inputs do not share memory. It may write to one input before it reads
-    another. Therefore a cluster that writes to an input must contain the input's views.
+    A fused recipe assumes that its inputs do not share memory, because it may write to one input before it
+    reads another. Therefore a cluster that writes to an input must not take a view of this input as an input.
 
     Args:
-        aliases: aliases of the graph, or None if recipes run their operators in order on any inputs.
+        aliases: aliases of the graph. None for interpreted recipes, whose inputs may share memory.
     """
 
     def __init__(self, aliases: Aliases | None) -> None:
@@ -103,7 +103,8 @@ class _ClusterInputs:
 def _may_move_before_cluster(node: Node, cluster: Partition, partition_of: dict[Node, Partition]) -> bool:
     if any(partition_of.get(source) is cluster for source in node.all_input_nodes):
         return False
-    # The schema of an operator declares its writes. Higher-order operators do not declare writes.
+    # Only the schema of an `OpOverload` declares writes. Other targets, such as higher-order operators,
+    # are not moved, because they may write.
     if not isinstance(node.target, torch._ops.OpOverload):
         return node.target is operator.getitem
     return not is_mutating(node) and not any(map(is_mutating, cluster.nodes))

@@ -41,7 +41,7 @@ def pass_mark_placement(ctx: OptimizerContext) -> bool:
 
 
 def _can_be_copied(ctx: OptimizerContext, node: Node) -> bool:
-    """Return whether a fused recipe may contain a CPU copy of a constant: nothing can change the constant."""
+    """Return whether nothing can change a constant, so that a fused recipe may contain a CPU copy of it."""
     return not ctx.fused or ctx.frozen or all(user.target in _COPIES_OF_CONSTANTS for user in node.users)
 
 

@@ -64,7 +64,7 @@ def pass_compile_clusters(ctx: OptimizerContext) -> bool:
 
 
 def pass_make_boxed_graph(ctx: OptimizerContext) -> bool:
-    """Set ``ctx.executable``. It takes its inputs in one list if ``use_boxed_input`` is on."""
+    """Set ``ctx.executable``. If ``use_boxed_input`` is on, the callable takes its inputs in one list."""
     ctx.executable = make_executable(ctx, boxed=bool(config.use_boxed_input))
     return True
 

@@ -89,7 +89,7 @@ def pass_remove_unnecessary_expand(ctx: OptimizerContext) -> bool:
 
 
 def pass_remove_unnecessary_bmm_view(ctx: OptimizerContext) -> bool:
-    """Remove the same-size views that matmul leaves around its bmm."""
+    """Remove views to the same size before or after bmm, which the decomposition of matmul creates."""
 
     def source_of_view(node: Node) -> Any:
         if node.target not in _VIEWS:

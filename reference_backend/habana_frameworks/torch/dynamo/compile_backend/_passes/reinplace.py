@@ -84,8 +84,8 @@ def _reads_base_through_another_argument(node: Node, base: Node, aliases: Aliase
     remaining_arguments: list[Node] = []
     map_arg((node.args[1:], node.kwargs), remaining_arguments.append)
     if node.target in _ADD:
-        # An elementwise operator reads an element of the tensor before it writes the element. Through a view,
-        # it may read a different element.
+        # `base` itself may be another argument of an elementwise operator, which reads each element before it
+        # writes the element. A view of `base` may not: the operator may have overwritten its elements.
         remaining_arguments = [argument for argument in remaining_arguments if argument is not base]
     return any(aliases.may_share_memory(argument, base) for argument in remaining_arguments)
 
@@ -125,7 +125,7 @@ def _is_last_use(
     if any(alias.op != "call_function" for alias in shared if epilogue is None or alias is not base):
         return False
     outputs = {output for output in graph_outputs(ctx.graph_module) if isinstance(output, Node)}
-    # The graph may return the written input itself, but it must not return a separate tensor over its memory.
+    # The graph may return the written input itself, but no other tensor over the memory of the input.
     lasting = shared if epilogue is None else shared | aliases.of(node)
     if not outputs.isdisjoint(lasting - {epilogue}):
         return False

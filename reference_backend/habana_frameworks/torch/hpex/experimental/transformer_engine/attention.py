@@ -19,7 +19,10 @@ _Q, _K, _V = range(3)
 
 
 class _Fp8Attention(torch.autograd.Function):
-    """Attention of q, k and v, which the caller also passes in fp8. Its output gradient is rounded to fp8."""
+    """Attention of the fp8 values ``low_q``, ``low_k`` and ``low_v``, to which the caller rounded q, k and v.
+
+    The backward pass rounds the gradient of the output to fp8.
+    """
 
     @staticmethod
     def forward(

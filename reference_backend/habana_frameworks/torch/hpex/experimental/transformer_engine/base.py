@@ -16,7 +16,7 @@ from .utils import INITIAL_HISTORY_LENGTH, FP8TensorMeta
 
 
 class Fp8Module(torch.nn.Module):
-    """A module with scales for its tensors, which are part of its state."""
+    """A module whose state contains the fp8 scales of its tensors."""
 
     #: Number of scaled tensors in the forward pass, and in the backward pass.
     SCALED_TENSOR_COUNTS = (2, 1)

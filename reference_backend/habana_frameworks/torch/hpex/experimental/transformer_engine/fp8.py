@@ -55,7 +55,7 @@ class FP8GlobalStateManager:
 
 
 def in_backward() -> bool:
-    """Return whether a backward pass runs in this thread. A checkpoint reruns forward passes in that time.
+    """Return whether a backward pass runs in this thread. Activation checkpoints then rerun forward passes.
 
     While Dynamo traces a graph, the result is False: the forward pass is traced once, and the compiler
     decides what the backward pass recomputes.

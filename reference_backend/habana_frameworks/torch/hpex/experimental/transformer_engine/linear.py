@@ -19,10 +19,11 @@ _INPUT, _WEIGHT, _GRAD = FP8FwdTensors.GEMM1_INPUT, FP8FwdTensors.GEMM1_WEIGHT, 
 
 
 class _Fp8Linear(torch.autograd.Function):
-    """x w' + b of fp8 values; the gradients are also products of fp8 values.
+    """Compute x w' + b and its gradients as products of fp8 values.
 
-    The caller passes the fp8 values as ``x`` and ``w``. Rounding changes the scales of the module, and in a
-    graph of Dynamo the forward pass of an ``autograd.Function`` must not change the state of a module.
+    The caller rounds ``inp`` and ``weight`` to the fp8 values ``x`` and ``w``, because rounding changes the
+    scales of the module. In a graph of Dynamo, the forward pass of an ``autograd.Function`` must not change
+    the state of a module.
     """
 
     @staticmethod

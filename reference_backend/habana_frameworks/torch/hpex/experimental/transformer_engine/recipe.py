@@ -32,7 +32,7 @@ class Format(enum.Enum):
 
 @dataclasses.dataclass
 class DelayedScaling:
-    """Scales from a history of largest magnitudes.
+    """A recipe that computes each scale from the largest magnitudes of earlier steps.
 
     Raises:
         ValueError: a field has an invalid value.

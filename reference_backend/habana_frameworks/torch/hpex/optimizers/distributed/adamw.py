@@ -29,7 +29,7 @@ class FusedAdamW:
         """
         if not params and not _allow_empty_param_list:
             raise ValueError("optimizer got an empty parameter list")
-        # Only the argument checks and the state of this optimizer are used.
+        # This inner optimizer only checks the arguments and stores the state. Its step is not used.
         self._inner = adamw.FusedAdamW(
             params or [torch.zeros(0)], lr, betas, eps, weight_decay, True, moments_dtype
         )
