@@ -65,4 +65,4 @@ def wait_until_true(test: Callable[[], object], seconds: float = 60.0) -> object
         if outcome:
             return outcome
         time.sleep(0.1)
-    raise AssertionError(f"{test} did not become true within {seconds:g} s")
+    raise AssertionError(f"the condition {test} did not become true within {seconds:g} s")

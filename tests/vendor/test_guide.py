@@ -53,7 +53,7 @@ def test_a_command_with_different_output_fails(tmp_path: Path) -> None:
             run_blocks(tmp_path, [wrong])
         except AssertionError:
             continue
-        raise AssertionError(f"{wrong} was let through")
+        raise AssertionError(f"run_blocks accepted the wrong block {wrong}")
 
 
 def test_the_commands_of_the_guide(tmp_path: Path) -> None:
