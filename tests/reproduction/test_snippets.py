@@ -73,6 +73,7 @@ TRIED = [
 ]
 
 
+@pytest.mark.nightly("each snippet runs twice in a new process; one code writes them all", every=2)
 @pytest.mark.parametrize(("mode", "fault", "ids"), TRIED, ids=[f"{row[1]}-{row[2][0]}" for row in TRIED])
 def test_a_snippet_fails_on_the_broken_device_and_passes_on_the_correct_device(
     server: Server, mode: str, fault: str, ids: list[str]
@@ -99,6 +100,7 @@ def test_every_property_has_a_snippet_here(kind: str) -> None:
     assert {entry.name for entry in properties(kind)} - unshown <= property_names
 
 
+@pytest.mark.nightly("writes the scripts of all behaviours; a sample of them runs every day")
 def test_every_behaviour_has_a_script() -> None:
     """The check of every behaviour is the same code, so it suffices that each behaviour's program can be
     written as a script.
@@ -191,6 +193,7 @@ def test_a_crash_gives_a_snippet_file(tmp_path: Path) -> None:
     assert "torch.sin" in (tmp_path / "s.py").read_text() or "sin" in (tmp_path / "s.py").read_text()
 
 
+@pytest.mark.nightly("crashes a process several times")
 def test_a_crash_gives_the_snippet_of_the_call(tmp_path: Path) -> None:
     done = run_repro("value/sin@float32", "--mode", "eager", fault="crash", cwd=tmp_path)
     assert done.returncode == 1

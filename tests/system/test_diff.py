@@ -6,11 +6,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.support.cli_process import Run
 
 Cli = Callable[..., Run]
 
 
+@pytest.mark.nightly("starts several runs; unit tests check the text")
 def test_diff_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
     names = {"old": "good,fails_once,half", "new": "good,fails_once,half,fail"}
     for name, sham in names.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from expecttest import assert_expected_inline
 
 from conformance.expectations import edit
@@ -90,6 +91,7 @@ def test_an_unknown_name_gets_a_similar_name_as_suggestion(cli: Cli, tmp_path: P
     assert "matches no result of this target; rename it to acts/good0@*, or remove it" in checked.out
 
 
+@pytest.mark.nightly("starts several runs; unit tests check the text")
 def test_entries_are_printed_if_the_target_has_no_expectations_key(cli: Cli, tmp_path: Path) -> None:
     target = ("--target", write_bare_target(tmp_path))
     cli("run", *target, "-n", "1", sham="fail")

@@ -50,6 +50,7 @@ def test_the_example_passes(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.nightly("each case compiles an extension", every=2)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_of_the_operator_is_detected(tmp_path: Path, name: str) -> None:
     (tmp_path / "broken_swish.py").write_text(

@@ -23,6 +23,7 @@ def usage_error_of(done: subprocess.CompletedProcess[str]) -> str:
     return lines[0]
 
 
+@pytest.mark.nightly("each case starts a run", every=3)
 @pytest.mark.parametrize(
     ("hook", "message"),
     [

@@ -23,6 +23,7 @@ def is_running(pid: int) -> bool:
     return False
 
 
+@pytest.mark.nightly("each case starts a run and kills it", every=2)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_workers_end_with_a_runner_that_is_killed(tmp_path: Path, workers: str) -> None:

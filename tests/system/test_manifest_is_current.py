@@ -6,7 +6,10 @@ import os
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.nightly("nox -s lint checks the same")
 def test_the_committed_manifest_is_current() -> None:
     # Other tests of this process register artificial properties, so the generator runs in a new process.
     command = [sys.executable, "-m", "tools.generate.manifest", "--check"]

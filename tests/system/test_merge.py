@@ -80,6 +80,7 @@ def write_two_mode_target(folder: Path) -> str:
     return "mine.toml"
 
 
+@pytest.mark.nightly("starts several runs; test_a_merge_without_a_shard does so every day")
 def test_runs_are_merged_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
     mine = write_two_mode_target(tmp_path)
     for mode in ("eager", "lazy"):
@@ -144,6 +145,7 @@ def test_a_mode_that_cannot_start_does_not_stop_the_others(cli: Cli, tmp_path: P
     assert "module 'broken' of target 'mine' cannot be imported (ValueError: no)" in run.out
 
 
+@pytest.mark.nightly("starts five runs; tests/unit/results/test_merge.py merges such parts")
 def test_the_results_of_a_part_contain_the_reason_why_it_did_not_start(cli: Cli, tmp_path: Path) -> None:
     assert cli("run", "-k", "nothing_is_called_so").code == 2
     empty = cli("run", "-k", "nothing_is_called_so", "--part")

@@ -203,6 +203,7 @@ def remaining_files(folder: Path) -> tuple[list[str], list[str], int]:
     )
 
 
+@pytest.mark.nightly("each case starts ranks; the nightly run has all devices", every=2)
 @pytest.mark.parametrize("device", ["cpu", "hpu-reference"])
 def test_rank_pools_leave_nothing_behind(device: str, pool: RankPool, tmp_path: Path) -> None:
     """A rank pool leaves no process, no temporary file, no shared memory and no open file behind.

@@ -27,6 +27,7 @@ def usage_error_of(done: subprocess.CompletedProcess[str]) -> str:
     return lines[0]
 
 
+@pytest.mark.nightly("each case starts a process", every=3)
 @pytest.mark.parametrize(
     ("result_id", "message"),
     [

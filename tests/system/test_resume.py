@@ -78,6 +78,7 @@ def test_a_resumed_run_continues_after_the_recorded_results(cli: Cli, tmp_path: 
     assert cli("report", "out").code == 1
 
 
+@pytest.mark.nightly("starts several runs")
 def test_resuming_a_complete_run_reports_nothing_to_do(cli: Cli, tmp_path: Path) -> None:
     run = cli("run", *CORE, sham="good,fails_once")
     assert (run.code, run.results["complete"]) == (1, True)
@@ -154,6 +155,7 @@ def test_resume_rejects_a_run_that_still_writes(cli: Cli, tmp_path: Path) -> Non
     assert (refused.code, "a run still writes to " in refused.err) == (2, True)
 
 
+@pytest.mark.nightly("starts several runs")
 def test_rerun_failed_retries_only_failures_and_a_later_pass_is_flaky(cli: Cli) -> None:
     sham = "good,fails_once,fail,unsupported"
     first = cli("run", *CORE, sham=sham)

@@ -161,6 +161,7 @@ def test_ctrl_c_writes_the_results_so_far(tmp_path: Path) -> None:
     assert "incomplete: exit 3\nresume with: conformance run --resume out\n" in run.out
 
 
+@pytest.mark.nightly("starts several runs")
 def test_a_reference_value_that_cannot_be_recomputed_makes_the_run_incomplete(cli: Cli) -> None:
     run = cli("run", "-n", "1", "--level", "smoke", "-k", "acts", sham="good,oracle_good")
     assert run.code == 0, "level smoke must select only the subject good"
@@ -191,6 +192,7 @@ def test_files_that_no_run_has_written_are_not_replaced(cli: Cli, tmp_path: Path
     assert (tmp_path / "out" / "logs" / "mine.log").read_text() == "keep"
 
 
+@pytest.mark.nightly("starts several runs; test_resume.py replaces runs too")
 def test_a_replaced_run_is_reported(cli: Cli, tmp_path: Path) -> None:
     first = cli("run", "-n", "1", "--level", "core", sham="good,fail")
     started = first.results["legs"][0]["started"]

@@ -95,6 +95,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.nightly("each case compiles; the programs differ in one expression", every=3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 @pytest.mark.parametrize("strides", [(4, 1), (1, 4), (6, 1)], ids=["rows", "columns", "gaps"])
 def test_gradients_that_depend_on_an_overwritten_state(program: Any, strides: Any, compiled: Any) -> None:

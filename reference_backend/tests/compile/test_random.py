@@ -19,6 +19,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.nightly("each case compiles one random operator", every=3)
 @pytest.mark.parametrize("name", SOURCES)
 def test_seeds_reproduce_and_calls_differ(name: str, compiled) -> None:
     function = compiled(lambda x: SOURCES[name](x) + x * 0)

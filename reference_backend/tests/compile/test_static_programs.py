@@ -67,6 +67,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.nightly("each case compiles a training step", every=3)
 @pytest.mark.parametrize("name", MODELS)
 def test_training_steps_run_as_static_programs(name: str, fused, programs: Programs) -> None:
     make, sizes = MODELS[name]

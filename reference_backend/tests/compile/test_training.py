@@ -29,6 +29,7 @@ class Net(nn.Module):
         return F.log_softmax(self.fc2(self.dropout2(x)), dim=1)
 
 
+@pytest.mark.nightly("each case compiles and trains a model", every=2)
 def test_mnist_example(compiled) -> None:
     data, target = torch.randn(32, 1, 14, 14), torch.arange(32) % 10
     model = Net().to("hpu")
@@ -50,6 +51,7 @@ def test_mnist_example(compiled) -> None:
         torch.testing.assert_close(compiled_model(data.to("hpu")).cpu(), copy.deepcopy(model).cpu()(data))
 
 
+@pytest.mark.nightly("each case compiles an optimizer", every=3)
 @pytest.mark.parametrize(
     "optimizer", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW], ids=lambda o: o.__name__
 )

@@ -26,6 +26,7 @@ def transformer() -> nn.Module:
 MODELS = {mlp: (5, 8), convolution: (2, 3, 16, 16), transformer: (2, 6, 16)}
 
 
+@pytest.mark.nightly("each case compiles a training step", every=2)
 @pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
 def test_training_agrees_with_eager(make: Callable[[], nn.Module], compiled) -> None:
     eager = make().to("hpu")

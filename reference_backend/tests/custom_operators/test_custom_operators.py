@@ -29,6 +29,7 @@ def operators(tmp_path_factory: pytest.TempPathFactory):
     return torch.ops.example
 
 
+@pytest.mark.nightly("compiles an extension; the newer interface runs every day")
 def test_an_operator_by_the_older_interface(tmp_path: Path) -> None:
     build_and_load("legacy.cpp", tmp_path)
     a, b = torch.randn(3, 1), torch.randn(4)

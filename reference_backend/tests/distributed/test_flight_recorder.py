@@ -70,6 +70,7 @@ def dump_record(rank: int, size: int) -> None:
     assert flight_recorder.dump(f"{folder}/trace_") == Path(f"{folder}/trace_{rank}")
 
 
+@pytest.mark.nightly("starts ranks; the format belongs to torch")
 def test_torch_reads_the_dumps(on_ranks: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from torch.distributed.flight_recorder import fr_trace
 
@@ -103,6 +104,7 @@ def let_rank_1_miss_a_collective(rank: int, size: int) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.nightly("waits for a time-out of ranks", every=2)
 @pytest.mark.parametrize("meets", ["0", "1"])
 def test_a_collective_that_one_rank_misses_is_dumped(on_ranks: Any, tmp_path: Path, meets: str) -> None:
     variables = {"TORCH_FR_DUMP_TEMP_FILE": str(tmp_path / "trace_"), "PT_HPU_USE_PT_STORE_SYNC": meets}
@@ -139,6 +141,7 @@ except RuntimeError as error:
     assert "no process group exists" in output_of(code)
 
 
+@pytest.mark.nightly("starts ranks with the slow checks of torch")
 def test_collectives_under_detailed_checks(on_ranks: Any) -> None:
     on_ranks(check_mismatch_is_detected, TORCH_DISTRIBUTED_DEBUG="DETAIL")
 

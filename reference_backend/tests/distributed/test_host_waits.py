@@ -41,6 +41,7 @@ def check_host_waits(rank, size):
     assert came and done
 
 
+@pytest.mark.nightly("each case starts ranks", every=3)
 @pytest.mark.parametrize(
     ("function", "variables"),
     [

@@ -27,6 +27,7 @@ def test_tensor_without_nan_passes(tensor):
     assert torch.ops.c10d.check_for_nan(tensor.to("hpu")) is None
 
 
+@pytest.mark.nightly("runs the whole doctor; tests/system/test_doctor.py does so every day")
 def test_doctor_passes_on_the_reference_device():
     command = [sys.executable, "-m", "conformance", "doctor", "--target", "hpu-reference"]
     done = subprocess.run(command, capture_output=True, text=True)

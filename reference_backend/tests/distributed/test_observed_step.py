@@ -66,6 +66,7 @@ def observed(on_ranks: Any, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.nightly("profiles a training step on two ranks")
 def test_the_trace_has_recipes_kernels_collectives_and_streams(observed: Path) -> None:
     for rank in range(2):
         (path,) = (observed / "tensorboard").glob(f"rank{rank}.*.json")
@@ -96,6 +97,7 @@ def test_torch_flight_recorder_tool_reads_the_records(observed: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.nightly("profiles a training step on two ranks")
 def test_tensorboard_plugin_reads_the_traces(observed: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch_tb_profiler", reason="torch-tb-profiler is not installed.")
     program = tmp_path / "load.py"

@@ -51,6 +51,7 @@ WAITS = {
 }
 
 
+@pytest.mark.nightly("each case starts a process; all waits are recorded by one function", every=4)
 @pytest.mark.parametrize("wait", WAITS)
 def test_a_wait_is_detected(reported, wait):
     assert reported(PRODUCE + WAITS[wait] + "\n" + CONSUME) == []
@@ -65,6 +66,7 @@ def test_a_missing_wait_is_named(reported):
     )
 
 
+@pytest.mark.nightly("repeats a program to meet a rare order of events")
 @pytest.mark.parametrize("queued", [False, True])
 def test_report_does_not_depend_on_timing(reported, queued):
     """The report is the same whether or not the first operator has finished."""

@@ -178,6 +178,7 @@ def test_fork_while_recording(output_of):
     assert output_of(code, timeout=TIMEOUT) == "5 32.0"
 
 
+@pytest.mark.nightly("repeats forks to meet a rare order of events", every=3)
 @pytest.mark.parametrize("use", ["graph.end()", "graph.replay()", "x + 1"])
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_fork_while_capturing(output_of, dry_run, use):

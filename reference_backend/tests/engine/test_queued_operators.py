@@ -202,6 +202,7 @@ def _call_forms(info):
         yield "out=", _out_variant(info)
 
 
+@pytest.mark.nightly("nox -s conformance runs each operator through the queue", every=3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("info", OPERATORS, ids=lambda info: info.name)
 def test_queued_calls_match_inline_calls(info):

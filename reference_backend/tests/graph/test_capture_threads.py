@@ -284,6 +284,7 @@ SECOND = {
 }
 
 
+@pytest.mark.nightly("each case waits seconds for a deadlock that does not come", every=3)
 @pytest.mark.parametrize("second", SECOND)
 @pytest.mark.parametrize("first", ["capture", "lazy"])
 def test_recorder_lock_and_gil_do_not_deadlock(output_of, first, second):

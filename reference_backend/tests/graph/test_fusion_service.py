@@ -40,6 +40,7 @@ def wait_for_artifacts(service: Any, seconds: float = 600) -> list[Any]:
     return finished
 
 
+@pytest.mark.nightly("waits for the compiler process")
 def test_request_compiles_once_and_calls_every_listener(tmp_path: Path) -> None:
     requested, service = fusable_program(), load_fusion_module("service").Service(1, tmp_path)
     heard: list[Any] = []

@@ -218,6 +218,7 @@ print(torch.rand(4, device='hpu').tolist(), file=sys.stderr)
 """
 
 
+@pytest.mark.nightly("each case trains a model twice", every=2)
 @pytest.mark.parametrize("mode", [1, 2, 3])
 def test_training_gives_the_bits_of_eager_mode(lazy, output_of, mode):
     eager = START.replace("C.lazy_start(MODE, 5)", "LAZY = False") + TRAIN

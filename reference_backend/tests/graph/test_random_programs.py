@@ -37,6 +37,7 @@ def eager_results():
     return results_of_seed
 
 
+@pytest.mark.nightly("the nightly fuzzer runs the same programs for longer", every=3)
 @pytest.mark.parametrize("mode", [1, 2, 3])
 @pytest.mark.parametrize("first", range(0, SEEDS if NIGHTLY else CHUNK, CHUNK))
 def test_lazy_mode_matches_eager_mode(run_python, eager_results, tmp_path: Path, first, mode):

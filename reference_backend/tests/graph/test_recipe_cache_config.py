@@ -123,6 +123,7 @@ print(*programs(), steps <= 100, y.tolist() == [max(i * 2 - 3, 0) + i for i in r
 """
 
 
+@pytest.mark.nightly("trains several times in new processes")
 @pytest.mark.skipif(service.cxx_compiler() is None, reason="needs a C++ compiler")
 def test_lazy_recipes_are_loaded_from_disk(output_of, tmp_path):
     """The first process compiles the program. Later, two concurrent processes load the program from disk."""
@@ -177,6 +178,7 @@ out = pathlib.Path(sys.argv[2])
 """
 
 
+@pytest.mark.nightly("repeats writes to meet a rare order of events")
 @pytest.mark.parametrize("megabytes", [1024, 3])
 def test_two_processes_that_write_and_trim_at_once(run_python, tmp_path, megabytes):
     folder, worker = tmp_path / "cache", tmp_path / "worker.py"

@@ -66,6 +66,7 @@ def program_output(way: str, profile: str, output_of, **options: str) -> list[st
     return output_of(START + before + PROGRAM, **variables, **options).splitlines()
 
 
+@pytest.mark.nightly("each case starts a process", every=3)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("profile", "largest"), [("gaudi2", "240.0"), ("gaudi3", "448.0")])
 def test_limits_apply_in_every_execution_path(output_of, way: str, profile: str, largest: str) -> None:
@@ -110,6 +111,7 @@ REFUSALS = {
 }
 
 
+@pytest.mark.nightly("each case starts a process; all cases read one table", every=3)
 @pytest.mark.parametrize("call", REFUSALS)
 def test_unsupported_dtypes_and_values_raise(run_python, call: str) -> None:
     done = run_python(f"{START}print({call}.cpu())", HPU_REFERENCE_PROFILE="gaudi3")

@@ -30,6 +30,7 @@ def assert_close_on_host(actual: torch.Tensor, expected: torch.Tensor, **more: f
     )
 
 
+@pytest.mark.nightly("each case compiles for seconds and runs the same kernel", every=5)
 @pytest.mark.parametrize("recompute", [True, False])
 @pytest.mark.parametrize("heads", [6, 2, 1])
 @pytest.mark.parametrize("compiled", [True, False])

@@ -251,6 +251,7 @@ class Attends(torch.nn.Module):
         return self.attention(x, x, x)
 
 
+@pytest.mark.nightly("each case compiles a training step for seconds", every=4)
 @pytest.mark.parametrize("length", [1, 4])
 @pytest.mark.parametrize("checkpointed", [False, True])
 @pytest.mark.parametrize("kind", ["linear", "attention"])
@@ -355,6 +356,7 @@ def test_scales_move_with_the_parameters() -> None:
     assert empty.fp8_meta["scaling_fwd"].scale.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.nightly("each case compiles; test_training_in_fp8_is_one_graph compiles too", every=2)
 @pytest.mark.parametrize("module", [te.Linear(16, 16), te.FusedAttention()])
 def test_a_compiled_module_gives_the_same_results(module: torch.nn.Module) -> None:
     arguments = [random_tensor(2, 2, 6, 16, seed=seed).requires_grad_() for seed in range(3)]

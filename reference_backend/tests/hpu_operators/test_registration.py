@@ -40,6 +40,7 @@ def test_every_operator_has_samples() -> None:
 TRACED = every_nth(8, sorted(OPERATORS))
 
 
+@pytest.mark.nightly("checks of torch that depend on the schema alone", every=3)
 @pytest.mark.parametrize("name", sorted(OPERATORS))
 def test_opcheck_passes(name: str) -> None:
     checks = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
@@ -99,6 +100,7 @@ FUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.nightly("nox -s conformance captures each operator", every=3)
 @pytest.mark.parametrize(
     ("executable", "name"),
     [

@@ -30,6 +30,7 @@ def test_a_program_for_cuda_runs_unedited(output_of, compiled: str) -> None:
     assert loss_values[-1] < loss_values[0] / 2
 
 
+@pytest.mark.nightly("trains twice in new processes")
 def test_variable_and_import_give_the_same_losses(output_of) -> None:
     switched = output_of(LOADED + DIGITS, PT_HPU_GPU_MIGRATION="1")
     imported = output_of(MIGRATED + DIGITS)

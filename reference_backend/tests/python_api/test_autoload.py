@@ -11,6 +11,7 @@ from habana_frameworks import autoload
 IS_LOADED = "import torch; print(hasattr(torch, 'hpu'))"
 
 
+@pytest.mark.nightly("each case starts a process and reads one variable", every=3)
 @pytest.mark.parametrize(
     ("environment", "loaded"),
     [
@@ -51,6 +52,7 @@ def test_entry_point_does_nothing_if_the_package_is_loaded(monkeypatch):
     assert caught == []
 
 
+@pytest.mark.nightly("each case starts a process", every=2)
 @pytest.mark.parametrize("environment", [{"PT_HPU_AUTOLOAD": "on"}, {"PT_HPU_LAZY_MODE": "banana"}])
 @pytest.mark.parametrize("options", [(), ("-W", "error")])
 def test_import_torch_warns_if_the_backend_cannot_be_loaded(run_python, installed, environment, options):

@@ -76,6 +76,7 @@ print(device.sum().item(), host.sum().item())
 """
 
 
+@pytest.mark.nightly("each case starts a process", every=3)
 @pytest.mark.parametrize(
     ("size", "variables", "queued"),
     [
@@ -178,6 +179,7 @@ print(f(torch.ones(3, device="hpu")).tolist())
 """
 
 
+@pytest.mark.nightly("compiles in a new process")
 def test_flag_writes_a_file_for_each_compiled_graph(output_of, tmp_path) -> None:
     assert output_of(COMPILED, PT_COMPILATION_STATS_PATH=str(tmp_path / "made")) == "[3.0, 3.0, 3.0]"
     (file,) = (tmp_path / "made").iterdir()
@@ -209,6 +211,7 @@ with torch.no_grad():
 """
 
 
+@pytest.mark.nightly("compiles in a new process")
 def test_constants_of_a_frozen_graph_are_counted(output_of, run_python) -> None:
     assert output_of(FROZEN, PT_HPU_CHECK_NUM_CONSTS="2") == "torch.Size([1, 2])"
     wrong = run_python(FROZEN, PT_HPU_CHECK_NUM_CONSTS="3")
@@ -234,6 +237,7 @@ print(w.grad.tolist(), counters["compiled_autograd"]["captures"])
 """
 
 
+@pytest.mark.nightly("each case compiles in a new process", every=2)
 @pytest.mark.parametrize(("value", "captures"), [("0", 0), ("1", 1)])
 def test_compiled_backward_passes(output_of, value, captures) -> None:
     output_text = output_of(BACKWARD, PT_HPU_ENABLE_COMPILED_AUTOGRAD=value, timeout=120)

@@ -51,6 +51,7 @@ def test_compile_threads_are_set_unless_the_user_did(output_of):
     assert output_of(code, TORCHINDUCTOR_COMPILE_THREADS="3") == "3"
 
 
+@pytest.mark.nightly("starts compiler processes for each choice", every=3)
 @pytest.mark.parametrize("chosen", [None, "1", "3"])
 def test_the_compiler_uses_all_cores_unless_the_user_chose(output_of, tmp_path, chosen):
     code = (

@@ -66,6 +66,7 @@ def test_every_module_logs_lines_of_one_format(python, tmp_path):
     assert {"PT_PINNED", "PT_SYNHELPER", "PT_MEMLOG", "PT_RECIPE_STATS"} <= {module for module, _ in texts}
 
 
+@pytest.mark.nightly("each case starts a process; all cases read one table of masks", every=4)
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
@@ -166,6 +167,7 @@ def test_console_shows_the_lines_of_the_file(python, tmp_path):
     assert done.stdout == (tmp_path / "pytorch_log.txt").read_text() != ""
 
 
+@pytest.mark.nightly("each case starts ranks", every=3)
 @pytest.mark.parametrize(
     ("variables", "folder"), [({"RANK": "3"}, "3"), ({"ID": "5"}, "5"), ({"ID": "ubuntu"}, ".")]
 )
@@ -255,6 +257,7 @@ ended.set()
 """
 
 
+@pytest.mark.nightly("repeats forks for seconds to meet a rare order of events")
 def test_a_fork_while_other_threads_log_can_log(python, tmp_path):
     done = python(FORKS, HABANA_LOGS=str(tmp_path), LOG_LEVEL_ALL="0", PT_LOG_FILE_SIZE_MB="500", timeout=200)
     assert done.returncode == 0, done.stderr
@@ -417,6 +420,7 @@ def test_torch_logs_show_the_compile_backend_and_its_recipes(run_python, install
     assert "[PT_COMPILE] graph_0_inference compiled in" in done.stderr
 
 
+@pytest.mark.nightly("each case compiles in a new process", every=2)
 @pytest.mark.parametrize("autoload", ["0", "1"])
 def test_compile_backend_logs_to_the_log_and_to_handlers_of_the_program(
     run_python, installed, tmp_path, autoload
@@ -435,6 +439,7 @@ def test_compile_backend_logs_to_the_log_and_to_handlers_of_the_program(
         assert parse_log(text) == logged
 
 
+@pytest.mark.nightly("compiles in a new process; the format belongs to torch")
 def test_structured_traces_contain_the_recipes(run_python, tmp_path):
     done = run_python(f"import torch, habana_frameworks.torch\n{COMPILED}", TORCH_TRACE=str(tmp_path))
     assert done.returncode == 0, done.stderr
@@ -443,6 +448,7 @@ def test_structured_traces_contain_the_recipes(run_python, tmp_path):
     assert "%sin = aten::sin(%mul)" in text
 
 
+@pytest.mark.nightly("compiles in a new process; the format belongs to torch")
 def test_tlparse_reads_the_structured_traces(run_python, tmp_path):
     tlparse = shutil.which("tlparse", path=str(Path(sys.executable).parent))
     if tlparse is None:

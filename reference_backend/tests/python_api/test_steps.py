@@ -125,6 +125,7 @@ else:
 """
 
 
+@pytest.mark.nightly("each case starts a process and reads one variable", every=3)
 @pytest.mark.parametrize(
     "mode, variables, suffixes",
     [

@@ -122,6 +122,7 @@ def check_output(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.nightly("compiles operators of torchvision for seconds")
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize(
     ("name", "sample_index"), [(n, p) for n, kinds in KINDS.items() for p in range(len(kinds))],

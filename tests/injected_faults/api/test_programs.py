@@ -69,6 +69,7 @@ def check_property(
     return recorder.result()
 
 
+@pytest.mark.nightly("the mutation sample injects faults into programs as well", every=2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("name", "mode", "fault"),

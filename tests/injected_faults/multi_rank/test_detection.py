@@ -58,9 +58,9 @@ FAULTS: dict[str, list[str]] = {
 }
 
 
-#: Outside the nightly run every third fault is injected, because each fault takes seconds and the code of
+#: Outside the nightly run every sixth fault is injected, because each fault takes seconds and the code of
 #: rank pools rarely changes.
-@pytest.mark.parametrize("name", every_nth(3, list(FAULTS)))
+@pytest.mark.parametrize("name", every_nth(6, list(FAULTS)))
 def test_a_fault_is_detected(name: str, faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
     assert_fault_is_detected(name, FAULTS[name], *faulty)
 

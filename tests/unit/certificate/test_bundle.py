@@ -153,6 +153,7 @@ def output_for_changed_bundle(issued: Path, tmp_path: Path, capsys: Capture, *ch
     return captured.out
 
 
+@pytest.mark.nightly("each case verifies a whole bundle", every=3)
 @pytest.mark.parametrize(("change", "message"), FOUND, ids=[change.__name__ for change, _ in FOUND])
 @pytest.mark.parametrize("careful", [False, True], ids=["", "resummed"])
 def test_a_change_is_detected(
@@ -194,6 +195,7 @@ EDITS = [
 ]
 
 
+@pytest.mark.nightly("each case verifies a whole bundle", every=3)
 @pytest.mark.parametrize(("where", "value"), EDITS, ids=[where for where, _ in EDITS])
 def test_an_edited_certificate_is_detected(
     issued: Path, tmp_path: Path, capsys: Capture, where: str, value: Any

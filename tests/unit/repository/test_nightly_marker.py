@@ -41,6 +41,28 @@ def test_a_marked_test_runs_only_in_the_nightly_run(tmp_path: Path, nightly: str
     assert ("nightly: it takes an hour" in output) == (nightly != "1")
 
 
+SAMPLED = """
+import pytest
+@pytest.mark.nightly("it takes an hour", every=2)
+@pytest.mark.parametrize("row", range(5))
+def test_rows(row): pass
+"""
+
+
+@pytest.mark.parametrize(("nightly", "expected_text"), [("", "3 passed, 2 skipped"), ("1", "5 passed")])
+def test_a_part_of_the_parameter_sets_runs_outside_the_nightly_run(
+    tmp_path: Path, nightly: str, expected_text: str
+) -> None:
+    output = output_of_pytest(tmp_path, SAMPLED, nightly)
+    assert expected_text in output, output
+
+
+@pytest.mark.parametrize("option", ["every=1", "every='2'", "each=2"])
+def test_a_wrong_option_is_an_error(tmp_path: Path, option: str) -> None:
+    output = output_of_pytest(tmp_path, SAMPLED.replace("every=2", option), "")
+    assert "its only option is every=N, N above 1" in output
+
+
 def test_a_marker_without_a_reason_is_an_error(tmp_path: Path) -> None:
     output = output_of_pytest(tmp_path, TESTS.replace('("it takes an hour")', ""), "1")
     assert "the marker nightly needs one argument, the reason" in output

@@ -113,6 +113,7 @@ def test_the_oldest_plans_are_removed_first(cache: Path) -> None:
     )
 
 
+@pytest.mark.nightly("computes the whole plan twice")
 def test_a_cached_plan_equals_the_computed_plan(tmp_path: Path, cache: Path) -> None:
     answers = []
     for number in range(2):

@@ -11,6 +11,7 @@ from conformance.plan.levels.manifest import Group, ManifestProperty
 from tools.generate import manifest as generate
 
 
+@pytest.mark.nightly("regenerates the manifest, as nox -s lint does")
 def test_an_outdated_manifest_is_reported_with_the_command_that_regenerates_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -51,6 +51,7 @@ def test_a_property_does_not_apply_if_the_table_lists_it_as_idle() -> None:
     assert "float32" in property_named("overload", "overload-forms").applies(target, subject)
 
 
+@pytest.mark.nightly("nox -s lint regenerates the table")
 @pytest.mark.parametrize("entry", list(properties("overload")), ids=lambda entry: entry.name)
 def test_overloads_that_the_table_lists_as_idle_still_check_nothing(entry: Property) -> None:
     target = target_file.load("cpu").target("eager")
