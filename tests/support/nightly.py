@@ -1,7 +1,7 @@
 """Skip slow tests that rarely fail, except in the nightly workflow, which sets ``CONFORMANCE_NIGHTLY=1``.
 
-Outside the nightly run, ``@pytest.mark.nightly("why")`` skips a test and shows the reason. With ``every=3``, the
-marker skips all but every third parameter set of the test. ``every_nth`` selects a part of a list.
+Outside the nightly run, ``@pytest.mark.nightly("why")`` skips a test and shows the reason. With ``every=3``,
+the marker keeps every third parameter set of the test. ``every_nth`` selects a part of a list.
 ``tests/conftest.py`` and the conftest file of the reference device's tests import the two pytest hooks.
 """
 
@@ -49,7 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         step = marker.kwargs.get("every")
         if marker.kwargs.keys() - {"every"} or not (step is None or (isinstance(step, int) and step > 1)):
             raise pytest.UsageError(
-                f"{item.nodeid}: the marker nightly has {marker.kwargs}; its only option is every=N, N above 1"
+                f"{item.nodeid}: the marker nightly has {marker.kwargs}; "
+                "its only option is every=N, N above 1"
             )
         test = item.nodeid.partition("[")[0]
         is_selected = step is not None and numbers[test] % step == 0

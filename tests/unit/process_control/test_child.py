@@ -260,7 +260,10 @@ def test_a_process_that_closes_its_channel_may_end_by_itself(tmp_path: Path) -> 
 
 def test_a_process_may_exit_by_itself_after_its_channel_is_closed(tmp_path: Path) -> None:
     code = "link.send(b'')\nassert link.receive() is None\nprint('left')"
-    children = [python_child(tmp_path, LINK + code, channel=True) for _ in range(2)]
+    children = []
+    for name in ("first", "second"):  # a log of its own for each: both print at the same time
+        (tmp_path / name).mkdir()
+        children.append(python_child(tmp_path / name, LINK + code, channel=True))
     stubborn = python_child(tmp_path, LINK + "link.send(b''); time.sleep(100)", channel=True)
     for child in (*children, stubborn):
         assert child.receive(60) == b""
