@@ -340,7 +340,7 @@ def gradcheck_wrapper(info: Any) -> Callable[..., Any]:
     return wrapper if wrapper is not None else (lambda op, *args, **kwargs: op(*args, **kwargs))
 
 
-def output_process(sample: Any) -> Callable[[Any], Any] | None:
+def output_process_function(sample: Any) -> Callable[[Any], Any] | None:
     """Return the function that a SampleInput applies to its output before differentiation, or None."""
     fn: Callable[[Any], Any] | None = getattr(sample, "output_process_fn_grad", None)
     return fn

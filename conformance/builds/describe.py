@@ -78,7 +78,7 @@ def describe_environment(python: str = sys.executable) -> Build:
     """Describe the torch of an environment. ``python`` is the interpreter of the environment (default: the
     running interpreter).
     """
-    environment = find_torch(python)
+    environment = describe_interpreter(python)
     if environment.site is None:
         raise UsageError(f"{python} has no torch; install a build of torch there")
     return describe_folder(Path(environment.site), python=environment.python)
@@ -245,7 +245,7 @@ print(json.dumps({"site": site, "python": python, "executable": sys.executable})
 """
 
 
-def find_torch(python: str) -> Environment:
+def describe_interpreter(python: str) -> Environment:
     """Find the torch of an interpreter without importing it. Raise UsageError if the interpreter fails."""
     try:
         done = subprocess.run([python, "-c", _CODE], capture_output=True, text=True, check=True, timeout=60)
@@ -308,7 +308,7 @@ def installed_version(python: str) -> str:
 
     Raise UsageError if pip did not install torch.
     """
-    environment = find_torch(python)
+    environment = describe_interpreter(python)
     site = None if environment.site is None else Path(environment.site)
     info = None if site is None else find_dist_info(site, describe_folder(site).version)
     if info is None:

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from conformance.builds.describe import find_dist_info, find_torch, version_of
+from conformance.builds.describe import describe_interpreter, find_dist_info, version_of
 from conformance.builds.fork_like import VERSION_FILE, Relabel, record_digest
 from conformance.errors import UsageError
 
@@ -27,7 +27,7 @@ def make_overlay(python: Path, folder: Path, label: str | None = None) -> bool:
     Returns:
         True if the overlay was made, False if an up-to-date overlay existed.
     """
-    base_environment = find_torch(str(python))
+    base_environment = describe_interpreter(str(python))
     if base_environment.site is None:
         raise UsageError(f"{python} has no torch; install the public build there first")
     site = Path(base_environment.site)

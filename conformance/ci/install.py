@@ -86,7 +86,7 @@ def install_suite(installed: Installed, wheel: Path) -> None:
 def check_torch(installed: Installed) -> str | None:
     """Return an error sentence if torch differs from the recorded build, else None."""
     before = torch_guard.read_record(installed.record)
-    located = describe.find_torch(installed.python)
+    located = describe.describe_interpreter(installed.python)
     if located.site is None:
         return f"torch was removed: it was {before.name()}; start over"
     return torch_guard.torch_problem(before, Path(located.site), str(installed.constraints))

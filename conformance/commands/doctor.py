@@ -63,7 +63,12 @@ def execute(arguments: argparse.Namespace) -> int:
 
     import torch
 
-    from conformance.doctor import declaration_checks, impact, prerequisites, registration_checks
+    from conformance.doctor import (
+        declaration_checks,
+        missing_feature_impact,
+        prerequisites,
+        registration_checks,
+    )
     from conformance.expectations import target_file_patterns
     from conformance.plan import plan
     from conformance.subjects import catalogue
@@ -92,7 +97,7 @@ def execute(arguments: argparse.Namespace) -> int:
             print(f"\n{title}")
             _print_table(group, limit)
     missing = [
-        impact.with_impact(fact, target, arguments.level)
+        missing_feature_impact.with_impact(fact, target, arguments.level)
         for group in groups.values()
         for fact in group
         if fact.ok is False

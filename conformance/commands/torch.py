@@ -168,7 +168,7 @@ def _execute_record(arguments: argparse.Namespace) -> int:
 
 def _execute_check_unchanged(arguments: argparse.Namespace) -> int:
     before = torch_guard.read_record(arguments.file)
-    environment = describe.find_torch(arguments.python)
+    environment = describe.describe_interpreter(arguments.python)
     if environment.site is None:
         print(f"torch was removed: it was {before.name()}; install it again")
         return 1

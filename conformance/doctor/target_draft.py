@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from conformance.device.bring_up import bring_up
-from conformance.doctor import capability_trials, impact, trial_process
+from conformance.doctor import capability_trials, missing_feature_impact, trial_process
 from conformance.doctor.registration_checks import Fact
 from conformance.model.vocabulary import CAPABILITIES
 from conformance.target.file import CRASHES, DTYPES
@@ -88,7 +88,9 @@ def draft_target(device: str, module: str | None) -> Draft:
     for capability in capability_trials.trial_names():
         outcome = outcomes[f"capability:{capability}"]
         if not outcome.ok:
-            fact = impact.with_impact(Fact(capability, False, _first_sentence(outcome.text)), target, "core")
+            fact = missing_feature_impact.with_impact(
+                Fact(capability, False, _first_sentence(outcome.text)), target, "core"
+            )
             missing.append(fact)
             lines.append(f"# {CAPABILITIES[capability]}: {fact.text}")
             lines += [f"#   {fact.impact}"] if fact.impact else []

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from conformance.expectations import entry_states
 from conformance.expectations.entries import Expectation, TargetExpectations
-from conformance.expectations.index import Index
+from conformance.expectations.result_id_index import Index
 from conformance.model.records import Leg
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from conformance.expectations.entries import Expectation, TargetExpectations
-from conformance.expectations.index import Index
+from conformance.expectations.result_id_index import Index
 from conformance.model.id_patterns import is_literal
 from conformance.model.records import ExpectationRecord, Header, Leg, ResultRow
 from conformance.model.verdicts import Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Collection, Iterator
 
-from conformance.expectations.index import Index
+from conformance.expectations.result_id_index import Index
 
 
 def minimal_patterns(ids: Collection[str], universe: Collection[str]) -> list[str]:

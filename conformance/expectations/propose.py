@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from conformance.expectations import entry_states
 from conformance.expectations.entries import NEVER, UNREAD, Expectation
-from conformance.expectations.index import Index
 from conformance.expectations.minimal_patterns import minimal_patterns
+from conformance.expectations.result_id_index import Index
 from conformance.model.id_patterns import is_literal, matches
 from conformance.model.records import ResultRow
 from conformance.model.torch_range import Minor, TorchScope, major_and_minor, separating_scope

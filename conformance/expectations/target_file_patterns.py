@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterator
 
 from conformance.errors import UsageError
-from conformance.expectations.index import Index
+from conformance.expectations.result_id_index import Index
 from conformance.model.id_patterns import matches
 from conformance.model.vocabulary import MODES
 from conformance.plan.levels import manifest

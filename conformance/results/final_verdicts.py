@@ -9,7 +9,7 @@ from typing import cast
 
 from conformance.expectations import entry_states as expected
 from conformance.expectations.entries import Expectation, TargetExpectations
-from conformance.expectations.index import Index
+from conformance.expectations.result_id_index import Index
 from conformance.model.records import AttemptRow, AttemptSummary, Header, ResultRow
 from conformance.model.verdicts import Verdict
 from conformance.plan.levels import manifest

@@ -16,7 +16,7 @@ from conformance.builds import installed_torch
 from conformance.errors import UsageError
 from conformance.expectations import entries
 from conformance.expectations.entries import TargetExpectations
-from conformance.expectations.index import Index
+from conformance.expectations.result_id_index import Index
 from conformance.model import digests
 from conformance.model.id_patterns import is_literal
 from conformance.model.records import (

@@ -238,7 +238,7 @@ def samples_from_inputs(inputs: Sequence[Any], operator: str = "") -> list[Sampl
             item.input,
             tuple(item.args),
             dict(item.kwargs),
-            torch_testing_internals.output_process(item),
+            torch_testing_internals.output_process_function(item),
             bool(getattr(item, "broadcasts_input", False)),
             _STAYS.get(operator, frozenset()),
         )

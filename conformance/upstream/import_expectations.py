@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from conformance.expectations.entries import NEVER, UNREAD, Expectation
-from conformance.expectations.index import Index
+from conformance.expectations.result_id_index import Index
 from conformance.model.id_patterns import matches
 from conformance.model.verdicts import Kind
 from conformance.upstream.exported_deviations import one_line

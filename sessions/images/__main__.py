@@ -12,7 +12,7 @@ from pathlib import Path
 
 import docker
 from conformance.errors import UsageError
-from sessions.images import bake, engine, wheels
+from sessions.images import bake, docker_engine, wheels
 from sessions.images.bake import Image
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,8 +34,8 @@ def main() -> int:
     values = {"REGISTRY": options.registry, "REVISION": current_commit(), "SOURCE": repository_url()}
     groups, images = bake.load_images(ROOT / "docker" / "docker-bake.json", values)
     chosen = [images[name] for name in image_names(options.image or ["default"], groups, images)]
-    client = engine.connect_to_engine()
-    program = engine.buildkit_program()
+    client = docker_engine.connect_to_engine()
+    program = docker_engine.buildkit_program()
     output = options.output.resolve()
     if output.exists() and any(output.iterdir()):
         if not (output / "images.json").is_file():
@@ -54,12 +54,14 @@ def main() -> int:
         )  # the torch that the device is compiled for
         wheels.torch_wheel(image.args["TORCH"], image.args["KIND"], image.args["PYTHON"])
     for image in chosen:
-        base = options.base or engine.available_base_image(client, image.args["BASE"], image.args["PYTHON"])
+        base = options.base or docker_engine.available_base_image(
+            client, image.args["BASE"], image.args["PYTHON"]
+        )
         print(f"{image.name}: building on {base.partition('@')[0]}", flush=True)
-        seconds = engine.build_image(program, image, base)
-        facts = engine.inspect_image(client, image)
+        seconds = docker_engine.build_image(program, image, base)
+        facts = docker_engine.inspect_image(client, image)
         print(f"{image.tags[0]}: {facts['bytes'] / 1e6:.0f} MB, built in {seconds:.0f} s", flush=True)
-        healthy = engine.passes_health_check(client, image)
+        healthy = docker_engine.passes_health_check(client, image)
         codes.append(0 if healthy else 1)
         print(f"{image.name}: {'healthy' if healthy else 'NOT HEALTHY'}", flush=True)
         runs = {
@@ -92,7 +94,7 @@ def run_suite_in_image(client: docker.DockerClient, image: Image, mode: str, lev
     inside = "/home/conformance/out"
     command = ["run", "--target", TARGET, "--mode", mode, "--level", level, "-o", inside]
     folder = output / image.name / mode
-    code, logs = engine.run_in_image(client, image, command, folder, inside)
+    code, logs = docker_engine.run_in_image(client, image, command, folder, inside)
     file = folder / "results.json"
     if not file.is_file():
         print(logs[-3000:])

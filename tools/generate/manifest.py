@@ -19,7 +19,7 @@ from typing import Any
 
 from conformance.expectations import entries
 from conformance.expectations.entries import Expectation
-from conformance.expectations.index import Index
+from conformance.expectations.result_id_index import Index
 from conformance.framework.property import Property
 from conformance.model.vocabulary import MODES
 from conformance.plan.levels import manifest as manifests

@@ -17,7 +17,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle import relations
 from conformance.oracle.reference import Call, Reference, reference_for
-from conformance.properties.operators import _compile_checks
+from conformance.properties.operators import _compiled_calls
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
 from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
@@ -98,7 +98,7 @@ GROWTH = (2, 3, 5)
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if subject.name not in OPERATORS or not _compile_checks.has_graph(subject):
+    if subject.name not in OPERATORS or not _compiled_calls.has_graph(subject):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "bool"))
 
@@ -120,9 +120,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compile with dynamic shapes, call in several sizes, and compare values and the number of graphs."""
     from conformance.device.compilation import compile_with_log
 
-    cpu_operator = _compile_checks.unseeded_operator(find("operator", subject.name))
+    cpu_operator = _compiled_calls.unseeded_operator(find("operator", subject.name))
     for sizes in _samples_in_several_sizes(target, subject, recorder):
-        call, log = compile_with_log(target, _compile_checks.unseeded_operator(subject), dynamic=True)
+        call, log = compile_with_log(target, _compiled_calls.unseeded_operator(subject), dynamic=True)
         for sample, reference in sizes:
             copy = copy_in(target, recorder, sample)
             if copy is None:

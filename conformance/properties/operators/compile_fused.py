@@ -8,7 +8,7 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators import _compile_checks, compile_gradient
+from conformance.properties.operators import _compiled_calls, compile_gradient
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import differentiable_dtypes, first_dtypes
 from conformance.properties.shared.execution import copy_in
@@ -55,7 +55,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if target.fused_options is None or subject.name not in OPERATORS:
         return []
-    return first_dtypes(target, subject, ("float32",)) if _compile_checks.has_graph(subject) else []
+    return first_dtypes(target, subject, ("float32",)) if _compiled_calls.has_graph(subject) else []
 
 
 @register(
@@ -71,13 +71,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compile with the target's fusion options and compare values, gradients and the executables that ran."""
     before = target.compiled()
-    compiler = _compile_checks.Compiler(target, recorder, fused=True)
-    cpu_operator = _compile_checks.unseeded_operator(find("operator", subject.name))
-    for sample, reference in _compile_checks.varied_samples_with_references(target, subject, recorder, LIMIT):
+    compiler = _compiled_calls.Compiler(target, recorder, fused=True)
+    cpu_operator = _compiled_calls.unseeded_operator(find("operator", subject.name))
+    for sample, reference in _compiled_calls.varied_samples_with_references(target, subject, recorder, LIMIT):
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
-        outcome = compiler.forward(sample, copy, _compile_checks.unseeded_operator(subject), cpu_operator)
+        outcome = compiler.forward(sample, copy, _compiled_calls.unseeded_operator(subject), cpu_operator)
         if outcome is not None:
             compare_outputs(target, recorder, reference, outcome.value, label="the fused result")
     if recorder.id.dtype in differentiable_dtypes(target, subject, (recorder.id.dtype,)):

@@ -10,7 +10,7 @@ from conformance.framework.compare import compare_leaf_counts
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties import mode_exclusions
-from conformance.properties.operators import _compile_checks, _gradient_tolerance, _gradients
+from conformance.properties.operators import _compiled_calls, _gradient_tolerance, _gradients
 from conformance.properties.shared.dtypes import differentiable_dtypes
 from conformance.properties.shared.execution import copy_in
 from conformance.samples.copies import to_host
@@ -26,7 +26,7 @@ TRIED = 4
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if not _compile_checks.has_graph(subject):
+    if not _compiled_calls.has_graph(subject):
         return []
     listed = mode_exclusions.reasons("compile", "no_backward_graph")
     names = differentiable_dtypes(target, subject, ("float32", "complex64"))
@@ -45,13 +45,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Differentiate through compiled calls and compare the gradients with the CPU's."""
-    compiler = _compile_checks.Compiler(target, recorder)
+    compiler = _compiled_calls.Compiler(target, recorder)
     if compare_compiled_gradients(target, subject, recorder, compiler, LIMIT):
         compiler.require_evidence()
 
 
 def compare_compiled_gradients(
-    target: Target, subject: Subject, recorder: Recorder, compiler: _compile_checks.Compiler, limit: int
+    target: Target, subject: Subject, recorder: Recorder, compiler: _compiled_calls.Compiler, limit: int
 ) -> int:
     """Compare the gradients of the first differentiable samples.
 
@@ -84,10 +84,10 @@ def compare_compiled_gradients(
 
         outcome = compiler.call(
             sample,
-            _compile_checks.unseeded_operator(subject),
+            _compiled_calls.unseeded_operator(subject),
             work,
             on_cpu,
-            cpu_function=_compile_checks.unseeded_operator(find("operator", subject.name)),
+            cpu_function=_compiled_calls.unseeded_operator(find("operator", subject.name)),
             label="the compiled backward",
         )
         if outcome is None:

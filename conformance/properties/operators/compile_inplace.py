@@ -12,7 +12,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.reference import Reference
 from conformance.properties import mode_exclusions
-from conformance.properties.operators import _compile_checks
+from conformance.properties.operators import _compiled_calls
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import first_dtypes, pristine_info
 from conformance.properties.shared.execution import copy_in
@@ -27,7 +27,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if not callable(subject.info.inplace_variant):
         return []
-    if not _compile_checks.has_graph(subject) or _compile_checks.is_seeded(subject):
+    if not _compiled_calls.has_graph(subject) or _compiled_calls.is_seeded(subject):
         return []  # compile_random checks operators that draw in place
     if changes_metadata(subject.info.name) or subject.name in mode_exclusions.reasons(
         "compile", "no_inplace_graph"
@@ -72,9 +72,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the compiled in-place form and compare its input with the reference and its result with the
     input.
     """
-    compiler = _compile_checks.Compiler(target, recorder)
+    compiler = _compiled_calls.Compiler(target, recorder)
     fitting = 0
-    for sample, reference in _compile_checks.varied_samples_with_references(
+    for sample, reference in _compiled_calls.varied_samples_with_references(
         target, subject, recorder, 2 * LIMIT
     ):
         if not result_fits_input(sample, reference) or fitting == LIMIT:

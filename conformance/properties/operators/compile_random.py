@@ -13,7 +13,7 @@ from conformance.framework.compare import fact, on_host
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators import _compile_checks
+from conformance.properties.operators import _compiled_calls
 from conformance.properties.shared.distribution_tests import (
     CONTINUOUS,
     DISCRETE,
@@ -31,7 +31,7 @@ from conformance.target.target import Target
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if not _compile_checks.has_graph(subject):
+    if not _compiled_calls.has_graph(subject):
         return []
     if subject.name not in CONTINUOUS and subject.name not in DISCRETE:
         return []
@@ -67,7 +67,7 @@ def drawing_function(subject: Subject) -> Callable[[torch.Tensor], Any]:
 
 
 def _check_compiled_draws(target: Target, subject: Subject, recorder: Recorder) -> None:
-    compiler = _compile_checks.Compiler(target, recorder)
+    compiler = _compiled_calls.Compiler(target, recorder)
 
     def zeros_on(device: torch.device) -> torch.Tensor:
         return torch.zeros(DRAWN_COUNT, dtype=dtype_under_test(recorder), device=device)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.operators import _compile_checks
+from conformance.properties.operators import _compiled_calls
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtypes_of
 from conformance.properties.shared.execution import copy_in
@@ -21,7 +21,7 @@ FIRST_LIMIT = 3
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return dtypes_of(target, subject, _compile_checks.DTYPES) if _compile_checks.has_graph(subject) else []
+    return dtypes_of(target, subject, _compiled_calls.DTYPES) if _compiled_calls.has_graph(subject) else []
 
 
 @register(
@@ -37,17 +37,17 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the compiled operator twice on each sample and compare both results with the reference."""
-    compiler = _compile_checks.Compiler(target, recorder)
+    compiler = _compiled_calls.Compiler(target, recorder)
     is_first_dtype = recorder.id.dtype == applies(target, subject)[0]
-    cpu_operator = _compile_checks.unseeded_operator(find("operator", subject.name))
-    for sample, reference in _compile_checks.varied_samples_with_references(
+    cpu_operator = _compiled_calls.unseeded_operator(find("operator", subject.name))
+    for sample, reference in _compiled_calls.varied_samples_with_references(
         target, subject, recorder, FIRST_LIMIT if is_first_dtype else LIMIT
     ):
         copy, first_copy = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
         if copy is None or first_copy is None:
             continue
         outcome = compiler.forward(
-            sample, copy, _compile_checks.unseeded_operator(subject), cpu_operator, first_copy=first_copy
+            sample, copy, _compiled_calls.unseeded_operator(subject), cpu_operator, first_copy=first_copy
         )
         if outcome is not None:
             assert compiler.first_outcome is not None

@@ -13,7 +13,7 @@ from conformance.framework.compare import compare_exact, compare_metadata, fact,
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators import _compile_checks
+from conformance.properties.operators import _compiled_calls
 from conformance.properties.operators._transformed_samples import (
     DEFINED_BY_MEMORY,
     cpu_accepts,
@@ -34,7 +34,7 @@ LIMIT = 3
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if not _compile_checks.has_graph(subject):
+    if not _compiled_calls.has_graph(subject):
         return []
     if subject.name in DEFINED_BY_MEMORY and not may_alias(subject.info.name):
         return []
@@ -56,7 +56,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the compiled operator on strided inputs, or write to its views; compare values and aliasing."""
-    compiler = _compile_checks.Compiler(target, recorder)
+    compiler = _compiled_calls.Compiler(target, recorder)
     if may_alias(subject.info.name):
         _check_view_outputs(target, subject, recorder, compiler)
     elif not _check_strided_inputs(target, subject, recorder, compiler):
@@ -72,14 +72,14 @@ def with_awkward_strides(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _check_strided_inputs(
-    target: Target, subject: Subject, recorder: Recorder, compiler: _compile_checks.Compiler
+    target: Target, subject: Subject, recorder: Recorder, compiler: _compiled_calls.Compiler
 ) -> bool:
     """Check the first sample that can have strided inputs.
 
     Return False if no sample can have strided inputs and nothing failed.
     """
-    cpu_operator = _compile_checks.unseeded_operator(find("operator", subject.name))
-    for sample, reference in _compile_checks.varied_samples_with_references(target, subject, recorder, LIMIT):
+    cpu_operator = _compiled_calls.unseeded_operator(find("operator", subject.name))
+    for sample, reference in _compiled_calls.varied_samples_with_references(target, subject, recorder, LIMIT):
         transformed_sample = with_transformed_tensors(sample, with_awkward_strides)
         copy = None if transformed_sample is None else copy_in(target, recorder, transformed_sample)
         if transformed_sample is None or copy is None:
@@ -91,7 +91,7 @@ def _check_strided_inputs(
         outcome = compiler.forward(
             transformed_sample,
             copy,
-            _compile_checks.unseeded_operator(subject),
+            _compiled_calls.unseeded_operator(subject),
             cpu_operator,
             first_copy=first_copy,
             label=label,
@@ -125,13 +125,13 @@ def _writable(tensor: torch.Tensor) -> bool:
 
 
 def _check_view_outputs(
-    target: Target, subject: Subject, recorder: Recorder, compiler: _compile_checks.Compiler
+    target: Target, subject: Subject, recorder: Recorder, compiler: _compiled_calls.Compiler
 ) -> None:
-    cpu_operator = _compile_checks.unseeded_operator(find("operator", subject.name))
+    cpu_operator = _compiled_calls.unseeded_operator(find("operator", subject.name))
     # Functionalization models only the memory that the elements of an argument cover. If an operator depends
     # on other memory, writes to its results are not checked.
     about_memory = subject.name in DEFINED_BY_MEMORY
-    for sample, reference in _compile_checks.varied_samples_with_references(
+    for sample, reference in _compiled_calls.varied_samples_with_references(
         target, subject, recorder, 3 * LIMIT
     ):
         if compiler.captured == LIMIT:
@@ -159,7 +159,7 @@ def _check_view_outputs(
                 outcome = compiler.forward(
                     sample,
                     copy,
-                    _compile_checks.unseeded_operator(subject),
+                    _compiled_calls.unseeded_operator(subject),
                     cpu_operator,
                     first_copy=first_copy,
                 )
@@ -170,7 +170,7 @@ def _check_view_outputs(
         if copy is None:
             continue
         label = "the compiled operator with a write to its result"
-        writing_operator = writing_to_results(_compile_checks.unseeded_operator(subject))
+        writing_operator = writing_to_results(_compiled_calls.unseeded_operator(subject))
         first_copy = copy_in(target, recorder, sample)
         outcome = compiler.forward(
             sample,

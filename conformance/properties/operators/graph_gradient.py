@@ -11,7 +11,7 @@ from conformance.framework.compare import compare_leaf_counts, on_host
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.graph_replay_inputs import first_replay_sample
-from conformance.properties.operators import _compile_checks, _gradient_tolerance, _gradients, _graph_replay
+from conformance.properties.operators import _captured_calls, _compiled_calls, _gradient_tolerance, _gradients
 from conformance.properties.shared.dtypes import differentiable_dtypes, dtype_under_test
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -27,7 +27,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     return (
         differentiable_dtypes(target, subject, ("float32", "complex64"))
-        if _graph_replay.can_graph(target, subject)
+        if _captured_calls.can_graph(target, subject)
         else []
     )
 
@@ -44,7 +44,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Capture forward and backward, replay them on two sets of data, and compare with the CPU's gradients."""
-    replays = _graph_replay.Replays(target, subject, recorder)
+    replays = _captured_calls.Replays(target, subject, recorder)
     tried = 0
     dtype = dtype_under_test(recorder)
     for sample, _ in _gradients.differentiable_samples(target, subject, recorder, TRIED):
@@ -91,7 +91,7 @@ def forward_and_backward(subject: Subject, cotangents: list[torch.Tensor]) -> Ca
 
     def call(sample: Sample) -> Any:
         inputs = _gradients.inputs_of(sample)
-        outputs = _gradients.outputs_of(subject.info, _compile_checks.unseeded_operator(subject), sample)
+        outputs = _gradients.outputs_of(subject.info, _compiled_calls.unseeded_operator(subject), sample)
         if len(outputs) != len(cotangents) or not inputs:
             return outputs, []
         return outputs, list(torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True))
@@ -107,7 +107,7 @@ def _replay_and_compare(
     target: Target,
     subject: Subject,
     recorder: Recorder,
-    replays: _graph_replay.Replays,
+    replays: _captured_calls.Replays,
     sample: Sample,
     graph: Any,
     copy: Sample,

@@ -8,7 +8,7 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators import _compile_checks, _graph_replay
+from conformance.properties.operators import _captured_calls, _compiled_calls
 from conformance.properties.operators._transformed_samples import DEFINED_BY_MEMORY
 from conformance.properties.operators.compile_inplace import changes_metadata, result_fits_input
 from conformance.properties.shared.comparison import compare_outputs
@@ -23,7 +23,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if not callable(subject.info.inplace_variant):
         return []
-    if not _graph_replay.can_graph(target, subject) or _compile_checks.is_seeded(subject):
+    if not _captured_calls.can_graph(target, subject) or _compiled_calls.is_seeded(subject):
         return []
     if changes_metadata(subject.info.name) or subject.name in DEFINED_BY_MEMORY:
         return []
@@ -44,10 +44,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Capture the in-place form, replay it on two sets of data, and compare its input with the reference."""
-    replays = _graph_replay.Replays(target, subject, recorder)
+    replays = _captured_calls.Replays(target, subject, recorder)
     form = subject.info.inplace_variant
     fitting = 0
-    for sample, reference in _graph_replay.capturable_samples(target, subject, recorder, LIMIT):
+    for sample, reference in _captured_calls.capturable_samples(target, subject, recorder, LIMIT):
         if not result_fits_input(sample, reference):
             continue
         fitting += 1

@@ -11,7 +11,7 @@ from conformance.framework.compare import fact, on_host
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators import _graph_replay, compile_random
+from conformance.properties.operators import _captured_calls, compile_random
 from conformance.properties.shared.distribution_tests import (
     CONTINUOUS,
     DISCRETE,
@@ -28,7 +28,7 @@ from conformance.target.target import Target
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if not _graph_replay.can_graph(target, subject):
+    if not _captured_calls.can_graph(target, subject):
         return []
     if subject.name not in CONTINUOUS and subject.name not in DISCRETE:
         return []
@@ -55,7 +55,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _check_replayed_draws(target: Target, subject: Subject, recorder: Recorder) -> None:
-    replays = _graph_replay.Replays(target, subject, recorder)
+    replays = _captured_calls.Replays(target, subject, recorder)
     draw = compile_random.drawing_function(subject)
     sample = Sample(0, torch.zeros(DRAWN_COUNT, dtype=dtype_under_test(recorder)))
     capture = replays.capture(sample, lambda copy: draw(copy.input), label="capturing the random operator")

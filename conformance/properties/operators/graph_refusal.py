@@ -13,7 +13,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.graph_replay_inputs import copy_values, replay_data_with_reference
-from conformance.properties.operators import _compile_checks, _graph_replay
+from conformance.properties.operators import _captured_calls, _compiled_calls
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes, pristine_info
 from conformance.properties.shared.execution import copy_in, pair_with_references, run_operator
@@ -30,7 +30,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if not target.has_graphs:
         return []
-    if not _graph_replay.needs_host(subject) and not _graph_replay.sometimes_needs_host(subject):
+    if not _captured_calls.needs_host(subject) and not _captured_calls.sometimes_needs_host(subject):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "bool"))
 
@@ -55,7 +55,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
-    op, tried = _compile_checks.unseeded_operator(subject), 0
+    op, tried = _compiled_calls.unseeded_operator(subject), 0
     for sample, _ in pair_with_references(
         target, subject, recorder, dtype, samples, samples.chosen(sample_limit.limit(8))
     ):
@@ -68,7 +68,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if warm is None or copy is None or not run_operator(target, op, warm).ok:
             continue  # mode eager checks whether the call must work
         outcome = attempt(
-            _graph_replay.without_warnings(lambda copy=copy: capture_call(target, lambda: copy.call(op)))  # type: ignore[misc]
+            _captured_calls.without_warnings(lambda copy=copy: capture_call(target, lambda: copy.call(op)))  # type: ignore[misc]
         )
         if outcome.ok:
             tried += _check_accepted_capture(target, subject, recorder, sample, copy, outcome.value)
@@ -76,7 +76,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         tried += 1
         assert outcome.error is not None
         recorder.note(f"refused: {one_line(outcome.error, 160)}")
-        _graph_replay.check_clean_refusal(target, recorder, sample, outcome.error)
+        _captured_calls.check_clean_refusal(target, recorder, sample, outcome.error)
         _check_next_capture(target, recorder, sample)
 
 
@@ -96,7 +96,7 @@ def _check_accepted_capture(
     outcome = attempt(graph.replay)  # type: ignore[attr-defined]
     if not outcome.ok:
         assert outcome.error is not None
-        _graph_replay.check_clean_refusal(target, recorder, sample, outcome.error)
+        _captured_calls.check_clean_refusal(target, recorder, sample, outcome.error)
         return True
     value = graph.value  # type: ignore[attr-defined]
     label = "the result of a capture that was not refused, replayed on other data"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.operators import _compile_checks, _graph_replay
+from conformance.properties.operators import _captured_calls, _compiled_calls
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtypes_of
 from conformance.subjects.torch_databases import Subject
@@ -17,7 +17,7 @@ LIMIT = 8
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return dtypes_of(target, subject) if _graph_replay.can_graph(target, subject) else []
+    return dtypes_of(target, subject) if _captured_calls.can_graph(target, subject) else []
 
 
 @register(
@@ -33,9 +33,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Capture the operator, replay it on two sets of data, and compare with the references."""
-    replays = _graph_replay.Replays(target, subject, recorder)
-    op = _compile_checks.unseeded_operator(subject)
-    for sample, reference in _graph_replay.capturable_samples(target, subject, recorder, LIMIT):
+    replays = _captured_calls.Replays(target, subject, recorder)
+    op = _compiled_calls.unseeded_operator(subject)
+    for sample, reference in _captured_calls.capturable_samples(target, subject, recorder, LIMIT):
         capture = replays.capture(sample, lambda copy: copy.call(op))
         if capture is None:
             continue

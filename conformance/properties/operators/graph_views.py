@@ -12,7 +12,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.graph_replay_inputs import storage_as_bytes
 from conformance.oracle.reference import Call, reference_for
-from conformance.properties.operators import _compile_checks, _graph_replay
+from conformance.properties.operators import _captured_calls, _compiled_calls
 from conformance.properties.operators._transformed_samples import (
     DEFINED_BY_MEMORY,
     cpu_accepts,
@@ -30,9 +30,9 @@ LIMIT = 3
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if not _graph_replay.can_graph(target, subject) or subject.name in DEFINED_BY_MEMORY:
+    if not _captured_calls.can_graph(target, subject) or subject.name in DEFINED_BY_MEMORY:
         return []
-    if _compile_checks.is_seeded(subject):
+    if _compiled_calls.is_seeded(subject):
         return []  # some seeded operators write to their input, which this property forbids
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool"), 2)
 
@@ -52,9 +52,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Capture the operator on strided views and on a repeated argument, replay, and compare."""
-    replays = _graph_replay.Replays(target, subject, recorder)
+    replays = _captured_calls.Replays(target, subject, recorder)
     tried = 0
-    for sample, reference in _graph_replay.capturable_samples(target, subject, recorder, LIMIT):
+    for sample, reference in _captured_calls.capturable_samples(target, subject, recorder, LIMIT):
         transformed_sample = with_transformed_tensors(sample, with_awkward_strides)
         if transformed_sample is None or not cpu_accepts(
             find("operator", subject.name).info.op, transformed_sample
@@ -74,12 +74,12 @@ def _check_strided_inputs(
     target: Target,
     subject: Subject,
     recorder: Recorder,
-    replays: _graph_replay.Replays,
+    replays: _captured_calls.Replays,
     sample: Sample,
     transformed_sample: Sample,
     reference: object,
 ) -> None:
-    op = _compile_checks.unseeded_operator(subject)
+    op = _compiled_calls.unseeded_operator(subject)
     capture = replays.capture(
         sample,
         lambda copy: copy.call(op),
@@ -120,13 +120,13 @@ def _unused_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _check_repeated_argument(
-    target: Target, subject: Subject, recorder: Recorder, replays: _graph_replay.Replays
+    target: Target, subject: Subject, recorder: Recorder, replays: _captured_calls.Replays
 ) -> int:
     """Check a binary call with its first argument passed twice.
 
     Return 1 if a call could be tried, else 0.
     """
-    for sample, _ in _graph_replay.capturable_samples(target, subject, recorder, 1):
+    for sample, _ in _captured_calls.capturable_samples(target, subject, recorder, 1):
         second = sample.args[0] if sample.args else None
         first_argument = sample.input
         if not isinstance(second, torch.Tensor) or not isinstance(first_argument, torch.Tensor):
@@ -141,7 +141,7 @@ def _check_repeated_argument(
         reference = reference_for(Call(subject, dtype_under_test(recorder), double))
         if not reference.ok or not cpu_accepts(find("operator", subject.name).info.op, double):
             return 0
-        op = _compile_checks.unseeded_operator(subject)
+        op = _compiled_calls.unseeded_operator(subject)
         capture = replays.capture(
             double, as_function_of_sample(op), label="capturing one tensor passed twice"
         )

@@ -13,7 +13,7 @@ from conformance.framework import undeclared_dtypes
 from conformance.framework.calls import CallOutcome, attempt_on, one_line, report_error
 from conformance.framework.recorder import Recorder
 from conformance.oracle.reference import Reference, cached_reference
-from conformance.properties.shared import known_torch_bugs
+from conformance.properties.shared import known_composite_errors
 from conformance.properties.shared.dtypes import dtype_under_test
 from conformance.samples import sample_limit
 from conformance.samples.copies import to_device, to_host
@@ -136,7 +136,7 @@ def report_failed_call(
     A known error of torch's own kernels becomes a note.
     """
     assert outcome.error is not None
-    if page := known_torch_bugs.page_about_error(target, recorder.id.case.subject, outcome.error):
+    if page := known_composite_errors.page_about_error(target, recorder.id.case.subject, outcome.error):
         recorder.compared(1)
         recorder.note(f"torch's own kernel, which the device runs, fails: {one_line(outcome.error)} ({page})")
         return

@@ -90,7 +90,7 @@ def test_an_overlay_shows_the_fork_like_label_and_keeps_the_base(tmp_path: Path)
 def test_metadata_without_the_local_label(tmp_path: Path) -> None:
     """In PyPI's torch wheels the metadata contains 2.6.0, and torch/version.py contains 2.6.0+cu124."""
     python = create_environment(tmp_path / "base")
-    site = Path(describe.find_torch(str(python)).site or "")
+    site = Path(describe.describe_interpreter(str(python)).site or "")
     info = site / "torch-2.13.0+cpu.dist-info"
     text = (info / "RECORD").read_text().replace("2.13.0+cpu", "2.13.0")
     (info / "RECORD").write_text(text)

@@ -12,7 +12,7 @@ import pytest
 from conformance.errors import UsageError
 from conformance.expectations import edit, entries
 from conformance.expectations.entries import TargetExpectations
-from conformance.expectations.index import Index
+from conformance.expectations.result_id_index import Index
 from conformance.plan.levels import manifest
 from tests.support.sample_legs import DAY, expectation
 

@@ -8,7 +8,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.oracle.graph_replay_inputs import replay_data_with_reference, replay_samples
 from conformance.oracle.reference import Call, Reference, reference_for
-from conformance.properties.operators._graph_replay import Replays
+from conformance.properties.operators._captured_calls import Replays
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import find

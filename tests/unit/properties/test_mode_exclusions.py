@@ -13,7 +13,7 @@ from conformance import torch_testing_internals
 from conformance.device.compilation import compile_with_log
 from conformance.framework.calls import attempt
 from conformance.properties import mode_exclusions
-from conformance.properties.operators import _compile_checks, _gradients
+from conformance.properties.operators import _compiled_calls, _gradients
 from conformance.samples.copies import to_host
 from conformance.samples.dispatched_kernels import kernels_of
 from conformance.samples.operators import dtype_of, samples_of
@@ -34,12 +34,12 @@ def _compiles(function: Callable[..., Any], name: str) -> bool:
 
 @pytest.mark.parametrize("name", sorted(mode_exclusions.reasons("compile", "no_graph")))
 def test_excluded_operators_do_not_compile(name: str) -> None:
-    assert not _compiles(_compile_checks.unseeded_operator(find("operator", name)), name)
+    assert not _compiles(_compiled_calls.unseeded_operator(find("operator", name)), name)
 
 
 @pytest.mark.parametrize("name", sorted(mode_exclusions.reasons("compile", "no_inplace_graph")))
 def test_excluded_inplace_operators_do_not_compile(name: str) -> None:
-    assert _compiles(_compile_checks.unseeded_operator(find("operator", name)), name)
+    assert _compiles(_compiled_calls.unseeded_operator(find("operator", name)), name)
     assert not _compiles(find("operator", name).info.inplace_variant, name)
 
 
@@ -48,7 +48,7 @@ def test_excluded_gradients_do_not_compile(key: str) -> None:
     name, _, dtype = key.partition("@")
     subject = find("operator", name)
     for sample in samples_of(subject, dtype_of(dtype), requires_grad=True).chosen(4):
-        call, log = compile_with_log(None, _compile_checks.unseeded_operator(subject))
+        call, log = compile_with_log(None, _compiled_calls.unseeded_operator(subject))
         with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet():
             take = functools.partial(_gradients.differentiate, subject.info, call, to_host(sample))
             outcome = attempt(take)

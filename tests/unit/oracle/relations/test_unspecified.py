@@ -12,7 +12,7 @@ from conformance.framework.calls import CallOutcome
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import ResultId
 from conformance.oracle.reference import Call, reference_for
-from conformance.properties.shared import known_torch_bugs
+from conformance.properties.shared import known_composite_errors
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.execution import report_failed_call
 from conformance.samples.operators import Sample, dtype_of, reference_samples_of, samples_of
@@ -95,7 +95,7 @@ def test_statistics_may_have_the_accumulation_dtype(name: str) -> None:
 @pytest.mark.parametrize("own", [True, False])
 def test_a_fault_of_torch_s_composite_kernel_is_a_note(monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
     monkeypatch.setattr(
-        known_torch_bugs,
+        known_composite_errors,
         "composite_key",
         lambda name, key: None if own else torch._C.DispatchKey.CompositeExplicitAutograd,
     )

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from . import build as builder
+from . import fx_graph_builder as builder
 from .artifact import CODE, CONVENTION, Artifact
 from .description import VERSION, NotFusable, digest_of, dumps
 

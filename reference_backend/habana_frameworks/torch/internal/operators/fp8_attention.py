@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import torch
 
-from . import attention, low_precision_rounding, scales, seeded_random
+from . import attention, low_precision_rounding, scaling, seeded_random
 from .attention import Masks
-from .scales import Scale
+from .scaling import Scale
 
 _Six = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -136,11 +136,13 @@ def fp8_sdpa_bwd(
     ``grad``, and ``d_scale_s`` the factor of an fp8 matrix.
     """
     values = [
-        scales.multiply_by_scale(tensor.float(), factor)
+        scaling.multiply_by_scale(tensor.float(), factor)
         for tensor, factor in zip((q, k, v), (d_scale_q, d_scale_k, d_scale_v), strict=True)
     ]
-    gradient = scales.multiply_by_scale(grad.float(), d_scale_do)
-    matrix = scales.multiply_by_scale(P.float(), d_scale_s if P.dtype in low_precision_rounding.FP8 else None)
+    gradient = scaling.multiply_by_scale(grad.float(), d_scale_do)
+    matrix = scaling.multiply_by_scale(
+        P.float(), d_scale_s if P.dtype in low_precision_rounding.FP8 else None
+    )
     dropout_mask = dm if dm is not None and dm.numel() else None
     used = attention.apply_dropout(matrix, dropout_mask, p)
     of_v = torch.matmul(_round_to_fp8_and_back(used, q_scale_s, d_scale_s).transpose(-2, -1), gradient)
@@ -243,7 +245,7 @@ def _attend(
     d_scale_s: Scale,
 ) -> _Attention:
     q, k, v = (
-        scales.multiply_by_scale(t.float(), factor) for t, factor in zip(tensors, factors, strict=True)
+        scaling.multiply_by_scale(t.float(), factor) for t, factor in zip(tensors, factors, strict=True)
     )
     values = attention.masked_scores(q, k, scale, masks, softmax_mode)
     most = values.amax(-1, keepdim=True)
@@ -255,7 +257,7 @@ def _attend(
     out = torch.matmul(used, v)
     if q_scale_o is not None:
         result = low_precision_rounding.to_fp8(
-            scales.multiply_by_scale(out, q_scale_o), low_precision_rounding.E4M3
+            scaling.multiply_by_scale(out, q_scale_o), low_precision_rounding.E4M3
         )
     else:
         result = _to_dtype_of(out, tensors[0])
@@ -270,8 +272,8 @@ def _round_to_fp8_and_back(
     """Multiply by ``factor``, round to fp8 and multiply by ``back``, as float32. None does not round."""
     if factor is None:
         return values
-    return scales.multiply_by_scale(
-        low_precision_rounding.to_fp8(scales.multiply_by_scale(values, factor), dtype).float(), back
+    return scaling.multiply_by_scale(
+        low_precision_rounding.to_fp8(scaling.multiply_by_scale(values, factor), dtype).float(), back
     )
 
 

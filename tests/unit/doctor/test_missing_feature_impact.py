@@ -6,7 +6,7 @@ import re
 
 import torch
 
-from conformance.doctor import impact
+from conformance.doctor import missing_feature_impact
 from conformance.doctor.registration_checks import Fact
 from conformance.plan.levels import manifest
 from conformance.target import file as target_file
@@ -23,29 +23,31 @@ def planned_count(level: str) -> int:
 
 
 def test_missing_copies_block_all_results() -> None:
-    text = impact.impact_of(Fact("prerequisite copies", False, "wrong"), TARGET, "bringup")
+    text = missing_feature_impact.impact_of(Fact("prerequisite copies", False, "wrong"), TARGET, "bringup")
     assert counts_by_level(text) == {"bringup": planned_count("bringup"), "full": planned_count("full")}
     assert "openreg: csrc/aten/OpenRegMinimal.cpp" in text
 
 
 def test_a_missing_kernel_blocks_the_results_of_its_operators() -> None:
     kernel_counts = counts_by_level(
-        impact.impact_of(Fact("kernels", False, "", operators=("add",)), TARGET, "core")
+        missing_feature_impact.impact_of(Fact("kernels", False, "", operators=("add",)), TARGET, "core")
     )
     two = counts_by_level(
-        impact.impact_of(Fact("kernels", False, "", operators=("add", "mul")), TARGET, "core")
+        missing_feature_impact.impact_of(Fact("kernels", False, "", operators=("add", "mul")), TARGET, "core")
     )
     assert 0 < kernel_counts["core"] < two["core"] < two["full"] and kernel_counts["full"] > 20
 
 
 def test_a_missing_capability_blocks_the_results_that_need_it() -> None:
-    text = impact.impact_of(Fact("streams", False, "declared, but not there"), TARGET, "bringup")
+    text = missing_feature_impact.impact_of(
+        Fact("streams", False, "declared, but not there"), TARGET, "bringup"
+    )
     counted = counts_by_level(text)
     assert "bringup" not in counted and 0 < counted["full"] < 300, "level bringup requires no streams"
     assert text.endswith("openreg: csrc/runtime/OpenRegStream.cpp")
 
 
 def test_a_present_feature_has_no_impact() -> None:
-    assert impact.with_impact(Fact("streams", True, ""), TARGET, "core").impact == ""
-    assert impact.with_impact(Fact("streams", False, ""), TARGET, "core").impact
-    assert impact.impact_of(Fact("dispatch keys", False, ""), TARGET, "core") == ""
+    assert missing_feature_impact.with_impact(Fact("streams", True, ""), TARGET, "core").impact == ""
+    assert missing_feature_impact.with_impact(Fact("streams", False, ""), TARGET, "core").impact
+    assert missing_feature_impact.impact_of(Fact("dispatch keys", False, ""), TARGET, "core") == ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.expectations.index import Index
+from conformance.expectations.result_id_index import Index
 
 
 def test_similar_names_of_an_unknown_name() -> None:
