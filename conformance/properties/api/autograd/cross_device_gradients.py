@@ -145,7 +145,7 @@ def copies_of_gradients(lab: Lab) -> None:
     lab.expect("after .grad was cleared in place", seed_gradient, [1.0, 2.0, 3.0])
     received = []
 
-    class Keeps(Function):
+    class AddAndKeepGradient(Function):
         @staticmethod
         def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
             return a + b
@@ -157,7 +157,7 @@ def copies_of_gradients(lab: Lab) -> None:
 
     a: Any = lab.integers(3, requires_grad=True)
     b = lab.integers(3, requires_grad=True)
-    Keeps.apply(a, b).backward(seed_gradient)
+    AddAndKeepGradient.apply(a, b).backward(seed_gradient)
     a.grad.mul_(10)
     lab.expect("one gradient for two leaves", b.grad, [1.0, 2.0, 3.0])
     lab.expect("what a Function held", received[0], [1.0, 2.0, 3.0])

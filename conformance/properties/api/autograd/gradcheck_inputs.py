@@ -90,7 +90,7 @@ def gradcheck_of_results_that_vary(lab: Lab) -> None:
     lab.raises("another shape", lambda: gradcheck(shape_depends_on_value, (x,)), *errors, match="same shape")
     lab.raises("another dtype", lambda: gradcheck(dtype_depends_on_value, (x,)), *errors, match="same dtype")
 
-    class Refuses(Function):
+    class RaisesInBackward(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
             return t * 2
@@ -99,7 +99,7 @@ def gradcheck_of_results_that_vary(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             raise KeyError("no backward today")
 
-    class Fails(Function):
+    class RaisesInForward(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
             raise KeyError("no forward today")
@@ -108,7 +108,7 @@ def gradcheck_of_results_that_vary(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad
 
-    for name, function in {"backward": Refuses.apply, "forward": Fails.apply}.items():
+    for name, function in {"backward": RaisesInBackward.apply, "forward": RaisesInForward.apply}.items():
         for raising in (True, False):
             lab.raises(
                 f"an error in {name}, asked to raise {raising}",
