@@ -174,8 +174,9 @@ class Lab:
         the value.
 
         Dtypes and shapes must be equal too. Tensors must be on the device of the run or, with ``host``, on
-        the CPU. With ``strides``, strides and storage offsets are compared too.
+        the CPU. With ``strides``, strides and storage offsets are compared too, if the target declares them.
         """
+        strides = strides and self.target.capable("strides")
         with lab_work():
             snapshot = observation.snapshot(value, strides=strides)
         position = self._position(len(self.observations))
@@ -259,14 +260,24 @@ class Lab:
         self.observations.append(Observation(name, True))
 
     def shares(self, name: str, left: torch.Tensor, right: torch.Tensor) -> None:
-        """Record the condition that two tensors share one storage."""
+        """Record the condition that two tensors share one storage, if the target declares storages."""
+        if self._has_no_storages():
+            return
         self.holds(f"{name} share a storage", _storage_id(left) == _storage_id(right), kind=Kind.ALIASING)
 
     def apart(self, name: str, left: torch.Tensor, right: torch.Tensor) -> None:
-        """Record the condition that two tensors have separate storages."""
+        """Record the condition that two tensors have separate storages, if the target declares storages."""
+        if self._has_no_storages():
+            return
         self.holds(
             f"{name} have separate storages", _storage_id(left) != _storage_id(right), kind=Kind.ALIASING
         )
+
+    def _has_no_storages(self) -> bool:
+        if self.target.capable("storage"):
+            return False
+        self.nothing_due("storages are not compared, because capability storage is not declared")
+        return True
 
     def raises(
         self,

@@ -1,10 +1,13 @@
-"""One small trial per capability. A trial shows that calls which need the capability do not raise an error.
-The properties of the suite check the results of such calls.
+"""One small trial per capability: calls that need the capability, and the values that they must return.
+
+A trial has three outcomes: the device has the capability, the device lacks it, or the trial itself is broken
+(:class:`BrokenTrial`), which says nothing about the device.
 """
 
 from __future__ import annotations
 
 import io
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,11 +20,22 @@ from conformance.framework.calls import one_line
 
 Trial = Callable[[str], object]
 
+_IDENTITY = [[1.0, 0.0], [0.0, 1.0]]
+
 _TRIALS: dict[str, Trial] = {}
 #: The capabilities that have a trial, in the order in which a new backend needs them: first the capabilities
 #: that most results need, then training, asynchronous work, and the other capabilities by area.
 ORDER = (
-    *("views", "inplace", "non_contiguous", "out_variants", "data_dependent_shapes", "channels_last"),
+    *(
+        "storage",
+        "strides",
+        "views",
+        "inplace",
+        "non_contiguous",
+        "out_variants",
+        "data_dependent_shapes",
+        "channels_last",
+    ),
     *("autograd", "random", "generator", "asynchronous", "streams", "events", "event_timing"),
     *("record_stream", "pinned_memory", "memory_statistics", "serialization", "fake_tensors", "autocast"),
     *("grad_scaler", "foreach", "foreach_optimizers", "fused_optimizers", "capturable_optimizers"),
@@ -32,6 +46,10 @@ ORDER = (
 
 class NoEffect(Exception):
     """A call of a trial returned without an error, but did not have its effect."""
+
+
+class BrokenTrial(Exception):
+    """The trial itself failed, for a reason that is not the device's: a defect of the suite."""
 
 
 def _trial(capability: str) -> Callable[[Trial], Trial]:
@@ -51,15 +69,43 @@ def trial_names() -> list[str]:
 
 
 def error_of_capability_trial(capability: str, device: str) -> str:
-    """Run the trial of a capability on a device; return its error message, or an empty text on success."""
+    """Run the trial of a capability on a device; return its error message, or an empty text on success.
+
+    Raise BrokenTrial if the trial failed for a reason that is not the device's.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             _TRIALS[capability](device)
             _expect_functions(capability, device)
+    except NoEffect as error:
+        return str(error)
     except Exception as error:
-        return str(error) if isinstance(error, NoEffect) else one_line(error)
+        if _is_own_mistake(error):
+            raise BrokenTrial(f"the trial of {capability} is broken: {one_line(error)}") from error
+        return one_line(error)
     return ""
+
+
+def _is_own_mistake(error: Exception) -> bool:
+    """Return whether an exception comes from the suite's own code.
+
+    A name that torch, a module or a tensor does not have is an answer of the device. Any other missing name,
+    and a failed assertion, in a function of the suite is a mistake of the suite.
+    """
+    if not isinstance(error, (AttributeError, NameError, AssertionError, UnboundLocalError)):
+        return False
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    module = "" if traceback is None else str(traceback.tb_frame.f_globals.get("__name__", ""))
+    if module.partition(".")[0] != __name__.partition(".")[0]:
+        return False
+    if isinstance(error, AttributeError):
+        owner = error.obj if isinstance(error.obj, (type, types.ModuleType)) else type(error.obj)
+        home = owner.__name__ if isinstance(owner, types.ModuleType) else owner.__module__
+        return home.partition(".")[0] in ("builtins", __name__.partition(".")[0])
+    return True
 
 
 def _expect_functions(capability: str, device: str) -> None:
@@ -72,7 +118,8 @@ def _expect_functions(capability: str, device: str) -> None:
         for name, needed_by in MODULE_FUNCTIONS.items()
         if needed_by == capability and not hasattr(module, name)
     ]
-    _expect(not absent, f"{module.__name__} does not have {' and '.join(absent)}, which torch calls")
+    name = getattr(module, "__name__", f"the module of {torch.device(device).type}")
+    _expect(not absent, f"{name} does not have {' and '.join(absent)}, which torch calls")
 
 
 def _expect(holds: bool, text: str) -> None:
@@ -80,8 +127,18 @@ def _expect(holds: bool, text: str) -> None:
         raise NoEffect(text)
 
 
+def _expect_values(name: str, actual: torch.Tensor, expected: Any) -> None:
+    """Raise NoEffect unless a tensor of the device has the expected values, a number or nested lists."""
+    values = actual.detach().cpu().tolist()
+    _expect(values == expected, f"{name} is {values}, expected {expected}")
+
+
 def _ones(device: str, *shape: int) -> torch.Tensor:
     return torch.ones(shape or (2,)).to(device)
+
+
+def _matrix(device: str) -> torch.Tensor:
+    return torch.arange(6.0).reshape(2, 3).to(device)
 
 
 def _leaf_tensor(device: str) -> torch.Tensor:
@@ -105,13 +162,15 @@ def _autograd(device: str) -> None:
     leaf = _leaf_tensor(device)
     (leaf * leaf).sum().backward()  # type: ignore[no-untyped-call]
     _expect(leaf.grad is not None, "backward left no gradient")
+    _expect_values("the gradient of x * x at 1", leaf.grad, [2.0, 2.0])
 
 
 @_trial("double_backward")
 def _double_backward(device: str) -> None:
     leaf = _leaf_tensor(device)
     (first,) = torch.autograd.grad((leaf * leaf * leaf).sum(), leaf, create_graph=True)
-    torch.autograd.grad(first.sum(), leaf)
+    (second,) = torch.autograd.grad(first.sum(), leaf)
+    _expect_values("the second derivative of x * x * x at 1", second, [6.0, 6.0])
 
 
 @_trial("forward_ad")
@@ -122,29 +181,57 @@ def _forward_ad(device: str) -> None:
         dual = forward_ad.make_dual(_ones(device), _ones(device))  # type: ignore[no-untyped-call]
         tangent = forward_ad.unpack_dual(dual * dual).tangent  # type: ignore[no-untyped-call]
         _expect(tangent is not None, "the result has no tangent")
+        _expect_values("the tangent of x * x at 1", tangent, [2.0, 2.0])
 
 
 @_trial("out_variants")
 def _out_variants(device: str) -> None:
-    torch.add(_ones(device), _ones(device), out=_ones(device))
+    out = _ones(device)
+    torch.add(_ones(device), _ones(device), out=out)
+    _expect_values("out= of 1 + 1", out, [2.0, 2.0])
 
 
 @_trial("inplace")
 def _inplace(device: str) -> None:
-    _ones(device).add_(_ones(device))
+    tensor = _ones(device)
+    tensor.add_(_ones(device))
+    _expect_values("1 after add_(1)", tensor, [2.0, 2.0])
 
 
 @_trial("views")
 def _views(device: str) -> None:
     base = _ones(device, 2, 2)
-    view = base.t()[0]
-    _expect(view.untyped_storage()._cdata == base.untyped_storage()._cdata, "a view has its own memory")
+    base.t()[0].add_(1)
+    _expect_values("a matrix after a write to its first column", base, [[2.0, 1.0], [2.0, 1.0]])
+
+
+@_trial("storage")
+def _storage(device: str) -> None:
+    tensor = _ones(device)
+    _expect(tensor.untyped_storage().nbytes() >= tensor.nbytes, "the storage is smaller than its tensor")
+    _expect(tensor.data_ptr() != 0, "data_ptr() of a tensor with elements is 0")
+
+
+@_trial("strides")
+def _strides(device: str) -> None:
+    base = _matrix(device)
+    for name, tensor, strides, offset in (
+        ("t()", base.t(), (1, 3), 0),
+        ("[:, 1:]", base[:, 1:], (3, 1), 1),
+        ("as_strided", base.as_strided((2, 2), (1, 3), 1), (1, 3), 1),
+        ("empty_strided", torch.empty_strided((2, 2), (1, 2), device=device), (1, 2), 0),
+    ):
+        actual = (tensor.stride(), tensor.storage_offset())
+        _expect(
+            actual == (strides, offset), f"{name} has strides and offset {actual}, not {(strides, offset)}"
+        )
 
 
 @_trial("non_contiguous")
 def _non_contiguous(device: str) -> None:
-    base = _ones(device, 4, 4)
-    (base.t()[1::2] + base[1::2]).cpu()
+    base = _matrix(device)
+    _expect_values("the sum of two columns", base.t()[0] + base[:, 2], [2.0, 8.0])
+    _expect_values("a copy of every second column", base[:, ::2].clone(), [[0.0, 2.0], [3.0, 5.0]])
 
 
 @_trial("channels_last")
@@ -155,54 +242,72 @@ def _channels_last(device: str) -> None:
 
 @_trial("conj_neg_views")
 def _conj_neg_views(device: str) -> None:
-    torch._neg_view(_ones(device)).resolve_neg().cpu()
+    negative = torch._neg_view(_ones(device))
+    _expect(negative.is_neg(), "a negative view has no neg bit")
+    _expect_values("a negative view of 1", negative, [-1.0, -1.0])
+    _expect_values("a negative view of 1, plus 0", negative + 0, [-1.0, -1.0])
+    try:
+        numbers = torch.tensor([1 + 2j]).to(device)
+    except Exception:
+        return  # a device without complex dtypes has no conjugate views
+    conjugate = numbers.conj()
+    _expect(conjugate.is_conj(), "a conjugate view has no conj bit")
+    _expect_values("the conjugate view of 1 + 2j", conjugate, [1 - 2j])
+    _expect_values("the conjugate view of 1 + 2j, times 1", conjugate * 1, [1 - 2j])
 
 
 @_trial("data_dependent_shapes")
 def _data_dependent_shapes(device: str) -> None:
-    _ones(device).nonzero().cpu()
+    _expect_values("nonzero() of two ones", _ones(device).nonzero(), [[0], [1]])
 
 
 @_trial("sparse")
 def _sparse(device: str) -> None:
-    torch.eye(2).to_sparse().to(device).to_dense()
+    _expect_values("a sparse identity", torch.eye(2).to_sparse().to(device).to_dense(), _IDENTITY)
 
 
 @_trial("sparse_compressed")
 def _sparse_compressed(device: str) -> None:
-    torch.eye(2).to_sparse_csr().to(device).to_dense()
+    _expect_values("a CSR identity", torch.eye(2).to_sparse_csr().to(device).to_dense(), _IDENTITY)
 
 
 @_trial("quantized")
 def _quantized(device: str) -> None:
-    torch.quantize_per_tensor(_ones(device), 0.1, 0, torch.quint8).dequantize().cpu()
+    quantized = torch.quantize_per_tensor(_ones(device), 0.5, 0, torch.quint8)
+    _expect_values("1, quantized by 0.5", quantized.dequantize(), [1.0, 1.0])
 
 
 @_trial("nested")
 def _nested(device: str) -> None:
     parts = [_ones(device), _ones(device, 3)]
-    torch.nested.to_padded_tensor(torch.nested.nested_tensor(parts), 0.0).cpu()
+    padded = torch.nested.to_padded_tensor(torch.nested.nested_tensor(parts), 0.0)
+    _expect_values("a padded nested tensor", padded, [[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
 
 
 @_trial("foreach")
 def _foreach(device: str) -> None:
-    torch._foreach_add([_ones(device)], 1.0)
+    _expect_values("1 after _foreach_add(1)", torch._foreach_add([_ones(device)], 1.0)[0], [2.0, 2.0])
 
 
 @_trial("functorch")
 def _functorch(device: str) -> None:
-    torch.func.vmap(lambda row: row * row)(_ones(device, 2, 2)).cpu()
+    squares = torch.func.vmap(lambda row: row * row)(_matrix(device))
+    _expect_values("squares of rows", squares, [[0.0, 1.0, 4.0], [9.0, 16.0, 25.0]])
 
 
 @_trial("random")
 def _random(device: str) -> None:
-    torch.rand(2, device=device).cpu()
+    numbers = torch.rand(64, device=device).cpu()
+    _expect(bool((numbers >= 0).all() and (numbers < 1).all()), "rand() leaves the interval from 0 to 1")
+    _expect(len(set(numbers.tolist())) > 32, "rand() repeats its numbers")
 
 
 @_trial("generator")
 def _generator(device: str) -> None:
-    generator = torch.Generator(device).manual_seed(1)
-    torch.rand(2, device=device, generator=generator)
+    first, second = (
+        torch.rand(8, device=device, generator=torch.Generator(device).manual_seed(1)) for _ in range(2)
+    )
+    _expect_values("a draw after the same seed", second, first.cpu().tolist())
 
 
 @_trial("streams")
@@ -265,7 +370,7 @@ def _multiple_devices(device: str) -> None:
 def _peer_copy(device: str) -> None:
     _multiple_devices(device)
     kind = torch.device(device).type
-    _ones(f"{kind}:0").to(f"{kind}:1").cpu()
+    _expect_values("a copy on the second device", _ones(f"{kind}:0").to(f"{kind}:1"), [1.0, 1.0])
 
 
 @_trial("graphs")
@@ -290,16 +395,18 @@ def _autocast(device: str) -> None:
 def _grad_scaler(device: str) -> None:
     scaler = torch.amp.GradScaler(torch.device(device).type, enabled=True)
     leaf = _leaf_tensor(device)
-    optimizer = torch.optim.SGD([leaf], lr=0.1)
+    optimizer = torch.optim.SGD([leaf], lr=0.25)
     scaler.scale((leaf * leaf).sum()).backward()  # type: ignore[no-untyped-call]
     scaler.step(optimizer)
     scaler.update()
+    _expect_values("1 after a step of SGD with gradient 2 and rate 0.25", leaf, [0.5, 0.5])
 
 
 def _optimizer_step(device: str, **options: bool) -> None:
     leaf = _leaf_tensor(device)
     leaf.grad = _ones(device)
     torch.optim.AdamW([leaf], **options).step()  # type: ignore[arg-type]
+    _expect(bool((leaf < 1).all()), "a step of AdamW does not change its parameter")
 
 
 @_trial("fused_optimizers")
@@ -325,11 +432,12 @@ def _serialization(device: str) -> None:
     file.seek(0)
     loaded = torch.load(file, weights_only=True)
     _expect(loaded.device.type == torch.device(device).type, f"a saved tensor is loaded to {loaded.device}")
+    _expect_values("a saved tensor", loaded, [1.0, 1.0])
 
 
 @_trial("dlpack")
 def _dlpack(device: str) -> None:
-    torch.utils.dlpack.from_dlpack(_ones(device))
+    _expect_values("a tensor by DLPack", torch.utils.dlpack.from_dlpack(_ones(device)), [1.0, 1.0])
 
 
 @_trial("fake_tensors")

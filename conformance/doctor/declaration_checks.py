@@ -80,7 +80,9 @@ def _capability_facts(
     for capability in capabilities:
         outcome = outcomes[f"capability:{capability}"]
         declared = target.capable(capability)
-        if declared and outcome.ok:
+        if outcome.broken:
+            yield Fact(capability, None, f"not tried: {outcome.text}", step="report this defect of the suite")
+        elif declared and outcome.ok:
             working.append(capability)
         elif declared:
             # The failed trial of ``asynchronous`` is for information only: the fact about synchronization in

@@ -85,9 +85,12 @@ def draft_target(device: str, module: str | None) -> Draft:
     ]
     lines += ["]", "", "[capabilities]"]
     missing = []
+    untried = dict(_UNTRIED)
     for capability in capability_trials.trial_names():
         outcome = outcomes[f"capability:{capability}"]
-        if not outcome.ok:
+        if outcome.broken:
+            untried[capability] = f"{_first_sentence(outcome.text)}; please report this defect of the suite"
+        elif not outcome.ok:
             fact = missing_feature_impact.with_impact(
                 Fact(capability, False, _first_sentence(outcome.text)), target, "core"
             )
@@ -98,7 +101,7 @@ def draft_target(device: str, module: str | None) -> Draft:
     lines += ["", "# Not tried. Declare true if the backend supports it."]
     lines += [
         f"{capability} = false  # {CAPABILITIES[capability]} ({reason})"
-        for capability, reason in _UNTRIED.items()
+        for capability, reason in untried.items()
     ]
     return Draft("\n".join(lines) + "\n", tuple(missing))
 

@@ -30,11 +30,13 @@ MAX_LOST = 25
 @dataclasses.dataclass(frozen=True)
 class TrialOutcome:
     """The outcome of a trial. ``text`` is the error message, empty on success. ``kernels`` are the overloads
-    whose kernel is missing.
+    whose kernel is missing. If ``broken`` is true, the trial itself failed, which says nothing about the
+    device.
     """
 
     text: str = ""
     kernels: tuple[str, ...] = ()
+    broken: bool = False
 
     @property
     def ok(self) -> bool:
@@ -61,7 +63,7 @@ def run_trials(
                         lost += 1
                         outcomes[name] = TrialOutcome(f"the process {_describe_child_end(reply, seconds)}")
                     else:
-                        outcomes[name] = TrialOutcome(reply["text"], tuple(reply["kernels"]))
+                        outcomes[name] = TrialOutcome(reply["text"], tuple(reply["kernels"]), reply["broken"])
                     if lost == MAX_LOST:
                         break
             except ChildNotStarted as error:
@@ -119,7 +121,10 @@ def _run_trial(target: Any, name: str) -> TrialOutcome:
 
     kind, _, rest = name.partition(":")
     if kind == "capability":
-        return TrialOutcome(capability_trials.error_of_capability_trial(rest, target.device))
+        try:
+            return TrialOutcome(capability_trials.error_of_capability_trial(rest, target.device))
+        except capability_trials.BrokenTrial as error:
+            return TrialOutcome(str(error), broken=True)
     if kind == "dtype":
         return TrialOutcome(operator_trials.error_of_dtype_trial(target, rest))
     text, kernels = operator_trials.first_error_and_missing_kernels(target, *rest.rsplit("@", 1))

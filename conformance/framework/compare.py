@@ -300,16 +300,21 @@ def compare_exact(
     return compare_values(recorder, actual, expected, tolerance=EXACT, label=label, sample=sample)
 
 
+def significant_strides(tensor: torch.Tensor) -> list[int]:
+    """Return the strides of the dimensions that have several elements.
+
+    Strides of dimensions of size 1 or 0, and of tensors without elements, have no effect.
+    """
+    if not tensor.numel():
+        return []
+    return [step for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+
+
 def metadata(tensor: torch.Tensor, *, stride: bool = False) -> dict[str, Any]:
     """Return the metadata to compare: ``shape``, ``dtype``, ``layout`` and, with ``stride``, ``strides``."""
     fields: dict[str, Any] = {"shape": list(tensor.shape), "dtype": tensor.dtype, "layout": tensor.layout}
     if stride and tensor.layout is torch.strided:
-        # Strides of dimensions of size one, and of empty tensors, have no effect.
-        fields["strides"] = (
-            [step for size, step in zip(tensor.shape, tensor.stride(), strict=False) if size > 1]
-            if tensor.numel()
-            else []
-        )
+        fields["strides"] = significant_strides(tensor)
     return fields
 
 
@@ -326,9 +331,12 @@ def compare_metadata(
 ) -> bool:
     """Compare shape, dtype, layout and, if requested, strides and device. Return whether all agree.
 
+    Strides are compared only if the target declares them.
+
     Each field counts as one fact. Strides of dimensions of size one and of empty tensors are not compared.
     For values other than tensors the types are compared; all types of numbers are equivalent.
     """
+    stride = stride and recorder.compares_strides
     if not isinstance(expected, torch.Tensor):
         same = type(actual) is type(expected) or (
             isinstance(actual, (int, float, complex)) and isinstance(expected, (int, float, complex))

@@ -44,6 +44,8 @@ class Recorder:
         self.about_emptiness = about_emptiness
         #: Capabilities that the property needs and the target does not declare.
         self.lacking: tuple[str, ...] = ()
+        #: False if the target does not declare strides: :func:`compare_metadata` then ignores them.
+        self.compares_strides = True
         #: If true, recording the first deviation raises :class:`StopAtFirstFailure`. A scratch recorder does
         #: not raise; merging its deviations does.
         self.first_only = False
@@ -164,6 +166,7 @@ class Recorder:
         """
         scratch = Recorder(self.id, seed=self.seed, about_emptiness=self.about_emptiness)
         scratch.lacking = self.lacking
+        scratch.compares_strides = self.compares_strides
         scratch.watch = self.watch
         return scratch
 

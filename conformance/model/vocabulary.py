@@ -26,7 +26,9 @@ CAPABILITIES: dict[str, str] = {
     "forward_ad": "forward-mode differentiation runs on the device",
     "out_variants": "operators accept out=",
     "inplace": "operators have in-place variants",
-    "views": "views share storage with their base",
+    "storage": "tensors have a storage with a data pointer",
+    "strides": "tensors keep the strides and the storage offset with which they are made",
+    "views": "a write to a view changes its base",
     "non_contiguous": "operators accept strided, offset and overlapping inputs",
     "channels_last": "memory formats other than contiguous are kept",
     "conj_neg_views": "conjugate and negative views are lazy, as bits of a tensor",
@@ -95,5 +97,6 @@ WITHOUT_REFUSAL = frozenset(
         "multiple_devices",
         "nested",
         "profiler",
+        "strides",
     }
 )

@@ -31,6 +31,7 @@ SUBJECT = {subject}
 target = {target}
 recorder = {recorder}
 {rehearsal}recorder.lacking = {lacking!r}
+recorder.compares_strides = {strides}
 {seeded}
 {check}
 try:
@@ -90,6 +91,7 @@ class _CheckSnippet:
             target=target,
             recorder=recorder,
             rehearsal=rehearsal if trial.target.rehearses else "",
+            strides=trial.target.capable("strides"),
             lacking=capability_requirements.undeclared_capabilities(
                 trial.target, trial.entry, trial.subject.kind, trial.subject.name
             ),

@@ -43,6 +43,7 @@ class Recorder:
     """Prints each failed comparison."""
 
     lacking: tuple[str, ...] = ()
+    compares_strides = True
     #: A snippet continues after a failure.
     first_only = False
     watch = None

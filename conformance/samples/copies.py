@@ -2,7 +2,9 @@
 
 A copy preserves shapes, strides, storage offsets, memory shared between arguments, the identity of an
 argument that is passed twice, conj and neg bits, ``requires_grad``, sparse layouts and nesting. Copies to a
-device are compared bit by bit with the original.
+device are compared bit by bit with the original. On a device that does not declare strides or
+non-contiguous inputs, copies are contiguous and share no memory. On a device without conj and neg bits, the
+bits are resolved first.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import torch
 
 from conformance.framework import trees
 from conformance.framework.calls import one_line, report_error
+from conformance.framework.compare import significant_strides
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.samples.operators import Sample, bytes_of_storage
@@ -54,10 +57,14 @@ class Copier:
         dtypes: Mapping[torch.dtype, torch.dtype] | None = None,
         *,
         check: bool = True,
+        layouts: bool = True,
+        conj_neg_bits: bool = True,
     ) -> None:
         self.device = device
         self.dtypes = dict(dtypes or {})
         self.check = check
+        self.layouts = layouts
+        self.conj_neg_bits = conj_neg_bits
         self._tensors: dict[int, torch.Tensor] = {}
         self._storages: dict[tuple[int, torch.dtype], torch.Tensor] = {}
         self._uses: dict[int, int] = {}
@@ -96,6 +103,8 @@ class Copier:
         return copy
 
     def _copy_strided(self, tensor: torch.Tensor) -> torch.Tensor:
+        if not self.conj_neg_bits:
+            tensor = tensor.detach().resolve_conj().resolve_neg()
         conj, neg = tensor.is_conj(), tensor.is_neg()
         detached = tensor.detach()
         if conj:
@@ -103,14 +112,8 @@ class Copier:
         if neg:
             detached = torch._neg_view(detached)
         dtype = self.dtypes.get(detached.dtype, detached.dtype)
-        storage = detached.untyped_storage()
-        is_only_use = self._uses.get(storage._cdata, 1) == 1
-        fills_storage = storage.nbytes() == detached.numel() * detached.itemsize
-        if is_only_use and fills_storage and detached.is_contiguous() and detached.storage_offset() == 0:
-            copy = torch.empty_strided(detached.shape, detached.stride(), dtype=dtype, device=self.device)
-            copy.copy_(detached)
-            if self.check and dtype == detached.dtype:
-                _require_same_bits(copy, detached)
+        if self._may_be_copied_alone(detached):
+            copy = self._copy_alone(detached, dtype)
         else:
             copy = self._copy_with_shared_storage(detached, dtype)
         if conj:
@@ -118,7 +121,31 @@ class Copier:
         if neg:
             copy = torch._neg_view(copy)
         if self.check and dtype == detached.dtype:
-            _require_same_metadata(copy, tensor)
+            _require_same_metadata(copy, tensor, layouts=self.layouts)
+        return copy
+
+    def _may_be_copied_alone(self, detached: torch.Tensor) -> bool:
+        """Return whether the copy needs no memory but its elements: the tensor is the only one in its
+        storage and fills it in order, or the device has no layouts.
+        """
+        if not self.layouts:
+            return True
+        storage = detached.untyped_storage()
+        return (
+            self._uses.get(storage._cdata, 1) == 1
+            and storage.nbytes() == detached.numel() * detached.itemsize
+            and detached.is_contiguous()
+            and detached.storage_offset() == 0
+        )
+
+    def _copy_alone(self, detached: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        if self.layouts:
+            copy = torch.empty_strided(detached.shape, detached.stride(), dtype=dtype, device=self.device)
+        else:
+            copy = torch.empty(detached.shape, dtype=dtype, device=self.device)
+        copy.copy_(detached)
+        if self.check and dtype == detached.dtype:
+            _require_same_bits(copy, detached)
         return copy
 
     def _copy_with_shared_storage(self, detached: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -218,15 +245,19 @@ def _describe_layout(tensor: torch.Tensor) -> str:
     )
 
 
-def _require_same_metadata(copy: torch.Tensor, source: torch.Tensor) -> None:
-    for field, copied, original in (
+def _require_same_metadata(copy: torch.Tensor, source: torch.Tensor, *, layouts: bool) -> None:
+    fields: list[tuple[str, Any, Any]] = [
         ("shape", tuple(copy.shape), tuple(source.shape)),
-        ("strides", copy.stride(), source.stride()),
-        ("storage offset", copy.storage_offset(), source.storage_offset()),
         ("dtype", copy.dtype, source.dtype),
         ("conj bit", copy.is_conj(), source.is_conj()),
         ("neg bit", copy.is_neg(), source.is_neg()),
-    ):
+    ]
+    if layouts and source.numel():
+        fields += [
+            ("strides", significant_strides(copy), significant_strides(source)),
+            ("storage offset", copy.storage_offset(), source.storage_offset()),
+        ]
+    for field, copied, original in fields:
         if copied != original:
             text = (
                 f"a copy to the device changed the {field} of {_describe_layout(source)} from "
@@ -250,7 +281,12 @@ def to_device(
     """
     if recorder is not None and recorder.watch is not None:
         recorder.watch(sample)
-    copier = Copier(torch.device(target.device), check=check)
+    copier = Copier(
+        torch.device(target.device),
+        check=check,
+        layouts=target.has_layouts,
+        conj_neg_bits=target.capable("conj_neg_views"),
+    )
     try:
         input, args, kwargs = copier.copy_tree(sample.arguments)
         for position in sample.cpu_positions:

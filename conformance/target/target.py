@@ -88,6 +88,11 @@ class Target:
         """
         return self.capabilities.get(capability, True)
 
+    @property
+    def has_layouts(self) -> bool:
+        """True if samples may have any strides and storage offset. Otherwise they are copied contiguously."""
+        return self.capable("strides") and self.capable("non_contiguous")
+
     def synchronize(self) -> None:
         """Wait for the device, by the hook of the target file or by ``torch.accelerator``.
 

@@ -160,6 +160,7 @@ class Executor:
             self.watchdog.start_limit()
         recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
         recorder.watch = watch
+        recorder.compares_strides = self.target.capable("strides")
         recorder.lacking = capability_requirements.undeclared_capabilities(
             self.target, entry, subject.kind, subject.name
         )

@@ -12,6 +12,7 @@ import torch
 from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
+from conformance.framework.storages import has_storage
 from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import FORWARD
 from conformance.properties.modules import _module_checks as common
@@ -113,5 +114,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _storage_addresses(state: dict[str, torch.Tensor]) -> set[int]:
-    """Return the addresses of the storages of all tensors with elements."""
-    return {tensor.untyped_storage().data_ptr() for tensor in state.values() if tensor.numel()}
+    """Return the addresses of the storages of all tensors that have elements and a storage."""
+    tensors = [tensor for tensor in state.values() if tensor.numel() and has_storage(tensor)]
+    return {tensor.untyped_storage().data_ptr() for tensor in tensors}

@@ -92,7 +92,7 @@ PROCEDURES = (
     documentation="generated/torch.Tensor.stride.html",
     level="core",
     applies=applies,
-    capabilities=("non_contiguous",),
+    capabilities=("non_contiguous", "strides"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Run the module on strided inputs and compare outputs and gradients with the reference of contiguous

@@ -12,6 +12,7 @@ import torch
 from conformance.framework.compare import compare_metadata, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
+from conformance.framework.storages import address_of
 from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import FORWARD
 from conformance.properties.modules import _module_checks as common
@@ -53,13 +54,14 @@ def _with_changed_values(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def _shared_entries(state: dict[str, torch.Tensor]) -> list[list[str]]:
-    """Return the groups of names whose tensors start at the same memory address."""
-    names_by_address: dict[tuple[int, Any], list[str]] = {}
+    """Return the groups of names whose tensors start at the same memory address.
+
+    Tensors without a storage are grouped if they are the same object.
+    """
+    names_by_address: dict[int, list[str]] = {}
     for name, tensor in state.items():
         if tensor.numel():
-            names_by_address.setdefault(
-                (tensor.untyped_storage().data_ptr(), tensor.storage_offset()), []
-            ).append(name)
+            names_by_address.setdefault(address_of(tensor) or id(tensor), []).append(name)
     return [names for names in names_by_address.values() if len(names) > 1]
 
 

@@ -19,7 +19,7 @@ from conformance.oracle import relations
 from conformance.oracle.reference import written_tensors
 from conformance.oracle.sensitivity import coarsest_dtype
 from conformance.properties.shared import argument_integrity as arguments
-from conformance.properties.shared.argument_integrity import storage_bytes
+from conformance.properties.shared.argument_integrity import bytes_on_device
 from conformance.properties.shared.dtypes import dtype_under_test, pristine_info
 from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call
 from conformance.samples import sample_limit
@@ -124,7 +124,7 @@ def differentiate(
         cotangents = [noise_for(t, 17 + index) for index, t in enumerate(outputs)]
         if not outputs or not inputs:
             return Derivative(outputs, cotangents, inputs, [])
-        before = [storage_bytes(tensor) for tensor in [*outputs, *cotangents]] if watch else []
+        before = [bytes_on_device(tensor) for tensor in [*outputs, *cotangents]] if watch else []
         gradients = torch.autograd.grad(
             outputs, inputs, cotangents, allow_unused=True, create_graph=create_graph
         )

@@ -9,6 +9,7 @@ import torch
 from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
+from conformance.framework.storages import address_of
 from conformance.model.verdicts import Kind
 from conformance.oracle.reference import Reference
 from conformance.properties import mode_exclusions
@@ -83,7 +84,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
-        input_on_device, address = copy.input, copy.input.data_ptr()
+        input_on_device, address = copy.input, address_of(copy.input)
         form, cpu_form = subject.info.inplace_variant, pristine_info(subject).inplace_variant
         first_copy = copy_in(target, recorder, sample)
         outcome = compiler.forward(
@@ -95,7 +96,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         same = outcome.value is input_on_device
         fact(recorder, same, Kind.ALIASING, "the compiled form returns another tensor.", sample=index)
         message = "the compiled form has moved its input to other memory."
-        fact(recorder, input_on_device.data_ptr() == address, Kind.ALIASING, message, sample=index)
+        fact(recorder, address_of(input_on_device) == address, Kind.ALIASING, message, sample=index)
         label = "the input after the compiled in-place form"
         compare_outputs(target, recorder, reference, input_on_device, label=label)
     if fitting:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
+from conformance.framework.storages import address_of
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _captured_calls, _compiled_calls
 from conformance.properties.operators._transformed_samples import DEFINED_BY_MEMORY
@@ -55,7 +56,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if capture is None:
             continue
         copy, graph = capture
-        input_on_device, address = copy.input, copy.input.data_ptr()
+        input_on_device, address = copy.input, address_of(copy.input)
         # A capture may or may not run the call, so the input's data are copied in again before each replay.
         rounds = [(sample, reference), replays.replay_data(sample)]
         for data in rounds:
@@ -65,7 +66,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             agrees = compare_outputs(target, recorder, data[1], input_on_device, label=label)
             replays.count_proof(agrees)
         message = "replaying the in-place form has moved its input to other memory."
-        fact(recorder, input_on_device.data_ptr() == address, Kind.ALIASING, message, sample=sample.index)
+        fact(recorder, address_of(input_on_device) == address, Kind.ALIASING, message, sample=sample.index)
     if fitting:
         replays.require_evidence()
     else:

@@ -79,7 +79,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     documentation="generated/torch.Tensor.stride.html",
     level="core",
     applies=applies,
-    capabilities=("non_contiguous",),
+    capabilities=("non_contiguous", "strides"),
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -9,9 +9,10 @@ import torch
 
 from conformance.framework import trees
 from conformance.framework.calls import CallOutcome
-from conformance.framework.compare import compare_exact, fact
+from conformance.framework.compare import compare_exact, fact, significant_strides
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
+from conformance.framework.storages import address_of
 from conformance.model.verdicts import Kind
 from conformance.oracle.reference import Reference
 from conformance.properties.shared.argument_integrity import check_unwritten_arguments
@@ -144,8 +145,8 @@ def _check_write(
     return compare_outputs(target, recorder, reference, value, label=label)
 
 
-def _addresses_and_strides(out: list[torch.Tensor]) -> list[tuple[int, tuple[int, ...]]]:
-    return [(p.data_ptr(), p.stride()) for p in out if p.numel()]
+def _addresses_and_strides(out: list[torch.Tensor]) -> list[tuple[int | None, list[int]]]:
+    return [(address_of(p), significant_strides(p)) for p in out if p.numel()]
 
 
 def _check_resized(
@@ -184,7 +185,7 @@ def _check_strided(
     reference: Reference,
     parts: list[torch.Tensor],
 ) -> None:
-    if not target.capable("non_contiguous") or not any(p.dim() and p.numel() for p in parts):
+    if not target.has_layouts or not any(p.dim() and p.numel() for p in parts):
         return
     bases, out = [], []
     for part in parts:

@@ -14,6 +14,7 @@ from conformance.framework.calls import CallOutcome, attempt, attempt_on
 from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
+from conformance.framework.storages import address_of
 from conformance.model.verdicts import Kind
 from conformance.oracle import relations
 from conformance.oracle.reference import Reference
@@ -135,7 +136,7 @@ def _check_in_place(
     if copy is None:
         return
     input_on_device = copy.input
-    before = (input_on_device.data_ptr(), input_on_device._version)
+    before = (address_of(input_on_device), input_on_device._version)
     outcome = run_operator(target, form, copy)
     index = sample.index
     if not outcome.ok:
@@ -153,7 +154,7 @@ def _check_in_place(
     )
     if fits:
         message = f"the {name} has moved its input to other memory."
-        fact(recorder, input_on_device.data_ptr() == before[0], Kind.ALIASING, message, sample=index)
+        fact(recorder, address_of(input_on_device) == before[0], Kind.ALIASING, message, sample=index)
         message = f"the {name} has not raised the version counter of its input."
         written = (
             input_on_device._version > before[1]

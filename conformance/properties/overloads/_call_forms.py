@@ -15,6 +15,7 @@ from conformance.framework import trees
 from conformance.framework.calls import attempt, one_line
 from conformance.framework.compare import fact
 from conformance.framework.recorder import Recorder
+from conformance.framework.storages import has_storage
 from conformance.model.verdicts import Kind
 from conformance.oracle import relations
 from conformance.oracle.reference import CallForm
@@ -247,8 +248,10 @@ class _Attempt:
         if any(schema_return.alias_info is not None for schema_return in returns):
             return
         for value in trees.tensors(returned):
-            shared = value.numel() and any(
-                torch_testing_internals.shares_memory(value, tensor) for tensor in sample.tensors()
+            shared = (
+                value.numel()
+                and has_storage(value)
+                and any(torch_testing_internals.shares_memory(value, tensor) for tensor in sample.tensors())
             )
             self._record_fact(not shared, Kind.ALIASING, "returns the memory of an argument")
 

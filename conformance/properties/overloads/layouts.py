@@ -140,7 +140,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     level="core",
     applies=applies,
     modes=("eager",),
-    capabilities=("non_contiguous",),
+    capabilities=("non_contiguous", "strides"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call each form with one argument at a time in another layout and compare with the reference."""

@@ -9,6 +9,7 @@ import torch
 from conformance.framework.calls import attempt, one_line
 from conformance.framework.compare import fact
 from conformance.framework.recorder import Recorder
+from conformance.framework.storages import has_storage
 from conformance.model.verdicts import Kind
 from conformance.samples.operators import Sample, bytes_of_storage
 
@@ -24,22 +25,23 @@ def check_unwritten_arguments(
     """Compare the arguments after a call with the arguments before it, bit by bit, including memory gaps.
 
     ``sample`` holds the unchanged arguments on the CPU, ``copy`` the arguments of the call. Tensors at the
-    indices ``written`` of ``Sample.tensors`` may have changed, and so may tensors that share their memory.
+    indices ``written`` of ``Sample.tensors`` may have changed, and so may tensors that share their memory on
+    the CPU. If the tensors of the device have no storage, only their elements are compared.
     """
     before, after = sample.tensors(), copy.tensors()
-    changed = {_storage_address(tensor) for index, tensor in enumerate(after) if index in written}
+    changed = {_storage_address(host) for index, host in enumerate(before) if index in written}
     for index, (host, tensor) in enumerate(zip(before, after, strict=True)):
         alike = host.is_conj() == tensor.is_conj() and host.is_neg() == tensor.is_neg()
-        if alike and _has_memory(host) and _has_memory(tensor) and _storage_address(tensor) not in changed:
+        if alike and _has_memory(host) and _has_memory(tensor) and _storage_address(host) not in changed:
             _check_tensor(recorder, host, tensor, f"tensor {index} of the arguments", label, sample.index)
 
 
 def check_unchanged_bytes(
     recorder: Recorder, before: Iterable[bytes], tensors: Iterable[torch.Tensor], label: str, sample: int
 ) -> None:
-    """Compare tensors with the bytes that :func:`storage_bytes` returned for them earlier."""
+    """Compare tensors with the bytes that :func:`bytes_on_device` returned for them earlier."""
     for index, (old, tensor) in enumerate(zip(before, tensors, strict=True)):
-        fact(recorder, storage_bytes(tensor) == old, Kind.STATE, f"{label} {index}.", sample=sample)
+        fact(recorder, bytes_on_device(tensor) == old, Kind.STATE, f"{label} {index}.", sample=sample)
 
 
 def storage_bytes(tensor: torch.Tensor) -> bytes:
@@ -55,21 +57,30 @@ def storage_bytes(tensor: torch.Tensor) -> bytes:
     return bytes_of_storage(detached.as_strided((count,), (1,), 0).cpu())
 
 
+def element_bytes(tensor: torch.Tensor) -> bytes:
+    """Return the bytes of the elements of a strided tensor on any device, in the order of its indices."""
+    return bytes_of_storage(tensor.detach().cpu().contiguous().clone())
+
+
+def bytes_on_device(tensor: torch.Tensor) -> bytes:
+    """Return the bytes of the storage of a tensor, or of its elements if it has no storage."""
+    return storage_bytes(tensor) if has_storage(tensor) else element_bytes(tensor)
+
+
 def _check_tensor(
     recorder: Recorder, host: torch.Tensor, tensor: torch.Tensor, name: str, label: str, sample: int
 ) -> None:
-    now = attempt(lambda: storage_bytes(tensor))
+    bytes_of = storage_bytes if has_storage(tensor) else element_bytes
+    now = attempt(lambda: bytes_of(tensor))
     if not now.ok:
         assert now.error is not None
         recorder.fail(Kind.EXCEPTION, f"reading {name} raised {one_line(now.error)}.", sample=sample)
         return
-    before = storage_bytes(host)
+    before = bytes_of(host)
     if len(now.value) != len(before):
         # The storages differ in size, because ``tensor`` is a copy on the host without the memory gaps of
         # ``host``. Compare only the elements.
-        same = attempt(
-            lambda: storage_bytes(tensor.contiguous().clone()) == storage_bytes(host.contiguous().clone())
-        ).value
+        same = attempt(lambda: element_bytes(tensor) == element_bytes(host)).value
     else:
         same = now.value == before
     fact(recorder, bool(same), Kind.STATE, f"{label} has changed {name}.", sample=sample)

@@ -17,7 +17,7 @@ from conformance.properties.api.aot.functions import compare_with_eager, non_lea
 WITHOUT_GRADIENTS = (False,)
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour("aot", level="full", capabilities=("autograd", "storage"), must_detect=())
 def aot_exchanges_storage(lab: Lab) -> None:
     """A traced function may replace the storage of an input with ``set_``, or may resize the storage. The
     input then has the same storage and values as after a call of the original function. A write after

@@ -322,7 +322,7 @@ def gradients_of_nothing(lab: Lab) -> None:
     lab.same("its gradient", empty.grad)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour("autograd", must_detect=("value",), capabilities=("strides",))
 def layout_of_leaf_gradients(lab: Lab) -> None:
     """The first gradient of a dense leaf has the leaf's strides. The first gradient of a leaf with memory
     gaps is contiguous.

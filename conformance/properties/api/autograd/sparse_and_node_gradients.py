@@ -41,7 +41,7 @@ def sparse_gradients_of_gather(lab: Lab) -> None:
         lab.holds(f"it is the dense one, {name}", torch.equal(dense, gradients[0]))
 
 
-@behaviour("autograd", capabilities=("autograd",), must_detect=("value",))
+@behaviour("autograd", capabilities=("autograd", "storage"), must_detect=("value",))
 def gradients_of_a_parameter_that_shrinks(lab: Lab) -> None:
     """If ``set_`` replaces a parameter by a part of itself, the parameter gets gradients of its new size.
     Advanced indexing has correct gradients in any memory format.

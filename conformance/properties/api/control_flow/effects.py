@@ -16,7 +16,7 @@ from conformance.properties.api.control_flow.branches import predicate_tensor
 from conformance.properties.api.control_flow.loops import ERRORS, map_over, scan, trees_are_equal, while_loop
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour("control-flow", level="full", must_detect=(), capabilities=("storage",))
 def writes_of_branches_are_refused(lab: Lab) -> None:
     """``cond`` refuses a branch that writes to an operand, directly, through a view or in a nested branch. It
     also refuses a branch that returns an operand, a view of an operand, or one tensor twice. ``cond`` refuses

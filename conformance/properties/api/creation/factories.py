@@ -34,7 +34,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 _CALLS = 200
 
 
-@behaviour("creation", must_detect=("value", "dtype", "shape"))
+@behaviour("creation", must_detect=("value", "dtype", "shape"), capabilities=("strides",))
 def factories_many_times(lab: Lab) -> None:
     """A factory gives the same result each time that it is called with the same arguments, and different
     results for different arguments. The calls retain no memory.
@@ -70,7 +70,7 @@ def factories_many_times(lab: Lab) -> None:
             torch.empty_strided((60, 70), (70, 1), **where)
 
 
-@behaviour("creation", must_detect=("value", "dtype", "shape"))
+@behaviour("creation", must_detect=("value", "dtype", "shape"), capabilities=("strides",))
 def large_factories(lab: Lab) -> None:
     """Factories give complete, dense results of the documented dtype, also for more than 65,536 elements."""
     where: dict[str, Any] = {"device": lab.device}
@@ -98,7 +98,13 @@ def _expect_no_memory_growth(lab: Lab, name: str) -> Iterator[None]:
     lab.holds(f"{name} keeps no memory", allocated is None or allocated() - before < _CALLS)
 
 
-@behaviour("creation", dtypes=ALL, level="bringup", must_detect=("value", "dtype", "shape"))
+@behaviour(
+    "creation",
+    dtypes=ALL,
+    level="bringup",
+    must_detect=("value", "dtype", "shape"),
+    capabilities=("strides",),
+)
 def filled_factories(lab: Lab) -> None:
     """``zeros``, ``ones``, ``full`` and ``empty`` return tensors of the requested shape, dtype and device.
     All except ``empty`` return the requested content.
@@ -141,7 +147,7 @@ def fill_value_dtype(lab: Lab) -> None:
             lab.same(f"integers and bools, {default}", torch.tensor([True, 2], device=device))
 
 
-@behaviour("creation", level="core", must_detect=("value", "error"))
+@behaviour("creation", level="core", must_detect=("value", "error"), capabilities=("storage",))
 def factories_into_out(lab: Lab) -> None:
     """A factory with ``out=`` writes into the passed tensor and returns this tensor. An empty tensor is
     resized. A ``dtype=`` that differs from the dtype of the passed tensor is refused.
@@ -173,7 +179,7 @@ def factories_into_out(lab: Lab) -> None:
     )
 
 
-@behaviour("creation", dtypes=ALL, level="core", must_detect=("value", "dtype"))
+@behaviour("creation", dtypes=ALL, level="core", must_detect=("value", "dtype"), capabilities=("strides",))
 def like_factories(lab: Lab) -> None:
     """The ``_like`` factories copy shape, dtype, device and dense strides from their input. Explicit
     arguments override these properties.
@@ -202,7 +208,9 @@ def like_factories(lab: Lab) -> None:
     lab.same("whether gradients are required", [grown.requires_grad, torch.ones_like(grown).requires_grad])
 
 
-@behaviour("creation", dtypes=ALL, level="core", must_detect=("value", "dtype"))
+@behaviour(
+    "creation", dtypes=ALL, level="core", must_detect=("value", "dtype"), capabilities=("storage", "strides")
+)
 def new_factories(lab: Lab) -> None:
     """The ``new_`` methods copy dtype and device from their tensor. Explicit arguments override both."""
     base = lab.integers(2, 2)
@@ -245,7 +253,7 @@ def identity_matrices(lab: Lab) -> None:
     lab.raises("eye(2, -1)", lambda: torch.eye(2, -1, **where), match="m must be greater or equal to 0")
 
 
-@behaviour("creation", must_detect=("error",))
+@behaviour("creation", must_detect=("error",), capabilities=("storage", "strides"))
 def strided_factories(lab: Lab) -> None:
     """``empty_strided`` and ``new_empty_strided`` return a tensor with the requested strides and the memory
     that these strides need. Invalid sizes and strides are refused.

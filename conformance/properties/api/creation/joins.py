@@ -95,7 +95,7 @@ def _raises_runtime_error(call: Callable[[], Any]) -> bool:
     return False
 
 
-@behaviour("creation", dtypes=("float32", "int64"), must_detect=("value", "shape"))
+@behaviour("creation", dtypes=("float32", "int64"), must_detect=("value", "shape"), capabilities=("storage",))
 def cat_into_out(lab: Lab) -> None:
     """``cat`` and ``stack`` write into the tensor that is passed as ``out=``, whatever its strides. If this
     tensor has the size of the result, its memory is used.
@@ -129,7 +129,7 @@ def cat_into_out(lab: Lab) -> None:
     )
 
 
-@behaviour("creation", capabilities=("channels_last",), must_detect=("value",))
+@behaviour("creation", capabilities=("channels_last", "strides"), must_detect=("value",))
 def cat_and_memory_format(lab: Lab) -> None:
     """``cat`` of channels-last tensors gives the values of ``cat`` of contiguous tensors. The tensor that is
     passed as ``out=`` may be contiguous or channels-last.

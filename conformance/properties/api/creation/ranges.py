@@ -12,7 +12,13 @@ from conformance.behaviours.behaviour import FLOATS, INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("creation", dtypes=(*FLOATS, *INTEGERS), level="core", must_detect=("value", "dtype", "error"))
+@behaviour(
+    "creation",
+    dtypes=(*FLOATS, *INTEGERS),
+    level="core",
+    must_detect=("value", "dtype", "error"),
+    capabilities=("storage",),
+)
 def arange_steps(lab: Lab) -> None:
     """``arange`` counts in steps from ``start`` (included) to ``end`` (excluded), up or down. The result may
     be empty, and may be written into the tensor that is passed as ``out=``.

@@ -28,7 +28,7 @@ class DLPackOnly:
         return self.tensor.__dlpack_device__()
 
 
-@behaviour("exchange", dtypes=ALL, capabilities=("dlpack",), must_detect=("value",))
+@behaviour("exchange", dtypes=ALL, capabilities=("dlpack", "storage"), must_detect=("value",))
 def dlpack_round_trip(lab: Lab) -> None:
     """A tensor that is exported through DLPack and imported again keeps its values, dtype, shape, strides,
     device and memory.
@@ -99,7 +99,7 @@ def dlpack_refusals(lab: Lab) -> None:
     lab.same("detached", untyped.from_dlpack(graded.detach()))
 
 
-@behaviour("exchange", capabilities=("dlpack",), must_detect=("value",))
+@behaviour("exchange", capabilities=("dlpack", "storage"), must_detect=("value",))
 def dlpack_copies(lab: Lab) -> None:
     """``from_dlpack`` shares memory unless ``copy=True``. If ``device=`` names a different device,
     ``from_dlpack`` copies, and ``copy=False`` is refused.

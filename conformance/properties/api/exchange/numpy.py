@@ -83,7 +83,7 @@ def _is_refused_naming_cpu(call: Callable[[], Any]) -> bool:
     return False
 
 
-@behaviour("exchange", must_detect=("value", "error"))
+@behaviour("exchange", must_detect=("value", "error"), capabilities=("strides",))
 def arrays_of_all_kinds(lab: Lab) -> None:
     """``from_numpy`` and ``as_tensor`` accept arrays of every numeric dtype with positive strides. They raise
     errors for strings, for negative strides, and for strides that are not multiples of the element size.

@@ -76,7 +76,7 @@ def graphs_of_duals(lab: Lab) -> None:
             lab.expect("in inference mode the primal is written through", primal_ones, [2.0, 2.0])
 
 
-@behaviour("forward-ad", must_detect=("value", "error"))
+@behaviour("forward-ad", must_detect=("value", "error"), capabilities=("strides",))
 def primals_within_larger_memory(lab: Lab) -> None:
     """A primal that is part of a larger tensor accepts a tangent of the primal's size. ``as_strided`` of the
     dual tensor may view memory beyond the primal.

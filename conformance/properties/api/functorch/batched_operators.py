@@ -76,7 +76,7 @@ def batches_of_arithmetic(lab: Lab) -> None:
     check_vmap(lab, "of scalars", torch.mul, x[:, 0, 0], y)
 
 
-@behaviour("functorch", level="full")
+@behaviour("functorch", level="full", capabilities=("strides",))
 def batches_of_bounds(lab: Lab) -> None:
     """Under ``vmap``, ``clamp``, ``fill``, ``zero``, ``copy``, ``where``, thresholds and casts act on each
     element of a batch, also in place.
@@ -124,7 +124,7 @@ def batches_of_bounds(lab: Lab) -> None:
     check_vmap(lab, "any", lambda a: (a > 2).any(), x)
 
 
-@behaviour("functorch", level="full", must_detect=("value",))
+@behaviour("functorch", level="full", must_detect=("value",), capabilities=("strides",))
 def batches_of_views(lab: Lab) -> None:
     """Under ``vmap``, a view of a batch element equals the view of this element outside of ``vmap``. This
     holds for any mapped dimension.
@@ -222,7 +222,7 @@ def batches_of_reductions(lab: Lab) -> None:
     check_vmap(lab, "sorted", lambda a: torch.sort(a, 0).values, x[:, 0])
 
 
-@behaviour("functorch", level="training")
+@behaviour("functorch", level="training", capabilities=("strides",))
 def batches_of_joins(lab: Lab) -> None:
     """Under ``vmap``, ``cat``, ``stack``, ``repeat``, ``roll``, ``flip``, ``tril``, ``one_hot`` and factory
     methods act on each element of a batch.

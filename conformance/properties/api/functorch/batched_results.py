@@ -137,7 +137,7 @@ def batches_of_several_results(lab: Lab) -> None:
     lab.expect("ones_like", ones, torch.ones(2, 3, 4, 2, 2))
 
 
-@behaviour("functorch", level="full", must_detect=("value",))
+@behaviour("functorch", level="full", must_detect=("value",), capabilities=("strides",))
 def batches_of_strides(lab: Lab) -> None:
     """Under ``vmap``, the offset of ``as_strided`` counts from the start of each element. ``as_strided``
     raises an error for memory outside of the element.

@@ -100,7 +100,7 @@ def index_with_arrays(index: Any) -> Any:
     return numpy.array(index, dtype=bool if truth else numpy.int64)
 
 
-@behaviour("indexing", dtypes=ALL, level="bringup", must_detect=("alias", "shape"))
+@behaviour("indexing", dtypes=ALL, level="bringup", must_detect=("alias", "shape"), capabilities=("strides",))
 def basic_indices(lab: Lab) -> None:
     """Integers, slices, Ellipsis and None select the same elements as in NumPy and return views."""
     base = lab.integers(4, 3, 5, low=0, high=6)

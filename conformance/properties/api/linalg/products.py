@@ -52,7 +52,7 @@ def matrix_products(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=_PRODUCTS, level="core", must_detect=("value",))
+@behaviour("linalg", dtypes=_PRODUCTS, level="core", must_detect=("value",), capabilities=("strides",))
 def mm_and_bmm_of_any_strides(lab: Lab) -> None:
     """``mm``, ``bmm`` and ``mv`` accept transposed, sliced, expanded and overlapping operands, write into an
     ``out=`` of any strides, and return zeros for an empty sum.

@@ -58,7 +58,7 @@ def convolutions_of_nothing(lab: Lab) -> None:
     "nn",
     level="core",
     dtypes=("float32", "complex64"),
-    capabilities=("non_contiguous",),
+    capabilities=("non_contiguous", "strides"),
     must_detect=("value",),
 )
 def strided_convolutions(lab: Lab) -> None:

@@ -372,7 +372,7 @@ def fractional_pooling(lab: Lab) -> None:
     lab.raises("a ratio of one and a half", lambda: nn.FractionalMaxPool2d(2, output_ratio=1.5), ValueError)
 
 
-@behaviour("nn", level="core", must_detect=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"), capabilities=("strides",))
 def sizes_of_pooling(lab: Lab) -> None:
     """The size of a pooled result depends on kernel size, stride, padding and ``ceil_mode`` as documented. An
     empty batch returns an empty result, and invalid sizes raise an error.

@@ -129,7 +129,7 @@ def older_state_dicts(lab: Lab) -> None:
     lab.same("what stays", state_by_name(norm))
 
 
-@behaviour("nn", must_detect=("value", "error", "message"))
+@behaviour("nn", must_detect=("value", "error", "message"), capabilities=("strides",))
 def assigned_state_dicts(lab: Lab) -> None:
     """With ``assign=True``, the entries of the state dict become the parameters. They can replace meta
     parameters and can have other strides and dtypes.

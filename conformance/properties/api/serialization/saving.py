@@ -66,7 +66,7 @@ def saved_tensors(lab: Lab) -> None:
     lab.holds("the device is that of the tensor", first.device == base.device)
 
 
-@behaviour("serialization", level="core", must_detect=("value",))
+@behaviour("serialization", level="core", must_detect=("value",), capabilities=("storage",))
 def saved_sharing(lab: Lab) -> None:
     """Tensors that share memory before saving share memory after loading. An object that is saved twice is
     loaded as one object. The whole storage of a view is saved.

@@ -12,7 +12,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._numpy_values import to_wide_array
 
 
-@behaviour("shape", dtypes=ALL, level="bringup", must_detect=("error", "shape"))
+@behaviour("shape", dtypes=ALL, level="bringup", must_detect=("error", "shape"), capabilities=("strides",))
 def view_keeps_elements(lab: Lab) -> None:
     """``view`` returns the same elements in the same order with another shape. One size may be -1. A shape
     that the strides cannot express raises an error.
@@ -177,7 +177,7 @@ def transposing(lab: Lab) -> None:
     lab.raises("movedim out of range", lambda: base.movedim(0, 5), IndexError)
 
 
-@behaviour("shape", dtypes=ALL, level="core", must_detect=("value",))
+@behaviour("shape", dtypes=ALL, level="core", must_detect=("value",), capabilities=("storage", "strides"))
 def resizing_in_place(lab: Lab) -> None:
     """``resize_`` and ``resize_as_`` change shape and strides in place and keep the first elements of the
     memory. They enlarge the storage if it is too small, and never shrink it.
@@ -202,7 +202,7 @@ def resizing_in_place(lab: Lab) -> None:
     lab.raises("a negative size", lambda: base.resize_(-1, 2))
 
 
-@behaviour("shape", capabilities=("channels_last",), must_detect=("error",))
+@behaviour("shape", capabilities=("channels_last", "strides"), must_detect=("error",))
 def resizing_to_memory_formats(lab: Lab) -> None:
     """``resize_`` and ``resize_as_`` accept a memory format. With ``preserve_format``, ``resize_as_`` copies
     the format of the other tensor, and ``resize_`` raises an error. ``resize_as_`` of a tensor that already
@@ -242,7 +242,9 @@ def sizes_beyond_memory(lab: Lab) -> None:
     lab.expect("shape afterwards", list(lab.integers(2).shape), [2])
 
 
-@behaviour("shape", dtypes=("float32", "int64"), level="core", must_detect=("value",))
+@behaviour(
+    "shape", dtypes=("float32", "int64"), level="core", must_detect=("value",), capabilities=("strides",)
+)
 def contiguity(lab: Lab) -> None:
     """``is_contiguous`` depends only on sizes and strides. The strides of dimensions of size 1 and of tensors
     without elements are ignored. ``contiguous`` returns the elements in row-major order.

@@ -137,7 +137,7 @@ def sorting_special_values(lab: Lab) -> None:
     lab.expect("rows", rows.sort(1).values, [[1.0, math.inf, math.nan], [-math.inf, 2, math.nan]])
 
 
-@behaviour("sorting", must_detect=("stride", "value"))
+@behaviour("sorting", must_detect=("stride", "value"), capabilities=("strides",))
 def sorting_keeps_strides(lab: Lab) -> None:
     """If the memory of the input has no gaps, the results of ``sort`` have the strides of the input."""
     base = lab.put(torch.arange(60.0).flip(0).view(3, 4, 5))

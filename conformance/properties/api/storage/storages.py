@@ -21,7 +21,7 @@ def typed_storage_of(tensor: torch.Tensor) -> torch.TypedStorage:
     return storage
 
 
-@behaviour("storage", dtypes=ALL, level="core", must_detect=("value", "shape"))
+@behaviour("storage", dtypes=ALL, level="core", must_detect=("value", "shape"), capabilities=("storage",))
 def untyped_storages(lab: Lab) -> None:
     """A tensor's storage has the tensor's bytes and device. Views of the tensor share the storage, and the
     storage outlives the tensor.
@@ -52,7 +52,7 @@ def untyped_storages(lab: Lab) -> None:
     lab.same("the original", torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage))
 
 
-@behaviour("storage", level="core", must_detect=("value", "error"))
+@behaviour("storage", level="core", must_detect=("value", "error"), capabilities=("storage",))
 def storage_copies_and_sizes(lab: Lab) -> None:
     """Storages can be filled, copied between CPU and device, deep-copied and resized. Resizing preserves the
     bytes.
@@ -86,7 +86,7 @@ def storage_copies_and_sizes(lab: Lab) -> None:
     lab.same("deeply copied", copy.deepcopy(new_storage).tolist())
 
 
-@behaviour("storage", dtypes=ALL, must_detect=("value", "dtype"))
+@behaviour("storage", dtypes=ALL, must_detect=("value", "dtype"), capabilities=("storage",))
 def typed_storages(lab: Lab) -> None:
     """A typed storage (deprecated) reads, writes and casts elements of the tensor's dtype. Its length is the
     number of elements.
@@ -127,7 +127,7 @@ def typed_storages(lab: Lab) -> None:
         lab.same("on the host", [storage.cpu().device.type, storage.cpu().tolist()])
 
 
-@behaviour("storage", must_detect=("error",))
+@behaviour("storage", must_detect=("error",), capabilities=("storage",))
 def storage_refusals(lab: Lab) -> None:
     """Storages raise an error for indices out of range, for values and arguments of wrong types, and for
     negative sizes.

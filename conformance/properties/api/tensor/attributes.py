@@ -15,7 +15,7 @@ from conformance.behaviours.behaviour import ALL, FLOATS, INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("tensor", dtypes=ALL, level="bringup", must_detect=("shape", "dtype"))
+@behaviour("tensor", dtypes=ALL, level="bringup", must_detect=("shape", "dtype"), capabilities=("strides",))
 def tensor_facts(lab: Lab) -> None:
     """Shape, strides, number of elements and bytes, dtype and device of a tensor match the arguments that
     created it.

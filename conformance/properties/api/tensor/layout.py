@@ -12,7 +12,7 @@ from conformance.behaviours.lab import Lab
 FORMATS = ((torch.channels_last, (2, 3, 4, 5)), (torch.channels_last_3d, (2, 3, 2, 3, 2)))
 
 
-@behaviour("tensor", capabilities=("channels_last",), level="core", must_detect=("value", "stride"))
+@behaviour("tensor", capabilities=("channels_last", "strides"), level="core", must_detect=("value", "stride"))
 def memory_format_conversions(lab: Lab) -> None:
     """``contiguous``, ``to`` and ``clone`` return the requested memory format and preserve values."""
     for memory_format, shape in FORMATS:
@@ -49,7 +49,7 @@ def memory_format_conversions(lab: Lab) -> None:
         lab.same("back", back, strides=True)
 
 
-@behaviour("tensor", capabilities=("channels_last",), must_detect=("value",))
+@behaviour("tensor", capabilities=("channels_last", "strides"), must_detect=("value",))
 def operators_and_formats(lab: Lab) -> None:
     """Pointwise operators on channels-last tensors preserve the memory format, out of place and in place."""
     for memory_format, shape in FORMATS:
@@ -87,7 +87,13 @@ def operators_and_formats(lab: Lab) -> None:
     )
 
 
-@behaviour("tensor", dtypes=ALL, level="core", must_detect=("value", "shape", "error"))
+@behaviour(
+    "tensor",
+    dtypes=ALL,
+    level="core",
+    must_detect=("value", "shape", "error"),
+    capabilities=("storage", "strides"),
+)
 def resizing(lab: Lab) -> None:
     """``resize_`` keeps the elements that fit into the new size, and enlarges the memory if necessary.
     Negative sizes and tensors that require grad raise an error.
@@ -178,7 +184,7 @@ def overlap_refused(lab: Lab) -> None:
         lab.raises(f"{name} from where it writes", call, match=message_pattern)
 
 
-@behaviour("tensor", level="core", must_detect=("value", "error"))
+@behaviour("tensor", level="core", must_detect=("value", "error"), capabilities=("storage",))
 def set_to_other_memory(lab: Lab) -> None:
     """``set_`` makes a tensor use the memory of another tensor, with any offset, sizes and strides. Another
     dtype, another device and invalid sizes or offsets raise an error.
@@ -210,7 +216,7 @@ def set_to_other_memory(lab: Lab) -> None:
     )
 
 
-@behaviour("tensor", dtypes=("float32", "int64"), must_detect=("value", "alias"))
+@behaviour("tensor", dtypes=("float32", "int64"), must_detect=("value", "alias"), capabilities=("storage",))
 def addresses_of_parts(lab: Lab) -> None:
     """``data_ptr`` of a view is the base's ``data_ptr`` plus the offset in bytes. It is 0 for an empty
     tensor, and in-place operations do not change it.

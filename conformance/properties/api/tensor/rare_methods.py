@@ -20,7 +20,7 @@ from conformance.behaviours.lab import Lab
 untyped_functions: Any = torch._C._nn
 
 
-@behaviour("tensor", must_detect=("value",))
+@behaviour("tensor", must_detect=("value",), capabilities=("storage", "strides"))
 def sizes_strides_and_memory(lab: Lab) -> None:
     """``size`` and ``stride`` accept a dimension, None or no argument. ``sys.getsizeof`` of a storage grows
     with its number of elements. Python types are accepted as dtypes.

@@ -66,7 +66,7 @@ def writes_to_expanded_by_place(lab: Lab) -> None:
             lab.expect(name, call(), [1.0] * 6)
 
 
-@behaviour("tensor", dtypes=("float32", "int64"), must_detect=("value", "error"))
+@behaviour("tensor", dtypes=("float32", "int64"), must_detect=("value", "error"), capabilities=("strides",))
 def copies_from_one_to_many(lab: Lab) -> None:
     """``copy_`` accepts expanded and overlapping sources. ``index_add`` accepts dimensionless tensors, no
     indices and repeated indices.

@@ -16,7 +16,9 @@ _NARROW_DTYPES = {1: ("int8", "uint8", "bool"), 2: ("int16", "float16", "bfloat1
 _WIDE_DTYPES = {8: ("int64", "float64", "complex64")}
 
 
-@behaviour("views", dtypes=ALL, level="core", must_detect=("value", "alias"))
+@behaviour(
+    "views", dtypes=ALL, level="core", must_detect=("value", "alias"), capabilities=("storage", "strides")
+)
 def views_of_another_dtype(lab: Lab) -> None:
     """``view(dtype)`` shares the memory of the tensor. If the element size is equal, the shape and strides
     are equal too. A smaller element size lengthens the last dimension, and a larger element size shortens it.

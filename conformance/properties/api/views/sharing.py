@@ -137,7 +137,13 @@ def expanded_views(lab: Lab) -> None:
     lab.same("base", base)
 
 
-@behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", must_detect=("value",))
+@behaviour(
+    "views",
+    dtypes=("float32", "int64", "complex64"),
+    level="core",
+    must_detect=("value",),
+    capabilities=("strides",),
+)
 def in_place_view_functions(lab: Lab) -> None:
     """``transpose_``, ``t_``, ``squeeze_``, ``unsqueeze_``, ``as_strided_``, ``swapdims_`` and ``swapaxes_``
     change the shape and strides of a tensor and return the tensor. They do not change the memory.
@@ -163,7 +169,13 @@ def in_place_view_functions(lab: Lab) -> None:
         lab.same(f"base after {name}", base)
 
 
-@behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", must_detect=("value",))
+@behaviour(
+    "views",
+    dtypes=("float32", "int64", "complex64"),
+    level="core",
+    must_detect=("value",),
+    capabilities=("storage",),
+)
 def copies_where_no_view_can_be(lab: Lab) -> None:
     """``contiguous``, ``reshape``, ``flatten`` and ``ravel`` copy if a view cannot represent the result. If
     it can, they return the tensor itself or a view. Advanced indexing, ``index_select``, ``repeat`` and
@@ -196,7 +208,13 @@ def copies_where_no_view_can_be(lab: Lab) -> None:
     lab.holds("flatten of one dimension is the tensor", base[0].flatten().data_ptr() == base.data_ptr())
 
 
-@behaviour("views", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value",))
+@behaviour(
+    "views",
+    dtypes=("float32", "int64", "bool"),
+    level="core",
+    must_detect=("value",),
+    capabilities=("storage",),
+)
 def writes_through_indices(lab: Lab) -> None:
     """Assignment to an index writes into the tensor. A write into the result of advanced indexing does not
     change the tensor.
@@ -215,7 +233,7 @@ def writes_through_indices(lab: Lab) -> None:
     lab.holds("assignments keep the memory", base.data_ptr() == address)
 
 
-@behaviour("views", capabilities=("autograd",), level="training", must_detect=("value", "error"))
+@behaviour("views", capabilities=("autograd", "strides"), level="training", must_detect=("value", "error"))
 def as_strided_backward(lab: Lab) -> None:
     """The gradient of ``as_strided`` adds the gradients of all positions that read the same element.
     ``as_strided`` of a view with an offset, or of a transposed view, reads the memory of the base.

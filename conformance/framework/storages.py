@@ -1,0 +1,33 @@
+"""The storage of tensors on devices of which some have none.
+
+A device whose tensors are opaque (a handle of another framework, a node of a graph) raises an exception when
+a program asks for the storage of a tensor. Values, dtypes and errors of such a device can be checked all the
+same.
+"""
+
+from __future__ import annotations
+
+import torch
+
+
+def has_storage(tensor: torch.Tensor) -> bool:
+    """Return whether a strided tensor has a storage with a data pointer. An empty tensor may have none."""
+    if tensor.layout is not torch.strided:
+        return False
+    try:
+        tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return False
+    return True
+
+
+def address_of(tensor: torch.Tensor) -> int | None:
+    """Return the address of the first element of a tensor; None if the tensor has no storage."""
+    return tensor.data_ptr() if has_storage(tensor) else None
+
+
+def share_storage(first: torch.Tensor, second: torch.Tensor) -> bool | None:
+    """Return whether two strided tensors have the same storage; None if one of them has no storage."""
+    if not (has_storage(first) and has_storage(second)):
+        return None
+    return bool(first.untyped_storage()._cdata == second.untyped_storage()._cdata)
