@@ -34,7 +34,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 _CALLS = 200
 
 
-@behaviour("creation", must_detect=("value", "dtype", "shape"), capabilities=("strides",))
+@behaviour("creation", must_detect=("value", "dtype", "shape"))
 def factories_many_times(lab: Lab) -> None:
     """A factory gives the same result each time that it is called with the same arguments, and different
     results for different arguments. The calls retain no memory.
@@ -70,7 +70,7 @@ def factories_many_times(lab: Lab) -> None:
             torch.empty_strided((60, 70), (70, 1), **where)
 
 
-@behaviour("creation", must_detect=("value", "dtype", "shape"), capabilities=("strides",))
+@behaviour("creation", must_detect=("value", "dtype", "shape"))
 def large_factories(lab: Lab) -> None:
     """Factories give complete, dense results of the documented dtype, also for more than 65,536 elements."""
     where: dict[str, Any] = {"device": lab.device}
@@ -103,7 +103,6 @@ def _expect_no_memory_growth(lab: Lab, name: str) -> Iterator[None]:
     dtypes=ALL,
     level="bringup",
     must_detect=("value", "dtype", "shape"),
-    capabilities=("strides",),
 )
 def filled_factories(lab: Lab) -> None:
     """``zeros``, ``ones``, ``full`` and ``empty`` return tensors of the requested shape, dtype and device.

@@ -53,7 +53,13 @@ def tensor_of_numbers(lab: Lab) -> None:
     lab.expect("numbers of NumPy", torch.tensor([numpy.int32(1), numpy.int8(0)], **where), [1, 0])
 
 
-@behaviour("creation", level="core", must_detect=("value", "alias", "warning"), dtypes=ALL, capabilities=("storage",))
+@behaviour(
+    "creation",
+    level="core",
+    must_detect=("value", "alias", "warning"),
+    dtypes=ALL,
+    capabilities=("storage",),
+)
 def tensor_of_a_tensor(lab: Lab) -> None:
     """``torch.tensor`` copies a tensor and issues a warning that recommends ``clone``. ``as_tensor`` returns
     the tensor itself if dtype and device do not differ.
@@ -116,7 +122,8 @@ def _raise_error_for_second_cpu() -> None:
     "creation",
     dtypes=("float32", "float64", "int32", "int64", "bool", "complex64"),
     must_detect=("value", "error"),
-, capabilities=("storage",))
+    capabilities=("storage",),
+)
 def asarray_copies(lab: Lab) -> None:
     """``asarray`` returns a tensor that shares memory with its argument, unless dtype, device or
     ``copy=True`` requires a copy. If a copy is required, ``copy=False`` raises an error.

@@ -261,7 +261,7 @@ def deterministic_orders_and_counts(lab: Lab) -> None:
     expect_repeatable(lab, "a sum", lambda: matrix.sum().reshape(1), roundings=64)
 
 
-@behaviour("determinism", level="core", dtypes=ALL, must_detect=("value",), capabilities=("strides",))
+@behaviour("determinism", level="core", dtypes=ALL, must_detect=("value",))
 def deterministic_empty_memory(lab: Lab) -> None:
     """While deterministic algorithms and ``fill_uninitialized_memory`` are enabled, uninitialized memory
     contains NaN or the largest integer.

@@ -222,7 +222,7 @@ def batches_of_reductions(lab: Lab) -> None:
     check_vmap(lab, "sorted", lambda a: torch.sort(a, 0).values, x[:, 0])
 
 
-@behaviour("functorch", level="training", capabilities=("strides",))
+@behaviour("functorch", level="training")
 def batches_of_joins(lab: Lab) -> None:
     """Under ``vmap``, ``cat``, ``stack``, ``repeat``, ``roll``, ``flip``, ``tril``, ``one_hot`` and factory
     methods act on each element of a batch.
