@@ -26,6 +26,7 @@ from conformance.behaviours.observation import Closeness, Observation
 from conformance.behaviours.statement_positions import StatementPosition
 from conformance.framework import undeclared_dtypes
 from conformance.framework.calls import is_refusal, one_line
+from conformance.framework.compare import significant_strides
 from conformance.model.verdicts import Kind
 from conformance.target.target import Target
 
@@ -182,6 +183,14 @@ class Lab:
         position = self._position(len(self.observations))
         self.observations.append(Observation(name, snapshot, None, host, strides, position))
         return value
+
+    @staticmethod
+    def strides(tensor: torch.Tensor) -> list[int]:
+        """Return the strides of the dimensions that have several elements. The other strides have no effect,
+        and no page says what they are.
+        """
+        with lab_work():
+            return significant_strides(tensor)
 
     def close(
         self,

@@ -49,7 +49,7 @@ def observe_call(
         "results": [result.detach().clone() for result in results],
         "arguments": [tensor.detach().clone() for tensor in tensors],
         "layouts": [
-            (list(t.shape), list(t.stride())) for t in (*tensors, *results) if t.layout is torch.strided
+            (list(t.shape), Lab.strides(t)) for t in (*tensors, *results) if t.layout is torch.strided
         ],
         "requires grad": [tensor.requires_grad for tensor in (*results, *tensors)],
         "shares": [

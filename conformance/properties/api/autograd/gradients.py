@@ -335,7 +335,7 @@ def layout_of_leaf_gradients(lab: Lab) -> None:
         leaf: Any = start.detach().requires_grad_()
         (leaf * leaf.detach()).sum().backward()
         lab.same(f"gradient of a {name} leaf", leaf.grad)
-        lab.same(f"strides of a {name} leaf's gradient", leaf.grad.stride() == leaf.stride())
+        lab.same(f"strides of a {name} leaf's gradient", lab.strides(leaf.grad) == lab.strides(leaf))
     gaps: Any = lab.integers(3, 4)[:, ::2].requires_grad_()
     (gaps * 2).sum().backward()
     lab.holds("a leaf with gaps has a contiguous gradient", gaps.grad.is_contiguous())

@@ -86,7 +86,7 @@ def large_factories(lab: Lab) -> None:
     }
     for name, window in windows.items():
         lab.close(name, window, roundings=256)
-        lab.same(f"the strides of {name}", window.stride())
+        lab.same(f"the strides of {name}", lab.strides(window))
 
 
 @contextlib.contextmanager
@@ -114,7 +114,7 @@ def filled_factories(lab: Lab) -> None:
         lab.expect(f"ones {shape}", torch.ones(shape, **where), torch.ones(shape))
         lab.expect(f"full {shape}", torch.full(shape, 1, **where), torch.ones(shape))
         empty = torch.empty(list(shape), **where)
-        lab.same(f"empty {shape}", [empty.shape, empty.dtype, empty.stride(), empty.layout])
+        lab.same(f"empty {shape}", [empty.shape, empty.dtype, lab.strides(empty), empty.layout])
         lab.expect(f"empty {shape}, zeroed", empty.zero_(), torch.zeros(shape))
     lab.holds("an empty tensor is on the device", empty.device.type == lab.device.type)
     lab.same("a torch.Size", torch.zeros(torch.Size([2, 1]), **where))
@@ -195,7 +195,7 @@ def like_factories(lab: Lab) -> None:
         lab.same(f"ones like {name}", torch.ones_like(source), strides=True)
         lab.same(f"full like {name}", torch.full_like(source, 1), strides=True)
         empty = torch.empty_like(source)
-        lab.same(f"empty like {name}", [empty.shape, empty.stride(), empty.dtype])
+        lab.same(f"empty like {name}", [empty.shape, lab.strides(empty), empty.dtype])
         packed = torch.zeros_like(source, memory_format=torch.contiguous_format)
         lab.same(f"contiguous like {name}", packed, strides=True)
     source = inputs["permuted"]
@@ -220,7 +220,7 @@ def new_factories(lab: Lab) -> None:
     lab.same("new_tensor of nothing", base.new_tensor([]))
     lab.same("new_empty", [base.new_empty(2, 3).shape, base.new_empty(2, 3).dtype])
     strided = base.new_empty_strided((2, 3), (1, 2))
-    lab.same("new_empty_strided", [strided.stride(), strided.dtype, strided.untyped_storage().nbytes()])
+    lab.same("new_empty_strided", [lab.strides(strided), strided.dtype, strided.untyped_storage().nbytes()])
     lab.same("another dtype", base.new_ones(2, dtype=torch.int16))
     lab.expect("on the host", base.new_zeros(2, device="cpu").device.type, "cpu")
     for name in ("new_zeros", "new_ones", "new_empty"):
@@ -271,7 +271,7 @@ def strided_factories(lab: Lab) -> None:
             torch.empty(0, device=device).new_empty_strided(size, stride),
         ):
             lab.same(
-                f"{size} by {stride}", [tensor.shape, tensor.stride(), tensor.untyped_storage().nbytes()]
+                f"{size} by {stride}", [tensor.shape, lab.strides(tensor), tensor.untyped_storage().nbytes()]
             )
             lab.same(f"{size} by {stride} is contiguous", tensor.is_contiguous())
     for bad_size, bad_stride in (((1,), (1, 2)), ((2, 3), (1,)), ((2, 3), ())):

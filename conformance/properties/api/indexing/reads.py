@@ -108,7 +108,7 @@ def basic_indices(lab: Lab) -> None:
     for index in BASIC:
         result = base[index]
         lab.expect(f"[{index}]", result, array[index])
-        lab.same(f"strides of [{index}]", (result.stride(), result.storage_offset()))
+        lab.same(f"strides of [{index}]", (lab.strides(result), result.storage_offset()))
         lab.shares(f"[{index}] and the base", base, result)
     lab.same("an element of no dimensions", base[1, 1, 1][...])
     lab.expect("slices from tensors", base[lab.put(1) : lab.put(3)], array[1:3])

@@ -20,7 +20,7 @@ def view_keeps_elements(lab: Lab) -> None:
     base = lab.integers(3, 5, low=0, high=6)
     for shape in ((15,), (5, 3), (1, 15), (3, 1, 5), (-1,), (-1, 5), (5, -1), (1, 1, -1)):
         lab.expect(f"view{shape}", base.view(shape), to_wide_array(base).reshape(shape))
-        lab.same(f"strides of view{shape}", base.view(*shape).stride())
+        lab.same(f"strides of view{shape}", lab.strides(base.view(*shape)))
     lab.raises("15 elements as 14", lambda: base.view(14), match="(?i)invalid")
     lab.raises("two -1", lambda: base.view(-1, -1), match="(?i)one dimension")
     lab.raises("a -1 that has no answer", lambda: base.view(7, -1), match="(?i)invalid")
@@ -193,12 +193,12 @@ def resizing_in_place(lab: Lab) -> None:
     lab.expect("the memory after fewer", base.untyped_storage().nbytes(), size)
     base.resize_(4, 3)
     lab.expect("the first of more", base.view(-1)[:6], elements_before)
-    lab.same("shape and strides of more", (base.shape, base.stride()))
+    lab.same("shape and strides of more", (base.shape, lab.strides(base)))
     lab.holds("the memory has grown", base.untyped_storage().nbytes() >= 12 * base.element_size())
-    lab.same("nothing", (base.resize_(0, 4).shape, base.stride()))
+    lab.same("nothing", (base.resize_(0, 4).shape, lab.strides(base)))
     turned = lab.integers(3, 2, low=0, high=6).t()
     like = lab.integers(2, 2).resize_as_(turned)
-    lab.same("resize_as_", (like.shape, like.stride(), like.is_contiguous()))
+    lab.same("resize_as_", (like.shape, lab.strides(like), like.is_contiguous()))
     lab.raises("a negative size", lambda: base.resize_(-1, 2))
 
 
@@ -212,18 +212,18 @@ def resizing_to_memory_formats(lab: Lab) -> None:
     last = base.to(memory_format=torch.channels_last)
     for memory_format in (torch.contiguous_format, torch.channels_last):
         result = lab.integers(40).resize_(2, 3, 4, 5, memory_format=memory_format)
-        lab.same(f"strides for {memory_format}", result.stride())
+        lab.same(f"strides for {memory_format}", lab.strides(result))
         result = lab.integers(40).resize_as_(last, memory_format=memory_format)
-        lab.same(f"strides like another for {memory_format}", result.stride())
+        lab.same(f"strides like another for {memory_format}", lab.strides(result))
     result = lab.integers(40).resize_as_(last, memory_format=torch.preserve_format)
     lab.same(
         "strides for preserve_format",
-        (result.stride(), result.is_contiguous(memory_format=torch.channels_last)),
+        (lab.strides(result), result.is_contiguous(memory_format=torch.channels_last)),
     )
     turned = lab.integers(4, 3).t()
     lab.expect(
         "strides of what has the shape already",
-        (turned.resize_as_(turned).stride(), turned.resize_as_(lab.integers(3, 4)).stride()),
+        (lab.strides(turned.resize_as_(turned)), lab.strides(turned.resize_as_(lab.integers(3, 4)))),
         ((1, 3), (1, 3)),
     )
     lab.raises(

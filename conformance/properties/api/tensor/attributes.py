@@ -23,7 +23,7 @@ def tensor_facts(lab: Lab) -> None:
     for shape in ((), (0,), (4,), (2, 0, 3), (2, 3, 4)):
         tensor = lab.integers(*shape)
         item = tensor.element_size()
-        lab.same(f"{shape}", [tensor.shape, tensor.size(), tensor.stride(), tensor.dtype, tensor.layout])
+        lab.same(f"{shape}", [tensor.shape, tensor.size(), lab.strides(tensor), tensor.dtype, tensor.layout])
         lab.same(
             f"{shape} counted",
             [tensor.dim(), tensor.ndim, tensor.numel(), tensor.nelement(), torch.numel(tensor)],
@@ -45,7 +45,7 @@ def tensor_facts(lab: Lab) -> None:
     lab.same("after an operator", [grown.shape, grown.dtype, grown.numel(), grown.nbytes])
     part = lab.integers(4, 6)[1:3, ::2]
     lab.same(
-        "of a part", [part.shape, part.stride(), part.storage_offset(), part.nbytes, part.is_contiguous()]
+        "of a part", [part.shape, lab.strides(part), part.storage_offset(), part.nbytes, part.is_contiguous()]
     )
     lab.same("sizes one by one", [part.size(0), part.size(-1), part.stride(0), part.stride(-1)])
     lab.raises("a size too far", lambda: part.size(2), IndexError, match="(?i)dimension out of range")

@@ -34,13 +34,14 @@ def memory_format_conversions(lab: Lab) -> None:
             expected = getattr(base, method_name)(memory_format=memory_format)
             lab.same(f"{method_name} with the format", expected, strides=True)
         lab.same(
-            "empty in the format", torch.empty(shape, device=lab.device, memory_format=memory_format).stride()
+            "empty in the format",
+            lab.strides(torch.empty(shape, device=lab.device, memory_format=memory_format)),
         )
         for call in (torch.zeros_like, torch.ones_like):
             lab.same(f"{call.__name__} keeps", call(last), strides=True)
         for call in (torch.rand_like, torch.randn_like, torch.empty_like):
-            lab.same(f"{call.__name__} keeps", call(last).stride())
-        lab.same("randint_like keeps", torch.randint_like(last, 5).stride())
+            lab.same(f"{call.__name__} keeps", lab.strides(call(last)))
+        lab.same("randint_like keeps", lab.strides(torch.randint_like(last, 5)))
         lab.raises(
             "of a vector",
             lambda: lab.integers(3).contiguous(memory_format=memory_format),
@@ -78,8 +79,8 @@ def operators_and_formats(lab: Lab) -> None:
         lab.holds("in place keeps it", inplace.is_contiguous(memory_format=memory_format))
         order = (0, *range(2, last.dim()), 1)
         moved = last.permute(order)
-        lab.same("permuted to contiguous", [moved.is_contiguous(), moved.stride()])
-        lab.same("and worked upon", (moved + 1).stride())
+        lab.same("permuted to contiguous", [moved.is_contiguous(), lab.strides(moved)])
+        lab.same("and worked upon", lab.strides(moved + 1))
     ambiguous = torch.ones(4, 1, 3, 1, device=lab.device)
     lab.same(
         "both formats at once",
@@ -102,7 +103,7 @@ def resizing(lab: Lab) -> None:
     before = base.reshape(-1).clone()
     grown = base.resize_(4, 3)
     lab.holds("resize_ gives itself", grown is base)
-    lab.same("after growing", [base.shape, base.stride()])
+    lab.same("after growing", [base.shape, lab.strides(base)])
     lab.same("the first elements", base.reshape(-1)[:6] + torch.zeros_like(before))
     base.zero_()
     lab.same("zeroed", base)
@@ -118,7 +119,7 @@ def resizing(lab: Lab) -> None:
     last = torch.zeros(0, dtype=lab.dtype, device=lab.device).resize_(
         (1, 2, 3, 3), memory_format=torch.channels_last
     )
-    lab.same("in a memory format", last.stride())
+    lab.same("in a memory format", lab.strides(last))
     large = lab.integers(9000)
     lab.same("a large one", large.resize_(90, 100))
     if lab.dtype == torch.bool:

@@ -33,7 +33,7 @@ def views_of_another_dtype(lab: Lab) -> None:
                 continue
             view = base.view(getattr(torch, name))
             lab.shares(f"{name} and the base", base, view)
-            lab.same(f"shape and strides as {name}", (list(view.shape), list(view.stride())))
+            lab.same(f"shape and strides as {name}", (list(view.shape), lab.strides(view)))
             lab.expect(f"length as {name}", view.shape[-1], base.shape[-1] * size // other_size)
             lab.same(f"there and back by {name}", view.view(lab.dtype), strides=True)
     view = base[1].view(torch.uint8)
