@@ -77,6 +77,12 @@ def main(arguments: list[str] | None = None) -> int:
     * 141: the reader closed the output (``| head``). Shells report the same code.
     """
     options = command_parser().parse_args(arguments)
+    if empty := _empty_options(arguments):
+        print(
+            f"conformance {options.command}: {empty[0]} has an empty value; give a value, or omit the option",
+            file=sys.stderr,
+        )
+        return 2
     if arguments is None:
         _fix_hash_seed()
         if exit_with_parent.VARIABLE in os.environ:  # a process of the suite started this one
@@ -112,6 +118,21 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception:
         return _report_suite_fault(options.command)
     return code
+
+
+def _empty_options(arguments: list[str] | None) -> list[str]:
+    """Return the options of the command line whose value is an empty text.
+
+    An empty value is often a variable of a script that is not set.
+    """
+    given = sys.argv[1:] if arguments is None else arguments
+    pairs = zip(given, [*given[1:], "-"], strict=True)
+    return [
+        option.rstrip("=")
+        for option, value in pairs
+        if (option.startswith("--") and option.endswith("="))
+        or (option.startswith("-") and not value.strip())
+    ]
 
 
 def _is_argument(file_name: object, options: argparse.Namespace) -> bool:

@@ -26,7 +26,8 @@ def add(commands: Any) -> None:
             "Compare two runs leg by leg. The exit code is 1 if a result regressed (its verdict is worse "
             "than before, even if the failure is now expected or declared), if a failing result fails "
             "differently (in kinds, samples or messages), or if a result vanished although suite, torch, "
-            "level, shard, selection and samples are equal."
+            "level, shard, selection and samples are equal. The exit code is 3 if nothing is worse, but "
+            "planned results are missing in OLD or NEW: then the comparison is incomplete."
         ),
     )
     parser.add_argument("old", type=Path, metavar="OLD", help="output folder of the earlier run")
@@ -36,14 +37,14 @@ def add(commands: Any) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the comparison. Return exit code 1 on regressions."""
+    """Print the comparison. Return 1 on regressions, and 3 if results are missing in one of the runs."""
     report = diff.compare_runs(output_files.read_legs(arguments.old), output_files.read_legs(arguments.new))
     if arguments.json:
         print(json.dumps(diff.to_json(report), indent=1))
     else:
         for line in comparison_lines(report):
             print(line)
-    return int(report.worse)
+    return report.exit_code
 
 
 def comparison_lines(report: diff.Report) -> Iterator[str]:
@@ -52,7 +53,13 @@ def comparison_lines(report: diff.Report) -> Iterator[str]:
         yield from _leg_lines(pair)
     for note in report.notes:
         yield f"note: {note}"
-    yield "worse: exit 1" if report.worse else "no regressions: exit 0"
+    if report.worse:
+        yield "worse: exit 1"
+    elif any(report.missing):
+        old, new = report.missing
+        yield f"incomplete: {old:,} results are missing in OLD and {new:,} in NEW: exit 3"
+    else:
+        yield "no regressions: exit 0"
 
 
 def _leg_lines(pair: diff.Difference) -> Iterator[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.commands import common, run_snippets
+from conformance.errors import UsageError
 from conformance.expectations import entries
 from conformance.model.records import Leg
 from conformance.report import output_files, sarif, summary
@@ -38,7 +39,8 @@ def add(commands: Any) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Rewrite the files, print the summary and return the exit code of the run.
 
-    Journals are preferred to results.json: after an interrupted run they contain more results.
+    Journals are preferred to results.json: after an interrupted run they contain more results. Raise
+    UsageError if a journal has lost results that results.json has, and write nothing.
     """
     folder: Path = arguments.directory
     book = None
@@ -48,8 +50,11 @@ def execute(arguments: argparse.Namespace) -> int:
     parts = output_files.leg_folders(folder)
     if (folder / "journal.jsonl").is_file():
         legs = [output_files.leg_from_journal(folder, book)]
+        _check_journal_is_whole(folder, legs[0])
     elif parts:
         legs = [output_files.leg_from_journal(part, book) for part in parts]
+        for part, leg in zip(parts, legs, strict=True):
+            _check_journal_is_whole(part, leg)
         for part, leg in zip(parts, legs, strict=True):
             output_files.write_reports(part, [leg])
         legs += _legs_without_folder(folder, {leg["name"] for leg in legs})
@@ -63,6 +68,20 @@ def execute(arguments: argparse.Namespace) -> int:
     for line in summary.summary_lines(document, target=arguments.target, folder=folder):
         print(line)
     return int(document["exit"])
+
+
+def _check_journal_is_whole(folder: Path, leg: Leg) -> None:
+    """Raise UsageError if results.json has more results than the journal, which was then cut off later."""
+    file = folder / "results.json"
+    if not file.is_file():
+        return
+    (written, *others) = results.read_results(file)["legs"]
+    if not others and written["started"] == leg["started"] and len(written["results"]) > len(leg["results"]):
+        raise UsageError(
+            f"{folder / 'journal.jsonl'} has {len(leg['results'])} results, but results.json has "
+            f"{len(written['results'])}: the journal was damaged after the run. Nothing was written; to "
+            "write the report from results.json, move the journal away"
+        )
 
 
 def _legs_without_folder(folder: Path, names_with_folder: set[str]) -> list[Leg]:

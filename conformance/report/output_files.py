@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +28,8 @@ def write_reports(
 ) -> Document:
     """Write the results, the JUnit XML, the report, and the time profile of profiled legs.
 
+    The old files stay as they are until all new files are complete.
+
     Args:
         folder: the output folder.
         legs: the legs of the run.
@@ -37,19 +40,24 @@ def write_reports(
         The results document.
     """
     document = results.results_document(legs)
-    results.write_results(folder / "results.json", document)
-    junit.write_junit(folder / "junit.xml", document)
     journals = [path for source in (folder, *sources) for path in run_folder.journal_paths(source)]
-    profile_files = time_profile.write_profile(folder, [path for path in journals if _is_profiled(path)])
-    html.write_page(
-        folder / "report.html",
-        document,
-        html.LinkedFiles(
-            profile_files[0].name if profile_files else None,
-            functools.partial(snippet_lookup.read_snippet, (folder, *sources)),
-        ),
-        opening,
-    )
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as scratch_name:
+        scratch = Path(scratch_name)
+        results.write_results(scratch / "results.json", document)
+        junit.write_junit(scratch / "junit.xml", document)
+        profile_files = time_profile.write_profile(scratch, [path for path in journals if _is_profiled(path)])
+        html.write_page(
+            scratch / "report.html",
+            document,
+            html.LinkedFiles(
+                profile_files[0].name if profile_files else None,
+                functools.partial(snippet_lookup.read_snippet, (folder, *sources)),
+            ),
+            opening,
+        )
+        for file in sorted(scratch.iterdir()):
+            file.replace(folder / file.name)
     return document
 
 

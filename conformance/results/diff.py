@@ -100,6 +100,21 @@ class Report:
         """True if any pair of legs is worse."""
         return any(pair.worse for pair in self.pairs)
 
+    @property
+    def missing(self) -> tuple[int, int]:
+        """The numbers of planned results that are missing in the old and in the new run."""
+        return (
+            sum(pair.old["missing"]["count"] for pair in self.pairs),
+            sum(pair.new["missing"]["count"] for pair in self.pairs),
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """1 if a leg is worse, otherwise 3 if results are missing in one of the runs, otherwise 0."""
+        if self.worse:
+            return 1
+        return 3 if any(self.missing) else 0
+
 
 def compare_runs(old: Sequence[Leg], new: Sequence[Leg], aliases: Aliases | None = None) -> Report:
     """Compare the legs of two runs; raise UsageError if they have no mode in common."""
@@ -297,7 +312,7 @@ def to_json(report: Report) -> dict[str, object]:
     lists = ("regressed", "changed", "fixed", "excused", "still_failing", "added", "vanished")
     return {
         "schema": 1,
-        "exit": int(report.worse),
+        "exit": report.exit_code,
         "notes": report.notes,
         "legs": [
             {

@@ -152,8 +152,19 @@ def _empty_because_of_more_shards_than_cases(options: Request, level: Plan) -> b
     return options.select is None or bool(level.select(selection.parse_selection(options.select)).cases)
 
 
-def run_new_leg(options: Request, mode: str, folder: Path, *, loud: bool = True) -> Leg:
-    """Run one leg and return it; raise Interrupted on Ctrl-C and UsageError if it cannot start."""
+def run_new_leg(
+    options: Request,
+    mode: str,
+    folder: Path,
+    *,
+    loud: bool = True,
+    before_start: Callable[[], None] = lambda: None,
+) -> Leg:
+    """Run one leg and return it; raise Interrupted on Ctrl-C and UsageError if it cannot start.
+
+    The folder keeps the files of an earlier run until the leg can start. ``before_start`` is called at that
+    moment.
+    """
     started = datetime.datetime.now(datetime.timezone.utc)
     clock = time.monotonic()
     book = entries.load_expectations(
@@ -167,7 +178,9 @@ def run_new_leg(options: Request, mode: str, folder: Path, *, loud: bool = True)
         else PrestartedWorker(child_environment.environment_variables(options, mode))
     )
     try:
-        return _run_leg(options, mode, folder, book, started, clock, warm, loud=loud)
+        return _run_leg(
+            options, mode, folder, book, started, clock, warm, loud=loud, before_start=before_start
+        )
     finally:
         if warm is not None:
             warm.close()
@@ -183,11 +196,13 @@ def _run_leg(
     warm: PrestartedWorker | None,
     *,
     loud: bool,
+    before_start: Callable[[], None],
 ) -> Leg:
     prepared = bring_up_target(options, mode)
     level, plan, left_out = select_results(options, mode, prepared)
     if options.select is None:
         _require_patterns_to_match(book, prepared, mode, started.date())
+    before_start()
     run_folder.clear_folder(folder)
     journal = Journal(folder / "journal.jsonl")
     journal.lock()

@@ -18,28 +18,45 @@ def run_modes(options: Request) -> list[Leg]:
     """Run one leg per mode, with the output folder ``legs/BUILD-MODE``, and return the legs.
 
     If a mode cannot start, its leg has exit code 2 and the other modes still run. A mode in which the user's
-    selection matches nothing is omitted.
+    selection matches nothing is omitted. The folder keeps the files of an earlier run until the first mode
+    can start.
 
     Raises:
-        UsageError: no mode has a result to run.
+        UsageError: no mode has a result to run, or no mode can start and the run is not a part.
         Interrupted: the user stopped the run.
+        KeyboardInterrupt: the user stopped the run before the first mode could start.
     """
-    run_folder.clear_folder(options.output)
     build = installed_torch.version()
+    started: list[str] = []
 
     def run_one_mode(mode: str) -> Leg:
-        return leg.run_new_leg(options, mode, options.output / "legs" / installed_torch.leg_name(build, mode))
+        def clear_output() -> None:
+            if not started:
+                run_folder.clear_folder(options.output)
+            started.append(mode)
 
-    return run_each_mode(options, run_one_mode)
+        folder = options.output / "legs" / installed_torch.leg_name(build, mode)
+        return leg.run_new_leg(options, mode, folder, before_start=clear_output)
+
+    try:
+        return run_each_mode(options, run_one_mode, has_started=lambda: bool(started) or options.part)
+    except leg.Interrupted:
+        if not started:
+            raise KeyboardInterrupt from None
+        raise
 
 
-def run_each_mode(options: Request, run_mode: Callable[[str], Leg]) -> list[Leg]:
+def run_each_mode(
+    options: Request, run_mode: Callable[[str], Leg], *, has_started: Callable[[], bool] = lambda: True
+) -> list[Leg]:
     """Call ``run_mode`` for each mode of a run, write each leg's reports, and return the legs.
 
-    A mode for which ``run_mode`` raises UsageError gets a leg without results.
+    A mode for which ``run_mode`` raises UsageError gets a leg without results. If ``has_started`` returns
+    False after all modes, nothing was written, and the UsageError of the first mode is raised.
     """
     build = installed_torch.version()
     legs: list[Leg] = []
+    errors: list[UsageError] = []
     for mode in options.modes:
         folder = options.output / "legs" / installed_torch.leg_name(build, mode)
         try:
@@ -58,10 +75,13 @@ def run_each_mode(options: Request, run_mode: Callable[[str], Leg]) -> list[Leg]
             legs.append(document.leg_not_run(options, mode, build, reason, code=exit_codes.INCOMPLETE))
             raise leg.Interrupted(legs) from None
         except UsageError as error:
+            errors.append(error)
             print(f"mode {mode} did not run: {error}", file=sys.stderr)
             legs.append(document.leg_not_run(options, mode, build, str(error)))
             continue
         output_files.write_reports(folder, legs[-1:])
+    if errors and not has_started():
+        raise UsageError(f"no mode can start: {errors[0]}")
     if not legs:
         raise leg.NothingToRun(f"none of the modes {', '.join(options.modes)} has anything to run")
     return legs

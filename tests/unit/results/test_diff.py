@@ -200,6 +200,24 @@ def test_legs_are_paired_by_mode_and_build() -> None:
         difference.compare_runs(legs_with_verdicts("eager"), legs_with_verdicts("lazy"))
 
 
+@pytest.mark.parametrize(
+    ("missing", "verdict", "code"),
+    [((0, 0), "pass", 0), ((0, 7), "pass", 3), ((5, 0), "pass", 3), ((5, 7), "pass", 3), ((5, 7), "fail", 1)],
+)
+def test_a_comparison_of_incomplete_runs_is_incomplete(
+    missing: tuple[int, int], verdict: str, code: int
+) -> None:
+    runs = [legs_with_verdicts(a="pass"), legs_with_verdicts(a=verdict)]
+    for legs, count in zip(runs, missing, strict=True):
+        legs[0]["missing"] = {"count": count, "first": []}
+        legs[0]["complete"] = not count
+    report = difference.compare_runs(*runs)
+    assert report.exit_code == code
+    assert difference.to_json(report)["exit"] == code
+    last_line = list(diff.comparison_lines(report))[-1]
+    assert (f"incomplete: {missing[0]} results are missing in OLD" in last_line) == (code == 3)
+
+
 def test_the_printed_text_of_a_comparison() -> None:
     old = legs_with_verdicts(
         **{f"fft.r{i}": "pass" for i in range(12)}, add="fail", sub="fail", mul="xfail", gone="pass"
