@@ -53,12 +53,27 @@ class Progress:
         """Return the progress line: percentage, counts, rate and remaining time.
 
         The failures include expected failures, because expectations are applied only at the end of the run.
+        The remaining time includes second attempts: one worker makes them after all first attempts, and each
+        is assumed to take as long as the first attempt.
         """
-        done = len(self.run_state.attempts)
-        bad = sum(1 for rows in self.run_state.attempts.values() if Verdict(rows[-1]["verdict"]).unexpected)
-        rate = done / seconds if seconds > 0 else 0.0
-        time_left = format_duration((self.planned - done) / rate) if rate else "?"
-        share = 100 * done // max(1, self.planned)
+        attempts = self.run_state.attempts
+        done = len(attempts)
+        bad = sum(1 for rows in attempts.values() if Verdict(rows[-1]["verdict"]).unexpected)
         failing = f"{bad} failing, expected ones included" if bad else "none failing"
-        counts = f"{done}/{self.planned} results ({share} %), {failing}"
-        return f"{self.label}: {counts}, {rate:.0f}/s, {time_left} left"
+        to_retry = self.run_state.results_to_retry()
+        retry_seconds = sum(attempts[result_id][-1].get("seconds", 0.0) for result_id in to_retry)
+        if done < self.planned:
+            rate = done / seconds if seconds > 0 else 0.0
+            left = (self.planned - done) / rate + retry_seconds * self.planned / done if rate else None
+            counts = f"{done}/{self.planned} results ({100 * done // self.planned} %), {failing}"
+            time_left = "?" if left is None else format_duration(left)
+            return f"{self.label}: {counts}, {rate:.0f}/s, {time_left} left"
+        if to_retry:
+            repeated = sum(len(rows) > 1 for rows in attempts.values())
+            rest = (
+                f"second attempt {repeated + 1} of {repeated + len(to_retry)}, "
+                f"{format_duration(retry_seconds)} left"
+            )
+        else:
+            rest = "reference values are recomputed"
+        return f"{self.label}: {done} results, {failing}; {rest}"

@@ -14,11 +14,21 @@ from conformance.runner.progress import Progress
     ("verdicts", "says"),
     [
         (["pass", "skip"], "2/4 results (50 %), none failing, 1/s, 2 s left"),
-        (["pass", "fail", "crash"], "3/4 results (75 %), 2 failing, expected ones included, 2/s, 1 s left"),
+        (["pass", "fail", "fail"], "3/4 results (75 %), 2 failing, expected ones included, 2/s, 1 s left"),
+        # The crash took 30 s. Its second attempt, and a third of the fourth result's, are still to come.
+        (["pass", "fail", "crash"], "3/4 results (75 %), 2 failing, expected ones included, 2/s, 41 s left"),
+        (
+            ["pass", "fail", "crash", "timeout"],
+            "4 results, 3 failing, expected ones included; second attempt 1 of 2, 1 min 00 s left",
+        ),
+        (["pass"] * 4, "4 results, none failing; reference values are recomputed"),
         ([], "0/4 results (0 %), none failing, 0/s, ? left"),
     ],
 )
 def test_the_progress_line(verdicts, says):
     run_state = RunState()
-    run_state.attempts = {f"p/s@{index}": [{"verdict": verdict}] for index, verdict in enumerate(verdicts)}
+    run_state.attempts = {
+        f"p/s@{index}": [{"verdict": verdict, "seconds": 30.0 if verdict in ("crash", "timeout") else 0.5}]
+        for index, verdict in enumerate(verdicts)
+    }
     assert Progress(run_state, 4, label="leg", out=io.StringIO()).line(2.0) == f"leg: {says}"
