@@ -264,3 +264,8 @@ def test_graph_model_rejects_unsupported_modules():
         hpu.GraphModel(Variadic())
     with pytest.raises(AssertionError, match="DataParallel"):
         hpu.GraphModel(nn.DataParallel(nn.Linear(1, 1)))
+
+
+def test_a_cacher_without_graphs_is_named():
+    with pytest.warns(RuntimeWarning, match="max_graphs is 0, so that no graph is captured"):
+        ht.hpu.ModuleCacher(max_graphs=0)

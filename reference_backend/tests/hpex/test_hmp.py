@@ -51,6 +51,20 @@ def test_level_o1_casts_by_its_lists() -> None:
     ]  # fmt: skip
 
 
+def test_names_that_are_no_function_are_listed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "bf16.txt").write_text("addmm\nadmm\nsoftmx\n")
+    lines = printed_lines(
+        f"""
+        import warnings
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            hmp.convert(bf16_file_path={str(tmp_path / "bf16.txt")!r})
+        print(caught[0].message)
+        """
+    )
+    assert "names admm, softmx, which torch does not have as a function" in lines[0]
+
+
 def test_level_o2_runs_only_products_in_bfloat16() -> None:
     lines = printed_lines(
         """

@@ -23,8 +23,9 @@ def test_metrics_are_found_by_name():
     for name in names:
         assert metrics.metric_global(name).name() == name
         assert metrics.metric_global(name) is metrics.metric_global(name)
-    assert metrics.metric_global("recipe_cache") is None
-    assert metrics.metric_global("nothing") is None
+    for name, hint in (("recipe_cache", "PT_HPU_ENABLE_CACHE_METRICS=1"), ("nothing", "Use one of graph_")):
+        with pytest.warns(RuntimeWarning, match=f"'{name}' is not a metric.*{hint}"):
+            assert metrics.metric_global(name) is None
 
 
 def test_graph_compilation(monkeypatch):

@@ -47,6 +47,12 @@ def test_the_configuration_names_folder_file_and_rows(run_python: Any, tmp_path:
     assert json.loads(path.read_text())["droppedRows"] == 1
 
 
+def test_an_unknown_mode_is_named(run_python: Any, tmp_path: Path) -> None:
+    done = run_python(WORK, cwd=tmp_path, HABANA_PROFILE="profile_apl")
+    assert "HABANA_PROFILE='profile_apl' is no known mode" in done.stderr
+    assert len(list(tmp_path.iterdir())) > 0
+
+
 @pytest.mark.parametrize("value", ["0", "profile_api", "profile_api_light", ""])
 def test_other_values_write_no_trace(run_python: Any, tmp_path: Path, value: str) -> None:
     done = run_python(

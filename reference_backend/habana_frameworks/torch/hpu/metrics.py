@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterator
 
 from habana_frameworks.torch.internal.events import EventDispatcher
@@ -53,11 +54,17 @@ _globals = {name: kind() for name, kind in _KINDS.items()}
 
 
 def metric_global(name: str) -> Metric | None:
-    """Return the metric that has collected since the process started, or None if the name is unknown.
+    """Return the metric that has collected since the process started, or None with a warning if the name is
+    unknown.
 
     Names: ``graph_compilation``, ``cpu_fallback``, ``memory_defragmentation``, ``device_memory`` and, with
     ``PT_HPU_ENABLE_CACHE_METRICS=1`` at import, ``recipe_cache``.
     """
+    if name not in _globals:
+        hint = " recipe_cache needs PT_HPU_ENABLE_CACHE_METRICS=1." if name == RecipeCache.metric_name else ""
+        warnings.warn(
+            f"{name!r} is not a metric. Use one of {', '.join(_KINDS)}.{hint}", RuntimeWarning, stacklevel=2
+        )
     return _globals.get(name)
 
 

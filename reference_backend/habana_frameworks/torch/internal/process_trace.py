@@ -25,6 +25,8 @@ from habana_frameworks.torch import _C
 from .traces import Recording, write_or_warn
 
 _PROGRAM_CONTROLLED = ("profile_api", "profile_api_light")
+#: Further values whose meaning is known: no profile, and a profile of the whole process.
+_OTHER_MODES = ("0", "1", "profile_api_with_nics")
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,13 @@ def profile_mode() -> str:
 def start_if_requested() -> None:
     """Set ``HABANA_PROFILE`` to `profile_mode`. Start recording if this mode records the whole process."""
     os.environ["HABANA_PROFILE"] = profile_mode()
+    if profile_mode() not in (*_OTHER_MODES, *_PROGRAM_CONTROLLED):
+        warnings.warn(
+            f"HABANA_PROFILE={profile_mode()!r} is no known mode, so the whole process is recorded, as by 1. "
+            f"Use one of {', '.join((*_OTHER_MODES, *_PROGRAM_CONTROLLED))}.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     if profile_mode() not in ("0", *_PROGRAM_CONTROLLED):
         RECORDER.start()
         atexit.register(RECORDER.stop, at_exit=True)

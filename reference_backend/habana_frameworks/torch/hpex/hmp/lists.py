@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+
+import torch
+
 #: Default lists of level O1, from the user guide: functions that run in bfloat16, and in float32.
 BF16 = ("addmm", "bmm", "conv1d", "conv2d", "conv3d", "dot", "mm", "mv")
 FP32 = ("batch_norm", "cross_entropy", "log_softmax", "softmax", "nll_loss", "topk")
@@ -16,8 +20,15 @@ WIDEST = frozenset({"add", "sub", "mul", "div", "true_divide", "cat", "stack", "
 ALIASES = {"linear": "addmm", "matmul": "mm"}
 
 
+def is_function_name(name: str) -> bool:
+    """Return whether torch, its tensors or ``torch.nn.functional`` have a function of this name."""
+    return any(hasattr(owner, name) for owner in (torch, torch.Tensor, torch.nn.functional))
+
+
 def read_names(path: str, default: tuple[str, ...]) -> frozenset[str]:
     """Return the names in a file, one per line, or the default if the path is empty.
+
+    A warning lists names that are no function of torch.
 
     Raises:
         FileNotFoundError: the file does not exist or cannot be read.
@@ -26,8 +37,16 @@ def read_names(path: str, default: tuple[str, ...]) -> frozenset[str]:
         return frozenset(default)
     try:
         with open(path) as file:
-            return frozenset(name for line in file if (name := line.strip()) and not name.startswith("#"))
+            names = frozenset(name for line in file if (name := line.strip()) and not name.startswith("#"))
     except OSError as error:
         raise FileNotFoundError(
             f"the list of operators {path} could not be read: {error.strerror}"
         ) from error
+    if unknown := sorted(name for name in names if not is_function_name(name)):
+        warnings.warn(
+            f"{path} names {', '.join(unknown)}, which torch does not have as a function, so that no call is "
+            "cast by these lines. Use names such as addmm and softmax.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return names

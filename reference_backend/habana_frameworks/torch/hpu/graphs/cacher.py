@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import warnings
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
@@ -179,6 +180,13 @@ class ModuleCacher:
     """
 
     def __init__(self, max_graphs: int = 10) -> None:
+        if max_graphs < 1:
+            warnings.warn(
+                f"max_graphs is {max_graphs}, so that no graph is captured. Use at least 1, or omit the "
+                "cacher.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         self._max_graphs = max_graphs
         self._cache: TrainingCache | None = None
 
