@@ -39,7 +39,7 @@ class AxisGrowth:
     dimension: int | None
 
 
-def _flattened_growth() -> AxisGrowth:
+def _growth_by_flattening_and_repeating() -> AxisGrowth:
     """Return the growth that flattens a tensor and repeats its elements up to exactly the requested size."""
     return AxisGrowth(
         lambda tensor, size: size,
@@ -74,7 +74,7 @@ def _new_first_dimension_growth() -> AxisGrowth:
 
 
 _GROWTHS = (
-    _flattened_growth(),
+    _growth_by_flattening_and_repeating(),
     _longer_dimension_growth(0),
     _longer_dimension_growth(-1),
     _new_first_dimension_growth(),

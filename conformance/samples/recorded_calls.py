@@ -27,7 +27,7 @@ from conformance.samples.operators import (
     evenly_spaced_indices,
     samples_of,
 )
-from conformance.subjects.overloads import function_of, name_of
+from conformance.subjects.overloads import function_of, name_without_namespace
 from conformance.subjects.torch_databases import Subject, find
 
 #: The number of samples of an operator that are run to record its calls.
@@ -64,7 +64,7 @@ class CallRecording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func.namespace == "aten":
             name = self._names.get(func)
             if name is None:
-                name = self._names[func] = name_of(function_of(func))
+                name = self._names[func] = name_without_namespace(function_of(func))
             self._record_call(func, name, args, kwargs)
         return func(*args, **kwargs)
 

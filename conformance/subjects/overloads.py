@@ -61,7 +61,7 @@ class Overload:
     converted: Sequence[str] = ()
 
 
-def name_of(op: Any) -> str:
+def name_without_namespace(op: Any) -> str:
     """Return ``add.Tensor`` for ``torch.ops.aten.add.Tensor``, ``relu`` for ``aten.relu.default``."""
     bare = str(op._schema.name).partition("::")[2]
     return f"{bare}.{op._schema.overload_name}" if op._schema.overload_name else bare
@@ -112,7 +112,9 @@ def out_of(op: Any) -> Any:
         rest = [argument for argument in arguments if argument not in outs]
         if not outs or any(str(argument.type) != "Tensor" for argument in outs):
             continue
-        if len(outs) != len(op._schema.returns) or _without_memory(rest) != _without_memory(wanted):
+        if len(outs) != len(op._schema.returns) or _without_arguments_taken_from_out(
+            rest
+        ) != _without_arguments_taken_from_out(wanted):
             continue
         if _signature(rest) == _signature(wanted):
             return candidate
@@ -129,7 +131,7 @@ def _signature(arguments: Sequence[Any]) -> list[tuple[str, str]]:
     return [(argument.name, str(argument.type)) for argument in arguments]
 
 
-def _without_memory(arguments: Sequence[Any]) -> list[tuple[str, str]]:
+def _without_arguments_taken_from_out(arguments: Sequence[Any]) -> list[tuple[str, str]]:
     return [item for item in _signature(arguments) if item[0] not in TAKEN_FROM_OUT]
 
 

@@ -231,7 +231,7 @@ def add_idle_results(rows: dict[str, Any], document: Path) -> int:
 
 
 def main() -> int:
-    """Write the table for the installed torch, or with --convert or --idle add dtypes to the existing table."""
+    """Write the table for the installed torch. With --convert or --idle, add dtypes to the existing table."""
     parser = argparse.ArgumentParser(prog="python -m tools.generate.overload_table", description=main.__doc__)
     parser.add_argument(
         "--idle",

@@ -287,7 +287,10 @@ def subject_of(point: str) -> Subject | None:
     op = getattr(packet, overload or "default", None)
     if op is None:
         return None  # not a kernel of the device
-    for overload_name in (overloads.name_of(overloads.function_of(op)), overloads.name_of(op)):
+    for overload_name in (
+        overloads.name_without_namespace(overloads.function_of(op)),
+        overloads.name_without_namespace(op),
+    ):
         if overload_name in overloads.overload_table():
             with contextlib.suppress(
                 LookupError

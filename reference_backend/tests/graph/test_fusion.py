@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers.fusion_programs import (
+from helpers.record_and_run_fused import (
     Program,
     assert_same_memory,
     load_fusion_module,

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.fusion_programs import assert_same_memory, load_fusion_module, record, run_artifact, run_built
+from helpers.record_and_run_fused import (
+    assert_same_memory,
+    load_fusion_module,
+    record,
+    run_artifact,
+    run_built,
+)
 
 from tests.support.nightly import every_nth
 

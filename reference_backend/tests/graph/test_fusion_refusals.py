@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.fusion_programs import load_fusion_module, record, run_built
+from helpers.record_and_run_fused import load_fusion_module, record, run_built
 
 NotFusable = load_fusion_module("description").NotFusable
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.fusion_programs import (
+from helpers.record_and_run_fused import (
     FOLDER,
     Program,
     assert_same_memory,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.aot import exported_graphs, functions, modules, operators
+from conformance.properties.api.aot import exported_graphs, functions, modules, traced_operators
 from tests.injected_faults.api.faults import NAMED
 from tests.injected_faults.api.faults_control_flow import with_wrong_results
 
@@ -129,12 +129,12 @@ for name in (
 @contextlib.contextmanager
 def wrong_graphs(lab: Lab) -> Iterator[None]:
     """Make graphs of operators return wrong results on the device side."""
-    traced: Callable[..., Any] = operators.traced
-    operators.traced = lambda *args, **options: with_wrong_results(traced(*args, **options))
+    traced: Callable[..., Any] = traced_operators.traced
+    traced_operators.traced = lambda *args, **options: with_wrong_results(traced(*args, **options))
     try:
         yield
     finally:
-        operators.traced = traced
+        traced_operators.traced = traced
 
 
 for name in (

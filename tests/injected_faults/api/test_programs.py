@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import BEHAVIOURS
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.api.programs import _program_checks, values
-from conformance.properties.api.programs.state import PROGRAMS
+from conformance.properties.api.programs.compiled_state import PROGRAMS
 from conformance.properties.registry import find_property, properties
 from conformance.samples.random_programs.generator import DTYPES
 from conformance.samples.random_programs.program import Program

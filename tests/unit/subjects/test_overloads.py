@@ -38,15 +38,15 @@ def test_an_overload_without_a_functional_form_is_its_own_function() -> None:
 
 
 def test_names_of_overloads() -> None:
-    assert overloads.name_of(aten.add.Tensor) == "add.Tensor"
-    assert overloads.name_of(aten.relu.default) == "relu"
+    assert overloads.name_without_namespace(aten.add.Tensor) == "add.Tensor"
+    assert overloads.name_without_namespace(aten.relu.default) == "relu"
 
 
 def test_the_table_contains_functions_of_torch() -> None:
     table = overloads.overload_table()
     assert len(table) > 450
     for name, row in table.items():
-        assert overloads.name_of(row.op) == name
+        assert overloads.name_without_namespace(row.op) == name
         assert row.operators and row.dtypes
         assert (row.out is None) == (not row.outs)
     assert table["uniform"].random and not table["add.Tensor"].random

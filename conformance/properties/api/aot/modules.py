@@ -200,7 +200,7 @@ def aot_lowers_modules(lab: Lab) -> None:
             y.unsqueeze_(0)
             return (x + y,)
 
-    class Larger(nn.Module):
+    class Upsampling(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.upsample = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)
@@ -215,7 +215,7 @@ def aot_lowers_modules(lab: Lab) -> None:
         for name, module, inputs, gradients in (
             ("linear", plus, (x, y), True),
             ("a constant", Constant(), (x,), True),
-            ("upsample", Larger(), (image,), False),
+            ("upsample", Upsampling(), (image,), False),
         ):
             like = [t.clone().requires_grad_(gradients) for t in inputs]
             call = lowered(module, change(like))

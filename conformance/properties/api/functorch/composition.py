@@ -191,10 +191,10 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
             lab.same(f"{name}, {remove}: the graph runs", graph(x.clone()))
     lab.same("under grad", grad(lambda a: functionalize(square_after_writes_through_many_views)(a).sum())(x))
     lab.same("of grad", functionalize(grad(lambda a: square_after_writes_through_many_views(a).sum()))(x))  # type: ignore[misc]
-    lab.same("under vmap", vmap(functionalize(write_through_a_row))(x))
+    lab.same("under vmap", vmap(functionalize(square_of_copy_with_doubled_row))(x))
     lab.same(
         "of vmap and jvp",
-        functionalize(lambda a: vmap(lambda b: jvp(write_through_a_row, (b,), (b,))[1])(a))(x),
+        functionalize(lambda a: vmap(lambda b: jvp(square_of_copy_with_doubled_row, (b,), (b,))[1])(a))(x),
     )
     lab.same(
         "a linear map",
@@ -205,7 +205,7 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
     )
 
 
-def write_through_a_row(a: torch.Tensor) -> torch.Tensor:
+def square_of_copy_with_doubled_row(a: torch.Tensor) -> torch.Tensor:
     """Copy ``a``, double the first row of the copy through a view, and return the square of the copy."""
     b = a * 1
     b[:1].mul_(2)

@@ -12,7 +12,7 @@ import torch
 from conformance.framework.trees import tree_map
 from conformance.model.verdicts import Kind, Result, Verdict
 from conformance.plan.plan import Case
-from conformance.properties.api.aot import operators as graphs
+from conformance.properties.api.aot import traced_operators as graphs
 from conformance.properties.api.fake import operators as predictions
 from conformance.target import file as target_file
 from conformance.worker.executor import Executor

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import torch
 
-from . import low_precision_rounding, scaling
+from . import low_precision_rounding, quantization_scales
 from .low_precision_rounding import E4M3, E5M2
-from .scaling import Scale
+from .quantization_scales import Scale
 
 #: Number of 4-bit values in a 32-bit word.
 NIBBLES = 8
@@ -48,7 +48,7 @@ def cast_to_fp8_v2(
             f"cast_to_fp8_v2 takes float32, bfloat16 or fp8, but the input is {input.dtype}. Convert it "
             "first."
         )
-    scaled = scaling.multiply_by_scale(input.float(), scale, scale_shape)
+    scaled = quantization_scales.multiply_by_scale(input.float(), scale, scale_shape)
     return low_precision_rounding.to_fp8(scaled, dtype, stochastic_rounding), _amax_or_empty(input, is_amax)
 
 
@@ -87,7 +87,7 @@ def cast_from_fp8(
     scale_shape: Sequence[int] | None = None,
 ) -> torch.Tensor:
     """Multiply fp8 values by a scale, in float32, and round once to ``out_dtype``."""
-    return scaling.multiply_by_scale(input.float(), scale, scale_shape).to(out_dtype)
+    return quantization_scales.multiply_by_scale(input.float(), scale, scale_shape).to(out_dtype)
 
 
 def convert_from_int4(

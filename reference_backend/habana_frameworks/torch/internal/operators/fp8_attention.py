@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import torch
 
-from . import attention, low_precision_rounding, scaling, seeded_random
+from . import attention, low_precision_rounding, quantization_scales, seeded_random
 from .attention import Masks
-from .scaling import Scale
+from .quantization_scales import Scale
 
 _Six = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -136,11 +136,11 @@ def fp8_sdpa_bwd(
     ``grad``, and ``d_scale_s`` the factor of an fp8 matrix.
     """
     values = [
-        scaling.multiply_by_scale(tensor.float(), factor)
+        quantization_scales.multiply_by_scale(tensor.float(), factor)
         for tensor, factor in zip((q, k, v), (d_scale_q, d_scale_k, d_scale_v), strict=True)
     ]
-    gradient = scaling.multiply_by_scale(grad.float(), d_scale_do)
-    matrix = scaling.multiply_by_scale(
+    gradient = quantization_scales.multiply_by_scale(grad.float(), d_scale_do)
+    matrix = quantization_scales.multiply_by_scale(
         P.float(), d_scale_s if P.dtype in low_precision_rounding.FP8 else None
     )
     dropout_mask = dm if dm is not None and dm.numel() else None
@@ -245,7 +245,8 @@ def _attend(
     d_scale_s: Scale,
 ) -> _Attention:
     q, k, v = (
-        scaling.multiply_by_scale(t.float(), factor) for t, factor in zip(tensors, factors, strict=True)
+        quantization_scales.multiply_by_scale(t.float(), factor)
+        for t, factor in zip(tensors, factors, strict=True)
     )
     values = attention.masked_scores(q, k, scale, masks, softmax_mode)
     most = values.amax(-1, keepdim=True)
@@ -257,7 +258,7 @@ def _attend(
     out = torch.matmul(used, v)
     if q_scale_o is not None:
         result = low_precision_rounding.to_fp8(
-            scaling.multiply_by_scale(out, q_scale_o), low_precision_rounding.E4M3
+            quantization_scales.multiply_by_scale(out, q_scale_o), low_precision_rounding.E4M3
         )
     else:
         result = _to_dtype_of(out, tensors[0])
@@ -272,8 +273,9 @@ def _round_to_fp8_and_back(
     """Multiply by ``factor``, round to fp8 and multiply by ``back``, as float32. None does not round."""
     if factor is None:
         return values
-    return scaling.multiply_by_scale(
-        low_precision_rounding.to_fp8(scaling.multiply_by_scale(values, factor), dtype).float(), back
+    return quantization_scales.multiply_by_scale(
+        low_precision_rounding.to_fp8(quantization_scales.multiply_by_scale(values, factor), dtype).float(),
+        back,
     )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch.nn import functional
 
-from . import low_precision_rounding, scaling
-from .scaling import Scale
+from . import low_precision_rounding, quantization_scales
+from .quantization_scales import Scale
 
 
 def fp8_gemm_v2(
@@ -35,8 +35,8 @@ def fp8_gemm_v2(
     if accumulate and D is None:
         raise RuntimeError("fp8_gemm_v2 with accumulate needs D. Pass D, or omit accumulate.")
     product = torch.matmul(_transpose_if(A.float(), trans_A), _transpose_if(B.float(), trans_B))
-    product = scaling.multiply_by_scale(
-        scaling.multiply_by_scale(product, A_scale_inv), B_scale_inv, B_scale_shape
+    product = quantization_scales.multiply_by_scale(
+        quantization_scales.multiply_by_scale(product, A_scale_inv), B_scale_inv, B_scale_shape
     )
     if bias is not None:
         product = product + bias.float()
@@ -80,7 +80,9 @@ def conv2d_fp8(
     The default of ``out_dtype`` is bfloat16.
     """
     values = functional.conv2d(input.float(), weight.float(), None, stride, padding, dilation, groups)
-    values = scaling.multiply_by_scale(scaling.multiply_by_scale(values, scale_input), scale_weight, dim=-3)
+    values = quantization_scales.multiply_by_scale(
+        quantization_scales.multiply_by_scale(values, scale_input), scale_weight, dim=-3
+    )
     if bias is not None:
         values = values + bias.float().reshape(-1, 1, 1)
     return values.to(torch.bfloat16 if out_dtype is None else out_dtype)

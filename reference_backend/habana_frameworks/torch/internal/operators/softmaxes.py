@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from . import low_precision_rounding, scaling
+from . import low_precision_rounding, quantization_scales
 from .low_precision_rounding import to_compute_dtype
-from .scaling import Scale
+from .quantization_scales import Scale
 
 
 def softmax_fp8(
@@ -29,14 +29,16 @@ def softmax_fp8(
         raise RuntimeError(
             f"softmax_fp8 supports only the last of {input.dim()} dimensions, but dim is {dim}"
         )
-    values = scaling.multiply_by_scale(scaling.multiply_by_scale(input.float(), inv_attn_heads), input_scale)
+    values = quantization_scales.multiply_by_scale(
+        quantization_scales.multiply_by_scale(input.float(), inv_attn_heads), input_scale
+    )
     if fused_add is not None:
         values = values + fused_add.float()
     result = torch.softmax(values, -1)
     if output_scale is None:
         return result.to(torch.bfloat16)
     return low_precision_rounding.to_fp8(
-        scaling.multiply_by_scale(result, output_scale), low_precision_rounding.E4M3
+        quantization_scales.multiply_by_scale(result, output_scale), low_precision_rounding.E4M3
     )
 
 
