@@ -157,7 +157,7 @@ class OverloadSchema:
         return undeclared or (info is not None and info.is_write)
 
     def options(self) -> Iterator[tuple[int, int]]:
-        """Yield the position of each option, and the value that replaces it if a mutant ignores it."""
+        """Yield the position of each option, and the value of an ignored option that has no default."""
         for position, argument in enumerate(self.arguments):
             type_name, name = str(argument.type), argument.name
             if type_name == "Optional[Tensor]":
