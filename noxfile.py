@@ -27,8 +27,9 @@ from sessions.sanitize import session as sanitizers
 from sessions.third_party import run as third_party_programs
 
 TARGET = "hpu-reference"
-#: The legs of ``nox -s conformance``: modes of the reference device by environment. The environment
-#: ``fork`` has the same torch with the version label of a fork-like build, which lazy mode requires.
+#: The legs of ``nox -s conformance``: for each environment, the modes of the reference device. Lazy mode
+#: requires a torch whose version label is that of Gaudi's fork. The environment ``fork`` has the torch of the
+#: environment ``device``, with such a label.
 LEGS = {"device": ("eager", "compile", "graph", "distributed"), "fork": ("lazy", "graph")}
 #: Arguments of pytest for all tests. All tests of a file run in one worker and share their fixtures.
 TESTS = (

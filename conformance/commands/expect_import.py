@@ -1,4 +1,6 @@
-"""``conformance expect import``: propose expectations of a target from a list of PyTorch's own tests."""
+"""``conformance expect import``: propose expectations of a target from a list of PyTorch's own tests that
+fail or are skipped on it.
+"""
 
 from __future__ import annotations
 

@@ -21,12 +21,15 @@ _WITHOUT_DTYPES = ("optimizer", "device", "api")
 
 
 def check_patterns(file: TargetFile, own_plan: Callable[[], Plan]) -> None:
-    """Raise UsageError for patterns of ``[unsupported]`` and tables of ``[operators]`` that match nothing.
+    """Raise UsageError if a pattern of ``[unsupported]`` or a table of ``[operators]`` matches nothing.
 
-    A pattern may match any result of the suite, not only a result of this target: in any mode, level and
-    torch minor of the manifest, and in any dtype if the subject has dtypes, because the CPU's dtypes vary
-    with torch. ``own_plan`` returns the plan of the target. It is searched for results that the manifest
-    lacks: results of an extra module, or on an unknown torch.
+    Each may match any result of the suite, not only a result of this target. These results are searched, in
+    this order: the manifest (all modes, levels and torch minors), the plan of the target, which ``own_plan``
+    returns, and all results on this torch. The manifest lacks the results of an extra module or of an unknown
+    torch.
+
+    A pattern may name any dtype of torch if the result has a dtype of torch, because the CPU's dtypes vary
+    with torch.
     """
     patterns, names = list(file.unsupported), list(file.dtype_overrides)
     if not patterns and not names:

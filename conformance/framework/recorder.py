@@ -209,12 +209,11 @@ class Recorder:
         self._deviations[(kind, sample, pattern)] = before + count, first
 
     def excuse_failures_shared_with(self, control: Recorder, reason: str) -> None:
-        """If ``control`` has the same deviation (kind, sample and message), turn the deviation into a note.
+        """Turn each deviation that ``control`` has too into a note that begins with ``reason``.
 
-        Messages about errors, aliasing and state are compared by their pattern.
-
-        A deviation without a sample is excused only if ``control`` has at least as many deviations of this
-        kind and pattern. ``reason`` begins the notes.
+        Two deviations are the same if their kind, sample and message are equal. Messages about errors,
+        aliasing and state are compared by their pattern. Deviations without a sample are excused only if
+        ``control`` has at least as many of this kind and message as this recorder.
         """
         excused = {
             key: first

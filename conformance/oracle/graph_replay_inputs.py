@@ -74,9 +74,10 @@ def replay_data_with_reference(
     sample: Sample,
     accurate: Callable[[Sample, Reference], bool] = lambda sample, expected: True,
 ) -> tuple[Sample, Reference] | None:
-    """Return replay data with its reference, or None if no replay data exists or the CPU refuses all of it.
+    """Try several candidates for replay data, and return one of them with its reference.
 
-    The first replay data that ``accurate`` accepts is returned, or else the first that the CPU accepts.
+    This is the first candidate that ``accurate`` accepts, else the first one that the CPU accepts. Return
+    None if there is no candidate or the CPU refuses all of them.
     """
     first_accepted = None
     for replay_sample in replay_samples(subject, dtype, sample):

@@ -1,5 +1,5 @@
-"""Define how reference values are computed: the high-precision dtypes, the probe steps and the state of the
-CPU.
+"""Define how reference values are computed: the high-precision dtypes, the distances by which probes move the
+inputs, and the settings of the CPU, such as the number of threads.
 """
 
 from __future__ import annotations

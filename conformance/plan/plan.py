@@ -116,7 +116,7 @@ class Plan:
         return self.select(ids.__contains__)
 
     def select(self, matcher: Matcher) -> Plan:
-        """Return the results of the plan for whose ids ``matcher`` returns True."""
+        """Return a plan with only those results whose id ``matcher`` accepts."""
         cases = []
         for case in self.cases:
             dtypes = tuple(dtype for dtype in case.dtypes if matcher(f"{case.id}@{dtype}"))

@@ -29,7 +29,7 @@ def issue_body(group: causes.Cause, legs: Sequence[Leg], target: str, snippet: s
         group: the cause.
         legs: the legs of the run.
         target: the argument of ``--target`` in commands.
-        snippet: a script that reproduces the failure of the example, if any.
+        snippet: a script that reproduces the failure of the cause's example result, if any.
     """
     number, row = group.example
     leg = legs[number]

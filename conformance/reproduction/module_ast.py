@@ -55,9 +55,10 @@ def names_bound_by(node: ast.stmt) -> list[str]:
 
 @functools.cache
 def statements_by_name(module: str) -> Mapping[str, ast.stmt]:
-    """Return the statement that binds each top-level name of a module.
+    """Return for each top-level name of a module the statement that binds it.
 
-    If several statements bind a name, it is the last definition (function or class), or the first assignment.
+    If several statements bind a name, return the last one that defines (function or class) or imports it.
+    Without such a statement, return the first assignment.
     """
     statements: dict[str, ast.stmt] = {}
     for node in _statements(tree_of(module).body):

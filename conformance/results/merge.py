@@ -170,9 +170,9 @@ def _missing_shards_problem(missing_text: str) -> str:
 
 
 def as_before_merge(leg: Leg) -> Leg:
-    """Return a leg without the problem that a merge added because shards were missing.
+    """Return a leg without the problem "shards are missing" that a merge added to it.
 
-    The returned leg is complete if each of its own shards is complete.
+    The returned leg is complete if every shard that it contains is complete.
     """
     description = missing_shards(leg)
     if description is None:

@@ -47,7 +47,7 @@ _NOTHING_RUNS = {
     ("layout", "logspace.tensor_overload"): "the host makes the result",
     # the module has no state that training or evaluation could change
     ("train-eval", "nn.RReLU"): "there is nothing to compare but flags",
-    # the number of repetitions may depend on values, so the operator runs at once
+    # the number of repetitions may depend on values, so the operator runs immediately and is not deferred
     ("sizes", "repeat_interleave"): "the shape of its result depends on data",
     # training is off by default, so these functions return their input
     ("bits", "nn.functional.alpha_dropout"): "it gives its input back",

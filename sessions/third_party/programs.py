@@ -37,7 +37,8 @@ class Client:
     has_tree: bool = True
     #: Requirements that are built from source, because their version is not in the index.
     sources: tuple[str, ...] = ()
-    #: Whether the tests need images in MNIST's file format and a text file, in ``data``. Both are random.
+    #: Whether the tests need a folder ``data`` with images in MNIST's file format and with a text file. The
+    #: session generates both with random content.
     needs_data: bool = False
     #: The Python and torch versions that the client requires; by default the session's versions.
     python: str = ""

@@ -181,7 +181,7 @@ class FirstOnly(Api):
 
 
 class Overlapping(Api):
-    """A device whose rows of one stream overlap in time."""
+    """A device whose profiler traces contain events of one stream that overlap in time."""
 
     def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [

@@ -282,7 +282,7 @@ def silent_errors() -> None:
 
 @register_fault
 def endless_errors() -> None:
-    """An all_reduce that must fail waits forever."""
+    """An all_reduce that should raise an error sleeps for 1000 seconds instead."""
     real = dist.all_reduce
 
     def call(*args: Any, **kwargs: Any) -> Any:

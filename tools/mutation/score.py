@@ -73,7 +73,10 @@ def count_outcomes(
     calls: Mapping[tuple[str, str], Set[str]],
     by: Callable[[Mutant], str] = operator_of,
 ) -> dict[str, Tally]:
-    """Count outcomes by operator, or by the group name that ``by`` returns. Key ``all`` holds the total."""
+    """Count outcomes by mutation operator, or by the group name that ``by`` returns.
+
+    Key ``all`` holds the total.
+    """
     level_of = coverage_data.level_index_by_result()
     tallies: dict[str, Tally] = {"all": Tally()}
     for outcome in outcomes:

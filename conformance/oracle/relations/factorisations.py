@@ -211,7 +211,7 @@ def lu(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
 
 
 def lu_factor(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
-    """Return the equation: the packed factors unpack to P L U, which is the matrix."""
+    """Return the equation P L U = input. P, L and U are unpacked from the packed factors and the pivots."""
     matrix = widened(sample.input)
     packed, pivots = widened(actual[0]), actual[1]
     if pivots.dtype != torch.int32 or (pivots.numel() and not bool((pivots >= 1).all())):

@@ -94,7 +94,7 @@ def saved_by_all_loaded_by_all(bench: Bench) -> None:
 
 @multi_rank_property("checkpoints", dtypes=FLOATS, capabilities=_NEEDS)
 def saved_by_all_loaded_by_one(bench: Bench) -> None:
-    """A single process can load the shards that all ranks saved into an unsharded model."""
+    """Shards that all ranks saved can be loaded by a single process, into an unsharded model."""
 
     net = make_model(bench.dtype)
     with tempfile.TemporaryDirectory() as folder:

@@ -280,7 +280,12 @@ def movement_of_reference(
 
 
 def natural_derivative_size(tensor_function: TensorFunction, order: int) -> float:
-    """Return ``|f| / |x| ** order``: the size of the derivative if the function is neither flat nor steep."""
+    """Return the expected magnitude of derivatives of this order: ``|f| / |x| ** order``.
+
+    The magnitudes are the largest ones. A power of x has derivatives of about this magnitude. Those of a flat
+    function are smaller, those of a steep function are larger. Return 0 if the function fails on the
+    CPU or all inputs are 0.
+    """
     outcome = cpu_outcome(lambda: tensor_function.function(*tensor_function.primals))
     below = max((largest_magnitude(x) for x in tensor_function.primals), default=0.0)
     if not outcome.ok or not below:

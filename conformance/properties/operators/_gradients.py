@@ -349,7 +349,7 @@ def directional_derivatives(info: Any, sample: Sample, derivative: Derivative) -
 
 
 def first_derivatives_on_cpu(subject: Subject, recorder: Recorder, sample: Sample) -> CallOutcome:
-    """Return the outcome of first derivatives on the CPU in the same dtype."""
+    """Compute first derivatives on the CPU in the sample's dtype, and return the outcome."""
     info = pristine_info(subject)
     host = to_host(sample)
     outcome = outcome_on_cpu(recorder, sample, lambda: differentiate(info, info.op, host))

@@ -50,7 +50,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Call the operator on reference inputs and outside of its domain, and compare with the reference."""
+    """Call the operator and compare its results with the reference.
+
+    The inputs are those of the database's ``reference_inputs``, and inputs outside of the operator's domain.
+    """
     dtype = dtype_under_test(recorder)
     samples = reference_samples_of(subject, dtype)
     recorder.samples(0, samples.available)

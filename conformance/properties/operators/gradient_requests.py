@@ -1,4 +1,6 @@
-"""Property: a gradient does not depend on how it is requested, such as for one input or from one result."""
+"""Property: a gradient does not depend on how it is requested, for example for one input alone or for all
+inputs together, or from one result or from all results.
+"""
 
 from __future__ import annotations
 

@@ -85,8 +85,8 @@ def _tensors_for(func: Any, args: Sequence[Any]) -> list[Any]:
     ]
 
 
-#: Placements from worst to best. The placement of an operator is the worst placement of its calls. It is
-#: REFUSED only if the device refuses every call.
+#: Placements from worst to best. The placement of an operator is the worst placement of the calls that the
+#: device accepts, or REFUSED if the device refuses every call.
 _ORDER = (
     Placement.FALLBACK,
     Placement.UNKNOWN,

@@ -49,7 +49,7 @@ from conformance.target.target import Target
 _CALLS = 100
 #: The number of calls if the tensors are too large to store ``_CALLS`` results.
 _LARGE_CALLS = 8
-#: After this number of calls, the byte with which freed memory is filled changes.
+#: Freed memory is filled with one byte value. After this number of calls, the value changes.
 _CALLS_PER_FILLER = 20
 #: After this number of calls, the allocated memory is counted.
 _CALLS_PER_ROUND = 25

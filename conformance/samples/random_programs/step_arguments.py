@@ -30,16 +30,20 @@ class StepRejected(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """One form of a step: its operands, the choice of its arguments and the bound of its results.
+    """One form of a step.
+
+    ``choose`` chooses the arguments of a step. ``growth`` returns a bound for the magnitude of its results.
 
     :data:`.steps.FORMS` maps the text of each form to its description.
 
     ``kind`` is ``call`` (returns a new tensor), ``view`` or ``write`` (changes its first operand and returns
     it).
 
-    ``others`` holds (role, relation) of each further operand. The relation to the shape of the first operand
-    is ``like`` (broadcasts to it), ``same``, ``line`` (one dimension, selected by the first argument) or
-    ``columns`` (the second factor of a matrix product).
+    ``others`` has a pair (role, relation) for each further operand. The role is ``value`` (numbers), ``mask``
+    (booleans) or ``order`` (indices). The relation says how the operand's shape depends on the shape of the
+    first operand: ``like`` (broadcasts to it), ``same`` (equals it), ``line`` (one dimension, as long as the
+    dimension that the step's first argument selects, by default the first) or ``columns`` (the second
+    factor of a matrix product).
 
     If ``elementwise`` is true, a write may read the elements that it writes.
 

@@ -97,7 +97,10 @@ def test_set_device_in_a_smaller_node(environment, monkeypatch):
 @pytest.mark.parametrize("visible", ["", "4,5"])
 @pytest.mark.parametrize("device", [0, 1, 5, 11, "hpu:0", "hpu", None, torch.device("hpu", 3)])
 def test_every_index_selects_the_module_of_the_process(environment, visible, device):
-    """Programs pass ``hpu:0`` or their rank. Both select the module that the launcher assigned."""
+    """Programs pass ``hpu:0`` or their rank.
+
+    Both select the device (Gaudi module) that the launcher assigned to the process.
+    """
     environment(visible, module="5")
     hpu.set_device(device)
     assert os.environ["HLS_MODULE_ID"] == "5"

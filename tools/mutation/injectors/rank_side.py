@@ -277,8 +277,8 @@ def functions_and_operators() -> tuple[dict[str, Function], dict[str, tuple[str,
 
 
 class RankSideInjector(FunctionInjector):
-    """Injects the mutant that the command file names into this rank, and appends the observed events to this
-    rank's own event file.
+    """Reads from the command file which mutant is active, injects it into this rank, and appends the
+    observed events to the event file of this rank.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -216,8 +216,8 @@ def aot_writes_hidden_from_autograd(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_inputs_turned_and_written(lab: Lab) -> None:
-    """If inputs of a traced function share storage, or one tensor is passed twice, the function transposes
-    and writes its inputs as the original function does.
+    """A traced function that transposes or writes its inputs has the same results and effects as the
+    original function, also if inputs share storage or one tensor is passed twice.
     """
     x, y = lab.integers(4, 4), lab.integers(4, 4)
 

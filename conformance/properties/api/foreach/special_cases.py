@@ -166,8 +166,8 @@ def lists_that_do_not_fit(lab: Lab) -> None:
 @behaviour("foreach", capabilities=("autograd",), level="training", must_detect=("value", "error"))
 def gradients_of_lists(lab: Lab) -> None:
     """Each tensor of a list gets the gradient that the single-tensor operator gives. A leaf that requires
-    grad cannot be written in place. If a node of the graph saves the node's own result, the graph is freed
-    when this result is deleted.
+    grad cannot be written in place. A node of the autograd graph that saves its own result causes no
+    reference cycle: the graph is freed when the result is deleted.
     """
     for name in ("exp", "sqrt", "reciprocal", "sin", "abs", "neg", "log"):
         leaves = [lab.integers(2, low=1).requires_grad_(), lab.integers(3, low=1).requires_grad_()]

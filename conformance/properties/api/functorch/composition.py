@@ -369,7 +369,10 @@ def stacked_modules(lab: Lab) -> None:
         lambda: functional_call(layer, ({"weight": weight}, {"weight": weight}), (x,)),
         ValueError,
     )
-    tied = torch.nn.Sequential(linear[1], linear[1])
+    # Two layers share their parameters. If one layer stood in both places, functional_call of torch 2.13 would
+    # leave the replaced parameters in it, on the CPU too.
+    linear[0].weight, linear[0].bias = layer.weight, layer.bias
+    tied = torch.nn.Sequential(layer, linear[0])
     lab.expect(
         "tied",
         functional_call(tied, {"0.weight": weight, "0.bias": bias}, (x,)),

@@ -175,9 +175,9 @@ def three_transforms_of_functions(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
 def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
-    """``jacrev`` of the ``vjp`` of losses, softmax and layer norm equals
-    ``torch.autograd.functional.jacobian``. This holds at zero and at inputs, targets, weights and biases of
-    magnitude 1000.
+    """For losses, softmax and layer norm, ``jacrev`` of the ``vjp`` function gives the same Jacobian as
+    ``torch.autograd.functional.jacobian`` of this function. This holds at zero and at inputs, targets,
+    weights and biases of magnitude 1000.
     """
     labels, soft = lab.put([1, 2]), lab.floats(2, 3, low=0.0)
     weight, inner = lab.floats(3, low=0.5, high=1.0), lab.floats(2, 3, low=0.25, high=0.75)

@@ -68,8 +68,8 @@ def writes_to_expanded_by_place(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=("float32", "int64"), must_detect=("value", "error"), capabilities=("strides",))
 def copies_from_one_to_many(lab: Lab) -> None:
-    """``copy_`` accepts expanded and overlapping sources. ``index_add`` accepts dimensionless tensors, no
-    indices and repeated indices.
+    """``copy_`` accepts expanded and overlapping sources. ``index_add`` accepts dimensionless tensors,
+    an empty index and repeated indices.
     """
     base = torch.zeros(3, 4, dtype=lab.dtype, device=lab.device)
     source = lab.integers(1, 4)

@@ -37,7 +37,10 @@ class FusedEMA:
         self.base_decay = decay
 
     def decay(self, updates: int) -> float:
-        """Return the decay in step ``updates``. It grows from 0, so that the first steps have an effect."""
+        """Return the decay for step number ``updates``.
+
+        The decay grows from 0 to ``base_decay``, so that the first steps change the average noticeably.
+        """
         return self.base_decay * (1 - math.exp(-updates / 2000))
 
     def update(self, model: torch.nn.Module) -> None:

@@ -54,7 +54,10 @@ def disable_dynamic_shape() -> None:
 
 
 def get_dynamic_shape_status() -> bool:
-    """Return whether `enable_dynamic_shape` is in effect. Its variable sets the initial value."""
+    """Return whether `enable_dynamic_shape` is in effect.
+
+    The environment variable ``PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES`` sets the initial value.
+    """
     return bool(bridge_config.value_of("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES"))
 
 

@@ -1,9 +1,10 @@
-"""Build the FX graph of a description: functional operators on tensors, with memory only at both ends.
+"""Build the FX graph of a description. Only its start reads memory and only its end writes memory.
 
-Every buffer is a list of *pieces*: a layout and the FX value that its elements currently have. A read finds
-the piece that contains the elements and recovers the view. A write replaces or updates a piece. At the end
-the values are written to memory with `copy_`, which Inductor turns into stores of the kernels that compute
-them.
+All other nodes are functional operators on tensors. Every buffer is a list of *pieces*. A piece is a layout
+(which elements) and the FX value that these elements currently have. A read finds the piece that contains
+its elements, and derives its value from the value of the piece, by views if possible. A write replaces or
+updates a piece. At the end the values are written to memory with `copy_`, which Inductor turns into stores of
+the kernels that compute them.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def _wrap_export_chrome_trace(original: Callable[..., Any]) -> Callable[..., Any
 
 
 def arrows(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield both ends of an arrow for each device row that belongs to an operator.
+    """Yield the two flow events (start and end) of the arrow from an operator to each of its device events.
 
     Args:
         events: events of a Chrome trace.
