@@ -369,8 +369,8 @@ def stacked_modules(lab: Lab) -> None:
         lambda: functional_call(layer, ({"weight": weight}, {"weight": weight}), (x,)),
         ValueError,
     )
-    # Two layers share their parameters. If one layer stood in both places, functional_call of torch 2.13 would
-    # leave the replaced parameters in it, on the CPU too.
+    # Two layers share their parameters. If one layer stood in both places, functional_call of torch 2.13
+    # would leave the replaced parameters in it, on the CPU too.
     linear[0].weight, linear[0].bias = layer.weight, layer.bias
     tied = torch.nn.Sequential(layer, linear[0])
     lab.expect(
