@@ -185,12 +185,12 @@ class Lab:
         return value
 
     @staticmethod
-    def strides(tensor: torch.Tensor) -> list[int]:
+    def strides(tensor: torch.Tensor) -> tuple[int, ...]:
         """Return the strides of the dimensions that have several elements. The other strides have no effect,
         and no page says what they are.
         """
         with lab_work():
-            return significant_strides(tensor)
+            return tuple(significant_strides(tensor))
 
     def close(
         self,

@@ -85,7 +85,7 @@ REFUSED = {
 def test_unfusable_call_raises_with_a_reason(name: str) -> None:
     description, reason = REFUSED[name]
     with pytest.raises(NotFusable, match=reason):
-        load_fusion_module("build").build_module(description)
+        load_fusion_module("fx_graph_builder").build_module(description)
 
 
 def test_error_without_a_message_is_named_as_the_reason() -> None:
@@ -100,7 +100,7 @@ def test_error_without_a_message_is_named_as_the_reason() -> None:
         raise NotImplementedError
 
     with pytest.raises(NotFusable, match=r"row.default: NotImplementedError: no message"):
-        load_fusion_module("build").build_module(
+        load_fusion_module("fx_graph_builder").build_module(
             describe_call("fusion_refusals::row", [tensor_ref(0)], [tensor_ref(1)])
         )
 
@@ -119,7 +119,7 @@ def test_writes_to_elements_that_share_memory_raise() -> None:
     shared = ("tensor", 0, torch.float32, (4,), (0,), 0, False, False)
     description["calls"].append({"op": "aten::relu_", "args": [shared], "results": [shared], "writes": [0]})
     with pytest.raises(NotFusable, match="share memory"):
-        load_fusion_module("build").build_module(description)
+        load_fusion_module("fx_graph_builder").build_module(description)
 
 
 def test_description_survives_a_round_trip() -> None:

@@ -195,7 +195,7 @@ def run_on_new_memory(
 def run_built(program: Program) -> tuple[Any, list[torch.Tensor]]:
     """Build the module of a program and run it once. Return the built module and the memory."""
     with torch.no_grad():
-        built = load_fusion_module("build").build_module(program.description)
+        built = load_fusion_module("fx_graph_builder").build_module(program.description)
         arguments = [
             (
                 argument.buffer,
