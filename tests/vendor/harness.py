@@ -65,6 +65,8 @@ def write_target(folder: Path, *lines: str, **capabilities: bool) -> str:
         "forward_ad",
         "out_variants",
         "inplace",
+        "storage",
+        "strides",
         "views",
         "non_contiguous",
         "channels_last",
