@@ -44,7 +44,7 @@ _COMMANDS = (
 
 #: The commands that workflows call with the values of their inputs. There an empty value is an input that is
 #: not set, and each command checks the options that it requires.
-_EMPTY_VALUES = ("ci", "relay", "readiness", "site")
+_COMMANDS_WITH_EMPTY_VALUES = ("ci", "relay", "readiness", "site")
 
 
 def command_parser() -> argparse.ArgumentParser:
@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     * 141: the reader closed the output (``| head``). Shells report the same code.
     """
     options = command_parser().parse_args(arguments)
-    if options.command not in _EMPTY_VALUES and (empty := _empty_options(arguments)):
+    if options.command not in _COMMANDS_WITH_EMPTY_VALUES and (empty := _empty_options(arguments)):
         print(
             f"conformance {options.command}: {empty[0]} has an empty value; give a value, or omit the option",
             file=sys.stderr,
@@ -129,8 +129,8 @@ def _empty_options(arguments: list[str] | None) -> list[str]:
 
     An empty value is often a variable of a script that is not set.
     """
-    given = sys.argv[1:] if arguments is None else arguments
-    pairs = zip(given, [*given[1:], "-"], strict=True)
+    words = sys.argv[1:] if arguments is None else arguments
+    pairs = zip(words, [*words[1:], "-"], strict=True)
     return [
         option.rstrip("=")
         for option, value in pairs

@@ -184,11 +184,12 @@ class Lab:
         self.observations.append(Observation(name, snapshot, None, host, strides, position))
         return value
 
-    @staticmethod
-    def strides(tensor: torch.Tensor) -> tuple[int, ...]:
-        """Return the strides of the dimensions that have several elements. The other strides have no effect,
-        and no page says what they are.
+    def strides(self, tensor: torch.Tensor) -> tuple[int, ...]:
+        """Return the strides of the dimensions that have several elements; the other strides have no effect.
+        The tuple is empty if the target does not declare strides.
         """
+        if not self.target.capable("strides"):
+            return ()
         with lab_work():
             return tuple(significant_strides(tensor))
 

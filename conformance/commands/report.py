@@ -73,15 +73,17 @@ def execute(arguments: argparse.Namespace) -> int:
 def _check_journal_is_whole(folder: Path, leg: Leg) -> None:
     """Raise UsageError if results.json has more results than the journal, which was then cut off later."""
     file = folder / "results.json"
-    if not file.is_file():
-        return
-    (written, *others) = results.read_results(file)["legs"]
-    if not others and written["started"] == leg["started"] and len(written["results"]) > len(leg["results"]):
-        raise UsageError(
-            f"{folder / 'journal.jsonl'} has {len(leg['results'])} results, but results.json has "
-            f"{len(written['results'])}: the journal was damaged after the run. Nothing was written; to "
-            "write the report from results.json, move the journal away"
-        )
+    try:
+        written_legs = results.read_results(file)["legs"] if file.is_file() else []
+    except UsageError:
+        return  # the journal replaces a damaged results.json
+    for written in written_legs:
+        if written["started"] == leg["started"] and len(written["results"]) > len(leg["results"]):
+            raise UsageError(
+                f"{folder / 'journal.jsonl'} has {len(leg['results'])} results, but results.json has "
+                f"{len(written['results'])}: the journal was damaged after the run. Nothing was written; to "
+                "write the report from results.json, move the journal away"
+            )
 
 
 def _legs_without_folder(folder: Path, names_with_folder: set[str]) -> list[Leg]:

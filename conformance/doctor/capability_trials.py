@@ -93,7 +93,7 @@ def _is_own_mistake(error: Exception) -> bool:
     A name that torch, a module or a tensor does not have is an answer of the device. Any other missing name,
     and a failed assertion, in a function of the suite is a mistake of the suite.
     """
-    if not isinstance(error, (AttributeError, NameError, AssertionError, UnboundLocalError)):
+    if not isinstance(error, (AttributeError, NameError, AssertionError)):
         return False
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
@@ -102,6 +102,8 @@ def _is_own_mistake(error: Exception) -> bool:
     if module.partition(".")[0] != __name__.partition(".")[0]:
         return False
     if isinstance(error, AttributeError):
+        if error.name is None:  # raised on purpose, by torch or the backend
+            return False
         owner = error.obj if isinstance(error.obj, (type, types.ModuleType)) else type(error.obj)
         home = owner.__name__ if isinstance(owner, types.ModuleType) else owner.__module__
         return home.partition(".")[0] in ("builtins", __name__.partition(".")[0])

@@ -7,18 +7,28 @@ same.
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 
-def has_storage(tensor: torch.Tensor) -> bool:
-    """Return whether a strided tensor has a storage with a data pointer. An empty tensor may have none."""
-    if tensor.layout is not torch.strided:
-        return False
+@functools.cache
+def _device_has_storages(device_type: str) -> bool:
+    """Return whether tensors of a device have storages, by a look at a new tensor.
+
+    A tensor under test is not asked: a device may compute it or report an error at that moment, and the
+    check that reads its values must see both.
+    """
     try:
-        tensor.untyped_storage().data_ptr()
-    except (RuntimeError, NotImplementedError):
+        torch.empty(1, device=device_type).untyped_storage().data_ptr()
+    except RuntimeError:  # NotImplementedError is one
         return False
     return True
+
+
+def has_storage(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is strided and on a device whose tensors have storages."""
+    return tensor.layout is torch.strided and _device_has_storages(tensor.device.type)
 
 
 def address_of(tensor: torch.Tensor) -> int | None:

@@ -39,11 +39,14 @@ def run_modes(options: Request) -> list[Leg]:
         return leg.run_new_leg(options, mode, folder, before_start=clear_output)
 
     try:
-        return run_each_mode(options, run_one_mode, has_started=lambda: bool(started) or options.part)
+        legs = run_each_mode(options, run_one_mode, has_started=lambda: bool(started) or options.part)
     except leg.Interrupted:
         if not started:
             raise KeyboardInterrupt from None
         raise
+    if not started:  # a part of which no mode could start: the reasons replace the earlier run
+        run_folder.clear_folder(options.output)
+    return legs
 
 
 def run_each_mode(

@@ -120,6 +120,25 @@ def test_a_run_that_is_stopped_before_it_starts(folder: Path, name: str, stop: s
     assert content(folder / name) == before
 
 
+@pytest.mark.parametrize("part", [(), ("--part",)], ids=["", "part"])
+def test_files_of_others_beside_a_target_that_cannot_start(folder: Path, part: tuple[str, ...]) -> None:
+    (folder / "theirs").mkdir()
+    (folder / "theirs" / "report.html").write_text("mine")
+    (folder / "mine.toml").write_text(TARGET.replace("modes", 'module = "gone"\nmodes'))
+    before = content(folder / "theirs")
+    run = run_into(folder, "theirs", "--level", "core", *part)
+    assert run.code == 2, run.out + run.err
+    assert content(folder / "theirs") == before
+
+
+def test_a_report_replaces_a_damaged_results_file(folder: Path) -> None:
+    whole = (folder / "one" / "results.json").read_bytes()
+    (folder / "one" / "results.json").write_text("{}")
+    report = conformance(folder, "report", "one")
+    assert report.code == 0, report.err
+    assert len((folder / "one" / "results.json").read_bytes()) == len(whole)
+
+
 def damage(journal: Path) -> None:
     """Remove the second half of the lines of a journal."""
     lines = journal.read_bytes().splitlines(keepends=True)

@@ -12,6 +12,7 @@ import torch
 from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
+from conformance.framework.compare import significant_strides
 from conformance.framework.trees import leaves
 
 Function = Callable[..., Any]
@@ -49,7 +50,7 @@ def observe_call(
         "results": [result.detach().clone() for result in results],
         "arguments": [tensor.detach().clone() for tensor in tensors],
         "layouts": [
-            (list(t.shape), Lab.strides(t)) for t in (*tensors, *results) if t.layout is torch.strided
+            (list(t.shape), significant_strides(t)) for t in (*tensors, *results) if t.layout is torch.strided
         ],
         "requires grad": [tensor.requires_grad for tensor in (*results, *tensors)],
         "shares": [

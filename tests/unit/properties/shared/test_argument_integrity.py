@@ -4,8 +4,10 @@ argument.
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from conformance.framework import storages
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import ResultId
 from conformance.properties.shared.argument_integrity import check_unwritten_arguments
@@ -59,3 +61,15 @@ def test_an_argument_copied_without_its_memory_gaps_is_compared_by_value() -> No
     sample = Sample(0, torch.arange(8)[::2])
     assert failure_count(sample, sample.replace(input=sample.input.clone())) == 0
     assert failure_count(sample, sample.replace(input=sample.input + 1)) == 1
+
+
+def test_without_storages_arguments_are_compared_by_their_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = torch.arange(6.0).reshape(2, 3)
+    sample = Sample(0, matrix.t(), (torch.ones(3),))
+    copy = Sample(0, matrix.t().contiguous(), (torch.ones(3),))
+    assert failure_count(sample, copy) == 1, "the storages hold the elements in different orders"
+    monkeypatch.setattr(storages, "_device_has_storages", lambda device_type: False)
+    assert failure_count(sample, copy) == 0
+    copy.args[0][1] = 7
+    assert failure_count(sample, copy) == 1
+    assert failure_count(sample, copy, 1) == 0
