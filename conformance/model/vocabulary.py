@@ -97,6 +97,9 @@ WITHOUT_REFUSAL = frozenset(
         "multiple_devices",
         "nested",
         "profiler",
-        "strides",
     }
 )
+
+#: If the target does not declare one of these capabilities, the results that need it exist, but their checks
+#: do not run and the results are ``unsupported``: a device without strides refuses nothing, it shows others.
+NOT_RUN_IF_UNDECLARED = frozenset({"strides"})

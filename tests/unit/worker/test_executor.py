@@ -113,6 +113,17 @@ def test_a_capability_that_crashes_is_not_run(monkeypatch: pytest.MonkeyPatch, t
     assert result.verdict is Verdict.PASS
 
 
+def test_a_check_of_strides_is_not_run_without_strides(tmp_path: Path) -> None:
+    file = tmp_path / "cpu.toml"
+    file.write_text('schema = 1\nname = "mine"\ndevice = "cpu"\n[capabilities]\nstrides = false\n')
+    target = load(str(file)).target("eager")
+    (result,) = Executor(target).run(Case("operator", "layout", "add", ("float32",)))
+    assert result.verdict is Verdict.UNSUPPORTED
+    assert result.notes == ["not run: capability strides is not declared"]
+    (result,) = Executor(target).run(Case("operator", "value", "add", ("float32",)))
+    assert result.verdict is Verdict.PASS and result.comparisons > 0
+
+
 def test_an_unknown_value_of_a_capability_is_a_usage_error(tmp_path: Path) -> None:
     file = tmp_path / "cpu.toml"
     file.write_text('schema = 1\nname = "mine"\ndevice = "cpu"\n[capabilities]\nviews = "no"\n')
