@@ -69,8 +69,8 @@ def explanation_lines(entry: Property, result_id: ResultId) -> Iterator[str]:
     cpu = target_file.load("cpu").target(entry.modes[0])
     subjects = {subject.name: subject for subject in catalogue.subjects(entry.subject_kind)}
     dtypes = entry.applies(cpu, subjects[result_id.case.subject])
-    # ``dtypes`` is empty if the CPU has no results for the property, such as a property of graphs. The device
-    # then determines the dtypes.
+    # The CPU has no results for some properties, such as those of graphs. Then ``dtypes`` is empty, and the
+    # device determines the dtypes.
     if dtypes and result_id.dtype not in dtypes:
         raise UsageError(
             f"{result_id.case} has no result for {result_id.dtype!r} on the CPU; it has {', '.join(dtypes)}"

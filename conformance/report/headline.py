@@ -21,13 +21,13 @@ class Blocker:
     Attributes:
         name: the name of the cause, as in ``causes.Cause.name``.
         count: the number of results.
-        said: the sample pattern, or the first line of the example's message.
+        failure_text: the sample pattern, or the first line of the example's message.
         example: the id of the result to inspect first.
     """
 
     name: str
     count: int
-    said: str
+    failure_text: str
     example: str
 
 

@@ -135,7 +135,7 @@ function levelEntry(entry) {
   if (entry.unfit.length) return `<p>${name}This run gives no level: ${text(entry.unfit[0])}.</p>`;
   const rows = entry.blockers.map((one) => `<tr><td class="n">${one.count.toLocaleString()}</td><td>${text(one.name)}</td>` +
     `<td class="said"><button class="link" data-result="${entry.leg},${text(one.example)}">${text(one.example)}</button><br>` +
-    `${text(one.said)}</td></tr>`).join("");
+    `${text(one.failure_text)}</td></tr>`).join("");
   return `<p>${name}<b>${entry.missing.toLocaleString()} result${entry.missing === 1 ? " is" : "s are"} missing for ${text(entry.level)}</b> (${share})` +
     `${entry.more ? `, of ${entry.blockers.length + entry.more} causes` : ""}</p>` +
     (rows ? `<div class="scroll short"><table><thead><tr><th>results</th><th>of</th><th>look first at</th></tr></thead>` +

@@ -43,7 +43,7 @@ class MutantResult:
         calls: the number of triggered calls.
         effects: the number of altered calls.
         ran: the number of results that ran.
-        due: the number of results that were selected to run.
+        selected: the number of results that were selected to run.
         unreliable: the results that failed with the mutant and failed again without the mutant.
     """
 
@@ -55,7 +55,7 @@ class MutantResult:
     calls: int = 0
     effects: int = 0
     ran: int = 0
-    due: int = 0
+    selected: int = 0
     seconds: float = 0.0
     unreliable: Sequence[str] = ()
 
@@ -67,10 +67,10 @@ def verdict_of_lost_worker(end: ChildEnd) -> str:
 
 def mutant_result(job: Job, reply: Mapping[str, Any] | ChildEnd) -> MutantResult:
     """Return the outcome of the mutant of a job. ``reply`` is the reply or the end of the worker."""
-    due = len(job["results"])
+    selected = len(job["results"])
     if isinstance(reply, ChildEnd):
         how = verdict_of_lost_worker(reply)
-        return MutantResult(job["fault"], Fate.KILLED.value, reply.step, how, how, due=due)
+        return MutantResult(job["fault"], Fate.KILLED.value, reply.step, how, how, selected=selected)
     fate = Fate.KILLED if reply["killer"] else Fate.SURVIVED if reply["effects"] else Fate.ASLEEP
     return MutantResult(
         mutant=job["fault"],
@@ -81,7 +81,7 @@ def mutant_result(job: Job, reply: Mapping[str, Any] | ChildEnd) -> MutantResult
         calls=reply["met"],
         effects=reply["effects"],
         ran=reply["ran"],
-        due=due,
+        selected=selected,
         seconds=reply["seconds"],
         unreliable=reply["unreliable"],
     )

@@ -82,7 +82,7 @@ def necessity_of_properties(
         necessity = necessity_by_property[job["of"]]
         necessity.tried += 1
         ended = campaign.mutant_result(job, reply)
-        if ended.fate != Fate.KILLED.value and ended.ran == ended.due:
+        if ended.fate != Fate.KILLED.value and ended.ran == ended.selected:
             necessity.needed = necessity.needed or job["fault"]
     return list(necessity_by_property.values())
 

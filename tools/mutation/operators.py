@@ -81,8 +81,8 @@ MUTATION_OPERATORS: Mapping[str, str] = {
 
 #: Argument types that are numbers, strings or lists of numbers.
 _NUMBER = re.compile(r"(Optional\[|List\[)*(int|float|bool|number|str)\]*$")
-#: Types (``_NO_OPTIONS``) and names (``_ABOUT_TENSORS``) of arguments that specify how or where a result is
-#: made, and not the values of the result.
+#: Types (``_NO_OPTIONS``) and names (``_ABOUT_TENSORS``) of arguments that determine how or where a result
+#: is created. They do not determine its values.
 _NO_OPTIONS = ("Generator", "Optional[Generator]", "Device", "Optional[Device]", "Layout")
 _ABOUT_TENSORS = ("dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking")
 

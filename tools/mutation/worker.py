@@ -166,7 +166,7 @@ class Worker:
             "met": triggered,
             "effects": altered,
             "ran": ran,
-            "due": len(result_ids),
+            "selected": len(result_ids),
             "unreliable": unreliable,
             "seconds": round(time.monotonic() - started, 3),
         }

@@ -170,7 +170,7 @@ def test_inference_matches_the_model(tmp_path: Path) -> None:
 
 
 def assert_losses_are_near(losses: Losses, case: Case, references: Losses) -> None:
-    """Assert that the losses of a case equal those of stage 1, up to rounding (the order of additions)."""
+    """Assert that a case has the losses of stage 1, up to rounding errors: it adds in another order."""
     allowed = OWN_ADAM_DIFFERENCE if case.form == "own-adam" else DIFFERENCE[case.dtype]
     for rank in range(RANKS):
         for step in range(STEPS):

@@ -25,7 +25,7 @@ JOB = {
     "results": ["value/a@float32"],
     "limit": 1.0,
 }
-WORDS = {"killer": None, "how": None, "kind": None, "met": 0, "effects": 0, "ran": 1, "due": 1}
+WORDS = {"killer": None, "how": None, "kind": None, "met": 0, "effects": 0, "ran": 1, "selected": 1}
 
 
 def worker_reply(**changes: Any) -> Mapping[str, Any]:
