@@ -44,7 +44,7 @@ _COMMANDS = (
 
 #: The commands that workflows call with the values of their inputs. There an empty value is an input that is
 #: not set, and each command checks the options that it requires.
-_COMMANDS_WITH_EMPTY_VALUES = ("ci", "relay", "readiness", "site")
+_EMPTY_OPTION_IS_UNSET = ("ci", "relay", "readiness", "site")
 
 
 def command_parser() -> argparse.ArgumentParser:
@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     * 141: the reader closed the output (``| head``). Shells report the same code.
     """
     options = command_parser().parse_args(arguments)
-    if options.command not in _COMMANDS_WITH_EMPTY_VALUES and (empty := _empty_options(arguments)):
+    if options.command not in _EMPTY_OPTION_IS_UNSET and (empty := _empty_options(arguments)):
         print(
             f"conformance {options.command}: {empty[0]} has an empty value; give a value, or omit the option",
             file=sys.stderr,

@@ -57,7 +57,7 @@ def comparison_lines(report: diff.Report) -> Iterator[str]:
         yield "worse: exit 1"
     elif any(report.missing):
         old, new = report.missing
-        yield f"incomplete: {old:,} results are missing in OLD and {new:,} in NEW: exit 3"
+        yield f"incomplete: OLD lacks {old:,} of its planned results, NEW lacks {new:,}: exit 3"
     else:
         yield "no regressions: exit 0"
 

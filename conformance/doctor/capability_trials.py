@@ -1,7 +1,7 @@
 """One small trial per capability: calls that need the capability, and the values that they must return.
 
 A trial has three outcomes: the device has the capability, the device lacks it, or the trial itself is broken
-(:class:`BrokenTrial`), which says nothing about the device.
+(:class:`DefectiveTrial`), which says nothing about the device.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class NoEffect(Exception):
     """A call of a trial returned without an error, but did not have its effect."""
 
 
-class BrokenTrial(Exception):
+class DefectiveTrial(Exception):
     """The trial itself failed, for a reason that is not the device's: a defect of the suite."""
 
 
@@ -71,7 +71,7 @@ def trial_names() -> list[str]:
 def error_of_capability_trial(capability: str, device: str) -> str:
     """Run the trial of a capability on a device; return its error message, or an empty text on success.
 
-    Raise BrokenTrial if the trial failed for a reason that is not the device's.
+    Raise DefectiveTrial if the trial failed for a reason that is not the device's.
     """
     try:
         with warnings.catch_warnings():
@@ -82,7 +82,7 @@ def error_of_capability_trial(capability: str, device: str) -> str:
         return str(error)
     except Exception as error:
         if _is_own_mistake(error):
-            raise BrokenTrial(f"the trial of {capability} is broken: {one_line(error)}") from error
+            raise DefectiveTrial(f"the trial of {capability} is broken: {one_line(error)}") from error
         return one_line(error)
     return ""
 

@@ -123,7 +123,7 @@ def _run_trial(target: Any, name: str) -> TrialOutcome:
     if kind == "capability":
         try:
             return TrialOutcome(capability_trials.error_of_capability_trial(rest, target.device))
-        except capability_trials.BrokenTrial as error:
+        except capability_trials.DefectiveTrial as error:
             return TrialOutcome(str(error), broken=True)
     if kind == "dtype":
         return TrialOutcome(operator_trials.error_of_dtype_trial(target, rest))

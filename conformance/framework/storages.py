@@ -16,8 +16,8 @@ import torch
 def _device_has_storages(device_type: str) -> bool:
     """Return whether tensors of a device have storages, by a look at a new tensor.
 
-    A tensor under test is not asked: a device may compute it or report an error at that moment, and the
-    check that reads its values must see both.
+    The storage of a tensor under test is not read here. On a lazy device that may start the computation or
+    raise its error, and both must happen in the check that reads the values.
     """
     try:
         torch.empty(1, device=device_type).untyped_storage().data_ptr()

@@ -100,6 +100,6 @@ WITHOUT_REFUSAL = frozenset(
     }
 )
 
-#: If the target does not declare one of these capabilities, the results that need it exist, but their checks
-#: do not run and the results are ``unsupported``: a device without strides refuses nothing, it shows others.
-NOT_RUN_IF_UNDECLARED = frozenset({"strides"})
+#: If the target does not declare one of these capabilities, the checks that need it are skipped, and their
+#: results are ``unsupported``. A device without strides raises no error: it reports other strides.
+CHECKS_SKIPPED_IF_UNDECLARED = frozenset({"strides"})

@@ -284,7 +284,7 @@ def to_device(
     copier = Copier(
         torch.device(target.device),
         check=check,
-        layouts=target.has_layouts,
+        layouts=target.has_arbitrary_strides,
         conj_neg_bits=target.capable("conj_neg_views"),
     )
     try:

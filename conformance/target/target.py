@@ -89,7 +89,7 @@ class Target:
         return self.capabilities.get(capability, True)
 
     @property
-    def has_layouts(self) -> bool:
+    def has_arbitrary_strides(self) -> bool:
         """True if samples may have any strides and storage offset. Otherwise they are copied contiguously."""
         return self.capable("strides") and self.capable("non_contiguous")
 

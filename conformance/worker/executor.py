@@ -19,7 +19,7 @@ from conformance.framework.property import Property
 from conformance.framework.recorder import MAX_MESSAGE, Recorder, StopAtFirstFailure
 from conformance.model.records import ResultRow
 from conformance.model.verdicts import CaseId, Failure, Kind, Result, ResultId, Verdict, seed_of
-from conformance.model.vocabulary import NOT_RUN_IF_UNDECLARED
+from conformance.model.vocabulary import CHECKS_SKIPPED_IF_UNDECLARED
 from conformance.plan import capability_requirements
 from conformance.plan.plan import Case
 from conformance.process_control.watchdog import Watchdog
@@ -171,7 +171,9 @@ class Executor:
                 f"not run: the target file declares that {' and '.join(crashing)} crashes the process"
             )
             return dataclasses.replace(recorder.result(), attempt=self.attempt)
-        not_run = [capability for capability in recorder.lacking if capability in NOT_RUN_IF_UNDECLARED]
+        not_run = [
+            capability for capability in recorder.lacking if capability in CHECKS_SKIPPED_IF_UNDECLARED
+        ]
         if not_run:
             recorder.unsupported(f"not run: capability {' and '.join(not_run)} is not declared")
             return dataclasses.replace(recorder.result(), attempt=self.attempt)

@@ -185,7 +185,7 @@ def _check_strided(
     reference: Reference,
     parts: list[torch.Tensor],
 ) -> None:
-    if not target.has_layouts or not any(p.dim() and p.numel() for p in parts):
+    if not target.has_arbitrary_strides or not any(p.dim() and p.numel() for p in parts):
         return
     bases, out = [], []
     for part in parts:

@@ -166,7 +166,7 @@ def _check_assigned_sizes(target: Target, subject: Subject, recorder: Recorder) 
     sizes = [assignment.size for assignment in assignments]
     calls = references(target, subject, recorder, _LIMIT)
     larger = next(filter(None, (list(_larger_references(reference, sizes)) for reference in calls)), [])
-    strided = target.has_layouts and cpu_kernel_is_safe(subject, recorder.id.dtype)
+    strided = target.has_arbitrary_strides and cpu_kernel_is_safe(subject, recorder.id.dtype)
     for assignment, changed in zip(assignments, larger, strict=False):
         forms = list(forms_of(target, changed))
         form = forms[assignment.form % len(forms)]

@@ -92,7 +92,7 @@ def test_a_mistake_of_the_suite_is_no_answer_of_the_device(
 ) -> None:
     monkeypatch.setitem(mistake.__globals__, "__name__", "conformance.doctor.capability_trials")
     monkeypatch.setitem(capability_trials._TRIALS, "views", mistake)
-    with pytest.raises(capability_trials.BrokenTrial, match="the trial of views is broken: "):
+    with pytest.raises(capability_trials.DefectiveTrial, match="the trial of views is broken: "):
         capability_trials.error_of_capability_trial("views", "cpu")
 
 

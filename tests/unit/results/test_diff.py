@@ -215,7 +215,7 @@ def test_a_comparison_of_incomplete_runs_is_incomplete(
     assert report.exit_code == code
     assert difference.to_json(report)["exit"] == code
     last_line = list(diff.comparison_lines(report))[-1]
-    assert (f"incomplete: {missing[0]} results are missing in OLD" in last_line) == (code == 3)
+    assert (f"incomplete: OLD lacks {missing[0]} of its planned results" in last_line) == (code == 3)
 
 
 def test_the_printed_text_of_a_comparison() -> None:
