@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import weakref
 from typing import Any
 
 import pytest
+import torch
 
 from conformance.behaviours.lab import Lab
 from conformance.target import file as target_file
@@ -63,3 +65,21 @@ def test_reference_cycles_of_pending_work_are_collected(pending: list[Thing]) ->
         assert lab.gone(watch)
     finally:
         gc.enable()
+
+
+def test_without_strides_and_storages_the_lab_records_neither() -> None:
+    target = dataclasses.replace(
+        target_file.load("cpu").target("eager"), capabilities={"strides": False, "storage": False}
+    )
+    lab = Lab(target, "float32", 0, on_target=True)
+    base = lab.integers(2, 3)
+    assert lab.strides(base.t()) == ()
+    lab.shares("a copy", base, base.clone())
+    assert not lab.observations and not lab.deviations and lab.nothing_due_reason is not None
+
+
+def test_strides_of_dimensions_of_size_one_are_left_out() -> None:
+    lab = Lab(target_file.load("cpu").target("eager"), "float32", 0, on_target=True)
+    assert lab.strides(torch.ones(2, 1, 3)) == (3, 1) and lab.strides(torch.ones(0, 3)) == ()
+    lab.shares("a copy", torch.ones(2), torch.ones(2))
+    assert len(lab.deviations) == 1

@@ -4,6 +4,7 @@ store them.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,7 @@ from conformance.model.verdicts import Kind, ResultId
 from conformance.report import causes
 from conformance.samples import copies
 from conformance.samples.copies import Copier, WrongCopy, report_failed_copy
+from conformance.samples.operators import Sample
 from conformance.target.file import load
 from tests.support.sample_legs import leg
 
@@ -132,3 +134,39 @@ def test_all_results_that_a_prerequisite_blocks_are_one_cause() -> None:
     assert message_pattern(message, "cat") != message_pattern(
         message.replace("strided memory", "copies"), "cat"
     )
+
+
+def copy_on(sample: Sample, **capabilities: bool) -> Sample:
+    """Return the copy of a sample for a target on the CPU that declares these capabilities."""
+    target = dataclasses.replace(load("cpu").target("eager"), capabilities=capabilities)
+    copy = copies.to_device(sample, target)
+    assert copy is not None
+    return copy
+
+
+@pytest.mark.parametrize("undeclared", ["strides", "non_contiguous"])
+def test_without_layouts_copies_are_contiguous_and_share_no_memory(undeclared: str) -> None:
+    base = torch.arange(12.0).reshape(3, 4)
+    sample = Sample(0, base.t(), (base[:, 1:3], base[0]))
+    for tensor, copied in zip(
+        sample.tensors(), copy_on(sample, **{undeclared: False}).tensors(), strict=True
+    ):
+        assert copied.is_contiguous() and copied.storage_offset() == 0 and torch.equal(copied, tensor)
+    kept = copy_on(sample)
+    assert kept.input.stride() == (1, 4) and kept.args[0].storage_offset() == 1
+    assert kept.args[1].untyped_storage()._cdata == kept.input.untyped_storage()._cdata
+
+
+def test_without_conj_and_neg_bits_they_are_resolved() -> None:
+    sample = Sample(0, torch.tensor([1 + 2j]).conj(), (torch._neg_view(torch.ones(2)),))
+    copy = copy_on(sample, conj_neg_views=False)
+    assert not copy.input.is_conj() and copy.input.tolist() == [1 - 2j]
+    assert not copy.args[0].is_neg() and copy.args[0].tolist() == [-1.0, -1.0]
+    assert copy_on(sample).input.is_conj() and copy_on(sample).args[0].is_neg()
+
+
+def test_strides_without_an_effect_are_not_compared() -> None:
+    single = torch.arange(3.0).as_strided((1, 3), (7, 1))
+    copies._require_same_metadata(torch.arange(3.0).reshape(1, 3), single, layouts=True)
+    with pytest.raises(WrongCopy, match="changed the strides"):
+        copies._require_same_metadata(torch.ones(2, 3), torch.ones(3, 2).t(), layouts=True)
