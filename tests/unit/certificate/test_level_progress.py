@@ -65,7 +65,7 @@ def test_missing_results_are_grouped_by_cause() -> None:
     leg["results"].remove(removed_row)
     (progress,) = level_progress.level_progress_of([leg])
     assert (progress.due - progress.passed, progress.missing) == (4, 4)
-    assert [(blocker.count, blocker.said) for blocker in progress.blockers] == [
+    assert [(blocker.count, blocker.failure_text) for blocker in progress.blockers] == [
         (3, "the call raised RuntimeError: off"),
         (1, "the run has no row of this result"),
     ]
