@@ -108,12 +108,18 @@ def behaviour(
     modes: Sequence[str] = CALLS,
     name: str | None = None,
     smoke: bool = False,
+    page: str = "",
+    basis: str = "documented",
+    ground: str = "",
 ) -> Callable[[Program], Program]:
     """Return a decorator that registers a program as a property of an area of torch's API.
 
     The property's name is the function's name with dashes instead of underscores. Its requirement is the
     first paragraph of the docstring. ``must_detect`` lists the kinds of injected faults that must make the
     behaviour fail. The list is empty if the tests define a special fault under the property's name.
+    ``page`` is the page of the documentation that states the requirement; by default that of the area.
+    ``basis`` and ``ground`` are those of the property; statements inside :meth:`.lab.Lab.parity` and its
+    siblings have their own.
 
     Raise ValueError for an unknown area or fault, and for a program without a docstring.
     """
@@ -147,7 +153,9 @@ def behaviour(
             runs=False,
             smoke=smoke,
             capabilities=(*areas.AREAS[area].capabilities, *capabilities),
-            documentation=areas.AREAS[area].documentation,
+            documentation=page or areas.AREAS[area].documentation,
+            basis=basis,
+            ground=ground,
         )(lambda target, subject, recorder: check_behaviour(BEHAVIOURS[title], target, recorder))
         return program
 
@@ -211,12 +219,12 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
             )
     for deviation in actual.deviations:
         if not undeclared.needs_undeclared_dtype(deviation.position):
-            recorder.fail(deviation.kind, deviation.message)
+            recorder.fail(deviation.kind, deviation.message, basis=deviation.basis)
     if actual.nothing_due_reason is not None:
         recorder.allow_nothing_compared(actual.nothing_due_reason)
     for name, doubtful in actual.doubtful_errors.items():
         if name not in expected.doubtful_errors and not undeclared.needs_undeclared_dtype(doubtful.position):
-            recorder.fail(doubtful.kind, doubtful.message)
+            recorder.fail(doubtful.kind, doubtful.message, basis=doubtful.basis)
     error_position = (
         None
         if error is None
@@ -226,7 +234,8 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
         recorder.cut_off()
     elif error is not None:
         recorder.compared(1)
-        report_error(target, recorder, error, label=_failing_line(error, entry.program))
+        with recorder.with_basis(actual.basis_of_error(error) or recorder.basis):
+            report_error(target, recorder, error, label=_failing_line(error, entry.program))
     elif len(actual.observations) != len(expected.observations):
         recorder.compared(1)
         counts = len(actual.observations), len(expected.observations)

@@ -27,7 +27,7 @@ from conformance.behaviours.statement_positions import StatementPosition
 from conformance.framework import undeclared_dtypes
 from conformance.framework.calls import is_refusal, one_line
 from conformance.framework.compare import significant_strides
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.target.target import Target
 
 T = TypeVar("T")
@@ -46,6 +46,8 @@ class Deviation:
     kind: Kind
     message: str
     position: StatementPosition | None
+    #: None means the basis of the behaviour.
+    basis: Basis | None = None
 
 
 class _WorkDepth:
@@ -90,6 +92,9 @@ class Lab:
         self.uploaded: Callable[[Any], object] | None = None
         #: The reason that allows the program to end without an observation, or None.
         self.nothing_due_reason: str | None = None
+        #: The basis of the statements that run now; None means the basis of the behaviour.
+        self.basis: Basis | None = None
+        self._error_in_context: tuple[Exception, Basis] | None = None
         self._random = torch.Generator().manual_seed(seed)
 
     @property
@@ -168,6 +173,51 @@ class Lab:
                 self.uploaded(thing)
             return thing.to(self.device)  # type: ignore[attr-defined,no-any-return]
 
+    # The following methods give the statements inside their context a basis of their own.
+
+    @contextlib.contextmanager
+    def documented(self) -> Iterator[None]:
+        """Mark statements that a page of PyTorch's documentation demands, in a behaviour of another basis."""
+        with self._with_basis(Basis.DOCUMENTED):
+            yield
+
+    @contextlib.contextmanager
+    def consistent(self, ground: str) -> Iterator[None]:
+        """Mark statements that demand only that the device agrees with itself. ``ground`` says which two of
+        its answers must agree.
+        """
+        with self._with_basis(Basis.CONSISTENCY):
+            yield
+
+    @contextlib.contextmanager
+    def parity(self, ground: str) -> Iterator[None]:
+        """Mark statements in which the device must only do what the CPU does. ``ground`` says what no page
+        states.
+        """
+        with self._with_basis(Basis.PARITY):
+            yield
+
+    @contextlib.contextmanager
+    def _with_basis(self, basis: Basis) -> Iterator[None]:
+        before = self.basis
+        self.basis = basis
+        try:
+            yield
+        except Exception as error:
+            if self._error_in_context is None or self._error_in_context[0] is not error:
+                self._error_in_context = error, basis
+            raise
+        finally:
+            self.basis = before
+
+    def basis_of_error(self, error: Exception) -> Basis | None:
+        """Return the basis of the statement that raised an exception; None means the basis of the
+        behaviour.
+        """
+        if self._error_in_context is not None and self._error_in_context[0] is error:
+            return self._error_in_context[1]
+        return None
+
     # The following methods record observations, which are compared after both runs.
 
     def same(self, name: str, value: T, *, host: bool = False, strides: bool = False) -> T:
@@ -181,7 +231,9 @@ class Lab:
         with lab_work():
             snapshot = observation.snapshot(value, strides=strides)
         position = self._position(len(self.observations))
-        self.observations.append(Observation(name, snapshot, None, host, strides, position))
+        self.observations.append(
+            Observation(name, snapshot, None, host, strides, position=position, basis=self.basis)
+        )
         return value
 
     def strides(self, tensor: torch.Tensor) -> tuple[int, ...]:
@@ -211,7 +263,9 @@ class Lab:
         with lab_work():
             snapshot = observation.snapshot(value)
         closeness, position = Closeness(roundings, matrix, dtype), self._position(len(self.observations))
-        self.observations.append(Observation(name, snapshot, closeness, host, position=position))
+        self.observations.append(
+            Observation(name, snapshot, closeness, host, position=position, basis=self.basis)
+        )
         return value
 
     def expect(self, name: str, value: Any, expected: Any, **options: Any) -> None:
@@ -267,7 +321,7 @@ class Lab:
             true = bool(condition)
         if not true:
             self._deviates(kind, f"it does not hold that {name}.", len(self.observations))
-        self.observations.append(Observation(name, True))
+        self.observations.append(Observation(name, True, basis=self.basis))
 
     def shares(self, name: str, left: torch.Tensor, right: torch.Tensor) -> None:
         """Record the condition that two tensors share one storage, if the target declares storages."""
@@ -295,14 +349,21 @@ class Lab:
         call: Callable[[], Any],
         *types: type[BaseException],
         match: str | None = None,
+        type_is_documented: bool = False,
+        text_is_documented: bool = False,
     ) -> None:
         """Record the condition that a call raises one of ``types`` (default RuntimeError).
+
+        That the call raises at all has the basis of the statement. A wrong type or text of the error has
+        basis parity, unless a page states it.
 
         If ``match`` is given, the regular expression must match in the message. If it is not given, any
         message is accepted, but a refusal or a failed internal assertion of torch is accepted only if the
         call raises one on the CPU too (:func:`conformance.behaviours.behaviour.check_behaviour`).
         """
         expected_types = types or (RuntimeError,)
+        basis_of_type = self.basis if type_is_documented else Basis.PARITY
+        basis_of_text = self.basis if text_is_documented else Basis.PARITY
 
         def misses_match(error: Exception) -> bool:
             return match is not None and not re.search(match, str(error))
@@ -327,14 +388,14 @@ class Lab:
                     Kind.ERROR_TYPE,
                     f"{name} raised {one_line(raised)}, expected {_join_names(expected_types)}",
                     moment,
+                    basis_of_type,
                 )
             elif misses_match(raised):
-                self._deviates(
-                    Kind.MESSAGE, f"{name} raised {one_line(raised)}, which does not match {match!r}", moment
-                )
+                text = f"{name} raised {one_line(raised)}, which does not match {match!r}"
+                self._deviates(Kind.MESSAGE, text, moment, basis_of_text)
             elif match is None and (is_refusal(raised) or "INTERNAL ASSERT" in str(raised)):
                 text = f"{name} was refused, but the CPU reports the mistake: {one_line(raised)}"
-                self.doubtful_errors[name] = Deviation(Kind.REFUSED, text, self._position(moment))
+                self.doubtful_errors[name] = Deviation(Kind.REFUSED, text, self._position(moment), self.basis)
         else:
             self._deviates(
                 Kind.ERROR_TYPE, f"{name} raised nothing, expected {_join_names(expected_types)}", moment
@@ -348,10 +409,18 @@ class Lab:
         return error
 
     def warns(
-        self, name: str, call: Callable[[], T], *, category: type[Warning] = UserWarning, match: str = ""
+        self,
+        name: str,
+        call: Callable[[], T],
+        *,
+        category: type[Warning] = UserWarning,
+        match: str = "",
+        is_documented: bool = False,
     ) -> T:
         """Return the result of a call, and record the condition that the call issues a warning of
         ``category`` in whose message the regular expression ``match`` matches.
+
+        The condition has basis parity, unless a page states the warning.
         """
         moment = len(self.observations)
         with warnings.catch_warnings(record=True) as caught, torch_testing_internals.warnings_repeated():
@@ -361,12 +430,14 @@ class Lab:
         if not any(re.search(match, text) for text in texts):
             issued = "; ".join(texts)[:200] or "no warning"
             text = f"{name} issued: {issued}; expected {category.__name__} {match!r}"
-            self._deviates(Kind.MESSAGE, text, moment)
+            self._deviates(Kind.MESSAGE, text, moment, self.basis if is_documented else Basis.PARITY)
         self.observations.append(Observation(f"{name} warns", True))
         return value
 
     def silent(self, name: str, call: Callable[[], T]) -> T:
-        """Return the result of a call, and record the condition that the call does not warn."""
+        """Return the result of a call, and record the condition, of basis parity, that the call does not
+        warn.
+        """
         moment = len(self.observations)
         with warnings.catch_warnings(record=True) as caught, torch_testing_internals.warnings_repeated():
             warnings.simplefilter("always")
@@ -374,7 +445,7 @@ class Lab:
         texts = [str(w.message) for w in caught]
         if texts:
             text = f"{name} warned: {'; '.join(texts)[:300]}"
-            self._deviates(Kind.MESSAGE, text, moment)
+            self._deviates(Kind.MESSAGE, text, moment, Basis.PARITY)
         self.observations.append(Observation(f"{name} does not warn", True))
         return value
 
@@ -413,8 +484,8 @@ class Lab:
         """
         self.nothing_due_reason = reason
 
-    def _deviates(self, kind: Kind, message: str, moment: int) -> None:
-        self.deviations.append(Deviation(kind, message, self._position(moment)))
+    def _deviates(self, kind: Kind, message: str, moment: int, basis: Basis | None = None) -> None:
+        self.deviations.append(Deviation(kind, message, self._position(moment), basis or self.basis))
 
     def _position(self, moment: int) -> StatementPosition | None:
         return None if self.program is None else statement_positions.calling_statement(self.program, moment)

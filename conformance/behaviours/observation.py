@@ -15,7 +15,7 @@ from conformance.framework.compare import compare_values, fact, metadata, on_hos
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import EXACT, TF32_UNIT, Tolerance, unit_of
 from conformance.framework.trees import tree_map
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.target.target import Target
 
 
@@ -74,6 +74,8 @@ class Observation:
     #: The position in the program that recorded the value on the device; None if the target declares every
     #: dtype.
     position: StatementPosition | None = None
+    #: The basis of the statement that recorded the value; None means the basis of the behaviour.
+    basis: Basis | None = None
 
 
 def snapshot(value: Any, *, strides: bool = False) -> Any:
@@ -124,7 +126,8 @@ def compare_observation(
     undeclared dtype.
     """
     comparison = _Comparison(recorder, expected, device, target, lambda: unclaimed(actual.position))
-    return comparison.trees(actual.value, expected.value, expected.name)
+    with recorder.with_basis(actual.basis or recorder.basis):
+        return comparison.trees(actual.value, expected.value, expected.name)
 
 
 class _Comparison:

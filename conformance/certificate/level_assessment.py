@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from conformance.certificate.target_declaration import Declaration
 from conformance.model.records import Leg, ResultRow
-from conformance.model.verdicts import Placement, Verdict, seed_of
+from conformance.model.verdicts import Basis, Placement, Verdict, seed_of
 from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels
 from conformance.plan.levels.manifest import LevelRequirements, Manifest, RequiredResult, minor_text
-from conformance.results import exit_codes, merge
+from conformance.results import exit_codes, final_verdicts, merge
 from conformance.results.leg_summary import LegSummary
 
 _RAN_ON_THE_DEVICE = (Placement.NATIVE.value, Placement.COMPOSITE.value)
@@ -65,7 +65,7 @@ class LevelAssessment:
 
 
 #: Verdicts that agree with an ``[unsupported]`` declaration of the target file.
-_REFUSED = (Verdict.PASS.value, Verdict.UNSUPPORTED.value)
+_REFUSED = (Verdict.PASS.value, Verdict.PARITY.value, Verdict.UNSUPPORTED.value)
 
 
 def assess_level(leg: Leg, manifest: Manifest, level: str) -> LevelAssessment:
@@ -187,17 +187,29 @@ def _defect_of_result(row: ResultRow | None, demand: LevelRequirements, entry: R
     if row is None:
         return "no result"
     verdict = str(row["verdict"])
-    if verdict == Verdict.PASS.value:
-        if row.get("failures") or row.get("failure_count") or not row.get("comparisons"):
-            return "pass, but the row has failures or no comparisons"
+    is_parity = _differs_in_parity_only(row)
+    if verdict == Verdict.PARITY.value and not is_parity:
+        return "parity, but the row has failures of another basis, or none"
+    if verdict == Verdict.PASS.value or is_parity:
+        failures = 0 if is_parity else row.get("failures") or row.get("failure_count")
+        if failures or not row.get("comparisons"):
+            return f"{verdict}, but the row has failures or no comparisons"
         if row.get("seed", 0) != seed_of(entry.id.case.subject, entry.id.dtype):
-            return "pass, but with samples from a different seed"
+            return f"{verdict}, but with samples from a different seed"
         return None
     kinds = sorted({failure["kind"] for failure in row.get("failures", ())})
     text = f"{verdict} ({', '.join(kinds)})" if kinds else verdict
     if entry.floor and verdict == Verdict.UNSUPPORTED.value:
         return f"{text}, in the floor of {demand.level}"
     return text
+
+
+def _differs_in_parity_only(row: ResultRow) -> bool:
+    """Return True if all deviations of a row have basis parity. A level does not demand parity, so such a
+    result meets it, whether or not the run was strict.
+    """
+    verdicts = (Verdict.FAIL.value, Verdict.PARITY.value)
+    return row["verdict"] in verdicts and final_verdicts.failure_bases(row) == {Basis.PARITY.value}
 
 
 def _undeclared_dtype(row: ResultRow | None, declaration: Declaration) -> str | None:

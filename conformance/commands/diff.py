@@ -72,6 +72,7 @@ def _leg_lines(pair: diff.Difference) -> Iterator[str]:
         "excused": str(len(pair.excused)),
         f"new ({failing} failing)" if failing else "new": str(len(pair.added)),
         "vanished": str(len(pair.vanished)),
+        "newly differing from the CPU": str(len(pair.parity)),
         "unchanged": str(pair.unchanged),
     }
     counts_text = ", ".join(f"{number} {label}" for label, number in numbers.items() if number != "0")
@@ -89,7 +90,12 @@ def _leg_lines(pair: diff.Difference) -> Iterator[str]:
         yield f"  vanished{why}:"
         yield from _id_lines(pair.vanished)
     yield from _cause_lines("new and failing", [change for change in pair.added if _fails(change)], pair.new)
-    for label, changes in (("fixed", pair.fixed), ("excused", pair.excused)):
+    others = {
+        "fixed": pair.fixed,
+        "excused": pair.excused,
+        "newly differing from the CPU where no page states a requirement": pair.parity,
+    }
+    for label, changes in others.items():
         if changes:
             yield f"  {label}:"
             yield from _id_lines(changes)

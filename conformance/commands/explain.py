@@ -77,8 +77,14 @@ def explanation_lines(entry: Property, result_id: ResultId) -> Iterator[str]:
         )
     yield str(result_id)
     yield from textwrap.wrap(entry.statement, 100, initial_indent="  requirement: ", subsequent_indent="    ")
+    yield from textwrap.wrap(
+        f"basis: {entry.basis.value}, {entry.ground or 'the page states the requirement'}",
+        100,
+        initial_indent="  ",
+        subsequent_indent="    ",
+    )
     if entry.documentation:
-        yield f"  documented: {documentation.page_url(entry.documentation)}"
+        yield f"  page: {documentation.page_url(entry.documentation)}"
     yield f"  level: {entry.level}, checked in {', '.join(entry.modes)}"
     if entry.capabilities:
         yield f"  needs: {', '.join(entry.capabilities)} (a target that does not declare them may refuse)"

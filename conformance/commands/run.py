@@ -13,6 +13,7 @@ from conformance.commands import common, run_snippets
 from conformance.distributed import USUAL_LIMIT
 from conformance.errors import UsageError
 from conformance.model.records import Document
+from conformance.model.vocabulary import PARITY
 from conformance.plan import levels, selection
 from conformance.plan.plan import Shard
 from conformance.plan.run_request import Request
@@ -51,6 +52,12 @@ def add(commands: Any) -> None:
         dest="select",
         metavar="EXPR",
         help="run the results whose property, subject or dtype names match",
+    )
+    parser.add_argument(
+        "--parity",
+        choices=PARITY,
+        help="apart: a result that only differs from the CPU where no page says how is not unexpected; "
+        "strict: it fails (default: that of the target file, else apart)",
     )
     parser.add_argument("--samples", type=common.parse_samples, metavar="all|N", help="samples per result")
     parser.add_argument(
@@ -108,6 +115,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
         workers=arguments.workers or usable_cores(),
         select=arguments.select,
         samples=arguments.samples or "default",
+        parity=arguments.parity or target.parity,
         timeout=arguments.timeout or USUAL_LIMIT,
         extra=tuple(arguments.extra),
         part=arguments.part,
@@ -216,6 +224,7 @@ def _request_of_earlier_run(folder: Path, arguments: argparse.Namespace) -> Requ
         "--shard": str(chosen.shard),
         "-k": chosen.select,
         "--samples": chosen.samples,
+        "--parity": chosen.parity,
         "--extra": ",".join(chosen.extra),
         "--output": str(chosen.output),
     }
@@ -227,6 +236,7 @@ def _request_of_earlier_run(folder: Path, arguments: argparse.Namespace) -> Requ
         "--shard": arguments.shard,
         "-k": arguments.select,
         "--samples": arguments.samples,
+        "--parity": arguments.parity,
         "--extra": ",".join(arguments.extra) or None,
         "--output": arguments.output and str(arguments.output.resolve()),
     }

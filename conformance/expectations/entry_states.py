@@ -20,8 +20,20 @@ from conformance.model.verdicts import Verdict
 State = Literal["fails", "passes", "other", "unclear"]
 STATES: tuple[State, ...] = ("fails", "passes", "other", "unclear")
 _WORKS = (Verdict.PASS.value, Verdict.XPASS.value)
-_FAILING = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value, Verdict.XFAIL.value)
-_CONCLUSIVE = (*_WORKS, Verdict.FAIL.value, Verdict.XFAIL.value, Verdict.UNSUPPORTED.value)
+_FAILING = (
+    Verdict.FAIL.value,
+    Verdict.CRASH.value,
+    Verdict.TIMEOUT.value,
+    Verdict.XFAIL.value,
+    Verdict.PARITY.value,
+)
+_CONCLUSIVE = (
+    *_WORKS,
+    Verdict.FAIL.value,
+    Verdict.XFAIL.value,
+    Verdict.PARITY.value,
+    Verdict.UNSUPPORTED.value,
+)
 #: Fields that identify an entry in the records of different shards.
 _SAME: tuple[Literal["id", "kind", "source", "until", "reason", "link"], ...] = (
     "id",

@@ -13,18 +13,26 @@ from conformance.framework import trees
 from conformance.framework.calls import attempt, one_line
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import EXACT, Tolerance
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 
 _WIDE_INTEGERS = tuple(
     getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name)
 )
 
 
-def fact(recorder: Recorder, holds: bool, kind: Kind, message: str, *, sample: int | None = None) -> bool:
+def fact(
+    recorder: Recorder,
+    holds: bool,
+    kind: Kind,
+    message: str,
+    *,
+    sample: int | None = None,
+    basis: Basis | None = None,
+) -> bool:
     """Count one compared fact, and record a failure of ``kind`` if ``holds`` is false. Return ``holds``."""
     recorder.compared(1)
     if not holds:
-        recorder.fail(kind, message, sample=sample)
+        recorder.fail(kind, message, sample=sample, basis=basis)
     return holds
 
 

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from conformance.model.verdicts import Basis
 from conformance.model.vocabulary import CALLS, CAPABILITIES, LEVELS, MODES
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ class Property:
 
     ``documentation`` is the page of PyTorch's documentation that states the requirement: a path below
     :data:`conformance.model.documentation.ROOT`, or the full address of a different page.
+
+    ``basis`` is the basis of deviations, unless the check gives a deviation a basis of its own. ``ground`` is
+    a sentence that explains a basis: the answers of the device that must be consistent, or the detail that no
+    page states.
     """
 
     name: str
@@ -46,6 +51,8 @@ class Property:
     runs: bool = True
     capabilities: tuple[str, ...] = ()
     documentation: str = ""
+    basis: Basis = Basis.DOCUMENTED
+    ground: str = ""
 
 
 def requirement_of(function: Callable[..., Any]) -> str:
@@ -71,10 +78,13 @@ def register(
     runs: bool = True,
     capabilities: Sequence[str] = (),
     documentation: str = "",
+    basis: str = "documented",
+    ground: str = "",
 ) -> Callable[[Check], Check]:
     """Return a decorator that registers a check function as a property.
 
-    Raise ValueError for an unknown level, mode or capability, and for a name that is already registered.
+    Raise ValueError for an unknown level, mode, capability or basis, for a basis other than ``documented``
+    without a ground, and for a name that is already registered.
     """
     if level not in LEVELS:
         raise ValueError(f"property {name!r} names level {level!r}; use one of {', '.join(LEVELS)}")
@@ -86,6 +96,13 @@ def register(
             raise ValueError(
                 f"property {name!r} names capability {capability!r}; see conformance/model/vocabulary.py"
             )
+
+    if basis not in list(Basis):
+        raise ValueError(
+            f"property {name!r} has basis {basis!r}; use one of {', '.join(item.value for item in Basis)}"
+        )
+    if basis != Basis.DOCUMENTED.value and not ground:
+        raise ValueError(f"property {name!r} has basis {basis}; give its ground, a sentence")
 
     def wrap(check: Check) -> Check:
         key = (subject_kind, name)
@@ -106,6 +123,8 @@ def register(
             runs,
             tuple(capabilities),
             documentation,
+            Basis(basis),
+            ground,
         )
         return check
 

@@ -4,13 +4,14 @@ anything does not pass.
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
 from conformance.model.messages import message_pattern
-from conformance.model.verdicts import Failure, Kind, Placement, Result, ResultId, Verdict, printable
+from conformance.model.verdicts import Basis, Failure, Kind, Placement, Result, ResultId, Verdict, printable
 
 MAX_FAILURES_KEPT = 5
 MAX_SHAPES_KEPT = 20
@@ -23,8 +24,8 @@ CHECKED_NOTHING = "checked nothing: "
 #: Kinds whose messages contain the deviating value. Two deviations of these kinds are the same only if their
 #: messages are equal; for any other kind, if their message patterns are equal.
 _COMPARED_BY_MESSAGE = frozenset({Kind.VALUE, Kind.METADATA, Kind.DTYPE})
-#: Kind, sample and message or message pattern of a deviation.
-_Key = tuple[Kind, "int | None", str]
+#: Kind, basis, sample and message or message pattern of a deviation.
+_Key = tuple[Kind, Basis, "int | None", str]
 
 
 class StopAtFirstFailure(BaseException):
@@ -44,6 +45,9 @@ class Recorder:
         self.about_emptiness = about_emptiness
         #: Capabilities that the property needs and the target does not declare.
         self.lacking: tuple[str, ...] = ()
+        #: The basis of deviations that are recorded without one: the basis of the property, or that of
+        #: :meth:`with_basis`.
+        self.basis = Basis.DOCUMENTED
         #: False if the target does not declare strides: :func:`compare_metadata` then ignores them.
         self.compares_strides = True
         #: If true, recording the first deviation raises :class:`StopAtFirstFailure`. A scratch recorder does
@@ -59,7 +63,7 @@ class Recorder:
         #: For each kind, sample and message pattern: the number of deviations, and the first deviation.
         #: Deviations that ``_failures`` does not keep are counted too.
         self._deviations: dict[_Key, tuple[int, Failure]] = {}
-        self._shapes: set[tuple[Kind, str]] = set()
+        self._shapes: set[tuple[Kind, Basis, str]] = set()
         self._failed_samples: set[int] = set()
         self._notes: list[str] = []
         self._samples_used = 0
@@ -88,21 +92,35 @@ class Recorder:
         else:
             self._empty_comparisons += 1
 
-    def fail(self, kind: Kind, message: str, *, sample: int | None = None) -> None:
-        """Record a deviation of the target.
+    @contextlib.contextmanager
+    def with_basis(self, basis: Basis) -> Iterator[None]:
+        """Give the deviations that are recorded inside this context a different basis."""
+        before = self.basis
+        self.basis = basis
+        try:
+            yield
+        finally:
+            self.basis = before
+
+    def fail(
+        self, kind: Kind, message: str, *, sample: int | None = None, basis: Basis | None = None
+    ) -> None:
+        """Record a deviation of the target. ``basis`` defaults to :attr:`basis`.
 
         All deviations are counted. The recorder keeps the first few messages. It also keeps the first message
-        of every failure kind, because an expectation excuses only one kind, and of every message pattern up
-        to a limit, because different patterns may have different causes.
+        of every failure kind and basis, because an expectation excuses only one kind and a run only one
+        basis, and of every message pattern up to a limit, because different patterns may have different
+        causes.
         """
+        basis = self.basis if basis is None else basis
         self._failure_count += 1
         if sample is not None:
             self._failed_samples.add(int(sample))
-        message_key = (kind, message_pattern(message, self.id.case.subject))
-        failure = Failure(kind, message[:MAX_MESSAGE], None if sample is None else int(sample))
+        message_key = (kind, basis, message_pattern(message, self.id.case.subject))
+        failure = Failure(kind, message[:MAX_MESSAGE], None if sample is None else int(sample), basis)
         self._count(*self._key_of(failure), 1, failure)
         below_limit = len(self._failures) < MAX_FAILURES_KEPT
-        new_kind = all(kind is not failure.kind for failure in self._failures)
+        new_kind = all((kind, basis) != (failure.kind, failure.basis) for failure in self._failures)
         new_shape = message_key not in self._shapes and len(self._shapes) < MAX_SHAPES_KEPT
         if below_limit or new_kind or new_shape:
             self._shapes.add(message_key)
@@ -166,6 +184,7 @@ class Recorder:
         """
         scratch = Recorder(self.id, seed=self.seed, about_emptiness=self.about_emptiness)
         scratch.lacking = self.lacking
+        scratch.basis = self.basis
         scratch.compares_strides = self.compares_strides
         scratch.watch = self.watch
         return scratch
@@ -182,7 +201,7 @@ class Recorder:
         scratch = self.scratch()
         for failure in self._failures:
             if failure.kind in kinds:
-                scratch.fail(failure.kind, failure.message, sample=failure.sample)
+                scratch.fail(failure.kind, failure.message, sample=failure.sample, basis=failure.basis)
         return scratch
 
     def merge(self, scratch: Recorder) -> None:
@@ -190,7 +209,7 @@ class Recorder:
         self._comparisons += scratch._comparisons
         self._empty_comparisons += scratch._empty_comparisons
         for failure in scratch._failures:
-            self.fail(failure.kind, failure.message, sample=failure.sample)
+            self.fail(failure.kind, failure.message, sample=failure.sample, basis=failure.basis)
         for failure in scratch._failures:  # ``fail`` counted them, and the next loop counts all deviations
             self._count(*self._key_of(failure), -1, failure)
         for key, (count, failure) in scratch._deviations.items():
@@ -204,9 +223,12 @@ class Recorder:
         self._unclaimed |= scratch._unclaimed
         self._cut_off |= scratch._cut_off
 
-    def _count(self, kind: Kind, sample: int | None, pattern: str, count: int, failure: Failure) -> None:
-        before, first = self._deviations.get((kind, sample, pattern), (0, failure))
-        self._deviations[(kind, sample, pattern)] = before + count, first
+    def _count(
+        self, kind: Kind, basis: Basis, sample: int | None, pattern: str, count: int, failure: Failure
+    ) -> None:
+        key = (kind, basis, sample, pattern)
+        before, first = self._deviations.get(key, (0, failure))
+        self._deviations[key] = before + count, first
 
     def excuse_failures_shared_with(self, control: Recorder, reason: str) -> None:
         """Turn each deviation that ``control`` has too into a note that begins with ``reason``.
@@ -219,7 +241,7 @@ class Recorder:
             key: first
             for key, (count, first) in self._deviations.items()
             if count <= control._deviations.get(key, (0, first))[0]
-            or (key[1] is not None and key in control._deviations)
+            or (key[2] is not None and key in control._deviations)
         }
         if not excused:
             return
@@ -240,9 +262,10 @@ class Recorder:
         The keys of two deviations of values or metadata differ if their numbers differ, because a small error
         of the CPU must not excuse a large error. Messages of errors may differ in numbers and addresses.
         """
-        if failure.kind in _COMPARED_BY_MESSAGE:
-            return failure.kind, failure.sample, failure.message
-        return failure.kind, failure.sample, message_pattern(failure.message, self.id.case.subject)
+        text = failure.message
+        if failure.kind not in _COMPARED_BY_MESSAGE:
+            text = message_pattern(text, self.id.case.subject)
+        return failure.kind, failure.basis, failure.sample, text
 
     @property
     def samples_used(self) -> int:

@@ -22,7 +22,7 @@ def describe_outcome(outcome: CellOutcome) -> str:
     """Return a short text for a cell: its status, its level, and the number of passed results."""
     if not outcome.counts:
         return _SIGNS[outcome.status]
-    passed = outcome.counts.get("pass", 0) + outcome.counts.get("xfail", 0)
+    passed = sum(outcome.counts.get(verdict, 0) for verdict in ("pass", "xfail", "parity"))
     return f"{_SIGNS[outcome.status]} ({outcome.cell.level}, {passed} of {outcome.planned})"
 
 

@@ -21,11 +21,13 @@ Totals = dict[str, int]
 
 class _FailureOptional(TypedDict, total=False):
     sample: int
+    basis: str
 
 
 class FailureRow(_FailureOptional):
     """One recorded deviation: the failure kind, the message and, if a sample showed the deviation, the index
-    of the sample.
+    of the sample. ``basis`` is a value of ``conformance.model.verdicts.Basis``; without it, the deviation
+    contradicts a page of the documentation.
     """
 
     kind: str
@@ -80,11 +82,14 @@ class AttemptRow(_ResultCore, AttemptDetails):
 
 class _AttemptSummaryOptional(TypedDict, total=False):
     kinds: list[str]
+    bases: list[str]
     message: str
 
 
 class AttemptSummary(_AttemptSummaryOptional):
-    """One of several attempts in a result row. Only a failed attempt has ``kinds`` and ``message``."""
+    """One of several attempts in a result row. Only a failed attempt has ``kinds``, ``bases`` and
+    ``message``.
+    """
 
     verdict: str
     attempt: int
@@ -239,10 +244,14 @@ class _LegHead(TypedDict):
 
 class _LegOptional(TypedDict, total=False):
     expectations: ExpectationReport
+    parity: str
 
 
 class Leg(_LegHead, _LegOptional):
-    """One mode of one target on one build of torch. Version 2 of the schema had no ``expectations``."""
+    """One mode of one target on one build of torch. Version 2 of the schema had no ``expectations``.
+
+    ``parity`` is one of :data:`conformance.model.vocabulary.PARITY`. Runs of an earlier suite do not have it.
+    """
 
     build: str
     torch: str
@@ -322,6 +331,7 @@ class RunOptions(_RunOptionsOptional):
 
 class _HeaderOptional(TypedDict, total=False):
     reach: dict[str, int]
+    parity: str
 
 
 class Header(_LegHead, _HeaderOptional):

@@ -22,6 +22,7 @@ class Verdict(str, enum.Enum):
     XPASS = "xpass"
     FLAKY = "flaky"
     XFAIL = "xfail"
+    PARITY = "parity"
     UNSUPPORTED = "unsupported"
     SKIP = "skip"
     PASS = "pass"
@@ -51,6 +52,19 @@ _UNEXPECTED = frozenset(
         Verdict.FLAKY,
     }
 )
+
+
+class Basis(str, enum.Enum):
+    """The ground on which a check demands something of a device.
+
+    ``DOCUMENTED``: a page of PyTorch's documentation states the requirement. ``CONSISTENCY``: two answers of
+    the device must agree with each other. ``PARITY``: the device differs from the CPU, and no page states
+    which of the two is right.
+    """
+
+    DOCUMENTED = "documented"
+    CONSISTENCY = "consistency"
+    PARITY = "parity"
 
 
 class Kind(str, enum.Enum):
@@ -139,18 +153,25 @@ def printable(text: str) -> str:
 
 @dataclasses.dataclass
 class Failure:
-    """One recorded deviation. ``sample`` is the index of the sample that showed the deviation."""
+    """One recorded deviation. ``sample`` is the index of the sample that showed the deviation, and ``basis``
+    is the ground of the check that recorded it.
+    """
 
     kind: Kind
     message: str
     sample: int | None = None
+    basis: Basis = Basis.DOCUMENTED
 
     def __post_init__(self) -> None:
         self.message = printable(self.message)
 
     def to_json(self) -> FailureRow:
-        """Return a JSON object, without ``sample`` if no sample showed the deviation."""
+        """Return a JSON object, without ``sample`` if no sample showed the deviation, and without ``basis``
+        if it is ``documented``.
+        """
         row: FailureRow = {"kind": self.kind.value, "message": self.message}
+        if self.basis is not Basis.DOCUMENTED:
+            row["basis"] = self.basis.value
         if self.sample is not None:
             row["sample"] = self.sample
         return row

@@ -15,6 +15,10 @@ LEVELS = ("bringup", "core", "training", "full")
 #: The dtype word in the id of a result that does not depend on a dtype.
 ANY_DTYPE = "any"
 
+#: How a run judges a result whose deviations all have basis ``parity``: ``apart`` gives it the verdict
+#: ``parity``, which is not unexpected; ``strict`` leaves the verdict ``fail``.
+PARITY = ("apart", "strict")
+
 #: The kinds of subjects that the suite defines. ``conformance.pytest_modules`` has a module for each kind.
 KINDS = ("operator", "overload", "module", "optimizer", "device", "api", "collective", "world")
 

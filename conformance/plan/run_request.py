@@ -25,6 +25,8 @@ class Request:
     workers: int = 1
     select: str | None = None
     samples: str = "default"
+    #: One of :data:`conformance.model.vocabulary.PARITY`.
+    parity: str = "apart"
     timeout: float = USUAL_LIMIT
     extra: Sequence[str] = ()
     part: bool = False

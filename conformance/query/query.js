@@ -7,7 +7,7 @@ const conformanceQuery = (() => {
   const ALIASES = { subject: "op", area: "family", backend: "target" };
   const UNEXPECTED = ["crash", "timeout", "error", "fail", "vacuous", "xpass", "flaky"];
   const CLOSED = {
-    verdict: ["unexpected", "expected", ...UNEXPECTED, "xfail", "unsupported", "skip", "pass"],
+    verdict: ["unexpected", "expected", ...UNEXPECTED, "xfail", "parity", "unsupported", "skip", "pass"],
     kind: ["value", "metadata", "aliasing", "dtype", "error-type", "message", "refused", "exception", "placement",
       "state", "crash", "timeout", "vacuous", "harness"],
     mode: ["eager", "lazy", "compile", "graph", "distributed"],

@@ -70,6 +70,8 @@ def _suite_element(leg: Leg, causes: Mapping[str, str]) -> ElementTree.Element:
         elif verdict in _SKIPPED:
             counts["skipped"] += 1
             _add_detail(element, "skipped", verdict, rows, {})
+        elif verdict is Verdict.PARITY:
+            _add_detail(element, "system-out", verdict, rows, {})
     for key, value in counts.items():
         suite.set(key, str(value))
     suite.set("time", f"{seconds:.3f}")
@@ -81,12 +83,10 @@ def _add_detail(
 ) -> None:
     worst = [row for row in rows if row["verdict"] == verdict.value]
     dtypes = ", ".join(ResultId.parse(row["id"]).dtype for row in worst)
-    element = ElementTree.SubElement(
-        case,
-        tag,
-        type=verdict.value,
-        message=xml_text(f"{verdict.value}: {causes.get(worst[0]['id'], dtypes)}"),
-    )
+    element = ElementTree.SubElement(case, tag)
+    if tag != "system-out":
+        element.set("type", verdict.value)
+        element.set("message", xml_text(f"{verdict.value}: {causes.get(worst[0]['id'], dtypes)}"))
     lines = []
     for row in rows:
         if row["verdict"] != Verdict.PASS.value:

@@ -32,6 +32,7 @@ LETTERS = {
     Verdict.XPASS: "P",
     Verdict.FLAKY: "~",
     Verdict.XFAIL: "x",
+    Verdict.PARITY: "p",
     Verdict.UNSUPPORTED: "u",
     Verdict.SKIP: "-",
     Verdict.PASS: ".",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 from conformance.model.records import Document, Leg, ResultRow
-from conformance.model.verdicts import Verdict
+from conformance.model.verdicts import ResultId, Verdict
 from conformance.report import causes as groups
+from conformance.report.families import operator_family
 from conformance.report.format_duration import format_duration
 from conformance.results import merge, run_folder
 from conformance.target import file as target_file
@@ -29,6 +31,7 @@ def summary_lines(results: Document, *, folder: Path, target: str | None = None)
     for leg in legs:
         yield from _leg_lines(leg)
     yield from _unexpected_lines(legs, target)
+    yield from _parity_lines(legs)
     state = {0: "as expected", 1: "unexpected results", 2: "not run", 3: "incomplete"}[results["exit"]]
     absent = "; ".join(dict.fromkeys(filter(None, map(merge.missing_shards, legs))))
     yield f"{state}: {absent}; exit {results['exit']}" if absent else f"{state}: exit {results['exit']}"
@@ -69,6 +72,30 @@ def _unexpected_lines(legs: list[Leg], target: str | None) -> Iterator[str]:
         return
     yield f"{sum(group.count for group in causes)} unexpected, by cause (largest first):"
     yield from cause_lines(causes, legs, target)
+
+
+def parity_by_family(legs: list[Leg]) -> dict[str, int]:
+    """Return the number of results with verdict ``parity`` by family, the largest first."""
+    counts = collections.Counter(
+        operator_family(ResultId.parse(row["id"]).case.subject)
+        for leg in legs
+        for row in leg["results"]
+        if row["verdict"] == Verdict.PARITY.value
+    )
+    return dict(counts.most_common())
+
+
+def _parity_lines(legs: list[Leg]) -> Iterator[str]:
+    """Yield a line about the results that differ from the CPU where no page states a requirement."""
+    families = parity_by_family(legs)
+    if not families:
+        return
+    shown = ", ".join(f"{family} {count}" for family, count in list(families.items())[:SHOWN])
+    more = f" and {len(families) - SHOWN} more families" if len(families) > SHOWN else ""
+    yield (
+        f"{sum(families.values())} differ from the CPU where no page says which is right (parity; not "
+        f"unexpected, unless you run with --parity strict): {shown}{more}"
+    )
 
 
 def cause_lines(

@@ -21,6 +21,7 @@ _DISTANCE = {
     Verdict.PASS: 0,
     Verdict.XPASS: 0,
     Verdict.SKIP: 0,
+    Verdict.PARITY: 0,
     Verdict.UNSUPPORTED: 1,
     Verdict.XFAIL: 2,
 }
@@ -72,6 +73,8 @@ class Difference:
     still_failing: list[ResultChange] = dataclasses.field(default_factory=list)
     added: list[ResultChange] = dataclasses.field(default_factory=list)
     vanished: list[ResultChange] = dataclasses.field(default_factory=list)
+    #: Results that passed and now differ from the CPU where no page states a requirement.
+    parity: list[ResultChange] = dataclasses.field(default_factory=list)
     unchanged: int = 0
     notes: list[str] = dataclasses.field(default_factory=list)
     #: The reason why vanished results are not regressions; empty if vanished results are regressions.
@@ -193,6 +196,8 @@ def _compare_legs(old: Leg, new: Leg, aliases: Aliases) -> Difference:
             difference.regressed.append(change)
         elif end < start:
             (difference.excused if end else difference.fixed).append(change)
+        elif row["verdict"] == Verdict.PARITY.value and old_row["verdict"] != row["verdict"]:
+            difference.parity.append(change)
         elif end == _FAILS:
             difference.still_failing.append(change)
         else:
@@ -251,6 +256,9 @@ def _other_differences(old: Leg, new: Leg) -> list[str]:
         notes.append(f"torch {old['torch']}, now {new['torch']}")
     if old["target"]["name"] != new["target"]["name"]:
         notes.append(f"target {old['target']['name']}, now {new['target']['name']}")
+    parities = [leg.get("parity", "strict") for leg in (old, new)]
+    if parities[0] != parities[1]:
+        notes.append(f"parity {parities[0]}, now {parities[1]}")
     labels = {"suite": "the suite", "target": "the target file", "expectations": "the expectations"}
     for field, label in labels.items():
         if old["digests"].get(field) != new["digests"].get(field):

@@ -50,6 +50,7 @@ def leg_of_run(
     )
     oracle = run_state.oracle_check or {"checked": 0, "differences": []}
     return {
+        "parity": header.get("parity", "strict"),
         "name": header["name"],
         "build": installed_torch.folder_label(torch_version),
         "torch": torch_version,
@@ -103,6 +104,7 @@ def leg_not_run(
         "shard": str(options.shard),
         "selection": options.select,
         "samples": options.samples,
+        "parity": options.parity,
         "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "workers": options.workers,
         "facts": {

@@ -10,8 +10,8 @@ from typing import cast
 from conformance.expectations import entry_states as expected
 from conformance.expectations.entries import Expectation, TargetExpectations
 from conformance.expectations.result_id_index import Index
-from conformance.model.records import AttemptRow, AttemptSummary, Header, ResultRow
-from conformance.model.verdicts import Verdict
+from conformance.model.records import AttemptRow, AttemptSummary, Header, ResultDetails, ResultRow
+from conformance.model.verdicts import Basis, Verdict
 from conformance.plan.levels import manifest
 from conformance.plan.plan import Plan
 from conformance.results.leg_summary import MAX_LISTED, LegSummary, expectation_report
@@ -44,6 +44,8 @@ def judge_leg(
         lambda entry, matched: expected.has_all_results(entry, matched, header),
     )
     apply_waivers(judged.rows, manifest.waiver_links(torch_version, mode, judged.rows))
+    if header.get("parity", "strict") == "apart":
+        set_parity_apart(judged.rows)
     planned = list(plan.result_ids())
     missing = [result_id for result_id in planned if result_id not in judged.rows]
     differences = run_state.oracle_check["differences"] if run_state.oracle_check is not None else []
@@ -126,6 +128,25 @@ def apply_waivers(rows: Mapping[str, ResultRow], waivers: Mapping[str, Mapping[s
                 _add_note(row, f"waived for every backend, since torch itself is at fault: {links[kind]}")
 
 
+def set_parity_apart(rows: Mapping[str, ResultRow]) -> None:
+    """Give each failing row whose deviations all have basis parity the verdict ``parity``."""
+    for row in rows.values():
+        if row["verdict"] == Verdict.FAIL.value and failure_bases(row) == {Basis.PARITY.value}:
+            row["verdict"] = Verdict.PARITY.value
+
+
+def failure_bases(row: ResultRow) -> frozenset[str]:
+    """Return the bases of all deviations that a result showed, in any attempt."""
+    bases = _bases_of_failures(row)
+    for attempt in row.get("attempts", ()):
+        bases.update(attempt.get("bases", ()))
+    return frozenset(bases)
+
+
+def _bases_of_failures(row: ResultDetails) -> set[str]:
+    return {failure.get("basis", Basis.DOCUMENTED.value) for failure in row.get("failures", ())}
+
+
 def _passes(row: ResultRow) -> bool:
     return bool(row["verdict"] in (Verdict.PASS.value, Verdict.XPASS.value))
 
@@ -148,6 +169,7 @@ def _attempt_summary(attempt: AttemptRow) -> AttemptSummary:
     }
     if attempt["verdict"] in BAD and attempt.get("failures"):
         summary["kinds"] = list(dict.fromkeys(failure["kind"] for failure in attempt["failures"]))
+        summary["bases"] = sorted(_bases_of_failures(attempt))
         summary["message"] = attempt["failures"][0]["message"][:MAX_ATTEMPT_MESSAGE]
     return summary
 

@@ -94,6 +94,9 @@ def _merge_parts(parts: list[tuple[str, Leg]], *, assembled: bool) -> Leg:
             for key in _SAME_LEG
             if first[key] != part[key]
         ]
+        parities = [shard.get("parity", "strict") for shard in (first, part)]
+        if parities[0] != parities[1]:
+            option_differences.append(f"their parity differs ({' and '.join(parities)})")
         if option_differences:
             raise UsageError(
                 f"{description} cannot be merged, {' and '.join(option_differences)}; leave one out"

@@ -395,6 +395,7 @@ def journal_header(
         "shard": str(options.shard),
         "selection": options.select,
         "samples": options.samples,
+        "parity": options.parity,
         "started": started.isoformat(timespec="seconds"),
         "workers": options.processes(mode),
         "facts": facts,

@@ -109,6 +109,7 @@ def resume_request(folder: Path, resume_options: ResumeOptions) -> Request:
             workers=resume_options.workers or min(int(header["workers"]), usable_cores()),
             select=header["selection"],
             samples=header["samples"],
+            parity=header.get("parity", "strict"),
             timeout=resume_options.timeout or float(recorded_options["timeout"]),
             extra=tuple(recorded_options["extra"]),
             part=bool(recorded_options["part"]),

@@ -44,7 +44,9 @@ def health_of(cells: Sequence[Cell]) -> list[Health]:
         for _, of_case in cell.line.table_of(cell.newest).cases.values():
             letters.update(of_case)
         verdicts = {VERDICT_OF[letter]: count for letter, count in letters.items()}
-        expected = sum(verdicts.get(verdict, 0) for verdict in ("pass", "xfail", "unsupported", "skip"))
+        expected = sum(
+            verdicts.get(verdict, 0) for verdict in ("pass", "xfail", "parity", "unsupported", "skip")
+        )
         total = sum(verdicts.values())
         health.append(
             Health(

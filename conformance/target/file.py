@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.errors import UsageError
 from conformance.model.records import Declared
-from conformance.model.vocabulary import CAPABILITIES, MODES
+from conformance.model.vocabulary import CAPABILITIES, MODES, PARITY
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -70,6 +70,7 @@ KEYS: dict[str, str] = {
     "device": "device type, as in `torch.device`",
     "modes": "modes that the device has",
     "precision": "class of precision; certificates print it, and no tolerance can be given",
+    "parity": "`strict` if undocumented deviations from the CPU fail, else `apart`, the default",
     "dtypes": "names of dtypes that the device has; default: the CPU's",
     "expectations": "folder or file of your own expectations, relative to this file",
     "capabilities": 'table: capability = false if it is not declared, "crashes" if its use ends the process',
@@ -122,6 +123,7 @@ class TargetFile:
     device: str
     modes: tuple[str, ...]
     precision: str
+    parity: str
     dtypes: frozenset[str]
     capabilities: dict[str, bool]
     crashing: frozenset[str]
@@ -279,6 +281,9 @@ class _Reader:
         precision = self.text("precision", "ieee")
         if precision not in PRECISIONS:
             raise self.error_of_unknown("precision", precision, PRECISIONS)
+        parity = self.text("parity", "apart")
+        if parity not in PARITY:
+            raise self.error_of_unknown("parity", parity, PARITY)
         return TargetFile(
             path=self.path,
             digest=digest,
@@ -287,6 +292,7 @@ class _Reader:
             device=self.text("device"),
             modes=self.words("modes", self.data.get("modes", ["eager"]), MODES),
             precision=precision,
+            parity=parity,
             dtypes=frozenset(self.words("dtypes", self.data.get("dtypes", list(DTYPES)), DTYPES)),
             capabilities=self.capabilities(),
             crashing=self.crashing(),

@@ -161,6 +161,7 @@ class Executor:
             self.watchdog.start_limit()
         recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
         recorder.watch = watch
+        recorder.basis = entry.basis
         recorder.compares_strides = self.target.capable("strides")
         recorder.lacking = capability_requirements.undeclared_capabilities(
             self.target, entry, subject.kind, subject.name

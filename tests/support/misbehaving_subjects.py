@@ -24,7 +24,7 @@ from conformance import pytest_modules
 from conformance.device import known_answer_probe
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.oracle import value_digests
 from conformance.results import journal
 from conformance.subjects import catalogue
@@ -65,6 +65,11 @@ def good(recorder: Recorder) -> None:
 def fail(recorder: Recorder) -> None:
     recorder.compared(3)
     recorder.fail(Kind.VALUE, "2 of 3 elements differ")
+
+
+def differs(recorder: Recorder) -> None:
+    recorder.compared(3)
+    recorder.fail(Kind.ERROR_TYPE, "raised ValueError, expected RuntimeError", basis=Basis.PARITY)
 
 
 def fails_twice(recorder: Recorder) -> None:
@@ -173,6 +178,7 @@ def kills(recorder: Recorder) -> None:
 CHECKS: dict[str, Callable[[Recorder], None]] = {
     "good": good,
     "fail": fail,
+    "differs": differs,
     "fails_twice": fails_twice,
     "fails_once": fails_once,
     "half": half,

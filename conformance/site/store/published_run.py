@@ -18,7 +18,7 @@ from conformance.site.build_columns import Build
 from conformance.site.provenance import Provenance
 from conformance.site.submissions import Submission
 
-_GOOD = ("pass", "xfail")
+_GOOD = ("pass", "xfail", "parity")
 #: The maximum number of stored ids of regressed results. All regressions are counted.
 _NAMED = 1000
 #: The maximum number of stored problems of a leg, and the maximum number of characters of a problem.

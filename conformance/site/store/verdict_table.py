@@ -147,6 +147,9 @@ def _reduced_row(row: ResultRow) -> ResultRow:
         {"kind": failure["kind"][:20], "message": scrub.scrub_text(failure["message"][:_MESSAGE])}
         for failure in _first_of_each_kind(row.get("failures", []))
     ]
+    for stored, failure in zip(failures, _first_of_each_kind(row.get("failures", [])), strict=True):
+        if "basis" in failure:
+            stored["basis"] = failure["basis"]
     if failures:
         reduced["failures"] = failures
     elif row.get("notes"):

@@ -239,3 +239,19 @@ def test_a_result_of_an_undeclared_dtype_is_not_claimed_even_in_the_floor() -> N
     row["undeclared"] = []
     leg = sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: row})
     assert not assessment_of(with_declaration(leg, dtypes=dtypes)).holds
+
+
+@pytest.mark.parametrize(("verdict", "bases", "holds"), [
+    ("parity", ["parity"], True),
+    ("fail", ["parity", "parity"], True),
+    ("fail", ["parity", "consistency"], False),
+    ("parity", ["documented"], False),
+    ("parity", [], False),
+])  # fmt: skip
+def test_a_level_does_not_demand_parity(verdict: str, bases: list[str], holds: bool) -> None:
+    failures = [{"kind": "value", "message": "off", "basis": basis} for basis in bases]
+    change = {"verdict": verdict, "failures": failures, "failure_count": len(failures)}
+    assessment = assessment_of(
+        sample_passing_leg.with_rows(sample_passing_leg.leg(), {"value/add@float32": change})
+    )
+    assert assessment.holds == holds

@@ -5,7 +5,7 @@ its verdict.
 from __future__ import annotations
 
 from conformance.framework.recorder import CHECKED_NOTHING, MAX_FAILURES_KEPT, Recorder
-from conformance.model.verdicts import CaseId, Kind, ResultId, Verdict
+from conformance.model.verdicts import Basis, CaseId, Kind, ResultId, Verdict
 
 
 def test_a_recorder_that_compared_nothing_is_vacuous() -> None:
@@ -135,3 +135,24 @@ def test_deviations_without_a_sample_are_excused_by_as_many() -> None:
     control.fail(Kind.STATE, "is 4")
     recorder.excuse_failures_shared_with(control, "excused")
     assert recorder.failure_count == 0
+
+
+def test_the_first_deviation_of_each_basis_is_kept() -> None:
+    recorder = Recorder(ResultId.parse("value/add@float32"), seed=0)
+    with recorder.with_basis(Basis.PARITY):
+        for sample in range(30):
+            recorder.fail(Kind.VALUE, "far off", sample=sample)
+    recorder.fail(Kind.VALUE, "far off", sample=30)
+    scratch = recorder.scratch()
+    scratch.fail(Kind.VALUE, "far off", basis=Basis.CONSISTENCY)
+    recorder.merge(scratch)
+    assert {failure.basis for failure in recorder.result().failures} == set(Basis)
+    assert recorder.failure_count == 32
+
+
+def test_a_deviation_is_excused_only_by_one_of_its_basis() -> None:
+    recorder, control = (Recorder(ResultId.parse("value/add@float32"), seed=0) for _ in range(2))
+    recorder.fail(Kind.STATE, "is 1", basis=Basis.DOCUMENTED)
+    control.fail(Kind.STATE, "is 1", basis=Basis.PARITY)
+    recorder.excuse_failures_shared_with(control, "excused")
+    assert recorder.failure_count == 1

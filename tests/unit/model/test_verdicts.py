@@ -29,7 +29,7 @@ def test_seeds_never_change() -> None:
 def test_the_verdict_of_a_case_is_its_worst_verdict() -> None:
     order = [
         "crash", "timeout", "error", "fail", "vacuous", "xpass",
-        "flaky", "xfail", "unsupported", "skip", "pass",
+        "flaky", "xfail", "parity", "unsupported", "skip", "pass",
     ]  # fmt: skip
     assert [verdict.value for verdict in Verdict] == order
     for worse, better in itertools.pairwise(order):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
-from conformance.results.final_verdicts import apply_waivers, final_rows
+from conformance.results.final_verdicts import apply_waivers, final_rows, set_parity_apart
 from tests.support.sample_legs import expectation, row
 
 
@@ -76,3 +77,46 @@ def test_an_expectation_for_some_processors_may_pass_on_others(verdict: str, fin
     kinds = ["value"] if verdict == "fail" else []
     outcome = final_rows({"p/s@d": [row("p/s@d", verdict, *kinds)]}, [entry])
     assert (outcome.rows["p/s@d"]["verdict"], outcome.obsolete) == (final, [])
+
+
+def _failing(*bases: str) -> dict[str, Any]:
+    failures = [{"kind": "value", "message": "off", "basis": basis} for basis in bases]
+    return {**row("p/s@d", "fail"), "failures": failures}
+
+
+@pytest.mark.parametrize(
+    ("bases", "verdict"),
+    [
+        (["parity"], "parity"),
+        (["parity", "parity"], "parity"),
+        (["parity", "documented"], "fail"),
+        (["consistency"], "fail"),
+        ([], "fail"),
+    ],
+)
+def test_a_result_has_the_verdict_parity_if_all_its_deviations_have_that_basis(
+    bases: list[str], verdict: str
+) -> None:
+    rows = final_rows({"p/s@d": [_failing(*bases)]}, []).rows
+    set_parity_apart(rows)
+    assert rows["p/s@d"]["verdict"] == verdict
+
+
+def test_the_deviations_of_every_attempt_must_have_basis_parity() -> None:
+    first, second = _failing("documented"), {**_failing("parity"), "attempt": 2}
+    rows = final_rows({"p/s@d": [first, second]}, []).rows
+    set_parity_apart(rows)
+    assert rows["p/s@d"]["verdict"] == "fail"
+
+
+@pytest.mark.parametrize("verdict", ["crash", "timeout", "error"])
+def test_only_a_failure_becomes_parity(verdict: str) -> None:
+    rows = final_rows({"p/s@d": [{**_failing("parity"), "verdict": verdict}]}, []).rows
+    set_parity_apart(rows)
+    assert rows["p/s@d"]["verdict"] == verdict
+
+
+def test_an_expectation_of_a_parity_deviation_is_neither_stale_nor_obsolete() -> None:
+    outcome = final_rows({"p/s@d": [_failing("parity")]}, [expectation("p/s@d", "value")])
+    set_parity_apart(outcome.rows)
+    assert (outcome.rows["p/s@d"]["verdict"], outcome.obsolete) == ("xfail", [])

@@ -16,7 +16,7 @@ import torch
 from conformance.framework.compare import compare_exact, compare_metadata
 from conformance.framework.property import Applies
 from conformance.framework.recorder import Recorder
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.samples import sample_limit
 from conformance.samples.random_programs.generator import DTYPES, programs_of
 from conformance.samples.random_programs.program import Program, run_program
@@ -65,9 +65,11 @@ class ProgramRecorder:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.recorder, name)
 
-    def fail(self, kind: Kind, message: str, *, sample: int | None = None) -> None:
+    def fail(
+        self, kind: Kind, message: str, *, sample: int | None = None, basis: Basis | None = None
+    ) -> None:
         """Record a failure with the text of the program."""
-        self.recorder.fail(kind, f"{message}\n{self.text}", sample=sample)
+        self.recorder.fail(kind, f"{message}\n{self.text}", sample=sample, basis=basis)
 
 
 def recorder_for_program(
