@@ -95,7 +95,7 @@ def collective_after_slow_kernel(rank: Rank, collective: Collective) -> tuple[fl
         "A collective reads the values that its stream had written when it was issued. Later work on the "
         "stream reads its result. Waiting for its handle does not wait for the device."
     ),
-    documentation="distributed.html",
+    documentation="accelerator/distributed.html",
     level="core",
     applies=applies_once,
     modes=("distributed",),

@@ -86,6 +86,8 @@ def layout_pairs(collective: Collective) -> list[tuple[str, str]]:
         "written."
     ),
     documentation="distributed.html",
+    basis="consistency",
+    ground="Dense and strided tensors must give the same result, or be refused on every rank",
     level="core",
     applies=applies_once,
     modes=("distributed",),

@@ -63,6 +63,8 @@ def _record_allocations(
         "made it, and each free. Replaying the history gives the memory statistics."
     ),
     documentation="torch_cuda_memory.html",
+    basis="consistency",
+    ground="The recorded history must agree with the device's tensors and statistics; the page is about CUDA",
     level="full",
     applies=applies_to_part("Memory"),
     capabilities=("memory_history", "memory_statistics"),
@@ -125,6 +127,8 @@ def events(target: Target, subject: Subject, recorder: Recorder) -> None:
         "and free blocks between them are listed."
     ),
     documentation="torch_cuda_memory.html",
+    basis="consistency",
+    ground="The snapshot must agree with itself and with the device's memory statistics",
     level="full",
     applies=applies_to_part("Memory"),
     capabilities=("memory_history", "memory_statistics"),

@@ -70,7 +70,7 @@ def _is_within(inner: Operator, outer: Operator) -> bool:
         "Each operator that computes on the device has device rows in a profile. They are linked to the "
         "operator or to an operator that it calls."
     ),
-    documentation="profiler.html",
+    documentation="accelerator/profiler.html",
     level="full",
     applies=applies_to_part("Profiler"),
     capabilities=("profiler",),
@@ -119,6 +119,8 @@ def operators(target: Target, subject: Subject, recorder: Recorder) -> None:
         "rows of one call."
     ),
     documentation="profiler.html",
+    basis="consistency",
+    ground="Ten calls must have ten times the rows of one call",
     level="full",
     applies=applies_to_part("Profiler"),
     capabilities=("profiler",),
@@ -152,6 +154,8 @@ def counts(target: Target, subject: Subject, recorder: Recorder) -> None:
         "rows on two streams. Work that waits for an event begins after the work before the event."
     ),
     documentation="profiler.html",
+    basis="consistency",
+    ground="The rows of the profile must follow the order that streams and events demand",
     level="full",
     applies=applies_to_part("Profiler"),
     capabilities=("profiler", "streams", "events"),
@@ -215,6 +219,8 @@ def streams(target: Target, subject: Subject, recorder: Recorder) -> None:
         "rows of one stream add up to no more than the profile's time."
     ),
     documentation="profiler.html",
+    basis="consistency",
+    ground="The times of the rows must lie in the profile and in order",
     level="full",
     applies=applies_to_part("Profiler"),
     capabilities=("profiler",),
@@ -256,6 +262,8 @@ def times(target: Target, subject: Subject, recorder: Recorder) -> None:
     subject_kind="device",
     statement=("With profile_memory, the sizes in a profile add up to the change of the memory statistics."),
     documentation="profiler.html",
+    basis="consistency",
+    ground="The profile's sizes and the device's memory statistics must agree",
     level="full",
     applies=applies_to_part("Profiler"),
     capabilities=("profiler", "memory_statistics"),
@@ -394,7 +402,9 @@ def _check_only_exp(recorder: Recorder, profile: ProfilerTrace, when: str) -> No
     "profiled_fork",
     subject_kind="device",
     statement=("A child process that is forked during a profile exits normally, and the profile continues."),
-    documentation="profiler.html",
+    documentation="notes/multiprocessing.html",
+    basis="parity",
+    ground="No page allows a fork after the device is in use; the note advises against it",
     level="full",
     applies=applies_to_part("Profiler"),
     capabilities=("profiler", "fork"),

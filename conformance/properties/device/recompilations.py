@@ -34,7 +34,7 @@ CALLS = (
         "A compiled function compiles once for each shape and dtype, and returns the result of each "
         "call's own values."
     ),
-    documentation="user_guide/torch_compiler/compile/programming_model.recompilation.html",
+    documentation="generated/torch.compile.html",
     level="core",
     applies=applies_to_part("Compile"),
     capabilities=("compile",),

@@ -32,7 +32,7 @@ from conformance.target.target import Target
         "done. So does a copy to the host. A stream that waits for an event does not finish before the "
         "event, and the host does not wait for it."
     ),
-    documentation="accelerator.html",
+    documentation="generated/torch.accelerator.synchronize.html",
     level="core",
     applies=applies_to_part("Stream"),
     capabilities=("streams", "events"),

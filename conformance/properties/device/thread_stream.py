@@ -41,7 +41,7 @@ def call_in_thread(call: Callable[[], Any]) -> Any:
         "The current stream belongs to one thread: a new thread starts on the default stream, and setting "
         "its stream does not change other threads."
     ),
-    documentation="accelerator.html",
+    documentation="accelerator/stream.html",
     level="full",
     applies=applies_to_part("Thread"),
     capabilities=("streams",),

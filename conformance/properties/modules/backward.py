@@ -23,7 +23,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "backward",
     subject_kind="module",
     statement="Gradients of parameters and inputs are on the device and equal the reference.",
-    documentation="notes/autograd.html",
+    documentation="generated/torch.nn.Module.html",
     level="training",
     applies=applies,
     capabilities=("autograd",),

@@ -43,6 +43,8 @@ def _copy_by_saving(module: torch.nn.Module) -> torch.nn.Module:
     statement="deepcopy, pickle and torch.save copy a device module bit for bit into new memory "
     "on the device.",
     documentation="notes/serialization.html",
+    basis="consistency",
+    ground="A copied module must compute like the original and have its state",
     level="core",
     applies=applies,
     runs=False,

@@ -34,6 +34,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="Invalid arguments raise the CPU's exception type, with the message that torch's "
     "database lists.",
     documentation="nn.html",
+    basis="parity",
+    ground="No page names the errors; the inputs come from torch's test database",
     level="full",
     applies=applies,
     runs=False,

@@ -39,7 +39,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="module",
     statement="A module built with device=, under torch.device or from meta equals a module "
     "built on the CPU.",
-    documentation="generated/torch.nn.utils.skip_init.html",
+    documentation="generated/torch.nn.Module.html",
     level="core",
     applies=applies,
     runs=False,

@@ -55,7 +55,7 @@ def _is_train_sample(sample: ModuleSample) -> bool:
     subject_kind="module",
     statement="Train mode updates running statistics as on the CPU; eval mode changes none and "
     "applies no dropout.",
-    documentation="notes/modules.html",
+    documentation="generated/torch.nn.Module.html",
     level="core",
     applies=applies,
 )

@@ -121,6 +121,8 @@ def multi_rank_property(
     dtypes: Sequence[str] = (ANY_DTYPE,),
     capabilities: Sequence[str] = (),
     accelerators: bool = False,
+    basis: str = "documented",
+    ground: str = "",
 ) -> Callable[[Callable[[Bench], None]], Callable[[Bench], None]]:
     """Return a decorator that registers a check function as a property of an area.
 
@@ -151,6 +153,8 @@ def multi_rank_property(
             runs=False,
             capabilities=("distributed", *capabilities),
             documentation=areas.WORLD[area].documentation,
+            basis=basis,
+            ground=ground,
         )(lambda target, subject, recorder: check(Bench(target, recorder)))
         return check
 

@@ -55,7 +55,13 @@ def compiled_collectives(rank: Rank) -> dict[str, Any]:
     return {"graphs": len(graphs), "results": results}
 
 
-@multi_rank_property("compiled-training", level="training", capabilities=("compile",))
+@multi_rank_property(
+    "compiled-training",
+    level="training",
+    capabilities=("compile",),
+    basis="consistency",
+    ground="The compiled function must give the results of its eager collectives",
+)
 def collectives_in_compiled_functions(bench: Bench) -> None:
     """A function with collectives compiles to one graph, and the compiled function gives the same results."""
     total = bench.size * (bench.size + 1)
@@ -98,7 +104,13 @@ def train_compiled_fsdp2(rank: Rank, dtype: str) -> TensorsByName:
     return train_compiled(rank, shard_with_fsdp2(rank, make_model(dtype)), dtype)
 
 
-@multi_rank_property("compiled-training", dtypes=("float32",), capabilities=_NEEDS)
+@multi_rank_property(
+    "compiled-training",
+    dtypes=("float32",),
+    capabilities=_NEEDS,
+    basis="consistency",
+    ground="Compiled and eager training of the device must agree",
+)
 def compiled_fully_sharded(bench: Bench) -> None:
     """A compiled model under fully_shard trains like a single process."""
     compare_with_single_process(

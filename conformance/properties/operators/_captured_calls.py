@@ -13,7 +13,7 @@ from conformance.framework import refusals, trees
 from conformance.framework.calls import attempt, one_line
 from conformance.framework.compare import fact
 from conformance.framework.recorder import Recorder
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.oracle.graph_replay_inputs import copy_values, replay_data_with_reference
 from conformance.oracle.reference import Reference
 from conformance.properties import mode_exclusions
@@ -228,4 +228,4 @@ def check_clean_refusal(target: Target, recorder: Recorder, sample: Sample, erro
     """Check that an error at capture is a clean refusal: of the right type and with a message."""
     is_clean = refusals.is_deliberate_error(error) and bool(str(error).strip())
     message = f"capture raises {one_line(error)}, expected a clean refusal (RuntimeError with a reason)."
-    return fact(recorder, is_clean, Kind.ERROR_TYPE, message, sample=sample.index)
+    return fact(recorder, is_clean, Kind.ERROR_TYPE, message, sample=sample.index, basis=Basis.PARITY)

@@ -49,6 +49,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="operator",
     statement="A bool that view(torch.bool) makes of a byte from 2 to 255 is true, like any other True.",
     documentation="generated/torch.Tensor.view.html",
+    basis="parity",
+    ground="No page says how a bool whose byte is neither 0 nor 1 behaves",
     level="full",
     applies=applies,
 )

@@ -14,7 +14,7 @@ from conformance.framework.calls import attempt, one_line
 from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.oracle import relations
 from conformance.oracle.reference import Call, Reference, reference_for
 from conformance.properties.operators import _compiled_calls
@@ -111,6 +111,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "at most twice."
     ),
     documentation="generated/torch.compile.html",
+    basis="consistency",
+    ground="The compiled operator with dynamic shapes must agree with the eager one on the same device",
     level="core",
     applies=applies,
     capabilities=("compile",),
@@ -138,7 +140,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 recorder.note(f"not captured with dynamic shapes on the CPU either: {limit}")
             break
         message = f"{len(sizes)} sizes took {len(log.graphs)} graphs, expected at most 2."
-        fact(recorder, len(log.graphs) <= 2, Kind.STATE, message)
+        fact(recorder, len(log.graphs) <= 2, Kind.STATE, message, basis=Basis.PARITY)
         recorder.samples(len(sizes), 0)
         if not log.ran_a_call:
             recorder.vacuous("no call of the subject ran compiled with dynamic shapes")

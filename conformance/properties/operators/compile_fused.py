@@ -63,6 +63,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="operator",
     statement="With the target's compile options for fusion, values and gradients are within the tolerance.",
     documentation="generated/torch.compile.html",
+    basis="consistency",
+    ground="The compiled operator and its gradient must agree with the eager ones on the device",
     level="training",
     applies=applies,
     capabilities=("compile",),

@@ -38,6 +38,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="operator",
     statement="Gradients through a compiled call equal the CPU's in float64 within the backward tolerance.",
     documentation="generated/torch.compile.html",
+    basis="consistency",
+    ground="The compiled backward must agree with the eager backward of the device",
     level="training",
     applies=applies,
     capabilities=("compile", "autograd"),

@@ -64,6 +64,8 @@ def result_fits_input(sample: Sample, reference: Reference) -> bool:
     subject_kind="operator",
     statement="Compiled, the in-place form returns its input in the same memory, with the reference values.",
     documentation="generated/torch.compile.html",
+    basis="consistency",
+    ground="The compiled in-place form must change the same tensor, to the same values, as the eager form",
     level="core",
     applies=applies,
     capabilities=("compile", "inplace"),

@@ -46,6 +46,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "of the specified distribution."
     ),
     documentation="generated/torch.compile.html",
+    basis="consistency",
+    ground="A compiled draw must repeat itself after the same seed and move on without one",
     level="core",
     applies=applies,
     capabilities=("compile", "random"),

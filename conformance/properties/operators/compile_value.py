@@ -29,6 +29,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="operator",
     statement="Compiled into one graph, the operator gives the reference values and metadata in two calls.",
     documentation="generated/torch.compile.html",
+    basis="consistency",
+    ground="The first and later compiled calls must agree with the eager operator on the device",
     level="bringup",
     applies=applies,
     capabilities=("compile",),

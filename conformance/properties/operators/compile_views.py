@@ -13,7 +13,7 @@ from conformance.framework.compare import compare_exact, compare_metadata, fact,
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.storages import share_storage
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.properties.operators import _compiled_calls
 from conformance.properties.operators._transformed_samples import (
     DEFINED_BY_MEMORY,
@@ -22,6 +22,7 @@ from conformance.properties.operators._transformed_samples import (
 )
 from conformance.properties.operators.layout import with_gaps, with_offset, with_reversed_strides
 from conformance.properties.operators.views import may_alias
+from conformance.properties.shared.basis import basis_of_aliasing
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import first_dtypes
 from conformance.properties.shared.execution import copy_in
@@ -50,6 +51,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "memory with their base, even if the graph writes to them."
     ),
     documentation="generated/torch.compile.html",
+    basis="consistency",
+    ground="A compiled view must alias its input and pass writes on, as the eager view does",
     level="core",
     applies=applies,
     capabilities=("compile", "views"),
@@ -199,7 +202,9 @@ def _compare_written_views(
         difference = "shares no memory" if shared else "shares memory"
         message = f"compiled, output {output_index} {difference} with the input, unlike on the CPU."
         if is_shared is not None:
-            fact(recorder, shared == is_shared, Kind.ALIASING, message, sample=index)
+            aliasing = basis_of_aliasing(recorder.id.case.subject)
+            basis = aliasing if aliasing is Basis.PARITY else recorder.basis
+            fact(recorder, shared == is_shared, Kind.ALIASING, message, sample=index, basis=basis)
         if shared and is_shared is not False:
             compare_metadata(
                 recorder,

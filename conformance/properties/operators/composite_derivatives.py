@@ -126,6 +126,8 @@ def _forward(info: Any, sample: Sample, equal: Callable[..., None]) -> None:
     subject_kind="operator",
     statement="A composite backward calls only operators and functions that tensor subclasses can handle.",
     documentation="notes/extending.html",
+    basis="parity",
+    ground="No page demands that backward formulas be composite compliant; torch's own tests do",
     level="full",
     applies=applies_backward,
     capabilities=("autograd",),
@@ -144,6 +146,8 @@ def check_backward(target: Target, subject: Subject, recorder: Recorder) -> None
         "Composite forward-mode formulas call only operators and functions that tensor subclasses can handle."
     ),
     documentation="notes/extending.html",
+    basis="parity",
+    ground="No page demands that forward-mode formulas be composite compliant; torch's own tests do",
     level="full",
     applies=applies_forward,
     capabilities=("forward_ad",),

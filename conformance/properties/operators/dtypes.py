@@ -68,6 +68,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "the CPU does not support them, it returns the rounded float64 result."
     ),
     documentation="tensor_attributes.html",
+    basis="consistency",
+    ground="The device must accept the dtypes that its target file declares, with the values of the function",
     level="core",
     applies=applies,
     runs=False,

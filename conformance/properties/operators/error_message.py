@@ -27,6 +27,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="operator",
     statement="The messages of errors for wrong arguments match the patterns of torch's database.",
     documentation="torch.html",
+    basis="parity",
+    ground="No page fixes the text of errors; the patterns come from torch's test database",
     level="full",
     applies=applies,
     runs=False,

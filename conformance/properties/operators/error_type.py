@@ -11,6 +11,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.properties.operators import _error_inputs
+from conformance.properties.shared.basis import basis_of_error
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -26,6 +27,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="operator",
     statement="Wrong arguments raise the type of error that torch's database names.",
     documentation="torch.html",
+    basis="parity",
+    ground="Mostly no page names the error of wrong arguments; the types come from torch's test database",
     level="core",
     applies=applies,
     runs=False,
@@ -39,4 +42,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             message = f"({arguments}) is accepted; expected {expected_type.__name__}."
         else:
             message = f"({arguments}) raises {one_line(outcome.error)}; expected {expected_type.__name__}."
-        fact(recorder, isinstance(outcome.error, expected_type), Kind.ERROR_TYPE, message, sample=index)
+        is_expected = isinstance(outcome.error, expected_type)
+        basis = basis_of_error(item.error_regex or "")
+        fact(recorder, is_expected, Kind.ERROR_TYPE, message, sample=index, basis=basis)

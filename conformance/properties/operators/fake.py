@@ -15,7 +15,7 @@ from conformance.framework.calls import attempt, one_line
 from conformance.framework.compare import compare_leaf_counts, compare_metadata, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes
 from conformance.properties.shared.execution import (
@@ -40,7 +40,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "fake",
     subject_kind="operator",
     statement=("Fake tensors predict the shape, dtype, layout, strides and aliasing of the real result."),
-    documentation="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
+    documentation="torch.compiler_fake_tensor.html",
     level="core",
     applies=applies,
     capabilities=("fake_tensors",),
@@ -66,7 +66,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             assert predicted.error is not None
             refused = isinstance(predicted.error, unpredictable) or depends_on_values(predicted.error)
             message = f"fake tensors raise {one_line(predicted.error)}, but the device has a result."
-            fact(recorder, refused, Kind.EXCEPTION, message, sample=sample.index)
+            fact(recorder, refused, Kind.EXCEPTION, message, sample=sample.index, basis=Basis.PARITY)
             continue
         fake_sample, predicted_result = predicted.value
         _compare_metadata_and_aliasing(recorder, sample, copy, outcome.value, fake_sample, predicted_result)

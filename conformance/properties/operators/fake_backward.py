@@ -15,7 +15,7 @@ from conformance.framework.calls import CallOutcome, attempt, attempt_on, one_li
 from conformance.framework.compare import compare_leaf_counts, compare_metadata, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.properties.operators import _gradients
 from conformance.properties.operators.fake import depends_on_values
 from conformance.properties.shared.cpu_control import controlled_by_cpu
@@ -38,7 +38,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "fake_backward",
     subject_kind="operator",
     statement="Fake tensors predict the shape, dtype and layout of gradients.",
-    documentation="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
+    documentation="torch.compiler_fake_tensor.html",
     level="full",
     applies=applies,
     capabilities=("autograd", "fake_tensors"),
@@ -76,7 +76,7 @@ def _compare_predictions(recorder: Recorder, real: list[list[Any]], fake: CallOu
             fake.error, torch_testing_internals.dynamic_output_errors()
         ) or depends_on_values(fake.error)
         message = f"fake tensors raise {one_line(fake.error)}, but the device has gradients."
-        fact(recorder, refused, Kind.EXCEPTION, message, sample=index)
+        fact(recorder, refused, Kind.EXCEPTION, message, sample=index, basis=Basis.PARITY)
         return
     for kind, actual, predicted in zip(("output", "gradient"), real, fake.value, strict=True):
         if not compare_leaf_counts(recorder, actual, predicted, label=f"the {kind}s", sample=index):

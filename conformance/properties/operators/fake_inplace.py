@@ -12,7 +12,7 @@ from conformance.framework.calls import attempt, one_line
 from conformance.framework.compare import compare_metadata, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.properties.operators.fake import predict_with_fake_tensors
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes
@@ -37,7 +37,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "In place, an operator returns its input with the shape, dtype and strides that a fake tensor "
         "predicts."
     ),
-    documentation="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
+    documentation="torch.compiler_fake_tensor.html",
     level="full",
     applies=applies,
     capabilities=("fake_tensors", "inplace"),
@@ -69,7 +69,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             assert predicted.error is not None
             refused = isinstance(predicted.error, unpredictable)
             message = f"fake tensors raise {one_line(predicted.error)}, but the device has a result."
-            fact(recorder, refused, Kind.EXCEPTION, message, sample=sample.index)
+            fact(recorder, refused, Kind.EXCEPTION, message, sample=sample.index, basis=Basis.PARITY)
             continue
         fake, fake_result = predicted.value
         fake_input = fake.input

@@ -44,7 +44,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "Gradients equal the CPU's, and the CPU's equal the numerical derivative along a random direction. "
         "The backward changes neither arguments nor results nor incoming gradients."
     ),
-    documentation="notes/gradcheck.html",
+    documentation="autograd.html",
     level="training",
     applies=applies,
     capabilities=("autograd",),

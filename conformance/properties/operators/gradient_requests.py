@@ -65,6 +65,8 @@ class GradientRequest:
         "on whether other results have no gradient or zeros. They add up if an input is used twice."
     ),
     documentation="notes/autograd.html",
+    basis="consistency",
+    ground="Gradients must not depend on which are requested, on order, retained graphs or layouts",
     level="training",
     applies=applies,
     capabilities=("autograd",),

@@ -43,6 +43,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "can capture other calls afterwards; or its graph follows new data."
     ),
     documentation="notes/cuda.html",
+    basis="parity",
+    ground=(
+        "The note says that synchronising calls likely raise a runtime error; no page demands a clean refusal"
+    ),
     level="core",
     applies=applies,
     capabilities=("graphs",),

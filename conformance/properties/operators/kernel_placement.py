@@ -111,6 +111,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "fallback."
     ),
     documentation="accelerator/operators.html",
+    basis="consistency",
+    ground="The device must run where its own target declaration says; the page recommends a CPU fallback",
     level="full",
     applies=applies,
     runs=False,

@@ -76,7 +76,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "Inputs with gaps, transposed, at an offset, expanded, or with any stride in a dimension of size one "
         "give the values of contiguous inputs."
     ),
-    documentation="generated/torch.Tensor.stride.html",
+    documentation="tensor_view.html",
+    basis="consistency",
+    ground="The operator must give the same values for every layout of the same input",
     level="core",
     applies=applies,
     capabilities=("non_contiguous", "strides"),

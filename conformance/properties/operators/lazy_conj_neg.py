@@ -65,7 +65,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement=(
         "Inputs that are lazy conjugates or negatives give the values of ordinary inputs, also in place."
     ),
-    documentation="generated/torch.Tensor.resolve_conj.html",
+    documentation="generated/torch.resolve_conj.html",
     level="core",
     applies=applies,
     capabilities=("conj_neg_views",),

@@ -13,7 +13,7 @@ from conformance.framework.compare import compare_exact, fact, significant_strid
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.storages import address_of
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.oracle.reference import Reference
 from conformance.properties.shared.argument_integrity import check_unwritten_arguments
 from conformance.properties.shared.comparison import compare_outputs
@@ -140,6 +140,7 @@ def _check_write(
         Kind.ALIASING,
         f"with {label} the operator returns another tensor.",
         sample=sample.index,
+        basis=Basis.PARITY,
     )
     value = out[0] if isinstance(reference.outputs, torch.Tensor) else tuple(out)
     return compare_outputs(target, recorder, reference, value, label=label)

@@ -13,7 +13,7 @@ from conformance.framework.calls import CallOutcome, one_line
 from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.properties.operators import out
 from conformance.properties.shared.comparison import is_factory
 from conformance.properties.shared.cpu_control import controlled_by_cpu
@@ -81,6 +81,7 @@ def _check_error(recorder: Recorder, sample: Sample, outcome: CallOutcome, label
         Kind.ERROR_TYPE,
         f"{label} raises {one_line(outcome.error)}, expected RuntimeError.",
         sample=sample.index,
+        basis=Basis.PARITY,
     )
 
 
@@ -94,7 +95,7 @@ def _dtypes_of_numbers(target: Target, subject: Subject) -> Sequence[str]:
     "out_dtype",
     subject_kind="operator",
     statement="An integer out= for a result of real or complex numbers raises an error.",
-    documentation="notes/out.html",
+    documentation="tensor_attributes.html",
     level="core",
     applies=_dtypes_of_numbers,
     capabilities=("out_variants",),

@@ -12,8 +12,9 @@ from conformance.framework.calls import one_line
 from conformance.framework.compare import compare_values, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.oracle.reference import Call, reference_for
+from conformance.properties.shared.basis import basis_of_values
 from conformance.properties.shared.comparison import SAME_BITS_AGREE, compare_outputs
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
@@ -55,13 +56,19 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         outcome = run_operator(target, subject.info.op, copy)
         if reference.ok and outcome.ok:
-            compare_outputs(target, recorder, reference, outcome.value, policy=SAME_BITS_AGREE)
+            basis = (
+                Basis.PARITY
+                if sample.kwargs.get("dim") == ()  # torch does not say what the reduction of no dimension is
+                else basis_of_values(subject.name, sample, reference.outputs)
+            )
+            with recorder.with_basis(basis):
+                compare_outputs(target, recorder, reference, outcome.value, policy=SAME_BITS_AGREE)
             _check_shape(recorder, sample, outcome.value)
         elif reference.ok:
             report_failed_call(target, recorder, sample, outcome)
         else:
             message = f"({sample.describe()}) is accepted, but the CPU raises {one_line(reference.error)}"  # type: ignore[arg-type]
-            fact(recorder, not outcome.ok, Kind.ERROR_TYPE, message, sample=sample.index)
+            fact(recorder, not outcome.ok, Kind.ERROR_TYPE, message, sample=sample.index, basis=Basis.PARITY)
     _check_identity(target, subject, recorder, dtype)
 
 

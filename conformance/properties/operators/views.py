@@ -16,6 +16,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.storages import share_storage
 from conformance.model.verdicts import Kind
+from conformance.properties.shared.basis import basis_of_aliasing
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes, pristine_info
 from conformance.properties.shared.execution import (
@@ -120,7 +121,8 @@ def _compare_aliasing_and_geometry(
         difference = "shares no memory" if shared else "shares memory"
         message = f"{label} {difference} with the input, unlike on the CPU."
         if is_shared is not None:
-            fact(recorder, shared == is_shared, Kind.ALIASING, message, sample=index)
+            basis = basis_of_aliasing(recorder.id.case.subject)
+            fact(recorder, shared == is_shared, Kind.ALIASING, message, sample=index, basis=basis)
         if not shared or is_shared is False:
             continue
         compare_metadata(recorder, actual_output, expected_output, label=label, sample=index, stride=True)

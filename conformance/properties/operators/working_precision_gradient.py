@@ -25,7 +25,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "backward-cpu",
     subject_kind="operator",
     statement="Gradients in working precision equal the CPU's in float64 within the backward tolerance.",
-    documentation="notes/numerical_accuracy.html",
+    documentation="notes/autograd.html",
     level="training",
     applies=applies,
     capabilities=("autograd",),

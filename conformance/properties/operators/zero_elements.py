@@ -11,8 +11,9 @@ from conformance.framework.calls import one_line
 from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.oracle.reference import Call, reference_for
+from conformance.properties.shared.basis import basis_without_elements
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
@@ -63,7 +64,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         outcome = run_operator(target, subject.info.op, copy)
         if reference.ok and outcome.ok:
-            compare_outputs(target, recorder, reference, outcome.value)
+            reduces = torch_testing_internals.is_reduction(subject.info)
+            with recorder.with_basis(basis_without_elements(subject.name, reduces=reduces)):
+                compare_outputs(target, recorder, reference, outcome.value)
         elif reference.ok:
             report_failed_call(target, recorder, sample, outcome)
         else:
@@ -71,7 +74,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             cpu_text = one_line(reference.error)  # type: ignore[arg-type]
             message = f"the operator on ({sample.describe()}) gives {device_text}, expected {cpu_text}."
             same = outcome.error is not None and isinstance(outcome.error, type(reference.error))
-            fact(recorder, same, Kind.ERROR_TYPE, message, sample=sample.index)
+            fact(recorder, same, Kind.ERROR_TYPE, message, sample=sample.index, basis=Basis.PARITY)
 
 
 def _samples(subject: Subject, dtype: torch.dtype) -> Iterator[Sample]:

@@ -92,7 +92,7 @@ def _differentiable_procedure(subject: Subject) -> Procedure:
     subject_kind="optimizer",
     statement="With differentiable=True, gradients flow through steps to the initial parameters "
     "and the gradients.",
-    documentation="optim.html",
+    documentation="generated/torch.optim.SGD.html",
     level="full",
     applies=applies,
     capabilities=("autograd",),

@@ -35,6 +35,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="optimizer",
     statement="Invalid arguments raise the exception type, with the message, that torch's database lists.",
     documentation="optim.html",
+    basis="parity",
+    ground="No page names the errors; the inputs come from torch's test database",
     level="full",
     applies=applies,
     capabilities=("autograd",),

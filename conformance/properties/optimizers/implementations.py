@@ -30,6 +30,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="The implementations have equal parameters and states, and keep their states on "
     "the right devices.",
     documentation="optim.html",
+    basis="consistency",
+    ground="For-loop, foreach and fused of the device must agree",
     level="training",
     applies=applies,
     capabilities=("autograd",),

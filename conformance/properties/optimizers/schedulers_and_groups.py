@@ -46,7 +46,7 @@ STEPS_WITH_RATE = Procedure("given rate", _steps_with_rate)
     "tensor-lr",
     subject_kind="optimizer",
     statement="A learning rate in a tensor, on the CPU or the device, has the effect of the same number.",
-    documentation="optim.html",
+    documentation="generated/torch.optim.Adam.html",
     level="full",
     applies=applies_tensor,
     capabilities=("autograd",),

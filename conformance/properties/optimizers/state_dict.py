@@ -33,7 +33,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="optimizer",
     statement="A run that is saved after two steps and loaded on either device gives the results "
     "of an uninterrupted run.",
-    documentation="generated/torch.optim.Optimizer.state_dict.html",
+    documentation="generated/torch.optim.Optimizer.load_state_dict.html",
     level="training",
     applies=applies,
     capabilities=("autograd", "serialization"),

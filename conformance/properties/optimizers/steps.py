@@ -20,7 +20,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "steps",
     subject_kind="optimizer",
     statement="After four steps of any implementation, parameters and states equal the CPU's for-loop.",
-    documentation="generated/torch.optim.Optimizer.step.html",
+    documentation="optim.html",
     level="training",
     applies=applies,
     capabilities=("autograd",),

@@ -28,6 +28,7 @@ from conformance.properties.overloads._references import (
     is_unchecked,
     references,
 )
+from conformance.properties.shared.basis import basis_of_error
 from conformance.properties.shared.execution import copy_in, run_operator
 from conformance.samples.copies import to_host
 from conformance.samples.dispatched_kernels import base_name
@@ -67,6 +68,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "database (ErrorInput.error_type) require the class of every device."
     ),
     documentation="torch.html",
+    basis="parity",
+    ground="No page says that a dim out of range or unfitting sizes raise, or with which type",
     level="core",
     applies=applies,
     modes=("eager",),
@@ -192,7 +195,9 @@ def check_refused(
         kinds = (*kinds, IndexError)
     device_text = "is accepted" if outcome.error is None else f"raises {one_line(outcome.error)}"
     text = f"the {form} on ({sample.describe()}) {device_text}; on the CPU: {one_line(cpu_error)}"
-    fact(recorder, isinstance(outcome.error, kinds), Kind.ERROR_TYPE, text, sample=reference.sample.index)
+    basis = basis_of_error(str(cpu_error))
+    is_expected = isinstance(outcome.error, kinds)
+    fact(recorder, is_expected, Kind.ERROR_TYPE, text, sample=reference.sample.index, basis=basis)
 
 
 def _callable_and_sample(

@@ -58,6 +58,8 @@ _ACCEPTS_NEGATIVE_DIMS = re.compile(r"_(log_)?softmax(_backward_data)?$")
         "return the values of an argument."
     ),
     documentation="notes/out.html",
+    basis="consistency",
+    ground="Function, in-place form and out= of one overload must agree, also in inference mode",
     level="core",
     applies=functools.partial(dtypes, "overload-forms"),
     modes=("eager",),

@@ -45,6 +45,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "A positive or negative index out of range raises an error in every form if it does so on the CPU."
     ),
     documentation="torch.html",
+    basis="parity",
+    ground="No page says that an index out of range raises; scatter_ and gather state only the allowed range",
     level="full",
     applies=applies,
     modes=("eager",),

@@ -136,7 +136,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "An argument, or the written memory, may have gaps, an offset, both, transposed memory or "
         "channels_last memory. This changes neither the result nor the memory around it."
     ),
-    documentation="generated/torch.Tensor.stride.html",
+    documentation="tensor_view.html",
+    basis="consistency",
+    ground="The overload must give the same values for every layout of the same arguments",
     level="core",
     applies=applies,
     modes=("eager",),

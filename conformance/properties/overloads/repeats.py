@@ -72,6 +72,11 @@ _PATIENCE = 60.0
         "memory allocated. A call with other values after a call of the same sizes gives its own results."
     ),
     documentation="notes/randomness.html",
+    basis="consistency",
+    ground=(
+        "The same call, repeated, in threads, with other sizes or in inference mode, must give the same "
+        "result"
+    ),
     level="core",
     applies=functools.partial(dtypes, "overload-repeats"),
     modes=("eager",),

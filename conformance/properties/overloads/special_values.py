@@ -11,6 +11,7 @@ import torch
 from conformance.framework import trees
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
+from conformance.model.verdicts import Basis
 from conformance.oracle.reference import Agreement
 from conformance.properties.overloads._call_forms import check_call, forms_of
 from conformance.properties.overloads._modified_calls import (
@@ -27,6 +28,7 @@ from conformance.properties.overloads._references import (
     is_unchecked,
     references,
 )
+from conformance.properties.shared.basis import basis_of_values
 from conformance.samples.defined_inputs import NAN_IS_UNSPECIFIED
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample
@@ -118,6 +120,8 @@ def keeps_small_numbers(name: str) -> bool:
         "beyond 2^53 are exact. An overload that moves values keeps every bit, signs of zeros included."
     ),
     documentation="notes/numerical_accuracy.html",
+    basis="parity",
+    ground="No page fixes results for NaN, inf, subnormals and signed zeros in general",
     level="core",
     applies=applies,
     modes=("eager",),
@@ -128,7 +132,15 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder.allow_nothing_compared("no argument of the calls can hold a special value")
         for changed in with_special_values(target, reference):
             for form in forms_of(target, changed):
-                check_call(target, recorder, changed, form)
+                with recorder.with_basis(_basis(changed)):
+                    check_call(target, recorder, changed, form)
+
+
+def _basis(reference: OverloadReference) -> Basis:
+    """Return the basis of a call with special values. Moved values, and integers, are exact by definition."""
+    if moves_values(reference.subject.name):
+        return Basis.DOCUMENTED
+    return basis_of_values(reference.call.name, reference.sample, reference.outputs)
 
 
 def with_special_values(target: Target, reference: OverloadReference) -> Iterator[OverloadReference]:

@@ -25,7 +25,14 @@ def _draw_random_numbers(lab: Lab) -> torch.Tensor:
     return torch.rand(32, device=lab.device)
 
 
-@behaviour("accelerator", level="training", capabilities=("generator",), must_detect=())
+@behaviour(
+    "accelerator",
+    level="training",
+    capabilities=("generator",),
+    must_detect=(),
+    page="accelerator/generator.html",
+    ground="The page for backends lists these functions; torch.Generator.manual_seed gives the 64-bit range",
+)
 def seeds_by_the_module(lab: Lab) -> None:
     """The device module (such as ``torch.cuda``) accepts 64-bit seeds for one device and for all devices. The
     module's ``initial_seed`` returns the last seed that was set. Each call of ``seed()`` sets a different
@@ -54,7 +61,14 @@ def seeds_by_the_module(lab: Lab) -> None:
     module.set_rng_state(before)
 
 
-@behaviour("accelerator", level="training", capabilities=("generator",), must_detect=())
+@behaviour(
+    "accelerator",
+    level="training",
+    capabilities=("generator",),
+    must_detect=(),
+    page="accelerator/generator.html",
+    ground="The page for backends lists the functions and asks that a saved state repeats the numbers",
+)
 def states_by_the_module(lab: Lab) -> None:
     """If a saved state of the device module's generator is restored, the random numbers that followed this
     state are repeated. This also holds for the states of all devices' generators. A value that is not a
@@ -76,16 +90,26 @@ def states_by_the_module(lab: Lab) -> None:
     lab.holds("drawing changes one of all states", not _all_equal(states, all_states()))
     restore_all(states)
     lab.holds("it goes on from the states of all devices", torch.equal(first, _draw_random_numbers(lab)))
-    lab.raises("a state of floats", lambda: module.set_rng_state(torch.zeros(3)), TypeError, RuntimeError)
+    with lab.parity("No page says that a state of another dtype is an error"):
+        lab.raises("a state of floats", lambda: module.set_rng_state(torch.zeros(3)), TypeError, RuntimeError)
     module.set_rng_state(before)
-    lab.holds("the state is the one from before", torch.equal(before, module.get_rng_state()))
+    with lab.consistent("The state read after a restore must be the restored one"):
+        lab.holds("the state is the one from before", torch.equal(before, module.get_rng_state()))
 
 
 def _all_equal(left_states: list[torch.Tensor], right_states: list[torch.Tensor]) -> bool:
     return len(left_states) == len(right_states) and all(map(torch.equal, left_states, right_states))
 
 
-@behaviour("accelerator", level="core", capabilities=("streams",), must_detect=())
+@behaviour(
+    "accelerator",
+    level="core",
+    capabilities=("streams",),
+    must_detect=(),
+    page="generated/torch.accelerator.current_stream.html",
+    basis="consistency",
+    ground="The module and torch.accelerator must name the same current stream",
+)
 def streams_of_the_module(lab: Lab) -> None:
     """The device module's stream context and ``set_stream`` change the current stream, and the module's
     ``current_stream`` then returns the new stream. The context restores the previous stream.
@@ -104,7 +128,16 @@ def streams_of_the_module(lab: Lab) -> None:
     lab.holds("set back", runtime.current_stream() == outer)
 
 
-@behaviour("accelerator", level="core", must_detect=())
+@behaviour(
+    "accelerator",
+    level="core",
+    must_detect=(),
+    page="accelerator/device.html",
+    basis="consistency",
+    ground=(
+        "what the module reports must agree with the use, the declared dtypes and the captures of the device"
+    ),
+)
 def devices_of_the_module(lab: Lab) -> None:
     """The device module refuses a device that does not exist and keeps the current device. After the device
     was used, the module reports that it is initialized. It reports support for bfloat16 if the target
@@ -121,13 +154,14 @@ def devices_of_the_module(lab: Lab) -> None:
     before = runtime.current_index()
     for name in ("set_device", "get_device_name", "get_device_properties"):
         call = getattr(module, name, module.set_device)
-        lab.raises(
-            f"{name} of a device that does not exist",
-            lambda call=call: call(runtime.device_count() + 7),  # type: ignore[misc]
-            RuntimeError,
-            ValueError,
-            AssertionError,
-        )
+        with lab.documented():
+            lab.raises(
+                f"{name} of a device that does not exist",
+                lambda call=call: call(runtime.device_count() + 7),  # type: ignore[misc]
+                RuntimeError,
+                ValueError,
+                AssertionError,
+            )
     lab.holds("the current device is the same", runtime.current_index() == before)
 
 
@@ -159,7 +193,14 @@ def _resets_sums_if_supported(module: Any, counts: Any) -> bool:
     return bool(dict(counts.memory_stats())[_TOTAL_ALLOCATED] < before)
 
 
-@behaviour("accelerator", level="core", capabilities=("memory_statistics",), must_detect=())
+@behaviour(
+    "accelerator",
+    level="core",
+    capabilities=("memory_statistics",),
+    must_detect=(),
+    basis="consistency",
+    ground="The module and torch.accelerator must report the same memory statistics",
+)
 def memory_by_the_module(lab: Lab) -> None:
     """The device module reports the same memory statistics as ``torch.accelerator``. This holds before and
     after the module resets the peak statistics and the accumulated statistics, and before and after it
@@ -180,14 +221,20 @@ def memory_by_the_module(lab: Lab) -> None:
     tensor = lab.integers(1 << 16)
     size = tensor.numel() * tensor.element_size()
     expect_agreement("with a tensor")
-    lab.holds("a tensor is counted", counts.memory_allocated() >= size)
-    lab.holds("reserved peaks are no less", counts.max_memory_reserved() >= counts.memory_reserved() >= size)
+    with lab.documented():
+        lab.holds("a tensor is counted", counts.memory_allocated() >= size)
+    with lab.documented():
+        lab.holds(
+            "reserved peaks are no less", counts.max_memory_reserved() >= counts.memory_reserved() >= size
+        )
     del tensor
     expect_agreement("without it")
-    lab.holds("the peak stays", counts.max_memory_allocated() >= size)
+    with lab.documented():
+        lab.holds("the peak stays", counts.max_memory_allocated() >= size)
     getattr(module, "reset_peak_memory_stats", counts.reset_peak_memory_stats)()
-    lab.holds("a peak that was reset", counts.max_memory_allocated() == counts.memory_allocated())
-    lab.holds("sums that were reset", _resets_sums_if_supported(module, counts))
+    with lab.documented():
+        lab.holds("a peak that was reset", counts.max_memory_allocated() == counts.memory_allocated())
+        lab.holds("sums that were reset", _resets_sums_if_supported(module, counts))
     getattr(module, "empty_cache", counts.empty_cache)()
     expect_agreement("with an empty cache")
     getattr(module, "reset_peak_memory_stats", counts.reset_peak_memory_stats)()
@@ -196,10 +243,13 @@ def memory_by_the_module(lab: Lab) -> None:
         table = dict(module.memory_stats())
         tensor_in_use = lab.integers(1 << 16)
         runtime.synchronize()
-        lab.holds("its table follows allocations", dict(module.memory_stats()) != table)
+        with lab.documented():
+            lab.holds("its table follows allocations", dict(module.memory_stats()) != table)
         lab.same("a tensor outlives the counts", tensor_in_use.shape)
         del tensor_in_use
-    lab.holds("some memory is free", counts.get_memory_info()[0] > 0)
+    with lab.parity("No page says that a device must have free memory at that moment"):
+        lab.holds("some memory is free", counts.get_memory_info()[0] > 0)
     free, total = getattr(module, "mem_get_info", counts.get_memory_info)()
-    lab.holds("no more is free than there is", 0 <= free <= total and total >= counts.memory_reserved())
+    with lab.documented():
+        lab.holds("no more is free than there is", 0 <= free <= total and total >= counts.memory_reserved())
     lab.holds("free memory is what torch.accelerator says", total == counts.get_memory_info()[1])

@@ -38,15 +38,16 @@ def the_accelerator(lab: Lab) -> None:
             "the device's module agrees",
             module.is_available() and module.device_count() == runtime.device_count(),
         )
-        lab.holds(
-            "the module's device is the current one", module.current_device() == runtime.current_index()
-        )
+        with lab.consistent("The module and torch.accelerator must name the same current device"):
+            lab.holds(
+                "the module's device is the current one", module.current_device() == runtime.current_index()
+            )
     else:
         lab.holds("the device's module agrees", True)
         lab.holds("the module's device is the current one", True)
 
 
-@behaviour("accelerator", level="core", must_detect=())
+@behaviour("accelerator", level="core", must_detect=(), page="generated/torch.accelerator.device_index.html")
 def guards_of_the_device(lab: Lab) -> None:
     """The context manager ``device_index`` sets the current device and restores the previous device on exit.
     This also holds for nested contexts, for index None and after an exception. An index that does not exist
@@ -80,10 +81,14 @@ def guards_of_the_device(lab: Lab) -> None:
         ValueError,
         AssertionError,
     )
-    lab.holds("which changes nothing", runtime.current_index() == before)
+    with lab.consistent("A failed call must leave the current device as it was"):
+        lab.holds("which changes nothing", runtime.current_index() == before)
     runtime.synchronize(runtime.current_index()) if lab.device.type != "cpu" else runtime.synchronize()
     if lab.device.type != "cpu":
-        with torch.get_device_module(lab.device).device(last):
+        with (
+            torch.get_device_module(lab.device).device(last),
+            lab.consistent("The module's guard and torch.accelerator must name the same device"),
+        ):
             lab.holds("the module's guard", runtime.current_index() == last)
         with lab.device:
             lab.holds("a device as a context", torch.empty(1).device.type == lab.device.type)
@@ -93,7 +98,13 @@ def guards_of_the_device(lab: Lab) -> None:
     lab.same("work goes on", lab.integers(3) * 2)
 
 
-@behaviour("accelerator", level="core", capabilities=("streams", "events"), must_detect=())
+@behaviour(
+    "accelerator",
+    level="core",
+    capabilities=("streams", "events"),
+    must_detect=(),
+    page="generated/torch.Stream.html",
+)
 def streams_as_contexts(lab: Lab) -> None:
     """A stream is the current stream within its context, also if contexts are nested or entered twice. The
     work of a stream is visible to other streams that wait for this stream.
@@ -102,7 +113,8 @@ def streams_as_contexts(lab: Lab) -> None:
     first, second = runtime.stream(), runtime.stream()
     outer = runtime.current_stream()
     lab.holds("streams are of the device", first.device.type == lab.device.type)
-    lab.holds("streams are told apart", first != second)
+    with lab.parity("No page says that two new streams are different"):
+        lab.holds("streams are told apart", first != second)
     x = lab.integers(64)
     with first:
         lab.holds("it is the current one", runtime.current_stream() == first)
@@ -137,7 +149,13 @@ def streams_as_contexts(lab: Lab) -> None:
     lab.same("at last", x + y)
 
 
-@behaviour("accelerator", capabilities=("pinned_memory", "non_blocking"), must_detect=("value",))
+@behaviour(
+    "accelerator",
+    capabilities=("pinned_memory", "non_blocking"),
+    must_detect=("value",),
+    page="https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
+    ground="The tutorial says that the host may read an asynchronous copy after a synchronization",
+)
 def pinned_copies(lab: Lab) -> None:
     """A non-blocking copy to the host is in pinned memory. After synchronization, the copy has the correct
     values.
@@ -148,8 +166,10 @@ def pinned_copies(lab: Lab) -> None:
     runtime.synchronize()
     lab.same("copied", host + 0, host=True)
     expected = lab.device.type != "cpu"
-    lab.holds("pinned", host.is_pinned() or not expected)
+    with lab.parity("No page says that an asynchronous copy to the host is in pinned memory"):
+        lab.holds("pinned", host.is_pinned() or not expected)
     blocking_copy = x.to("cpu")
-    lab.holds("a blocking copy is not", not blocking_copy.is_pinned())
+    with lab.parity("No page says that a blocking copy to the host is in pageable memory"):
+        lab.holds("a blocking copy is not", not blocking_copy.is_pinned())
     back = host.to(lab.device, non_blocking=True)
     lab.same("and back", back * 2)

@@ -45,7 +45,15 @@ def compare_compiled_with_eager(
         )
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="generated/torch.compile.html",
+    basis="consistency",
+    ground="results and gradients of the compiled and of the eager call must agree",
+)
 def compiled_norms_and_layouts(lab: Lab) -> None:
     """Compiled norms, products of transposed tensors, and clones of jagged tensors give the values and
     gradients of eager. A compiled ``rrelu`` (random leaky ReLU) uses slopes in the requested range.
@@ -74,15 +82,26 @@ def compiled_norms_and_layouts(lab: Lab) -> None:
     }.items():
         result, noise = functions.compiled(function, fullgraph=True)(negative)
         slope = result / negative
-        lab.holds(f"{name}: slopes in the range", bool(((slope > 0.249) & (slope < 0.751)).all()))
+        with lab.documented():
+            lab.holds(f"{name}: slopes in the range", bool(((slope > 0.249) & (slope < 0.751)).all()))
         if name == "noise":
-            lab.holds("the noise is the slope", torch.allclose(noise, slope))
+            with lab.parity("No page describes aten.rrelu_with_noise and its noise tensor"):
+                lab.holds("the noise is the slope", torch.allclose(noise, slope))
     rectified = negative.clone()
     functions.compiled(lambda a: torch.rrelu_(a, 0.25, 0.75, training=True), fullgraph=True)(rectified)
-    lab.holds("in place: in the range", bool(((rectified > negative) & (rectified < 0)).all()))
+    with lab.documented():
+        lab.holds("in place: in the range", bool(((rectified > negative) & (rectified < 0)).all()))
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="generated/torch.compile.html",
+    basis="consistency",
+    ground="The compiled call and the eager call must agree for every input",
+)
 def compiled_for_other_inputs(lab: Lab) -> None:
     """A compiled function accepts inputs of other sizes than in its first call, inputs that no longer require
     grad, and one tensor as two inputs.
@@ -126,7 +145,14 @@ def compiled_for_other_inputs(lab: Lab) -> None:
     lab.same("and with gradients", [loud.detach(), *torch.autograd.grad(loud.sum(), leaf)])
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="autograd.html",
+    ground="The page of saved_tensors_hooks states it for saved tensors and excepts no compiled function",
+)
 def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
     """Saved-tensor hooks receive the tensors that a compiled function saves. The pack hook may change the
     device, dtype or value. The backward uses the tensors that the unpack hook returns. A compiled function
@@ -169,10 +195,19 @@ def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
             result = compiled_function(leaf)
         (gradient,) = torch.autograd.grad(result.sum(), leaf)
         lab.same(name, [result.detach(), gradient])
-        lab.holds(f"{name}: each is packed and unpacked", counts["packed"] == counts["unpacked"] > 0)
+        with lab.parity("No page says how many tensors a compiled function packs and unpacks"):
+            lab.holds(f"{name}: each is packed and unpacked", counts["packed"] == counts["unpacked"] > 0)
 
 
-@behaviour("aot", level="full", capabilities=("autograd", "autocast"), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd", "autocast"),
+    must_detect=(),
+    page="generated/torch.compile.html",
+    basis="consistency",
+    ground="dtypes and values of the traced and of the eager call under autocast must agree",
+)
 def compiled_under_autocast(lab: Lab) -> None:
     """A compiled function under autocast computes in the lower precision, and its results and gradients have
     the dtypes of eager.
@@ -191,7 +226,8 @@ def compiled_under_autocast(lab: Lab) -> None:
                 result = call(*leaves)
             gradients = torch.autograd.grad(result.float().sum(), leaves)
             observed.append([result.detach(), *gradients])
-        lab.same(f"{name}: dtypes", [str(t.dtype) for t in observed[0]])
+        with lab.documented():
+            lab.same(f"{name}: dtypes", [str(t.dtype) for t in observed[0]])
         lab.holds(
             f"{name}: dtypes as eager", [t.dtype for t in observed[0]] == [t.dtype for t in observed[1]]
         )

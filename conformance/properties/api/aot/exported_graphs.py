@@ -55,7 +55,15 @@ def copies_of_state(module: nn.Module) -> list[torch.Tensor]:
     return [*(p.detach().clone() for p in module.parameters()), *(b.clone() for b in module.buffers())]
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/aot_autograd.html",
+    basis="consistency",
+    ground="The exported graph and the function must give the same results on the device",
+)
 def exported_functions_compute(lab: Lab) -> None:
     """A graph exported before or after dispatch gives the results of the function, for other inputs too. The
     function may change the grad mode, write to intermediate tensors, and contain views, branches and loops.
@@ -175,7 +183,15 @@ class Counting(nn.Module):
         return (self.linear(x).sum() + y.sum(), self.calls.sum())
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/aot_autograd.html",
+    basis="consistency",
+    ground="results, written buffers and gradients of the graph and of the module must agree",
+)
 def exported_modules_name_their_state(lab: Lab) -> None:
     """The graph of a module takes parameters and buffers as inputs. It returns the written buffers and
     inputs, the results and, if an output is named as the loss, the gradients. The graph's signature names
@@ -188,15 +204,16 @@ def exported_modules_name_their_state(lab: Lab) -> None:
         graph, signature = exported_graph_and_signature(module, [x, y.clone()], before_dispatch=before)
         calls, written, total, count = graph(*copies_of_state(module), x, y)
         lab.same(f"with writes, {before}", [calls, written, total, count])
-        lab.same(
-            f"their names, {before}",
-            [
-                list(signature.buffers),
-                sorted(signature.parameters),
-                sorted(signature.buffers_to_mutate.values()),
-            ],
-        )
-        lab.same(f"inputs that are written, {before}", len(signature.user_inputs_to_mutate))
+        with lab.parity("No page describes the signature of this private export function"):
+            lab.same(
+                f"their names, {before}",
+                [
+                    list(signature.buffers),
+                    sorted(signature.parameters),
+                    sorted(signature.buffers_to_mutate.values()),
+                ],
+            )
+            lab.same(f"inputs that are written, {before}", len(signature.user_inputs_to_mutate))
         argument = y.clone()
         expected = module(x, argument)
         lab.holds(
@@ -210,7 +227,8 @@ def exported_modules_name_their_state(lab: Lab) -> None:
         loss, out = norm(image)
         lab.close(f"batch norm, {before}", outputs, roundings=64)
         lab.holds(f"batch norm, {before}, as the module", trees_are_close(outputs[3:], [loss, out]))
-        lab.same(f"its buffers, {before}", list(signature.buffers))
+        with lab.parity("No page describes the signature of this private export function"):
+            lab.same(f"its buffers, {before}", list(signature.buffers))
 
     norm = lab.to(Normalized())
     graph, signature = exported_graph_and_signature(norm, [image], loss=0)
@@ -219,10 +237,19 @@ def exported_modules_name_their_state(lab: Lab) -> None:
     lab.close("with gradients", outputs, roundings=256)
     expected = [p.grad for p in norm.parameters()]
     lab.holds("gradients as the module's", trees_are_close(outputs[-len(expected) :], expected))
-    lab.same("their names", list(signature.backward_signature.gradients_to_parameters.values()))
+    with lab.parity("No page describes the signature of this private export function"):
+        lab.same("their names", list(signature.backward_signature.gradients_to_parameters.values()))
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/aot_autograd.html",
+    basis="parity",
+    ground="No page describes these private export functions or what they refuse",
+)
 def exported_functions_refuse(lab: Lab) -> None:
     """Export without a signature refuses a function that takes trees, changes the metadata of an input,
     writes an input that is shared or repeated, or writes into a tensor that requires grad. An exported joint
@@ -235,14 +262,17 @@ def exported_functions_refuse(lab: Lab) -> None:
         return a * b, b * b.detach()
 
     forward = exported_graph_of_function(product_and_detached_square, [x, x + 1])
-    lab.same("a function", list(forward(x, x + 1)))
+    with lab.consistent("The exported graph must give what the function gives"):
+        lab.same("a function", list(forward(x, x + 1)))
     leaves = [x.clone().requires_grad_(), (x + 1).requires_grad_()]
     joint = exported_graph_of_function(product_and_detached_square, leaves, joint=True)
     ones = [torch.ones_like(x), torch.ones_like(x)]
     results, gradients = joint([leaf.detach() for leaf in leaves], ones)
     expected = torch.autograd.grad(product_and_detached_square(*leaves), leaves, ones)
-    lab.same("the joint graph", [list(results), list(gradients)])
-    lab.holds("its gradients", trees_are_equal(list(gradients), list(expected)))
+    with lab.consistent("The joint graph must give the results and gradients of eager"):
+        lab.same("the joint graph", [list(results), list(gradients)])
+    with lab.consistent("The gradients of the joint graph and of eager must agree"):
+        lab.holds("its gradients", trees_are_equal(list(gradients), list(expected)))
 
     def transpose_input_in_place(p: torch.Tensor, a: torch.Tensor) -> Any:
         a.t_()
@@ -292,7 +322,8 @@ def exported_functions_refuse(lab: Lab) -> None:
             return (a,)
 
     graph, _ = exported_graph_and_signature(Writes(), [x.clone().requires_grad_()])
-    lab.same("a write into one that requires grad", list(graph(x)))
+    with lab.consistent("The exported graph must give what the module gives"):
+        lab.same("a write into one that requires grad", list(graph(x)))
 
     def write_dropout_result(a: torch.Tensor) -> Any:
         b = torch.ops.aten.dropout.default(a, 0.1, train=False)
@@ -305,4 +336,5 @@ def exported_functions_refuse(lab: Lab) -> None:
         match="frozen",
     )
     graph, _ = exported_graph_and_signature(FunctionModule(write_dropout_result), [x])
-    lab.same("after dispatch", list(graph(x)))
+    with lab.consistent("The exported graph must give what the function gives"):
+        lab.same("after dispatch", list(graph(x)))

@@ -137,7 +137,15 @@ class Cube(torch.autograd.Function):
         return grad * 3 * x * x
 
 
-@behaviour("aot", level="training", capabilities=("autograd", "storage"), must_detect=())
+@behaviour(
+    "aot",
+    level="training",
+    capabilities=("autograd", "storage"),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
+    basis="consistency",
+    ground="The traced call and the eager call of one function on the device must agree",
+)
 def aot_calls(lab: Lab) -> None:
     """A function traced ahead of time gives the results and gradients of the original function. It may have
     several outputs, trees of outputs, and constants. Its inputs may include numbers, None, unused inputs and
@@ -191,7 +199,15 @@ def aot_calls(lab: Lab) -> None:
     lab.same("again with other values", function(y, x + 1))
 
 
-@behaviour("aot", level="full", capabilities=("autograd", "storage"), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd", "storage"),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
+    basis="consistency",
+    ground="inputs after the traced and after the eager call must agree",
+)
 def aot_writes_into_inputs(lab: Lab) -> None:
     """A traced function changes its inputs as the original function does. The function may change the values
     of an input, the sizes and strides of an input, or both, once or several times. The function may also
@@ -269,7 +285,15 @@ def aot_writes_into_inputs(lab: Lab) -> None:
     lab.holds("running statistics as without tracing", trees_are_equal(buffers, expected))
 
 
-@behaviour("aot", level="full", capabilities=("autograd", "storage"), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd", "storage"),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
+    basis="consistency",
+    ground="sharing of memory and gradients of results must agree between the traced and the eager call",
+)
 def aot_returns_aliases(lab: Lab) -> None:
     """The results of a traced function share memory with its inputs and with each other as the results of the
     original function do. Gradients flow through these results.
@@ -331,7 +355,15 @@ def aot_returns_aliases(lab: Lab) -> None:
         )
 
 
-@behaviour("aot", level="full", capabilities=("autograd", "storage"), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd", "storage"),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
+    basis="consistency",
+    ground="writes into inputs that share memory must agree between the traced and the eager call",
+)
 def aot_inputs_that_share(lab: Lab) -> None:
     """If inputs of a traced function are views of each other, a write into one input is visible in the
     others, whichever input is written and returned.
@@ -414,7 +446,15 @@ def aot_inputs_that_share(lab: Lab) -> None:
     )
 
 
-@behaviour("aot", level="full", capabilities=("autograd", "storage"), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd", "storage"),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
+    basis="consistency",
+    ground="results and gradients of the traced and of the eager call must agree for both partitioners",
+)
 def aot_partitions_and_sizes(lab: Lab) -> None:
     """Both partitioners, which split a joint graph into forward and backward, give the results and gradients
     of eager. Traces with dynamic shapes give these results and gradients too.

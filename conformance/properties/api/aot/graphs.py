@@ -29,7 +29,14 @@ def operator_names(graph: Any) -> list[str]:
     return [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
 
 
-@behaviour("aot", level="full", capabilities=("autograd",))
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    page="generated/torch.fx.experimental.proxy_tensor.make_fx.html",
+    basis="consistency",
+    ground="The graph and the function must give the same results on the device",
+)
 def graphs_run_on_other_values(lab: Lab) -> None:
     """The graph of a function gives the results of the function for other inputs. The function may have any
     number of arguments, accept tensors of the host, compute gradients, change sizes in place, and create or
@@ -75,7 +82,13 @@ def graphs_run_on_other_values(lab: Lab) -> None:
     lab.same("an input is as it was", (x, y))
 
 
-@behaviour("aot", level="full")
+@behaviour(
+    "aot",
+    level="full",
+    page="generated/torch.fx.experimental.proxy_tensor.make_fx.html",
+    basis="consistency",
+    ground="two runs of one graph must give the same result",
+)
 def graphs_with_constants(lab: Lab) -> None:
     """A tensor that a traced function creates from a number is a constant of the graph. Writes to this
     constant do not change later runs of the graph. Factories, random numbers and operator overloads are
@@ -93,15 +106,24 @@ def graphs_with_constants(lab: Lab) -> None:
         lab.expect(f"written, {sizes}: again", graph(), torch.full((2, 3), 3.0))
     x = lab.integers(3)
     graph = torch_testing_internals.graph_of(lambda a: a + torch.randn(a.shape, device=a.device), x)
-    lab.holds("random numbers are in the graph", "aten.randn.default" in operator_names(graph))
+    with lab.parity("No page lists the operators that a graph names for a call"):
+        lab.holds("random numbers are in the graph", "aten.randn.default" in operator_names(graph))
     graph = torch_testing_internals.graph_of(lambda a: torch.empty_like(a), x)
-    lab.same("what is not initialised", operator_names(graph))
+    with lab.parity("No page lists the operators that a graph names for a call"):
+        lab.same("what is not initialised", operator_names(graph))
     graph = torch_testing_internals.graph_of(torch.ops.aten.alias, x, sizes="fake")
-    lab.same("an alias", operator_names(graph))
+    with lab.parity("No page lists the operators that a graph names for a call"):
+        lab.same("an alias", operator_names(graph))
     lab.shares("an alias of the graph and its input", graph(x), x)
 
 
-@behaviour("aot", level="full")
+@behaviour(
+    "aot",
+    level="full",
+    page="generated/torch.fx.experimental.proxy_tensor.make_fx.html",
+    basis="consistency",
+    ground="The graph and the function must give the same results on the device",
+)
 def graphs_with_open_sizes(lab: Lab) -> None:
     """A graph with dynamic shapes gives the results of the function for inputs of other sizes. Sizes may be
     numbers in arithmetic, arguments of factories, and results. Inputs may be broadcast, concatenated and
@@ -169,7 +191,14 @@ def graphs_with_open_sizes(lab: Lab) -> None:
     lab.holds("a mask: as without", torch.equal(actual, expected))
 
 
-@behaviour("aot", level="full", must_detect=("error",))
+@behaviour(
+    "aot",
+    level="full",
+    must_detect=("error",),
+    page="generated/torch.fx.experimental.proxy_tensor.make_fx.html",
+    basis="parity",
+    ground="No page says that tracing refuses a function that reads a value in Python",
+)
 def graphs_refuse_values(lab: Lab) -> None:
     """Tracing raises an error if a function needs the value of a tensor in Python: the result of
     ``allclose``, or a number read from a random tensor.

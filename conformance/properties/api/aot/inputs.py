@@ -17,7 +17,15 @@ from conformance.properties.api.aot.functions import compare_with_eager, non_lea
 WITHOUT_GRADIENTS = (False,)
 
 
-@behaviour("aot", level="full", capabilities=("autograd", "storage"), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd", "storage"),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
+    basis="consistency",
+    ground="storage and values of an input after the traced and after the eager call must agree",
+)
 def aot_exchanges_storage(lab: Lab) -> None:
     """A traced function may replace the storage of an input with ``set_``, or may resize the storage. The
     input then has the same storage and values as after a call of the original function. A write after
@@ -138,16 +146,30 @@ def aot_exchanges_storage(lab: Lab) -> None:
     def call_traced(function: Any, *starts: torch.Tensor) -> Any:
         return functions.traced(function, in_graph=True)(*[(s + 0.0).requires_grad_() for s in starts])
 
-    lab.raises("a write into what set_ left", lambda: call_traced(set_then_write_old_view, x), match="frozen")
-    lab.raises(
-        "set_ and a write with a gradient",
-        lambda: call_traced(set_then_write_with_gradient, x, y),
-        AssertionError,
-        RuntimeError,
-    )
+    with lab.parity("No page says that tracing refuses this write"):
+        lab.raises(
+            "a write into what set_ left", lambda: call_traced(set_then_write_old_view, x), match="frozen"
+        )
+        lab.raises(
+            "set_ and a write with a gradient",
+            lambda: call_traced(set_then_write_with_gradient, x, y),
+            AssertionError,
+            RuntimeError,
+        )
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
+    basis="consistency",
+    ground=(
+        "values and gradients after the three kinds of writes must agree between the traced and the eager "
+        "call"
+    ),
+)
 def aot_writes_hidden_from_autograd(lab: Lab) -> None:
     """A traced function distinguishes three kinds of writes: under ``no_grad``, through a detached tensor,
     and ordinary. Gradients flow only through ordinary writes. Views of a written input have the new values.
@@ -214,7 +236,15 @@ def aot_writes_hidden_from_autograd(lab: Lab) -> None:
     lab.holds("a view of a written input as without tracing", trees_are_equal(observed[0], observed[1]))
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
+    basis="consistency",
+    ground="The traced call and the eager call of one function on the device must agree",
+)
 def aot_inputs_turned_and_written(lab: Lab) -> None:
     """A traced function that transposes or writes its inputs has the same results and effects as the
     original function, also if inputs share storage or one tensor is passed twice.

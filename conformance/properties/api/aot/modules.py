@@ -95,7 +95,15 @@ def observe_calls(
     return observed
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_module.html",
+    basis="consistency",
+    ground="The traced and the eager module must agree in results, gradients and buffers",
+)
 def aot_of_modules(lab: Lab) -> None:
     """A traced module gives the results of the original module. The traced module accumulates gradients, also
     sparse gradients, in its parameters. It writes its buffers.
@@ -147,7 +155,15 @@ def trees_are_close(actual: Any, expected: Any) -> bool:
     return bool(actual == expected)
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_module.html",
+    basis="consistency",
+    ground="The traced and the eager module must agree in results and leave buffers alone",
+)
 def aot_of_modules_for_inference(lab: Lab) -> None:
     """A traced module under ``no_grad`` or ``inference_mode`` gives the results of the original module. In
     eval mode it does not write the running statistics.
@@ -169,13 +185,24 @@ def aot_of_modules_for_inference(lab: Lab) -> None:
                 result, expected = traced(module)(argument), module(argument)
             lab.close(f"{module_name}, {name}", result.clone())
             lab.holds(f"{module_name}, {name}, as without tracing", trees_are_close(result, expected))
-            lab.holds(f"{module_name}, {name}: no graph", not result.requires_grad and result.grad_fn is None)
+            with lab.documented():
+                lab.holds(
+                    f"{module_name}, {name}: no graph", not result.requires_grad and result.grad_fn is None
+                )
             lab.holds(
                 f"{module_name}, {name}: buffers as before", trees_are_equal(before, list(module.buffers()))
             )
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="user_guide/torch_compiler/torch.compiler_custom_backends.html",
+    basis="consistency",
+    ground="The lowered graph and the module must give the same results and gradients",
+)
 def aot_lowers_modules(lab: Lab) -> None:
     """A module that is lowered for example inputs gives the results of the original module for similar
     inputs. The examples may be real tensors, or fake tensors with dynamic shapes. The module may create
@@ -251,13 +278,14 @@ def aot_lowers_modules(lab: Lab) -> None:
         def forward(self, t: torch.Tensor) -> Any:
             return (t + fake,)
 
-    lab.raises(
-        "a fake constant",
-        lambda: lowered(Foreign(), torch_testing_internals.with_symbolic_sizes([x])),
-        AssertionError,
-        RuntimeError,
-        match="[Ff]ake|mode",
-    )
+    with lab.parity("No page says that tracing refuses a fake tensor as a constant"):
+        lab.raises(
+            "a fake constant",
+            lambda: lowered(Foreign(), torch_testing_internals.with_symbolic_sizes([x])),
+            AssertionError,
+            RuntimeError,
+            match="[Ff]ake|mode",
+        )
 
 
 class Added(nn.Module):
@@ -268,7 +296,15 @@ class Added(nn.Module):
         return (x + y,)
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="generated/torch.fx.experimental.proxy_tensor.make_fx.html",
+    basis="consistency",
+    ground="The graph and the module must give the same results for other sizes",
+)
 def graphs_of_modules_with_open_sizes(lab: Lab) -> None:
     """A graph of a module with dynamic shapes contains the module's weights. The graph gives the results of
     the module for inputs of other sizes, with and without ``functionalize``.

@@ -67,7 +67,15 @@ def compare_with_eager(
         lab.holds(f"{name}: {part} as without tracing", trees_are_equal(observed[part], value))
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
+    basis="consistency",
+    ground="classes and values of the traced and of the eager call must agree",
+)
 def aot_of_subclasses(lab: Lab) -> None:
     """A traced function of tensor subclasses gives results and gradients with the classes and values of the
     original function. Subclasses may be nested, mixed with ordinary tensors, or have attributes that are not
@@ -129,7 +137,15 @@ def aot_of_subclasses(lab: Lab) -> None:
     compare_with_eager(lab, "strides", lambda a: a.t() * 2, lambda: require_grad(make_pair()), dynamic=True)
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
+    basis="consistency",
+    ground="writes and views of the traced and of the eager call must agree",
+)
 def aot_writes_into_subclasses(lab: Lab) -> None:
     """A traced function writes into tensor subclasses and returns views of them as the original function
     does. Transposing a subclass input in place, and writing one of two inputs that share storage, are errors.
@@ -172,16 +188,26 @@ def aot_writes_into_subclasses(lab: Lab) -> None:
     def transpose_pair_in_place() -> Any:
         return functions.traced(lambda a, b: (b.t_(), a + 1)[1])(*tensor_and_pair_without_grad())
 
-    lab.raises("sizes of a pair", transpose_pair_in_place, match="subclass")
+    with lab.parity("No page says that tracing refuses to transpose a subclass in place"):
+        lab.raises("sizes of a pair", transpose_pair_in_place, match="subclass")
 
     def write_one_of_two_views() -> Any:
         pair = Pair(numbers[0].clone(), numbers[1].clone())
         return functions.traced(lambda a, b: (a.mul_(2), a * b)[1])(pair.view(-1), pair.view(-1))
 
-    lab.raises("pairs that share", write_one_of_two_views, match="subclass|[Aa]lias")
+    with lab.parity("No page says that tracing refuses written subclasses that share storage"):
+        lab.raises("pairs that share", write_one_of_two_views, match="subclass|[Aa]lias")
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
+    basis="consistency",
+    ground="gradients of the traced and of the eager function must agree for every layout of the tangent",
+)
 def aot_gradients_of_other_kinds(lab: Lab) -> None:
     """The backward of a traced function accepts gradients with the layout, memory format and class of the
     results. Gradients with other strides are converted. An ordinary tensor as the gradient of a subclass is
@@ -232,7 +258,8 @@ def aot_gradients_of_other_kinds(lab: Lab) -> None:
         leaf = start().requires_grad_()
         functions.traced(lambda a: Looks.apply(a * 3))(leaf).sum().backward()
         lab.same(f"{name}: gradient", subclasses_as_lists(leaf.grad))
-    lab.same("memory formats", sorted(set(formats)))
+    with lab.parity("No page says which memory format a gradient has inside a backward"):
+        lab.same("memory formats", sorted(set(formats)))
 
     pairs: Any = lambda: Pair(x.clone(), x + 1).requires_grad_()  # noqa: E731
     copied = functions.traced(lambda a: a * 1)
@@ -240,15 +267,25 @@ def aot_gradients_of_other_kinds(lab: Lab) -> None:
     copied(leaf).backward(Pair(x + 2, x + 3))
     lab.same("of its kind", subclasses_as_lists(leaf.grad))
     second_result = copied(pairs())
-    lab.raises("a plain one for a pair", lambda: second_result.backward(x), match="metadata")
+    with lab.parity("No page says that a gradient of another class is an error"):
+        lab.raises("a plain one for a pair", lambda: second_result.backward(x), match="metadata")
     third_result = copied(pairs())
     nested_pair = Pair(x.clone(), Pair(x.clone(), x.clone()))
-    lab.raises(
-        "a nested one for a pair", lambda: (third_result + nested_pair).sum().backward(), match="metadata"
-    )
+    with lab.parity("No page says that a gradient of another class is an error"):
+        lab.raises(
+            "a nested one for a pair", lambda: (third_result + nested_pair).sum().backward(), match="metadata"
+        )
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="generated/torch.compile.html",
+    basis="consistency",
+    ground="The compiled and the eager module must agree in results and gradients",
+)
 def aot_of_modules_with_subclasses(lab: Lab) -> None:
     """A compiled module whose parameters are tensor subclasses, also nested ones, gives the results and
     gradients of the eager module. A compiled function preserves the strides of its inputs.

@@ -126,7 +126,13 @@ def _check_graphs_of_shard(
 
 for _part in range(8):
 
-    @behaviour("aot", name=f"graphs-of-entries-{_part + 1}-of-8", must_detect=())
+    @behaviour(
+        "aot",
+        name=f"graphs-of-entries-{_part + 1}-of-8",
+        must_detect=(),
+        basis="consistency",
+        ground="The traced graph of a call and the call itself must agree on the device",
+    )
     def _with_values(lab: Lab, part: int = _part) -> None:
         """For an eighth of the operators in torch's operator database, a graph that is traced with real
         values gives the results of the operator for other values than the traced ones.
@@ -134,7 +140,12 @@ for _part in range(8):
         _check_graphs_of_shard(lab, part, 8, "real")
 
     @behaviour(
-        "aot", name=f"fake-graphs-of-entries-{_part + 1}-of-8", capabilities=("fake_tensors",), must_detect=()
+        "aot",
+        name=f"fake-graphs-of-entries-{_part + 1}-of-8",
+        capabilities=("fake_tensors",),
+        must_detect=(),
+        basis="consistency",
+        ground="The traced graph of a call and the call itself must agree on the device",
     )
     def _without_values(lab: Lab, part: int = _part) -> None:
         """For an eighth of the operators in torch's operator database, a graph that is traced with fake
@@ -150,6 +161,8 @@ for _part in range(4):
         name=f"open-graphs-of-entries-{_part + 1}-of-16",
         capabilities=("fake_tensors",),
         must_detect=(),
+        basis="consistency",
+        ground="The traced graph of a call and the call itself must agree on the device",
     )
     def _with_open_sizes(lab: Lab, part: int = _part) -> None:
         """For a sixteenth of the operators in torch's operator database, a graph that is traced with dynamic
@@ -162,6 +175,8 @@ for _part in range(4):
         name=f"open-graphs-of-entries-in-place-{_part + 1}-of-4",
         capabilities=("fake_tensors",),
         must_detect=(),
+        basis="consistency",
+        ground="The traced graph of a call and the call itself must agree on the device",
     )
     def _in_place(lab: Lab, part: int = _part) -> None:
         """For a fourth of the in-place operators in torch's operator database, a graph that is traced with

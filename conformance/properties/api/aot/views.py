@@ -29,7 +29,15 @@ class Halved(torch.autograd.Function):
         return grad * 0.5
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
+    basis="consistency",
+    ground="sharing of memory and gradients of views must agree between the traced and the eager call",
+)
 def aot_views_beside_writes(lab: Lab) -> None:
     """Views that a traced function returns share memory and pass gradients as the views of the original
     function do. They may be views of written, transposed or unchanged inputs, and of intermediate results.
@@ -107,7 +115,15 @@ def tensor_and_size(clones: Sequence[torch.Tensor]) -> list[Any]:
     return [clones[0].clone(), clones[0].numel()]
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
+    basis="consistency",
+    ground="requires_grad flags and gradients of the traced and of the eager call must agree",
+)
 def aot_flags_of_results(lab: Lab) -> None:
     """Results and inputs of a traced function have the ``requires_grad`` flags that the original function
     gives them. The function may set flags, use ``enable_grad`` under ``no_grad``, create views under
@@ -175,7 +191,15 @@ def aot_flags_of_results(lab: Lab) -> None:
     lab.expect("its gradient", gradient, torch.ones(3, 4))
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "aot",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
+    basis="parity",
+    ground="No page says that a write into one of several views of a function is an error",
+)
 def aot_views_that_must_not_be_written(lab: Lab) -> None:
     """If a traced function returns several views of its input, a write into one of the views is an error, as
     without tracing.
@@ -186,7 +210,8 @@ def aot_views_that_must_not_be_written(lab: Lab) -> None:
     ):
         start = lab.integers(3, 3).requires_grad_()
         views = function(start.clone())
-        lab.same(f"{name}: the views", [view.detach().clone() for view in views])
+        with lab.consistent("The traced and the eager function must return the same views"):
+            lab.same(f"{name}: the views", [view.detach().clone() for view in views])
         lab.raises(
             f"{name}: a write",
             lambda views=views: views[0].mul_(2),  # type: ignore[misc]

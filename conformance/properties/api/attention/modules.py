@@ -32,7 +32,13 @@ def _with_small_weights(lab: Lab, module: Any) -> Any:
     return module
 
 
-@behaviour("attention", level="core", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "attention",
+    level="core",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.MultiheadAttention.html",
+)
 def multihead_attention(lab: Lab) -> None:
     """Multihead attention projects its inputs, attends in each head and projects the result back. Options add
     biases, add zero attention (``add_zero_attn``), change the widths of keys and values, and put the batch
@@ -106,10 +112,13 @@ def multihead_attention(lab: Lab) -> None:
         static_k=saved,
         static_v=saved,
     )
-    lab.close("given keys and values", static, roundings=128, matrix=True)
+    with lab.parity("No page describes multi_head_attention_forward and its static keys and values"):
+        lab.close("given keys and values", static, roundings=128, matrix=True)
 
 
-@behaviour("attention", level="core", must_detect=("value",))
+@behaviour(
+    "attention", level="core", must_detect=("value",), page="generated/torch.nn.MultiheadAttention.html"
+)
 def masks_of_multihead_attention(lab: Lab) -> None:
     """True in a boolean mask forbids attention to a position. A float mask is added to the scores. Masks may
     apply to all heads, to each head or to padding. The fast path agrees with the slow path.
@@ -144,7 +153,8 @@ def masks_of_multihead_attention(lab: Lab) -> None:
         with torch.no_grad():
             fast = module(x, x, x, need_weights=False, **options)[0]
         lab.close(f"without gradients, {case}", fast, roundings=128, matrix=True)
-        lab.holds(f"both paths agree, {case}", are_close_in_float32(lab, slow, fast))
+        with lab.consistent("The calls with and without gradients must agree"):
+            lab.holds(f"both paths agree, {case}", are_close_in_float32(lab, slow, fast))
     for sample in range(3):
         alone = module(
             x[sample : sample + 1],
@@ -161,7 +171,13 @@ def masks_of_multihead_attention(lab: Lab) -> None:
     )
 
 
-@behaviour("attention", dtypes=("float16", "bfloat16", "float64"), must_detect=("dtype",))
+@behaviour(
+    "attention",
+    dtypes=("float16", "bfloat16", "float64"),
+    must_detect=("dtype",),
+    page="generated/torch.nn.MultiheadAttention.html",
+    ground="The dtype argument fixes the weights; products and softmax keep the dtype of their inputs",
+)
 def dtypes_of_multihead_attention(lab: Lab) -> None:
     """Multihead attention keeps the dtype of its input, in train and eval mode, with and without
     gradients.
@@ -179,7 +195,13 @@ def dtypes_of_multihead_attention(lab: Lab) -> None:
             )
 
 
-@behaviour("attention", must_detect=("error", "message"))
+@behaviour(
+    "attention",
+    must_detect=("error", "message"),
+    page="generated/torch.nn.MultiheadAttention.html",
+    basis="parity",
+    ground="The page gives shapes of the inputs; it does not say that others are errors",
+)
 def refusals_of_multihead_attention(lab: Lab) -> None:
     """Multihead attention refuses keys, values and masks of wrong dimensions, in train and eval mode."""
     lab.raises("heads that do not divide", lambda: nn.MultiheadAttention(8, 3), AssertionError, ValueError)
@@ -227,18 +249,19 @@ def refusals_of_multihead_attention(lab: Lab) -> None:
                     AssertionError,
                     match="key_padding_mask",
                 )
-                lab.raises(
-                    f"a flat mask, {case}",
-                    lambda: module(batch, batch, batch, attn_mask=row),
-                    AssertionError,
-                    RuntimeError,
-                )
-                lab.raises(
-                    f"masks for other heads, {case}",
-                    lambda: module(flat, flat, flat, attn_mask=square.expand(5, 4, 4)),
-                    AssertionError,
-                    match="attn_mask",
-                )
+                with lab.documented():
+                    lab.raises(
+                        f"a flat mask, {case}",
+                        lambda: module(batch, batch, batch, attn_mask=row),
+                        AssertionError,
+                        RuntimeError,
+                    )
+                    lab.raises(
+                        f"masks for other heads, {case}",
+                        lambda: module(flat, flat, flat, attn_mask=square.expand(5, 4, 4)),
+                        AssertionError,
+                        match="attn_mask",
+                    )
                 lab.raises(
                     f"four dimensions, {case}",
                     lambda: module(batch[None], batch[None], batch[None]),
@@ -256,7 +279,13 @@ def _attend_with_static_keys_and_bias(lab: Lab) -> Any:
     )  # fmt: skip
 
 
-@behaviour("attention", level="core", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "attention",
+    level="core",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.TransformerEncoderLayer.html",
+)
 def transformer_layers(lab: Lab) -> None:
     """Encoder and decoder layers compute the documented result, with normalization first or last and with the
     batch first or second. The encoder's fast path, which runs without gradients, agrees with the path with
@@ -286,7 +315,8 @@ def transformer_layers(lab: Lab) -> None:
                 with torch.no_grad():
                     fast = encoder.eval()(x.detach())
                 lab.close(f"fast: {case}", fast, roundings=256, matrix=True)
-                lab.holds(f"paths agree: {case}", are_close_in_float32(lab, fast, y, times=10))
+                with lab.consistent("The calls with and without gradients must agree"):
+                    lab.holds(f"paths agree: {case}", are_close_in_float32(lab, fast, y, times=10))
                 lab.close(f"decoder: {case}", decoder(x, memory), roundings=256, matrix=True)
                 lab.close(
                     f"without a batch: {case}",
@@ -307,7 +337,7 @@ def transformer_layers(lab: Lab) -> None:
     )
 
 
-@behaviour("attention", level="core", must_detect=("value",))
+@behaviour("attention", level="core", must_detect=("value",), page="generated/torch.nn.Transformer.html")
 def masks_of_transformers(lab: Lab) -> None:
     """Encoders and decoders apply boolean and float masks, padding and causality, in train and eval mode."""
     encoder = nn.TransformerEncoder(
@@ -335,9 +365,11 @@ def masks_of_transformers(lab: Lab) -> None:
         not_padded = ~options.get("src_key_padding_mask", torch.zeros_like(padding))
         lab.close(f"encoder, {case}", slow[not_padded], roundings=512, matrix=True)
         lab.close(f"fast, {case}", fast[not_padded], roundings=512, matrix=True)
-        lab.holds(
-            f"paths agree, {case}", are_close_in_float32(lab, slow[not_padded], fast[not_padded], times=10)
-        )
+        with lab.consistent("train mode without dropout and eval mode must agree"):
+            lab.holds(
+                f"paths agree, {case}",
+                are_close_in_float32(lab, slow[not_padded], fast[not_padded], times=10),
+            )
         named = {
             {
                 "mask": "tgt_mask",
@@ -372,17 +404,24 @@ def masks_of_transformers(lab: Lab) -> None:
         [[0.0, -math.inf, -math.inf], [0.0, 0.0, -math.inf], [0.0, 0.0, 0.0]],
     )
     for empty in ((0, 5, 8),):
-        lab.same(
-            f"of {empty}",
-            (
-                encoder(lab.integers(*empty)).shape,
-                decoder(lab.integers(*empty), lab.integers(*empty)).shape,
-                model(lab.integers(*empty), lab.integers(*empty)).shape,
-            ),
-        )
+        with lab.parity("No page says that a batch of size zero is accepted"):
+            lab.same(
+                f"of {empty}",
+                (
+                    encoder(lab.integers(*empty)).shape,
+                    decoder(lab.integers(*empty), lab.integers(*empty)).shape,
+                    model(lab.integers(*empty), lab.integers(*empty)).shape,
+                ),
+            )
 
 
-@behaviour("attention", must_detect=("error",))
+@behaviour(
+    "attention",
+    must_detect=("error",),
+    page="generated/torch.nn.Transformer.html",
+    basis="parity",
+    ground="The page gives shapes of inputs and masks; it does not say that others are errors",
+)
 def refusals_of_transformers(lab: Lab) -> None:
     """Transformers refuse inputs with a wrong width, batch size or number of dimensions. They also refuse
     masks whose shape does not fit or whose dtype is an integer dtype.

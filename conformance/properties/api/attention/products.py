@@ -78,7 +78,13 @@ def attention_by_its_definition(lab: Lab) -> None:
     lab.close("the first step sees itself alone", causal[:, :1], roundings=64, matrix=True)
 
 
-@behaviour("attention", level="core", dtypes=("float32", "bfloat16", "float16"), must_detect=("value",))
+@behaviour(
+    "attention",
+    level="core",
+    dtypes=("float32", "bfloat16", "float16"),
+    must_detect=("value",),
+    ground="The formula gives the values; strides of the inputs do not enter it",
+)
 def attention_in_other_layouts(lab: Lab) -> None:
     """Attention of transposed, packed, expanded and odd-sized inputs, and of masks with strides, equals the
     attention of contiguous inputs.
@@ -116,7 +122,10 @@ def attention_in_other_layouts(lab: Lab) -> None:
     lab.close("long", attend(queries, keys, entries, is_causal=True), roundings=64, matrix=True)
     masked = lab.integers(5, 5, low=0, high=1, dtype=torch.bool)
     lab.holds("rows that see nothing stay in shape", attend(q, k, v, attn_mask=masked).shape == q.shape)
-    with torch.no_grad():
+    with (
+        torch.no_grad(),
+        lab.parity("The page limits enable_gqa, which is experimental, to two kernels on CUDA tensors"),
+    ):
         lab.close(
             "grouped",
             attend(lab.floats(1, 4, 5, 8), lab.floats(1, 2, 5, 8), lab.floats(1, 2, 5, 8), enable_gqa=True),
@@ -136,7 +145,8 @@ def dropout_in_attention(lab: Lab) -> None:
     torch.manual_seed(5)
     first = attend(q, k, ones, dropout_p=0.5)
     torch.manual_seed(5)
-    lab.holds("a seed repeats it", torch.equal(first, attend(q, k, ones, dropout_p=0.5)))
+    with lab.consistent("two calls after the same seed must give the same result"):
+        lab.holds("a seed repeats it", torch.equal(first, attend(q, k, ones, dropout_p=0.5)))
     lab.holds("it is at work", not torch.equal(first, ones))
     total = torch.stack([attend(q, k, ones, dropout_p=0.5).mean() for _ in range(40)]).mean()
     # The expected mean is 1. The mean of the 12 rows of one draw deviates by less than 1, and the mean of 40
@@ -144,7 +154,13 @@ def dropout_in_attention(lab: Lab) -> None:
     lab.holds("the mean is kept", abs(float(total) - 1) < 0.5)
 
 
-@behaviour("attention", level="core", must_detect=("error", "message"))
+@behaviour(
+    "attention",
+    level="core",
+    must_detect=("error", "message"),
+    basis="parity",
+    ground="The page gives shapes of the inputs; it does not say that others are errors",
+)
 def refusals_of_attention(lab: Lab) -> None:
     """Attention refuses one-dimensional inputs, inputs of different dtypes, integer masks, and sizes that do
     not fit.
@@ -152,14 +168,16 @@ def refusals_of_attention(lab: Lab) -> None:
     q, k, v = (lab.floats(1, 2, 4, 8) for _ in range(3))
     lab.raises("one dimension", lambda: attend(lab.floats(4), lab.floats(4), lab.floats(4)), match="(?i)dim")
     lab.raises("dtypes that differ", lambda: attend(q, k.half(), v), match="(?i)dtype")
-    lab.raises(
-        "a mask of integers",
-        lambda: attend(q, k, v, attn_mask=lab.integers(4, 4, dtype=torch.int64)),
-        match="(?i)mask",
-    )
+    with lab.documented():
+        lab.raises(
+            "a mask of integers",
+            lambda: attend(q, k, v, attn_mask=lab.integers(4, 4, dtype=torch.int64)),
+            match="(?i)mask",
+        )
     lab.raises("widths that differ", lambda: attend(q, lab.floats(1, 2, 4, 7), v))
-    lab.raises(
-        "a mask that does not fit", lambda: attend(q, k, v, attn_mask=torch.ones(4, 5, device=lab.device))
-    )
+    with lab.documented():
+        lab.raises(
+            "a mask that does not fit", lambda: attend(q, k, v, attn_mask=torch.ones(4, 5, device=lab.device))
+        )
     if not lab.target.is_cpu:
         lab.raises("another device", lambda: attend(q, k.cpu() if lab.on_target else k.to("meta"), v))

@@ -93,7 +93,12 @@ def _compare_in_two_regions(
                         tensor.copy_(tensor.cpu().roll(shift, -1) * 0.75)
 
 
-@behaviour("autocast", level="training", must_detect=("value",))
+@behaviour(
+    "autocast",
+    level="training",
+    must_detect=("value",),
+    ground="The target file names the operators; the page says in which dtype a listed operator runs",
+)
 def operators_declared_to_be_lowered(lab: Lab) -> None:
     """Every operator that the target file lists as lowered runs in the lower dtype, also after the operator's
     weights have changed. For operators in the list ``lower_first``, only the first argument is cast
@@ -105,7 +110,12 @@ def operators_declared_to_be_lowered(lab: Lab) -> None:
         _compare_in_two_regions(lab, firsts, torch.float32, lower, lower, first_argument_only=True)
 
 
-@behaviour("autocast", level="training", must_detect=("value",))
+@behaviour(
+    "autocast",
+    level="training",
+    must_detect=("value",),
+    ground="The target file names the operators; the page says in which dtype a listed operator runs",
+)
 def operators_declared_to_keep_float32(lab: Lab) -> None:
     """Every operator that the target file lists for float32 runs in float32, for any dtype of its arguments
     (``torch.amp``: "Ops that can autocast to float32").
@@ -115,7 +125,12 @@ def operators_declared_to_keep_float32(lab: Lab) -> None:
     _compare_in_two_regions(lab, names, torch.float32, torch.bfloat16, torch.float32)
 
 
-@behaviour("autocast", level="training", must_detect=("value",))
+@behaviour(
+    "autocast",
+    level="training",
+    must_detect=("value",),
+    ground="The target file names the operators; the page says in which dtype a listed operator runs",
+)
 def operators_declared_to_promote(lab: Lab) -> None:
     """Every operator that the target file lists for promotion runs in the widest dtype of its arguments
     (``torch.amp``: "Ops that promote to the widest input type").

@@ -60,7 +60,8 @@ def scale_moves(lab: Lab) -> None:
     top.scale(torch.zeros((), device=lab.device))
     top.step(optimizer)
     top.update()
-    lab.holds("a scale never overflows", torch.isfinite(torch.tensor(top.get_scale())))
+    with lab.parity("No page says that the scale stays finite"):
+        lab.holds("a scale never overflows", torch.isfinite(torch.tensor(top.get_scale())))
 
 
 @behaviour("autocast", level="training", capabilities=NEEDS, must_detect=("value", "error"))
@@ -78,30 +79,50 @@ def unscaled_gradients(lab: Lab) -> None:
     lab.expect("scaled gradients", parameters[0].grad, [12.0] * 3)
     scaling.unscale_(optimizer)
     lab.expect("unscaled gradients", parameters[0].grad, [3.0] * 3)
-    lab.raises("unscaled twice", lambda: scaling.unscale_(optimizer), match="already been called")
+    lab.raises(
+        "unscaled twice",
+        lambda: scaling.unscale_(optimizer),
+        match="already been called",
+        type_is_documented=True,
+    )
     norm = torch.nn.utils.clip_grad_norm_(parameters, 2.0)
     lab.close("the norm", norm)
     before = parameters[0].detach().clone()
     scaling.step(optimizer)
     lab.close("a clipped step", before - parameters[0].detach())
-    lab.raises("a second step", lambda: scaling.step(optimizer), match="already been called")
-    lab.raises(
-        "unscaled after the step", lambda: scaling.unscale_(optimizer), match="already been called|after step"
-    )
+    with lab.parity("No page says that a second step before update is an error"):
+        lab.raises("a second step", lambda: scaling.step(optimizer), match="already been called")
+    with lab.parity("No page says that unscale_ after step is an error"):
+        lab.raises(
+            "unscaled after the step",
+            lambda: scaling.unscale_(optimizer),
+            match="already been called|after step",
+        )
     scaling.update()
-    lab.raises("an update without a step", scaling.update, AssertionError, RuntimeError)
+    with lab.parity("The page says when update should be called, not that another call is an error"):
+        lab.raises("an update without a step", scaling.update, AssertionError, RuntimeError)
     losses: Any = [torch.ones(2, device=lab.device), (torch.ones((), device=lab.device),)]
     nested = scaling.scale(losses)
-    lab.same("a tree of losses", [nested[0], nested[1][0]])
-    lab.raises("a scaled number", lambda: scaling.scale(3.0), ValueError, AttributeError)  # type: ignore[call-overload]
+    with lab.parity("No page says that nested collections of outputs are accepted"):
+        lab.same("a tree of losses", [nested[0], nested[1][0]])
+    with lab.parity("No page says that an output that is no tensor is an error"):
+        lab.raises("a scaled number", lambda: scaling.scale(3.0), ValueError, AttributeError)  # type: ignore[call-overload]
     halves = [torch.nn.Parameter(torch.ones(2, dtype=torch.float16, device=lab.device))]
     halved = torch.optim.SGD(halves, lr=1.0)
     half_scaler = make_scaler(lab)
     half_scaler.scale(halves[0].float().sum()).backward()
-    lab.raises("half gradients", lambda: half_scaler.unscale_(halved), ValueError, match="FP16")
+    with lab.parity("No page says that gradients of float16 are refused"):
+        lab.raises("half gradients", lambda: half_scaler.unscale_(halved), ValueError, match="FP16")
 
 
-@behaviour("autocast", level="training", capabilities=NEEDS, must_detect=("value",))
+@behaviour(
+    "autocast",
+    level="training",
+    capabilities=NEEDS,
+    must_detect=("value",),
+    page="notes/amp_examples.html",
+    ground="gradients are unscaled before the step, so that scaling does not change the training",
+)
 def scaled_training(lab: Lab) -> None:
     """Training with a scaler ends with the same parameters as training without a scaler. This holds if losses
     are accumulated, if they share parameters, and if a loss includes a gradient penalty.
@@ -142,10 +163,11 @@ def scaled_training(lab: Lab) -> None:
 
     for kind in ("plain", "accumulated", "several losses", "penalty", "clipped by value"):
         unscaled, scaled = trained_parameters(False, kind), trained_parameters(True, kind)
-        lab.holds(
-            f"{kind}: the same with and without",
-            all(torch.allclose(a, b) for a, b in zip(unscaled, scaled, strict=True)),
-        )
+        with lab.consistent("training with and without a scaler must end at the same parameters"):
+            lab.holds(
+                f"{kind}: the same with and without",
+                all(torch.allclose(a, b) for a, b in zip(unscaled, scaled, strict=True)),
+            )
         lab.close(kind, scaled, roundings=64)
 
 
@@ -174,21 +196,25 @@ def scaler_states(lab: Lab) -> None:
         ],
     )
     copied = pickle.loads(pickle.dumps(scaling))
-    lab.same(
-        "a pickled one", [copied.get_scale(), copied.is_enabled(), dict(sorted(copied.state_dict().items()))]
-    )
+    with lab.consistent("A pickled and loaded scaler must have the state of the original"):
+        lab.same(
+            "a pickled one",
+            [copied.get_scale(), copied.is_enabled(), dict(sorted(copied.state_dict().items()))],
+        )
     off = make_scaler(lab, enabled=False)
     loss = parameters[0].sum() * 2
     lab.holds("a disabled one gives the loss itself", off.scale(loss) is loss)
     lab.same("its state", [off.state_dict(), off.get_scale(), off.is_enabled()])
-    lab.raises(
-        "its state loaded into another",
-        lambda: scaling.load_state_dict(off.state_dict()),
-        RuntimeError,
-        match="empty",
-    )
+    with lab.parity("No page says that loading an empty state is an error"):
+        lab.raises(
+            "its state loaded into another",
+            lambda: scaling.load_state_dict(off.state_dict()),
+            RuntimeError,
+            match="empty",
+        )
     for option in ({"growth_factor": 1.0}, {"backoff_factor": 1.0}):
-        lab.raises(f"with {option}", lambda: make_scaler(lab, **option), AssertionError, ValueError)
+        with lab.parity("No page says that a factor of one is an error"):
+            lab.raises(f"with {option}", lambda: make_scaler(lab, **option), AssertionError, ValueError)
     optimizer.zero_grad()
     with torch.autocast(lab.device.type, dtype=torch.bfloat16):
         result = (parameters[1] @ parameters[1]).float().sum()

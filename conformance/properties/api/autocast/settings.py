@@ -13,7 +13,13 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autocast", level="training", must_detect=("value",))
+@behaviour(
+    "autocast",
+    level="training",
+    must_detect=("value",),
+    basis="parity",
+    ground="The page names the cache but does not say when or how often it casts",
+)
 def autocast_cache(lab: Lab) -> None:
     """With the cache, autocast casts a leaf that requires grad once per context. Without the cache, autocast
     casts it at each use. The cache is cleared at the end of the context.
@@ -33,9 +39,11 @@ def autocast_cache(lab: Lab) -> None:
             nodes.add(node)
             queue += [after for after, _ in node.next_functions]
         names = [node.name() for node in nodes]
-        lab.same(f"value with {options}", out.detach())
+        with lab.documented():
+            lab.same(f"value with {options}", out.detach())
         (gradient,) = torch.autograd.grad(out.sum(), weight)
-        lab.same(f"gradient with {options}", gradient)
+        with lab.documented():
+            lab.same(f"gradient with {options}", gradient)
         return [enabled, sum("ToCopy" in name for name in names)]
 
     with_cache, without = cache_flag_and_cast_count(), cache_flag_and_cast_count(cache_enabled=False)
@@ -49,16 +57,24 @@ def autocast_cache(lab: Lab) -> None:
         outer = torch.is_autocast_cache_enabled()
     lab.same("nested", [before, inner, outer, torch.is_autocast_cache_enabled()])
     torch.clear_autocast_cache()
-    with torch.no_grad(), torch.autocast(kind, dtype=torch.bfloat16):
+    with torch.no_grad(), torch.autocast(kind, dtype=torch.bfloat16), lab.documented():
         lab.same("without gradients", x @ weight)
     with torch.autocast(kind, dtype=torch.bfloat16):
-        lab.holds("and then with", (x @ weight).requires_grad)
-        with torch.no_grad():
+        with lab.documented():
+            lab.holds("and then with", (x @ weight).requires_grad)
+        with torch.no_grad(), lab.documented():
             lab.holds("a cast made without gradients", not (x @ weight).requires_grad)
-        lab.holds("does not end those that follow", (x @ weight).requires_grad)
+        with lab.documented():
+            lab.holds("does not end those that follow", (x @ weight).requires_grad)
 
 
-@behaviour("autocast", level="training", must_detect=("value",))
+@behaviour(
+    "autocast",
+    level="training",
+    must_detect=("value",),
+    basis="consistency",
+    ground="setters, getters and the dtypes of operators must agree; these functions have no page",
+)
 def autocast_by_hand(lab: Lab) -> None:
     """``set_autocast_enabled`` and ``set_autocast_dtype`` set the state that the getters return and that
     operators use. Each call affects only the device type that is passed to it.
@@ -83,13 +99,19 @@ def autocast_by_hand(lab: Lab) -> None:
         torch.set_autocast_dtype(kind, dtype)
         torch.clear_autocast_cache()
     lab.same("seen", states)
-    lab.holds("autocast can be asked for", torch.amp.autocast_mode.is_autocast_available(kind))
+    with lab.documented():
+        lab.holds("autocast can be asked for", torch.amp.autocast_mode.is_autocast_available(kind))
     other_kind = "cuda" if kind == "cpu" else "cpu"
-    with torch.autocast(kind, dtype=torch.bfloat16):
+    with torch.autocast(kind, dtype=torch.bfloat16), lab.documented():
         lab.same("another device type stays off", torch.is_autocast_enabled(other_kind))
 
 
-@behaviour("autocast", must_detect=("value", "error"))
+@behaviour(
+    "autocast",
+    must_detect=("value", "error"),
+    basis="parity",
+    ground="No page says that these arguments are refused or that another dtype switches autocast off",
+)
 def autocast_refusals(lab: Lab) -> None:
     """``autocast`` refuses an unknown device type, and a device type that is not a string. For an unsupported
     dtype, ``autocast`` warns and stays off.
@@ -102,7 +124,8 @@ def autocast_refusals(lab: Lab) -> None:
         ValueError,
         match="device_type",
     )
-    lab.raises("none", lambda: torch.autocast(), TypeError)  # type: ignore[call-arg]
+    with lab.documented():
+        lab.raises("none", lambda: torch.autocast(), TypeError)  # type: ignore[call-arg]
     x = lab.integers(2, 2)
 
     def product_dtype_under_int32_autocast() -> Any:
@@ -111,7 +134,8 @@ def autocast_refusals(lab: Lab) -> None:
 
     result = lab.warns("an integer dtype", product_dtype_under_int32_autocast, match="dtype")
     lab.same("autocast is off then", result)
-    lab.same("product", x @ x)
+    with lab.documented():
+        lab.same("product", x @ x)
 
 
 @behaviour("autocast", must_detect=("value",))
@@ -174,7 +198,14 @@ def autocast_of_functions(lab: Lab) -> None:
     lab.same("seen", states)
 
 
-@behaviour("autocast", must_detect=("value",))
+@behaviour(
+    "autocast",
+    must_detect=("value",),
+    ground=(
+        "type mismatches under autocast are bugs; by the docstring of Tensor.grad_dtype gradients get the "
+        "dtype of the leaf"
+    ),
+)
 def autocast_of_recurrent_modules(lab: Lab) -> None:
     """Recurrent modules run under autocast, and their gradients have the dtype of their parameters."""
     kind = lab.device.type

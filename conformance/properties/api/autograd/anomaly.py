@@ -37,7 +37,7 @@ class _PoisonedLater(Function):
         return _Poisoned.apply(grad)
 
 
-@behaviour("autograd", must_detect=("value", "error", "message", "warning"))
+@behaviour("autograd", must_detect=("value", "error", "message", "warning"), page="autograd.html")
 def anomalies_of_second_derivatives(lab: Lab) -> None:
     """If NaN first appears in a double backward, anomaly detection raises an error in this double backward.
     The warnings contain two tracebacks: the traceback of the forward call that created the failing node, and
@@ -66,6 +66,7 @@ def anomalies_of_second_derivatives(lab: Lab) -> None:
         "the second derivative",
         second_derivative_error_text,
         match="Traceback of forward call that caused the error",
+        is_documented=True,
     )
     lab.warns(
         "that which induced it",
@@ -79,7 +80,12 @@ def _raise_if_text(text: str) -> None:
         raise RuntimeError(text)
 
 
-@behaviour("autograd", must_detect=("value", "error", "message", "warning"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error", "message", "warning"),
+    page="autograd.html",
+    ground="any backward computation that gives NaN under detect_anomaly raises an error",
+)
 def anomalies_of_unwatched_forwards(lab: Lab) -> None:
     """If only the backward runs under anomaly detection, a NaN still raises an error. A warning says that no
     information about the forward is available.

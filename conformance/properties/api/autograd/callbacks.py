@@ -18,7 +18,12 @@ def _queue_callback(callback: Any) -> None:
     torch.autograd.Variable._execution_engine.queue_callback(callback)
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    basis="parity",
+    ground="No page describes callbacks that are queued in the engine",
+)
 def callbacks_at_the_end(lab: Lab) -> None:
     """A callback queued during a backward runs once, after all gradients are accumulated. The callback may
     queue other callbacks. An error of a callback propagates from the backward.
@@ -50,7 +55,12 @@ def callbacks_at_the_end(lab: Lab) -> None:
     lab.raises("outside of a backward", lambda: _queue_callback(record_last), match="backward")
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    basis="parity",
+    ground="No page describes callbacks that are queued in the engine",
+)
 def callbacks_of_nested_backward(lab: Lab) -> None:
     """A callback runs at the end of the backward that queued the callback. Callbacks of an inner backward run
     before the outer backward continues.
@@ -86,7 +96,8 @@ def callbacks_of_nested_backward(lab: Lab) -> None:
 
         x = lab.put([1.0, 2.0], requires_grad=True)
         Outer.apply(x).sum().backward()
-        lab.expect(f"gradient with callbacks at {sorted(callback_depths)}", x.grad, [1.0, 1.0])
+        with lab.documented():
+            lab.expect(f"gradient with callbacks at {sorted(callback_depths)}", x.grad, [1.0, 1.0])
 
     for depths in ({0}, {1}, {0, 1}):
         log.clear()
@@ -94,7 +105,12 @@ def callbacks_of_nested_backward(lab: Lab) -> None:
         lab.same(f"order with callbacks at {sorted(depths)}", log)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    basis="parity",
+    ground="No page states the order of the outer and the inner nodes",
+)
 def order_of_nested_backward(lab: Lab) -> None:
     """A backward that runs inside a node finishes before the remaining nodes of the outer backward run."""
     order: list[str] = []
@@ -128,10 +144,16 @@ def order_of_nested_backward(lab: Lab) -> None:
     first, second = lab.put([6.0], requires_grad=True), lab.put([5.0], requires_grad=True)
     (Waits.apply(first) * Nested.apply(second, 5)).sum().backward()
     lab.same("order", order)
-    lab.same("gradients", [first.grad, second.grad])
+    with lab.documented():
+        lab.same("gradients", [first.grad, second.grad])
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    basis="parity",
+    ground="these functions are private and have no page",
+)
 def the_current_node(lab: Lab) -> None:
     """During a backward, a hook can query the execution order of the remaining nodes, and whether a given
     node will run.
@@ -176,4 +198,5 @@ def the_current_node(lab: Lab) -> None:
     total.backward()
     lab.same("a node's hooks run while it is current", names)
     lab.holds("no node runs afterwards", current() is None)
-    lab.same("gradients", [x.grad, y.grad])
+    with lab.documented():
+        lab.same("gradients", [x.grad, y.grad])

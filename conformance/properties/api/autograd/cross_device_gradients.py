@@ -13,7 +13,12 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", level="training", must_detect=("value",))
+@behaviour(
+    "autograd",
+    level="training",
+    must_detect=("value",),
+    ground="gradients follow from the chain rule; a copy between devices is an operation of the graph",
+)
 def gradients_across_devices(lab: Lab) -> None:
     """The gradient of a leaf is on the device of the leaf, also if the forward moves tensors between host and
     device several times.
@@ -44,7 +49,13 @@ def gradients_across_devices(lab: Lab) -> None:
     lab.same("an unused leaf of the other device", [gradients[0], gradients[1] is None])
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    page="generated/torch.Tensor.backward.html",
+    basis="parity",
+    ground="No page says that a gradient on another device is an error, or that host scalars may be combined",
+)
 def wrong_device_gradients(lab: Lab) -> None:
     """A gradient must be on the device of its tensor, whether it is passed to ``backward`` or returned by an
     ``autograd.Function``. A scalar of the host may be combined with a device tensor. The gradient of this
@@ -71,7 +82,14 @@ def wrong_device_gradients(lab: Lab) -> None:
     lab.same("its gradient", number.grad, host=True)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    ground=(
+        "The note gives the real part; by the docstring of Tensor.grad_dtype gradients get the dtype of the "
+        "leaf"
+    ),
+)
 def gradients_of_conversions(lab: Lab) -> None:
     """The gradient through a dtype conversion has the dtype of the leaf. For a real leaf that is converted to
     complex, the gradient is the real part of the complex gradient.
@@ -106,7 +124,7 @@ def gradients_of_conversions(lab: Lab) -> None:
     lab.same("an integer result ends the graph", x.long().requires_grad)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour("autograd", must_detect=("value",), page="generated/torch.Tensor.item.html")
 def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
     """A tensor with one element that requires grad can be converted to a Python number. Python numbers can be
     operands of differentiable operators.
@@ -128,7 +146,13 @@ def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
     lab.expect("a scalar of another width", x.grad, 3.0)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="autograd.html",
+    basis="consistency",
+    ground="A tensor that was passed, or another leaf's gradient, must read the same before and after",
+)
 def copies_of_gradients(lab: Lab) -> None:
     """A backward does not change the gradient tensor that the caller passed. Later changes of a leaf's
     ``.grad`` do not change this tensor or the gradients of other leaves.
@@ -138,7 +162,8 @@ def copies_of_gradients(lab: Lab) -> None:
     (x * 1).backward(seed_gradient)
     (x * 2).backward(seed_gradient)
     lab.expect("given", seed_gradient, [1.0, 2.0, 3.0])
-    lab.expect("added up", x.grad, [3.0, 6.0, 9.0])
+    with lab.documented():
+        lab.expect("added up", x.grad, [3.0, 6.0, 9.0])
     x.grad = None
     x.clone().backward(seed_gradient, create_graph=False)
     x.grad.zero_()
@@ -167,7 +192,7 @@ def copies_of_gradients(lab: Lab) -> None:
     lab.expect("given, once more", seed_gradient, [1.0, 2.0, 3.0])
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour("autograd", must_detect=("value",), page="generated/torch.amax.html")
 def ties_share_gradients(lab: Lab) -> None:
     """``min``, ``max``, ``amin`` and ``amax`` over all elements divide the gradient equally between the
     elements that are equal to the result. The elements of the gradient of ``median`` add up to one.
@@ -195,7 +220,11 @@ def ties_share_gradients(lab: Lab) -> None:
         lab.close(f"index_reduce {reduce}", [into.grad, source.grad], roundings=4)
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    ground="The note ranks the rules for points where a function has no derivative",
+)
 def gradients_at_special_points(lab: Lab) -> None:
     """Gradients at the edges of domains have their documented values: powers of zero, norms at zero and
     products with zeros.
@@ -232,7 +261,7 @@ def gradients_at_special_points(lab: Lab) -> None:
         lab.same(f"{name} ends the graph", whole().requires_grad)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour("autograd", must_detect=("value",), page="generated/torch.var_mean.html")
 def variance_and_mean(lab: Lab) -> None:
     """``var_mean`` and ``std_mean`` have correct gradients, also if only one of the two results is used."""
     x = lab.integers(3, 4, requires_grad=True)

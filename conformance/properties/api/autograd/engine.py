@@ -32,7 +32,15 @@ class _NestedBackward(Function):
         return ctx.x.grad, None
 
 
-@behaviour("autograd", level="training", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    level="training",
+    must_detect=("value", "error"),
+    page="notes/extending.html",
+    ground=(
+        "gradients follow from the chain rule; a backward may call any operation, but no page gives a depth"
+    ),
+)
 def backward_within_backward(lab: Lab) -> None:
     """The backward of an ``autograd.Function`` may run another backward, nested 65 levels deep or more.
     Errors of the inner backward propagate, and the grad mode is restored afterwards.
@@ -88,7 +96,12 @@ def backward_within_backward(lab: Lab) -> None:
     lab.expect("the engine works afterwards", x.grad, [2.0, 2.0, 2.0])
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="generated/torch.Tensor.register_hook.html",
+    ground="gradients accumulate and a hook may replace them; that it may run a backward is not said",
+)
 def backward_within_hooks(lab: Lab) -> None:
     """Hooks of leaves and of intermediate results may run a backward, on other tensors or on the same
     leaf.
@@ -117,7 +130,12 @@ def backward_within_hooks(lab: Lab) -> None:
     lab.expect("result's hook on the same leaf", x.grad, [9.0, 9.0])
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    basis="parity",
+    ground="The note calls concurrent accumulation into shared leaves unsafe and its result possibly invalid",
+)
 def backward_on_several_threads(lab: Lab) -> None:
     """If several threads run a backward to the same leaves, all gradients are accumulated."""
     x = lab.integers(4, 4, requires_grad=True)
@@ -152,10 +170,15 @@ def backward_on_several_threads(lab: Lab) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
-    lab.same("over one retained graph", results)
+    with lab.documented():
+        lab.same("over one retained graph", results)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    ground="grad mode is local to a thread and on by default; gradients follow from the chain rule",
+)
 def threads_in_the_middle(lab: Lab) -> None:
     """Parts of a graph that several threads create have the same gradients as if one thread had created
     them.
@@ -180,7 +203,12 @@ def threads_in_the_middle(lab: Lab) -> None:
     lab.expect("gradient", x.grad, [12.0] * 4)
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    basis="parity",
+    ground="No page says with which type and traceback an exception of a backward is raised",
+)
 def errors_of_threads(lab: Lab) -> None:
     """An exception in a backward on another thread is raised in the thread that started the backward. The
     exception has its original type, and its traceback includes the user's code.
@@ -223,10 +251,15 @@ def errors_of_threads(lab: Lab) -> None:
     with torch.autograd.set_multithreading_enabled(False):
         lab.raises("on one thread", lambda: Fails.apply(x).sum().backward(), Unusual)
     (x * 4).sum().backward()
-    lab.expect("the engine works afterwards", x.grad, [4.0, 4.0, 4.0])
+    with lab.documented():
+        lab.expect("the engine works afterwards", x.grad, [4.0, 4.0, 4.0])
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="generated/torch.autograd.grad_mode.set_multithreading_enabled.html",
+)
 def multithreading_switch(lab: Lab) -> None:
     """``set_multithreading_enabled`` works as a context manager and as a function. While multithreading is
     disabled, the backward runs on the calling thread.
@@ -249,7 +282,7 @@ def multithreading_switch(lab: Lab) -> None:
     lab.same("gradient", x.grad)
 
 
-@behaviour("autograd", must_detect=("value", "error", "message"))
+@behaviour("autograd", must_detect=("value", "error", "message"), page="autograd.html")
 def anomaly_detection(lab: Lab) -> None:
     """``detect_anomaly`` raises an error at the first node whose backward returns NaN. The error names this
     node. With ``check_nan=False``, NaN raises no error.
@@ -280,13 +313,19 @@ def anomaly_detection(lab: Lab) -> None:
     with torch.autograd.detect_anomaly():
         inner = [torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()]
         out: Any = x.exp()
-        lab.holds("the node keeps its traceback", "traceback_" in out.grad_fn.metadata)
+        with lab.parity("No page says what the metadata of a node contains"):
+            lab.holds("the node keeps its traceback", "traceback_" in out.grad_fn.metadata)
         (x * 3).sum().backward()
-    lab.same("flags", [inner, torch.is_anomaly_enabled()])
+    with lab.consistent("The context and the getters, which have no page, must agree"):
+        lab.same("flags", [inner, torch.is_anomaly_enabled()])
     lab.expect("a gradient without NaN", x.grad, [3.0, 3.0])
     with torch.autograd.set_detect_anomaly(True):
-        lab.same("set", torch.is_anomaly_enabled())
-        with torch.autograd.set_detect_anomaly(False):
+        with lab.consistent("The context and the getter, which has no page, must agree"):
+            lab.same("set", torch.is_anomaly_enabled())
+        with (
+            torch.autograd.set_detect_anomaly(False),
+            lab.consistent("The context and the getter, which has no page, must agree"),
+        ):
             lab.same("set back", torch.is_anomaly_enabled())
     out = (x * 0).sqrt() * 0
     with torch.autograd.set_detect_anomaly(True):
@@ -300,7 +339,13 @@ def anomaly_detection(lab: Lab) -> None:
     lab.raises("within a graph of a graph", run_poisoned_double_backward, match="nan")
 
 
-@behaviour("autograd", capabilities=("streams",), must_detect=("value",))
+@behaviour(
+    "autograd",
+    capabilities=("streams",),
+    must_detect=("value",),
+    page="notes/cuda.html",
+    ground="The page of torch.Stream says that the CUDA note holds for all devices",
+)
 def backward_on_streams(lab: Lab) -> None:
     """A backward runs each node on the stream of the node's forward. Later work on the stream that called
     ``backward`` uses the finished gradients.

@@ -24,7 +24,12 @@ class _Doubled(Function):
         return grad * 2
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    page="notes/extending.html",
+    ground="The forward gets tensors that do not track history; gradients may be enabled locally",
+)
 def grad_mode_in_functions(lab: Lab) -> None:
     """The forward of an ``autograd.Function`` runs with gradients disabled. Under ``no_grad`` the result does
     not require grad. The forward and the backward may enable gradients.
@@ -55,13 +60,14 @@ def grad_mode_in_functions(lab: Lab) -> None:
     with torch.no_grad():
         result = Inner.apply(x)
     lab.same("under no_grad", [result.requires_grad, modes])
-    lab.raises("backward of it", lambda: result.sum().backward(), match="does not require grad")
+    with lab.parity("No page says that a backward of a tensor without history is an error"):
+        lab.raises("backward of it", lambda: result.sum().backward(), match="does not require grad")
     Inner.apply(x).sum().backward(create_graph=True)
     lab.same("grad mode with create_graph", modes[-1])
     x.grad = None
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour("autograd", must_detect=("value",), page="notes/extending.html")
 def functions_differentiated_repeatedly(lab: Lab) -> None:
     """Higher derivatives through an ``autograd.Function`` can be computed repeatedly, with and without
     ``create_graph``.
@@ -93,7 +99,13 @@ def functions_differentiated_repeatedly(lab: Lab) -> None:
     lab.same("second derivative of a cube of a cube", second_derivatives)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="notes/extending.html",
+    basis="parity",
+    ground="No page says when the objects that a context holds are freed",
+)
 def graphs_of_functions_are_freed(lab: Lab) -> None:
     """The objects that the context of an ``autograd.Function`` holds are freed with its graph. A deep graph
     is freed without deep recursion.
@@ -119,7 +131,8 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
     owners.clear()
     lab.holds("the context lives while its result does", watch() is not None)
     result.sum().backward()
-    lab.same("gradient", x.grad)
+    with lab.documented():
+        lab.same("gradient", x.grad)
     del result
     lab.holds("the context goes with its result", lab.gone(watch))
 
@@ -127,9 +140,11 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
     chain = deep
     for _ in range(600):
         chain = _Doubled.apply(chain) - chain
-    lab.same("end of a chain", chain.detach())
+    with lab.documented():
+        lab.same("end of a chain", chain.detach())
     chain.backward()
-    lab.expect("gradient of a chain", deep.grad, [1.0])
+    with lab.documented():
+        lab.expect("gradient of a chain", deep.grad, [1.0])
     chain = deep * 1
     for _ in range(3000):
         chain = chain + 1
@@ -137,7 +152,13 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
     lab.holds("an unused deep graph is freed", True)
 
 
-@behaviour("autograd", must_detect=("error",))
+@behaviour(
+    "autograd",
+    must_detect=("error",),
+    page="notes/extending.html",
+    basis="parity",
+    ground="No page says that these mistakes raise an error",
+)
 def misuse_of_functions(lab: Lab) -> None:
     """Misuse of an ``autograd.Function`` raises an error and does not crash. Examples are calling an
     instance, a missing backward, saving an object that is not a tensor, and reading saved tensors that were
@@ -161,7 +182,8 @@ def misuse_of_functions(lab: Lab) -> None:
             return grad
 
     result = Stasher.apply(x)
-    lab.same("saved through a stashed context", stashed[0].saved_tensors[0].detach())
+    with lab.documented():
+        lab.same("saved through a stashed context", stashed[0].saved_tensors[0].detach())
     result.sum().backward()
     lab.raises("after it was freed", lambda: stashed[0].saved_tensors, match="second time|already been freed")
     stashed.clear()
@@ -183,10 +205,16 @@ def misuse_of_functions(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad
 
-    lab.raises("saving what is not a tensor", lambda: Saves.apply(x), TypeError)
+    with lab.documented():
+        lab.raises("saving what is not a tensor", lambda: Saves.apply(x), TypeError)
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    page="generated/torch.narrow.html",
+    ground="narrow returns a view; that a Function may return it follows",
+)
 def views_out_of_functions(lab: Lab) -> None:
     """A view that an ``autograd.Function`` returns shares memory with its base. An in-place write into this
     view is refused if the input requires grad.
@@ -220,17 +248,19 @@ def views_out_of_functions(lab: Lab) -> None:
     row.sum().backward()
     lab.expect("gradient of a row", x.grad, [[10.0] * 3, [0.0] * 3])
     base = x * 1
-    lab.raises(
-        "in place on a view made by a Function",
-        lambda: Row.apply(base).mul_(2).sum(),
-        match="custom Function",
-    )
+    with lab.parity("No page says that a write into a view that a Function returns is an error"):
+        lab.raises(
+            "in place on a view made by a Function",
+            lambda: Row.apply(base).mul_(2).sum(),
+            match="custom Function",
+        )
     with torch.no_grad():
         lab.same(
             "like a plain view under no_grad", Row.apply(x).requires_grad == x.narrow(0, 0, 1).requires_grad
         )
     first, second = Pair.apply(x * 1)
-    lab.raises("in place on one of several results", lambda: first.mul_(2), match="in-?place|inplace")
+    with lab.parity("No page says that a write into a view that a Function returns is an error"):
+        lab.raises("in place on one of several results", lambda: first.mul_(2), match="in-?place|inplace")
     second.mul_(3)
     x.grad = None
     second.sum().backward()
@@ -241,7 +271,12 @@ def views_out_of_functions(lab: Lab) -> None:
     lab.same("in place where no gradient is needed", without_gradient)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="notes/extending.html",
+    ground="values and gradients follow from the formulas of the Function",
+)
 def functions_change_local_tensors(lab: Lab) -> None:
     """The forward and the backward of an ``autograd.Function`` may change, in place, tensors that they
     created themselves. They may do so before they save these tensors.
@@ -279,7 +314,13 @@ def functions_change_local_tensors(lab: Lab) -> None:
     lab.same("gradient past a masked write", x.grad)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="notes/extending.html",
+    basis="parity",
+    ground="No page says which class a result has when a Function returns its input",
+)
 def functions_on_subclasses(lab: Lab) -> None:
     """If the forward of an ``autograd.Function`` returns its input, the result has the class of the input,
     also for a tensor subclass.
@@ -301,10 +342,11 @@ def functions_on_subclasses(lab: Lab) -> None:
     result = Through.apply(x)
     lab.holds("the subclass stays", type(result) is Marked)
     result.sum().backward()
-    lab.expect("gradient", x.grad.as_subclass(torch.Tensor), [5.0, 5.0, 5.0])
+    with lab.documented():
+        lab.expect("gradient", x.grad.as_subclass(torch.Tensor), [5.0, 5.0, 5.0])
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour("autograd", must_detect=("value",), page="generated/torch.Tensor.backward.html")
 def backward_without_a_graph(lab: Lab) -> None:
     """The operations of a backward are recorded only with ``create_graph``. Saved leaves are unpacked with
     the ``requires_grad`` flag that they had when they were saved.

@@ -26,7 +26,11 @@ class _Added(Function):
         return first, first + second
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    page="generated/torch.autograd.function.FunctionCtx.mark_dirty.html",
+)
 def changed_inputs_as_results(lab: Lab) -> None:
     """An input that an ``autograd.Function`` changes in place and returns becomes a result of this function.
     The input requires grad afterwards, also if it did not before. If the input is a view, the gradient is
@@ -34,8 +38,10 @@ def changed_inputs_as_results(lab: Lab) -> None:
     """
     without_gradient, added = lab.put([1.0, 2.0]), lab.put([3.0, 4.0], requires_grad=True)
     changed, sum_of_two = _Added.apply(without_gradient, added)
-    lab.holds("the input itself is returned", changed is without_gradient)
-    lab.same("its node", type(changed.grad_fn).__name__)
+    with lab.parity("No page says that the result is the same Python object as the input"):
+        lab.holds("the input itself is returned", changed is without_gradient)
+    with lab.parity("No page says how the node of a Function is named"):
+        lab.same("its node", type(changed.grad_fn).__name__)
     lab.same("needs", [changed.requires_grad, sum_of_two.requires_grad])
     changed.sum().backward()
     lab.expect("gradient of what was added", added.grad, [1.0, 1.0])
@@ -53,10 +59,12 @@ def changed_inputs_as_results(lab: Lab) -> None:
 
     leaf = lab.put([1.0, 2.0], requires_grad=True)
     first_result, second_result = Twice.apply(leaf.clone())
-    lab.holds("a changed input returned twice is one tensor", first_result is second_result)
+    with lab.parity("No page says that two results are the same Python object"):
+        lab.holds("a changed input returned twice is one tensor", first_result is second_result)
     first_result.sum().backward()
     lab.expect("its gradient", leaf.grad, [2.0, 2.0])
-    lab.raises("a changed view returned twice", lambda: Twice.apply(leaf.clone().view_as(leaf)))
+    with lab.parity("No page says that a changed view may not be returned twice"):
+        lab.raises("a changed view returned twice", lambda: Twice.apply(leaf.clone().view_as(leaf)))
 
     class Doubled(Function):
         @staticmethod
@@ -76,7 +84,11 @@ def changed_inputs_as_results(lab: Lab) -> None:
     lab.holds("an input whose gradient is None has none", unused.grad is None)
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    page="generated/torch.autograd.function.FunctionCtx.mark_non_differentiable.html",
+)
 def changed_inputs_without_gradients(lab: Lab) -> None:
     """An ``autograd.Function`` may mark one result as both changed in place and non-differentiable. This
     result does not require grad, and the other results do.
@@ -102,10 +114,17 @@ def changed_inputs_without_gradients(lab: Lab) -> None:
     lab.same("value", cleared.detach())
     (cleared + tripled).sum().backward()
     lab.expect("gradient of the other", y.grad, [3.0, 3.0])
-    lab.raises("backward of the cleared one", lambda: cleared.sum().backward(), match="does not require grad")
+    with lab.parity("No page says that a backward of a tensor without history is an error"):
+        lab.raises(
+            "backward of the cleared one", lambda: cleared.sum().backward(), match="does not require grad"
+        )
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    ground="hooks of a tensor get its whole gradient; under no_grad nothing is recorded",
+)
 def leaves_as_results(lab: Lab) -> None:
     """A leaf that an ``autograd.Function`` returns becomes a result of this function. The leaf's hooks
     receive the sum of the gradients of all its uses. Under ``no_grad`` the leaf remains a leaf.
@@ -150,7 +169,13 @@ def leaves_as_results(lab: Lab) -> None:
     lab.expect("gradient of a doubled part", second.grad, [2.0, 2.0])
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="generated/torch.autograd.function.FunctionCtx.save_for_backward.html",
+    basis="parity",
+    ground="No page describes output_nr or which node a saved result has",
+)
 def saved_results_of_functions(lab: Lab) -> None:
     """A result that an ``autograd.Function`` saves is unpacked with its output number and with the function's
     node as ``grad_fn``.
@@ -176,4 +201,5 @@ def saved_results_of_functions(lab: Lab) -> None:
     lab.same("places", [part.output_nr for part in parts])
     (parts[1] + parts[2]).sum().backward()
     lab.same("places of what was saved", positions)
-    lab.expect("gradient", x.grad, [5.0, 5.0])
+    with lab.documented():
+        lab.expect("gradient", x.grad, [5.0, 5.0])

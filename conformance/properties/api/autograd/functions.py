@@ -28,7 +28,7 @@ class _Scaled(Function):
         return grad_x, None, grad_y
 
 
-@behaviour("autograd", level="training", must_detect=("value",))
+@behaviour("autograd", level="training", must_detect=("value",), page="notes/extending.html")
 def custom_function_gradients(lab: Lab) -> None:
     """An ``autograd.Function`` accepts tensors and numbers, can query which inputs need gradients, and can be
     differentiated twice.
@@ -50,7 +50,7 @@ def custom_function_gradients(lab: Lab) -> None:
     )
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"), page="notes/extending.html")
 def once_differentiable_functions(lab: Lab) -> None:
     """A backward marked ``once_differentiable`` runs without recording a graph. It is an error to
     differentiate the gradients that this backward returns.
@@ -71,11 +71,16 @@ def once_differentiable_functions(lab: Lab) -> None:
     x = lab.integers(4, requires_grad=True)
     (first,) = torch.autograd.grad(Tripled.apply(x).sum() * x.sum(), x, create_graph=True)
     lab.same("gradient", first.detach())
-    lab.same("grad mode in backward", modes)
+    with lab.parity("No page says that such a backward runs with gradients disabled"):
+        lab.same("grad mode in backward", modes)
     lab.raises("the second derivative", lambda: first.sum().backward(), match="once_differentiable")
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="generated/torch.autograd.function.FunctionCtx.set_materialize_grads.html",
+)
 def undefined_gradients_of_functions(lab: Lab) -> None:
     """If a backward returns None for an input, no gradient is accumulated for this input. For unused outputs
     the backward receives zeros, or None after ``set_materialize_grads(False)``.
@@ -104,9 +109,11 @@ def undefined_gradients_of_functions(lab: Lab) -> None:
 
     x = lab.integers(3, requires_grad=True)
     Cut.apply(x).sum().backward()
-    lab.holds("a gradient that backward gives as None is left None", x.grad is None)
+    with lab.parity("The pages allow None only for inputs that need no gradient"):
+        lab.holds("a gradient that backward gives as None is left None", x.grad is None)
     (Cut.apply(x) + x * 4).sum().backward()
-    lab.expect("None beside another path", x.grad, [4.0, 4.0, 4.0])
+    with lab.parity("The pages allow None only for inputs that need no gradient"):
+        lab.expect("None beside another path", x.grad, [4.0, 4.0, 4.0])
     for materialize in (True, False):
         x.grad = None
         Pair.apply(x, materialize)[0].sum().backward()
@@ -114,7 +121,12 @@ def undefined_gradients_of_functions(lab: Lab) -> None:
     lab.same("gradients of the unused output", received)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="notes/extending.html",
+    ground="The backward of a Function defines its gradient, whatever the forward returns",
+)
 def functions_that_return_inputs(lab: Lab) -> None:
     """An ``autograd.Function`` may return its input, or one tensor twice. The backward of this function is
     still called.
@@ -142,8 +154,10 @@ def functions_that_return_inputs(lab: Lab) -> None:
     for shape in ((1,), (), (2, 3)):
         x = lab.integers(*shape, requires_grad=True)
         result = Through.apply(x)
-        lab.holds(f"the result of {shape} is a tensor of its own", result is not x and not result.is_leaf)
-        lab.shares(f"input and result of {shape}", x, result)
+        with lab.parity("No page says that a returned input becomes another Python object"):
+            lab.holds(f"the result of {shape} is a tensor of its own", result is not x and not result.is_leaf)
+        with lab.parity("No page says that a returned input shares memory with the result"):
+            lab.shares(f"input and result of {shape}", x, result)
         result.sum().backward()
         lab.expect(f"gradient of {shape}", x.grad, torch.full(shape, 2.0))
     x = lab.integers(3, requires_grad=True)
@@ -152,7 +166,12 @@ def functions_that_return_inputs(lab: Lab) -> None:
     lab.expect("gradient through a result given twice", x.grad, [8.0, 8.0, 8.0])
 
 
-@behaviour("autograd", must_detect=("error", "message"))
+@behaviour(
+    "autograd",
+    must_detect=("error", "message"),
+    page="notes/extending.html",
+    ground="The pages require one gradient per input; that another result is an error is implied",
+)
 def wrong_gradients_of_functions(lab: Lab) -> None:
     """A backward that returns a wrong number of gradients, or gradients of a wrong shape or type, raises an
     error. An exception in the backward propagates.
@@ -204,7 +223,11 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
     lab.holds("superfluous Nones are allowed", x.grad is not None)
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    page="generated/torch.autograd.function.FunctionCtx.mark_non_differentiable.html",
+)
 def non_differentiable_outputs(lab: Lab) -> None:
     """Outputs that an ``autograd.Function`` marks as non-differentiable do not require grad, and the backward
     receives zeros for them. The other outputs are differentiable.
@@ -248,10 +271,15 @@ def non_differentiable_outputs(lab: Lab) -> None:
     output.sum().backward()
     lab.expect("gradient beside a shadow", x.grad, [3.0, 3.0, 3.0])
     lab.same("what backward was given for them", received)
-    lab.raises("backward of a shadow", lambda: shadow.sum().backward(), match="does not require grad")
+    with lab.parity("No page says that a backward of a tensor without history is an error"):
+        lab.raises("backward of a shadow", lambda: shadow.sum().backward(), match="does not require grad")
 
 
-@behaviour("autograd", must_detect=("value", "alias", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "alias", "error"),
+    page="generated/torch.autograd.function.FunctionCtx.mark_dirty.html",
+)
 def functions_in_place(lab: Lab) -> None:
     """An ``autograd.Function`` may change its input in place, mark the input dirty and return it. The
     gradient then comes from the backward of this function.
@@ -282,8 +310,10 @@ def functions_in_place(lab: Lab) -> None:
     inner = x * 2
     before = inner._version
     tripled = Tripled.apply(inner)
-    lab.holds("the input itself is returned", tripled is inner)
-    lab.same("version counter's step", inner._version - before)
+    with lab.parity("No page says that the result is the same Python object as the input"):
+        lab.holds("the input itself is returned", tripled is inner)
+    with lab.parity("The note says that the version grows, not by how much"):
+        lab.same("version counter's step", inner._version - before)
     tripled.sum().backward()
     lab.expect("gradient", x.grad, [[6.0] * 3] * 2)
     x.grad = None
@@ -301,10 +331,11 @@ def functions_in_place(lab: Lab) -> None:
     result.sum().backward()
     lab.expect("gradient of the other input", second.grad, [2.0, 2.0, 2.0])
     leaf = lab.integers(3, requires_grad=True)
-    lab.raises("a leaf in place", lambda: Tripled.apply(leaf), match="leaf")
+    with lab.parity("No page says that a Function may not change a leaf in place"):
+        lab.raises("a leaf in place", lambda: Tripled.apply(leaf), match="leaf")
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour("autograd", must_detect=("value",), page="notes/extending.html")
 def setup_context(lab: Lab) -> None:
     """The forward of an ``autograd.Function`` that defines ``setup_context`` has no argument ``ctx``. Default
     arguments are filled in, and the gradients are correct.
@@ -336,7 +367,11 @@ def setup_context(lab: Lab) -> None:
         )
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    page="generated/torch.autograd.function.FunctionCtx.save_for_backward.html",
+)
 def what_functions_save(lab: Lab) -> None:
     """``save_for_backward`` accepts inputs, outputs and None. It is an error to read a saved tensor that was
     changed or freed after it was saved.
@@ -364,10 +399,22 @@ def what_functions_save(lab: Lab) -> None:
     saved_input = x * 1
     result = Keeps.apply(saved_input, None)
     saved_input.add_(1)
-    lab.raises("a saved input that was changed", lambda: result.sum().backward(), match="inplace operation")
+    lab.raises(
+        "a saved input that was changed",
+        lambda: result.sum().backward(),
+        match="inplace operation",
+        type_is_documented=True,
+        text_is_documented=True,
+    )
     result = Keeps.apply(x * 1, None)
     result.mul_(2)
-    lab.raises("a saved output that was changed", lambda: result.sum().backward(), match="inplace operation")
+    lab.raises(
+        "a saved output that was changed",
+        lambda: result.sum().backward(),
+        match="inplace operation",
+        type_is_documented=True,
+        text_is_documented=True,
+    )
     extra = lab.integers(3)
     x.grad = None
     result = Keeps.apply(x, extra)
@@ -376,7 +423,7 @@ def what_functions_save(lab: Lab) -> None:
     lab.same("gradient twice with a retained graph", x.grad)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour("autograd", must_detect=("value",), page="generated/torch.autograd.Function.backward.html")
 def functions_with_other_things(lab: Lab) -> None:
     """An ``autograd.Function`` may accept and return values that are not tensors, in any position. It may
     also have no tensor among its arguments and results.
@@ -408,7 +455,8 @@ def functions_with_other_things(lab: Lab) -> None:
     lab.same("things", [text, numbers, seven])
     (product * 2 + total).sum().backward()
     lab.same("gradients", [x.grad, y.grad])
-    lab.same("no tensors at all", Words.apply(2, "ab"))
+    with lab.parity("No page says that a Function may have no tensor at all"):
+        lab.same("no tensors at all", Words.apply(2, "ab"))
     grad_x, grad_y = torch.autograd.grad(Mixed.apply("w", x, [], y)[1].sum(), (x, y), create_graph=True)
     second_gradients = torch.autograd.grad((grad_x * grad_y).sum(), (x, y))
     lab.same("second gradients", second_gradients)

@@ -27,7 +27,13 @@ class _WrongFactor(Function):
         return grad * x * 2.5
 
 
-@behaviour("autograd", dtypes=("float64", "complex128"), level="training", must_detect=("value",))
+@behaviour(
+    "autograd",
+    dtypes=("float64", "complex128"),
+    level="training",
+    must_detect=("value",),
+    page="generated/torch.autograd.gradcheck.gradcheck.html",
+)
 def gradcheck_of_right_gradients(lab: Lab) -> None:
     """``gradcheck`` and ``gradgradcheck`` accept the correct gradients of products, powers, views and
     indexing, with several inputs and outputs.
@@ -60,7 +66,13 @@ def gradcheck_of_right_gradients(lab: Lab) -> None:
     lab.same("a shape that depends on values", gradcheck(lambda a: a.flatten()[: int(a.shape[0])], (x,)))
 
 
-@behaviour("autograd", dtypes=("float64",), level="training", must_detect=("value", "error", "message"))
+@behaviour(
+    "autograd",
+    dtypes=("float64",),
+    level="training",
+    must_detect=("value", "error", "message"),
+    page="generated/torch.autograd.gradcheck.gradcheck.html",
+)
 def gradcheck_of_wrong_gradients(lab: Lab) -> None:
     """``gradcheck`` raises an error for a wrong Jacobian in backward mode and in forward mode. With
     ``raise_exception=False`` it returns False.
@@ -139,7 +151,14 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
     lab.same("gradient", torch.autograd.grad(_WrongFactor.apply(x).sum(), x)[0])
 
 
-@behaviour("autograd", dtypes=("float64",), must_detect=("error",))
+@behaviour(
+    "autograd",
+    dtypes=("float64",),
+    must_detect=("error",),
+    page="generated/torch.autograd.gradcheck.gradcheck.html",
+    basis="parity",
+    ground="The page warns that such checks may fail; it does not say that they are errors",
+)
 def gradcheck_of_unfit_inputs(lab: Lab) -> None:
     """``gradcheck`` reports inputs that do not require grad, inputs whose elements overlap in memory, and
     outputs that cannot be differentiated.

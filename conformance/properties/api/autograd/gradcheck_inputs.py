@@ -15,7 +15,12 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", dtypes=("float64",), must_detect=("value",))
+@behaviour(
+    "autograd",
+    dtypes=("float64",),
+    must_detect=("value",),
+    page="generated/torch.autograd.gradcheck.gradcheck.html",
+)
 def gradcheck_of_unused_inputs(lab: Lab) -> None:
     """``gradcheck`` and ``gradgradcheck`` accept inputs that do not affect any result, and inputs and results
     on another device. They also work under a default device.
@@ -50,7 +55,12 @@ def gradcheck_of_unused_inputs(lab: Lab) -> None:
     lab.same("an input on the host", gradcheck(lambda a: a.to(lab.device) * 2, (host,)))
 
 
-@behaviour("autograd", dtypes=("float64",), must_detect=("value",))
+@behaviour(
+    "autograd",
+    dtypes=("float64",),
+    must_detect=("value",),
+    page="generated/torch.autograd.gradcheck.gradcheck.html",
+)
 def gradcheck_of_complex_results(lab: Lab) -> None:
     """``gradcheck`` accepts functions of real and complex inputs with real and complex results. This holds in
     fast and slow mode, and for backward and forward derivatives.
@@ -73,7 +83,14 @@ def gradcheck_of_complex_results(lab: Lab) -> None:
         )
 
 
-@behaviour("autograd", dtypes=("float64",), must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    dtypes=("float64",),
+    must_detect=("value", "error"),
+    page="generated/torch.autograd.gradcheck.gradcheck.html",
+    basis="parity",
+    ground="No page says what gradcheck does with results that vary or with errors of the function",
+)
 def gradcheck_of_results_that_vary(lab: Lab) -> None:
     """``gradcheck`` raises an error for functions whose results change shape or dtype when the input is
     perturbed. It propagates errors of the function.
@@ -117,10 +134,19 @@ def gradcheck_of_results_that_vary(lab: Lab) -> None:
                 match=f"no {name} today",
             )
     lab.holds("its own error is a RuntimeError", issubclass(GradcheckError, RuntimeError))
-    lab.same("gradient", torch.autograd.grad((x * x).sum(), x)[0])
+    with lab.documented():
+        lab.same("gradient", torch.autograd.grad((x * x).sum(), x)[0])
 
 
-@behaviour("autograd", dtypes=("float64",), capabilities=("forward_ad",), must_detect=("value",))
+@behaviour(
+    "autograd",
+    dtypes=("float64",),
+    capabilities=("forward_ad",),
+    must_detect=("value",),
+    page="generated/torch.autograd.gradcheck.gradcheck.html",
+    basis="parity",
+    ground="No page says with which inputs gradcheck calls the function",
+)
 def gradcheck_passes_needs_on(lab: Lab) -> None:
     """In forward mode, ``gradcheck`` calls the function with inputs that require grad and with inputs that do
     not. Only inputs that require grad get tangents.
@@ -154,15 +180,23 @@ def gradcheck_passes_needs_on(lab: Lab) -> None:
     tangents_passed: list[str] = []
     x, y = lab.floats(2, requires_grad=True), lab.floats(2, requires_grad=True)
     options: dict[str, Any] = {"check_forward_ad": True, "check_undefined_grad": False, "fast_mode": True}
-    lab.same("both", gradcheck(Product.apply, (x, y), **options))
+    with lab.documented():
+        lab.same("both", gradcheck(Product.apply, (x, y), **options))
     lab.same("inputs that need gradients and others were given", sorted(set(needs)))
     lab.holds("both tangents came up", "second" in tangents_passed)
     tangents_passed.clear()
-    lab.same("one alone", gradcheck(Product.apply, (x, y.detach()), **options))
+    with lab.documented():
+        lab.same("one alone", gradcheck(Product.apply, (x, y.detach()), **options))
     lab.holds("the other had no tangent", not tangents_passed)
 
 
-@behaviour("autograd", dtypes=("float64",), capabilities=("sparse",), must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    dtypes=("float64",),
+    capabilities=("sparse",),
+    must_detect=("value", "error"),
+    page="generated/torch.autograd.gradcheck.gradcheck.html",
+)
 def gradcheck_of_sparse_beside_dense(lab: Lab) -> None:
     """``gradcheck`` with ``masked=True`` accepts sparse inputs together with dense inputs. Sparse results are
     refused.
@@ -184,12 +218,13 @@ def gradcheck_of_sparse_beside_dense(lab: Lab) -> None:
                 lambda a: a.to_dense(), (sparse,), masked=True, fast_mode=fast, check_batched_grad=False
             ),
         )
-        lab.raises(
-            f"a sparse result, fast {fast}",
-            lambda: gradcheck(
-                lambda a: a * 2, (sparse,), masked=True, fast_mode=fast, check_batched_grad=False
-            ),
-            ValueError,
-            match="[Ss]parse",
-        )
+        with lab.parity("No page says that sparse results are refused"):
+            lab.raises(
+                f"a sparse result, fast {fast}",
+                lambda: gradcheck(
+                    lambda a: a * 2, (sparse,), masked=True, fast_mode=fast, check_batched_grad=False
+                ),
+                ValueError,
+                match="[Ss]parse",
+            )
     lab.same("gradient", torch.autograd.grad((dense * dense).sum(), dense)[0])

@@ -10,7 +10,13 @@ from conformance.behaviours.behaviour import FLOATS, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", dtypes=FLOATS, level="bringup", must_detect=("value",))
+@behaviour(
+    "autograd",
+    dtypes=FLOATS,
+    level="bringup",
+    must_detect=("value",),
+    page="generated/torch.Tensor.backward.html",
+)
 def gradients_accumulate(lab: Lab) -> None:
     """``backward`` adds to ``.grad`` of every leaf that requires grad, and does not change ``.grad`` of other
     tensors. A gradient has the dtype and device of its leaf.
@@ -32,7 +38,12 @@ def gradients_accumulate(lab: Lab) -> None:
     lab.expect("after it was cleared", x.grad, [[3.0] * 3] * 2)
 
 
-@behaviour("autograd", level="training", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    level="training",
+    must_detect=("value", "error"),
+    page="generated/torch.autograd.backward.html",
+)
 def backward_of_several(lab: Lab) -> None:
     """``torch.autograd.backward`` accepts several tensors and one gradient for each of them. The gradient of
     a scalar may be None. A tensor may occur twice.
@@ -46,20 +57,37 @@ def backward_of_several(lab: Lab) -> None:
     ones = torch.ones_like(double)
     torch.autograd.backward((double, double), (ones, ones * 2))
     lab.same("the same root twice", [x.grad, y.grad])
-    lab.raises("a scalar is needed", lambda: (x * 2).backward(), match="scalar")
+    lab.raises(
+        "a scalar is needed",
+        lambda: (x * 2).backward(),
+        match="scalar",
+        type_is_documented=True,
+        text_is_documented=True,
+    )
     lab.raises("too few gradients", lambda: torch.autograd.backward((x * 2, y * 2), (ones,)))
     lab.raises("a wrong shape", lambda: (x * 2).backward(lab.integers(2)), match="shape|size")
-    lab.raises("no graph", lambda: lab.integers(2).sum().backward(), match="does not require grad")
+    lab.raises(
+        "no graph",
+        lambda: lab.integers(2).sum().backward(),
+        match="does not require grad",
+        type_is_documented=True,
+        text_is_documented=True,
+    )
     lab.raises(
         "no roots with the same number of gradients", lambda: torch.autograd.backward((x * 2,), (None,))
     )
     mixed = [x * 1, lab.integers(3)]
-    lab.raises(
-        "one of them needs none", lambda: torch.autograd.backward(mixed, (ones, ones)), match="element 1"
-    )
+    with lab.parity(
+        "No page refuses a root without gradients beside others; the page even mentions such roots"
+    ):
+        lab.raises(
+            "one of them needs none", lambda: torch.autograd.backward(mixed, (ones, ones)), match="element 1"
+        )
 
 
-@behaviour("autograd", level="training", must_detect=("value", "error"))
+@behaviour(
+    "autograd", level="training", must_detect=("value", "error"), page="generated/torch.autograd.grad.html"
+)
 def grad_calls(lab: Lab) -> None:
     """``torch.autograd.grad`` returns gradients and does not change ``.grad``. For an unused input it raises
     an error. With ``allow_unused`` it returns None, and with ``materialize_grads`` it returns zeros.
@@ -86,11 +114,13 @@ def grad_calls(lab: Lab) -> None:
         ValueError,
         match="allow_unused",
     )
-    lab.raises(
-        "no inputs", lambda: torch.autograd.grad(z.sum(), []), ValueError, RuntimeError, match="inputs"
-    )
+    with lab.parity("No page says that an empty list of inputs is an error"):
+        lab.raises(
+            "no inputs", lambda: torch.autograd.grad(z.sum(), []), ValueError, RuntimeError, match="inputs"
+        )
     lab.raises("inputs of no need", lambda: torch.autograd.grad(z.sum(), lab.integers(2)), match="require")
-    lab.raises("a number", lambda: torch.autograd.grad(z.sum(), 3), TypeError, RuntimeError)  # type: ignore[call-overload]
+    with lab.parity("No page says that a number in place of a tensor is refused"):
+        lab.raises("a number", lambda: torch.autograd.grad(z.sum(), 3), TypeError, RuntimeError)  # type: ignore[call-overload]
     hidden = x * 2
     out = (hidden * y).sum()
     lab.same(
@@ -99,7 +129,11 @@ def grad_calls(lab: Lab) -> None:
     lab.same("and to one below", torch.autograd.grad(out, (hidden, x)))
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    ground="The hooks section implies that gradients not needed for the inputs are not computed",
+)
 def gradients_of_unreachable_leaves(lab: Lab) -> None:
     """``torch.autograd.grad`` runs only the nodes that lead to its inputs. Other leaves get no gradient, and
     hooks on other paths are not called.
@@ -120,7 +154,12 @@ def gradients_of_unreachable_leaves(lab: Lab) -> None:
     lab.same("one of several outputs", [gradients[0], gradients[1], gradients[2] is None])
 
 
-@behaviour("autograd", level="training", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    level="training",
+    must_detect=("value", "error"),
+    page="generated/torch.autograd.backward.html",
+)
 def backward_into_chosen_inputs(lab: Lab) -> None:
     """``backward`` with ``inputs=`` accumulates only into the given tensors, also if they are not leaves."""
     x, y = lab.integers(2, 2, requires_grad=True), lab.integers(2, 2, requires_grad=True)
@@ -141,12 +180,19 @@ def backward_into_chosen_inputs(lab: Lab) -> None:
     hidden.retain_grad()
     (hidden * 3).sum().backward(inputs=[hidden, x])
     lab.same("a tensor that is not a leaf", [hidden.grad, x.grad, y.grad is None])
-    lab.raises("none at all", lambda: sum_of_products().backward(inputs=[]), match="empty")
+    with lab.parity("No page says that an empty list of inputs is an error"):
+        lab.raises("none at all", lambda: sum_of_products().backward(inputs=[]), match="empty")
     torch.autograd.backward(sum_of_products(), inputs=[y])
     lab.same("as a function", y.grad)
 
 
-@behaviour("autograd", level="training", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    level="training",
+    must_detect=("value", "error"),
+    page="generated/torch.autograd.backward.html",
+    ground="The page frees the graph; the notes mention the error of a second backward",
+)
 def graphs_are_freed(lab: Lab) -> None:
     """A second backward through a graph is an error if the first backward freed saved tensors. The second
     backward is allowed if the first used ``retain_graph``, or if the graph saved no tensors.
@@ -157,13 +203,15 @@ def graphs_are_freed(lab: Lab) -> None:
     y.sum().backward()
     lab.same("retained", x.grad)
     lab.raises("after it was freed", lambda: y.sum().backward(), match="second time")
-    lab.raises("saved values of a freed node", lambda: y.grad_fn._saved_self, match="freed|second time")
+    with lab.parity("No page says that reading a freed saved tensor is an error"):
+        lab.raises("saved values of a freed node", lambda: y.grad_fn._saved_self, match="freed|second time")
     x.grad = None
     z = x + 1
     ones = torch.ones_like(z)
     for _ in range(3):
         z.backward(ones)
-    lab.expect("if nothing is saved", x.grad, [3.0, 3.0, 3.0])
+    with lab.parity("No page says that a graph without saved tensors survives a backward"):
+        lab.expect("if nothing is saved", x.grad, [3.0, 3.0, 3.0])
     h = x * x
     a, b = h.sum(), (h * 2).sum()
     a.backward(retain_graph=True)
@@ -171,7 +219,9 @@ def graphs_are_freed(lab: Lab) -> None:
     lab.same("of two heads", x.grad)
 
 
-@behaviour("autograd", level="training", must_detect=("value", "warning"))
+@behaviour(
+    "autograd", level="training", must_detect=("value", "warning"), page="generated/torch.autograd.grad.html"
+)
 def gradients_of_gradients(lab: Lab) -> None:
     """With ``create_graph``, gradients can be differentiated again. Hessian-vector products have the correct
     values.
@@ -201,7 +251,12 @@ def gradients_of_gradients(lab: Lab) -> None:
     x.grad = None
 
 
-@behaviour("autograd", dtypes=("float32", "complex64"), must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    dtypes=("float32", "complex64"),
+    must_detect=("value", "error"),
+    page="generated/torch.autograd.grad.html",
+)
 def batched_gradients(lab: Lab) -> None:
     """``torch.autograd.grad`` with ``is_grads_batched`` returns one row of gradients for each row of
     ``grad_outputs``.
@@ -212,10 +267,13 @@ def batched_gradients(lab: Lab) -> None:
     jacobian = torch.autograd.grad(y, x, rows, is_grads_batched=True, retain_graph=True)[0]
     lab.same("Jacobian", jacobian)
     slow = torch.stack([torch.autograd.grad(y, x, row, retain_graph=True)[0] for row in rows])
-    lab.holds("row by row it is the same", torch.equal(jacobian.cpu(), slow.cpu()))
-    lab.raises(
-        "a batch of one dimension too few", lambda: torch.autograd.grad(y, x, rows[0], is_grads_batched=True)
-    )
+    with lab.consistent("The batched call and single calls must give the same rows"):
+        lab.holds("row by row it is the same", torch.equal(jacobian.cpu(), slow.cpu()))
+    with lab.parity("The page does not say that a batch of another shape is an error"):
+        lab.raises(
+            "a batch of one dimension too few",
+            lambda: torch.autograd.grad(y, x, rows[0], is_grads_batched=True),
+        )
 
 
 @behaviour("autograd", level="training", must_detect=("value", "error"))
@@ -228,7 +286,8 @@ def leaves_and_requires_grad(lab: Lab) -> None:
     lab.holds("requires_grad_ returns its tensor", x.requires_grad_() is x)
     y = x * 2
     lab.same("a result", [y.requires_grad, y.is_leaf, y.grad_fn is None])
-    lab.raises("on a result", lambda: setattr(y, "requires_grad", False), match="leaf")
+    with lab.parity("No page says that clearing the flag of a result is an error"):
+        lab.raises("on a result", lambda: setattr(y, "requires_grad", False), match="leaf")
     z = y.detach()
     lab.same("detached", [z.requires_grad, z.is_leaf])
     lab.shares("a tensor and what was detached from it", y, z)
@@ -256,7 +315,13 @@ def leaves_and_requires_grad(lab: Lab) -> None:
     lab.raises("numpy of a tensor that needs one", lambda: (x * 1).cpu().numpy(), match="detach")
 
 
-@behaviour("autograd", level="training", must_detect=("error",))
+@behaviour(
+    "autograd",
+    level="training",
+    must_detect=("error",),
+    page="autograd.html",
+    ground="The section on gradient layouts assigns gradients; the refusals are mostly not on a page",
+)
 def assigned_gradients(lab: Lab) -> None:
     """The ``.grad`` of a tensor can be set to None, or to a tensor with the same shape, dtype and device. A
     tensor with another shape, dtype or device is refused.
@@ -267,22 +332,32 @@ def assigned_gradients(lab: Lab) -> None:
     lab.holds("it is the very tensor", x.grad is assigned)
     (x * 2).sum().backward()
     lab.same("accumulated into", assigned)
-    lab.raises("another shape", lambda: setattr(x, "grad", lab.integers(3, 3)), match="size")
+    with lab.parity("No page says that a gradient of another shape is refused"):
+        lab.raises("another shape", lambda: setattr(x, "grad", lab.integers(3, 3)), match="size")
     lab.raises(
         "another dtype", lambda: setattr(x, "grad", lab.integers(2, 3, dtype=lab.other_float)), match="type"
     )
-    lab.raises("itself", lambda: setattr(x, "grad", x), match="own grad")
-    lab.raises("a number", lambda: setattr(x, "grad", 0), TypeError)
+    with lab.parity("No page says that a tensor cannot be its own gradient"):
+        lab.raises("itself", lambda: setattr(x, "grad", x), match="own grad")
+    with lab.parity("No page says that a number is refused"):
+        lab.raises("a number", lambda: setattr(x, "grad", 0), TypeError)
     x.grad = None
     lab.holds("it can be cleared", x.grad is None)
     x.grad = assigned
     del x.grad
-    lab.holds("and deleted", x.grad is None)
+    with lab.parity("No page says that the attribute can be deleted"):
+        lab.holds("and deleted", x.grad is None)
     meta = torch.empty(2, 3, device="meta")
-    lab.raises("another device", lambda: setattr(x, "grad", meta), match="device|type")
+    with lab.parity("No page says that a gradient on another device is refused"):
+        lab.raises("another device", lambda: setattr(x, "grad", meta), match="device|type")
 
 
-@behaviour("autograd", must_detect=("warning",))
+@behaviour(
+    "autograd",
+    must_detect=("warning",),
+    page="https://docs.pytorch.org/tutorials/beginner/understanding_leaf_vs_nonleaf_tutorial.html",
+    ground="only a tutorial for users says that reading the gradient of a result warns",
+)
 def gradient_of_non_leaf_warns(lab: Lab) -> None:
     """Reading ``.grad`` of a non-leaf tensor warns, unless the gradient is retained. Reading ``.grad`` of a
     leaf does not warn.
@@ -291,7 +366,7 @@ def gradient_of_non_leaf_warns(lab: Lab) -> None:
     lab.silent("a leaf", lambda: x.grad)
     lab.silent("no need", lambda: lab.integers(2).grad)
     y = x * 2
-    lab.warns("a result", lambda: y.grad, match="not a leaf")
+    lab.warns("a result", lambda: y.grad, match="not a leaf", is_documented=True)
     y.retain_grad()
     lab.silent("a retained result", lambda: y.grad)
     with torch.no_grad():
@@ -300,7 +375,11 @@ def gradient_of_non_leaf_warns(lab: Lab) -> None:
     lab.same("retained", y.grad)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    ground="follows from the chain rule for empty tensors and unused results",
+)
 def gradients_of_nothing(lab: Lab) -> None:
     """Tensors without elements have gradients without elements. An unused output of an operator contributes
     zeros to the gradient.
@@ -322,7 +401,7 @@ def gradients_of_nothing(lab: Lab) -> None:
     lab.same("its gradient", empty.grad)
 
 
-@behaviour("autograd", must_detect=("value",), capabilities=("strides",))
+@behaviour("autograd", must_detect=("value",), capabilities=("strides",), page="autograd.html")
 def layout_of_leaf_gradients(lab: Lab) -> None:
     """The first gradient of a dense leaf has the leaf's strides. The first gradient of a leaf with memory
     gaps is contiguous.

@@ -11,7 +11,12 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", level="training", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    level="training",
+    must_detect=("value", "error"),
+    page="generated/torch.Tensor.register_hook.html",
+)
 def tensor_hooks(lab: Lab) -> None:
     """A tensor hook receives the gradient of its tensor and may return a different gradient in its place.
     After ``remove`` the hook is not called.
@@ -40,11 +45,12 @@ def tensor_hooks(lab: Lab) -> None:
         (leaf * 2).sum().backward()
     lab.expect("gradient of a leaf with a hook, accumulated", leaf.grad, [40.0, 40.0, 40.0])
     without_gradient = lab.integers(3)
-    lab.raises(
-        "a hook on a tensor that needs no gradient",
-        lambda: without_gradient.register_hook(lambda g: g),
-        match="require",
-    )
+    with lab.parity("No page refuses a hook on a tensor that needs no gradient"):
+        lab.raises(
+            "a hook on a tensor that needs no gradient",
+            lambda: without_gradient.register_hook(lambda g: g),
+            match="require",
+        )
 
 
 @behaviour("autograd", must_detect=("value", "error"))
@@ -64,17 +70,20 @@ def order_of_hooks(lab: Lab) -> None:
     for name, wrong in {"a word": "no", "a list": [1.0]}.items():
         z = x * 2
         z.register_hook(lambda grad, wrong=wrong: wrong)
-        lab.raises(f"a hook that returns {name}", lambda: z.sum().backward(), RuntimeError, TypeError)
+        with lab.parity("No page says that a return value of a wrong type is an error"):
+            lab.raises(f"a hook that returns {name}", lambda: z.sum().backward(), RuntimeError, TypeError)
     z = x * 2
     z.register_hook(lambda grad: grad.new_ones(5))
-    lab.raises("a hook that returns another size", lambda: z.sum().backward())
+    with lab.parity("No page says that a gradient of another size is an error"):
+        lab.raises("a hook that returns another size", lambda: z.sum().backward())
 
     def raise_key_error(grad: Any) -> Any:
         raise KeyError("hook failed")
 
     z = x * 2
     z.register_hook(raise_key_error)
-    lab.raises("a hook that raises", lambda: z.sum().backward(), KeyError)
+    with lab.parity("No page says that an error of a hook reaches the caller"):
+        lab.raises("a hook that raises", lambda: z.sum().backward(), KeyError)
 
     class Named:
         def __call__(self, grad: torch.Tensor) -> torch.Tensor:
@@ -127,7 +136,12 @@ def hooks_and_changes_in_place(lab: Lab) -> None:
     lab.same("hooks of several", [hook_gradients["part 0"], hook_gradients["part 1"]])
 
 
-@behaviour("autograd", level="training", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    level="training",
+    must_detect=("value", "error"),
+    page="generated/torch.Tensor.retain_grad.html",
+)
 def retained_gradients(lab: Lab) -> None:
     """For a non-leaf tensor with ``retain_grad``, ``.grad`` is its accumulated gradient after all its hooks.
     For a leaf, ``retain_grad`` does nothing.
@@ -151,16 +165,28 @@ def retained_gradients(lab: Lab) -> None:
     hooked.register_hook(lambda grad: grad * 5)
     hooked.sum().backward()
     lab.expect("all hooks come before", hooked.grad, [20.0, 20.0, 20.0])
-    lab.raises("on a tensor that needs no gradient", lambda: lab.integers(2).retain_grad(), match="require")
+    lab.raises(
+        "on a tensor that needs no gradient",
+        lambda: lab.integers(2).retain_grad(),
+        match="require",
+        type_is_documented=True,
+        text_is_documented=True,
+    )
     cycle = x * 2
     cycle.retain_grad()
     watch = weakref.ref(cycle)
     cycle.sum().backward()
     del cycle
-    lab.holds("retain_grad keeps no tensor alive", lab.gone(watch))
+    with lab.parity("No page says when the tensor is freed"):
+        lab.holds("retain_grad keeps no tensor alive", lab.gone(watch))
 
 
-@behaviour("autograd", level="training", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    level="training",
+    must_detect=("value", "error"),
+    page="generated/torch.Tensor.register_post_accumulate_grad_hook.html",
+)
 def hooks_after_accumulation(lab: Lab) -> None:
     """Post-accumulate hooks of a leaf run in order, after the gradient was added to ``.grad``. These hooks
     must return None and can be registered only on leaves.
@@ -194,7 +220,8 @@ def hooks_after_accumulation(lab: Lab) -> None:
     )
     second = lab.integers(2, requires_grad=True)
     second.register_post_accumulate_grad_hook(lambda t: 5)
-    lab.raises("a hook that returns something", lambda: second.sum().backward(), RuntimeError, TypeError)
+    with lab.parity("No page says that a returned value is an error"):
+        lab.raises("a hook that returns something", lambda: second.sum().backward(), RuntimeError, TypeError)
     deleted = lab.integers(2, requires_grad=True)
 
     class Hook:
@@ -207,10 +234,16 @@ def hooks_after_accumulation(lab: Lab) -> None:
     del hook
     lab.holds("the tensor keeps its hook", watch() is not None)
     del deleted
-    lab.holds("the hook goes with its tensor", lab.gone(watch))
+    with lab.parity("No page says when a hook is freed"):
+        lab.holds("the hook goes with its tensor", lab.gone(watch))
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html",
+    ground="The tutorial trains this way; the page of the hook has a similar example",
+)
 def optimizer_in_backward(lab: Lab) -> None:
     """A post-accumulate hook of each parameter may run the optimizer's step and clear the gradient. A
     backward then trains like the ordinary training loop.
@@ -231,10 +264,11 @@ def optimizer_in_backward(lab: Lab) -> None:
                 optimizer.zero_grad()
         lab.holds("gradients were cleared", parameter.grad is None)
         trained.append(lab.same(f"parameter, in backward: {fused}", parameter.detach().clone()))
-    lab.holds("both ways agree", torch.equal(trained[0], trained[1]))
+    with lab.consistent("training in the hook and in the loop must give the same parameter"):
+        lab.holds("both ways agree", torch.equal(trained[0], trained[1]))
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"), page="autograd.html")
 def hooks_of_several_tensors(lab: Lab) -> None:
     """A hook of ``register_multi_grad_hook`` is called once per backward, when all of the registered tensors
     have gradients. With mode "any" it is called at the first gradient.

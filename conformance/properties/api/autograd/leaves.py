@@ -18,7 +18,13 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    page="tensors.html",
+    basis="parity",
+    ground="No page describes the attribute `data`",
+)
 def data_of_tensors(lab: Lab) -> None:
     """``.data`` is the tensor without its graph. ``.data`` can be set to a tensor of another size, but not to
     a tensor of another layout (such as sparse). The ``requires_grad`` flag of the tensor is preserved.
@@ -33,7 +39,8 @@ def data_of_tensors(lab: Lab) -> None:
     x.data = lab.integers(4)
     lab.same("replaced", [x.shape, x.requires_grad, x.is_leaf])
     (x * 3).sum().backward()
-    lab.expect("gradient", x.grad, [3.0] * 4)
+    with lab.documented():
+        lab.expect("gradient", x.grad, [3.0] * 4)
     y = lab.integers(2)
     y.data = y.data
     lab.same("by itself", y)
@@ -41,7 +48,14 @@ def data_of_tensors(lab: Lab) -> None:
     lab.raises("by a number", lambda: setattr(y, "data", 3), TypeError)
 
 
-@behaviour("autograd", level="training", must_detect=("value",))
+@behaviour(
+    "autograd",
+    level="training",
+    must_detect=("value",),
+    page="notes/serialization.html",
+    basis="consistency",
+    ground="A loaded tensor must have the values and flags of the saved tensor",
+)
 def leaves_saved(lab: Lab) -> None:
     """``pickle`` and ``torch.save`` preserve leaves, parameters and their ``requires_grad`` flags, and do not
     save gradients. A deep copy of a result with a graph is refused.
@@ -55,8 +69,10 @@ def leaves_saved(lab: Lab) -> None:
         lab.same(name, [copied.requires_grad, copied.is_leaf, copied.detach()])
     (x * 2).sum().backward()
     buffer = torch.load(_saved_to_buffer(x), weights_only=True)
-    lab.holds("gradients are not saved", buffer.grad is None)
-    lab.raises("a deep copy of a result", lambda: copy.deepcopy(x * 2), match="leaf|leaves|graph")
+    with lab.parity("No page says that gradients are left out"):
+        lab.holds("gradients are not saved", buffer.grad is None)
+    with lab.parity("No page says that a deep copy of a result is an error"):
+        lab.raises("a deep copy of a result", lambda: copy.deepcopy(x * 2), match="leaf|leaves|graph")
 
 
 def _saved_to_buffer(value: Any) -> io.BytesIO:
@@ -106,7 +122,7 @@ def small_graphs(lab: Lab) -> None:
     lab.holds("its maker got nothing more", torch.equal(x.grad.cpu(), torch.full((3,), 6.0)))
 
 
-@behaviour("autograd", level="training", must_detect=("value",))
+@behaviour("autograd", level="training", must_detect=("value",), page="generated/torch.nn.Module.html")
 def module_hooks_in_double_backward(lab: Lab) -> None:
     """A full backward hook of a module receives the gradients of the module's inputs and outputs in each
     backward. The hook creates no reference cycles.
@@ -132,10 +148,11 @@ def module_hooks_in_double_backward(lab: Lab) -> None:
     watch = weakref.ref(module)
     del module, out, first
     lab.collect()
-    lab.holds("the module is let go", lab.gone(watch))
+    with lab.parity("No page says when the module is freed"):
+        lab.holds("the module is let go", lab.gone(watch))
 
 
-@behaviour("forward-ad", must_detect=("value", "error"))
+@behaviour("forward-ad", must_detect=("value", "error"), page="notes/extending.html")
 def functions_with_tangents(lab: Lab) -> None:
     """The ``jvp`` of an ``autograd.Function`` computes the tangents of its results. The ``jvp`` may use saved
     tensors, accept numbers, return views, write in place and return None.
@@ -204,8 +221,10 @@ def functions_with_tangents(lab: Lab) -> None:
         lab.same("product", [*forward.unpack_dual(Product.apply(3, a, b))])
         lab.same("view", [*forward.unpack_dual(Row.apply(a))])
         lab.same("in place", [*forward.unpack_dual(Doubled.apply(a * 1))])
-        lab.raises("a forward that does nothing needs a view of its tangent", lambda: Through.apply(a))
-        lab.raises("no jvp", lambda: Without.apply(a), NotImplementedError, RuntimeError)
+        with lab.parity("The note requires a view, but does not say that another result is an error"):
+            lab.raises("a forward that does nothing needs a view of its tangent", lambda: Through.apply(a))
+        with lab.parity("No page says that a missing formula is an error"):
+            lab.raises("no jvp", lambda: Without.apply(a), NotImplementedError, RuntimeError)
         doubled, flat = Split.apply(a)
         lab.same("beside one that has none", [*forward.unpack_dual(doubled)])
         lab.holds("one that has none", forward.unpack_dual(flat).tangent is None)

@@ -30,7 +30,12 @@ class _Identity(Function):
         return grad
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    basis="parity",
+    ground="No page says when reference cycles through graphs are freed",
+)
 @collector_off()  # no automatic collections: gc.collect is called explicitly
 def cycles_within_graphs(lab: Lab) -> None:
     """The garbage collector frees a reference cycle that leads through a graph only when the graph is
@@ -49,7 +54,8 @@ def cycles_within_graphs(lab: Lab) -> None:
     out = graph_with_list_cycle()
     lab.collect()
     out.backward(lab.put([1.0, 3.0]))
-    lab.expect("a graph whose middle was in a cycle", leaves[0].grad, [[2.0, 6.0]])
+    with lab.documented():
+        lab.expect("a graph whose middle was in a cycle", leaves[0].grad, [[2.0, 6.0]])
 
     class Holds(Function):
         @staticmethod
@@ -71,7 +77,8 @@ def cycles_within_graphs(lab: Lab) -> None:
         things["out"] = out
         if backward:
             out.sum().backward()
-            lab.expect("gradient through a context that holds its result", x.grad, [9.0])
+            with lab.documented():
+                lab.expect("gradient through a context that holds its result", x.grad, [9.0])
         return weakref.ref(things["token"])
 
     for backward in (False, True):
@@ -102,14 +109,20 @@ def cycles_within_graphs(lab: Lab) -> None:
             end.backward(retain_graph=True)
             gc.collect(0)
             end.backward(retain_graph=True)
-            lab.same(f"{label} that holds its node is called", len(calls))
+            with lab.documented():
+                lab.same(f"{label} that holds its node is called", len(calls))
             lab.holds(f"{label} lives with its graph", watch() is not None)
             del end
             lab.collect()
             lab.holds(f"{label} is freed with its graph", lab.gone(watch))
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    basis="parity",
+    ground="No page says when the graph of a base is freed",
+)
 @collector_off()
 def graphs_of_changed_views_are_freed(lab: Lab) -> None:
     """If a view is changed in place, the graph of its base lives as long as a result needs this graph, and no
@@ -127,7 +140,8 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
         return weakref.ref(token)
 
     lab.holds("the graph of a base is freed", lab.gone(token_of_changed_view()))
-    lab.expect("gradient", x.grad, [[2.0, 0.0], [2.0, 0.0]])
+    with lab.documented():
+        lab.expect("gradient", x.grad, [[2.0, 0.0], [2.0, 0.0]])
     x.grad = None
     part = x[0].clone().view(-1)
     part.relu_()
@@ -135,14 +149,16 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
     del part
     lab.collect()
     result.sum().backward()
-    lab.expect("a changed view that only its result needs", x.grad, [[1.0, 0.0], [0.0, 0.0]])
+    with lab.documented():
+        lab.expect("a changed view that only its result needs", x.grad, [[1.0, 0.0], [0.0, 0.0]])
     parent = lab.put([1.0, 2.0], requires_grad=True)
     base: Any = parent * 1
     node = weakref.ref(base)
     view = base.detach()
     del base
     lab.holds("a detached tensor does not keep the one it came from", lab.gone(node))
-    lab.expect("its value", view, [1.0, 2.0])
+    with lab.documented():
+        lab.expect("its value", view, [1.0, 2.0])
 
     class Collects(Function):
         def __del__(self) -> None:
@@ -159,10 +175,17 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
     parent.grad = None
     for _ in range(3):
         Collects.apply(parent).sum().backward()
-    lab.expect("garbage is collected while a node is freed", parent.grad, [6.0, 6.0])
+    with lab.documented():
+        lab.expect("garbage is collected while a node is freed", parent.grad, [6.0, 6.0])
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="generated/torch.autograd.graph.Node.metadata.html",
+    basis="parity",
+    ground="No page says how long the metadata of a node lives",
+)
 @collector_off()
 def metadata_of_nodes_is_freed(lab: Lab) -> None:
     """The metadata of a node lives as long as the node. This also holds if anomaly detection links the node
@@ -176,13 +199,15 @@ def metadata_of_nodes_is_freed(lab: Lab) -> None:
         out.grad_fn.metadata["token"] = token
         (first,) = torch.autograd.grad(out.sum(), x, create_graph=True)
         if backward:
-            lab.same("second derivative", torch.autograd.grad(first.sum(), x)[0])
+            with lab.documented():
+                lab.same("second derivative", torch.autograd.grad(first.sum(), x)[0])
         return first, weakref.ref(token)
 
     for anomaly in (False, True):
         with torch.autograd.set_detect_anomaly(anomaly):
             first, watch = derivative_and_metadata_token(False)
-            lab.same(f"first derivative, anomaly {anomaly}", first.detach())
+            with lab.documented():
+                lab.same(f"first derivative, anomaly {anomaly}", first.detach())
             del first
             lab.collect()
             lab.holds(f"the token is freed, anomaly {anomaly}", lab.gone(watch))
@@ -195,4 +220,5 @@ def metadata_of_nodes_is_freed(lab: Lab) -> None:
     del result
     lab.collect()
     node.metadata["note"] = 1
-    lab.same("metadata of a node whose result is gone", node.metadata["note"])
+    with lab.consistent("The dictionary must return what was stored in it"):
+        lab.same("metadata of a node whose result is gone", node.metadata["note"])

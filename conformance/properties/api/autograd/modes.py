@@ -12,7 +12,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", level="training", must_detect=("value",))
+@behaviour("autograd", level="training", must_detect=("value",), page="generated/torch.no_grad.html")
 def modes_without_gradients(lab: Lab) -> None:
     """``no_grad``, ``enable_grad`` and ``set_grad_enabled`` can be nested, and ``is_grad_enabled`` reports
     the current mode. On exit the previous mode is restored, also after exceptions.
@@ -54,7 +54,7 @@ def modes_without_gradients(lab: Lab) -> None:
     )
 
 
-@behaviour("autograd", must_detect=("value", "warning"))
+@behaviour("autograd", must_detect=("value", "warning"), page="generated/torch.no_grad.html")
 def modes_as_decorators(lab: Lab) -> None:
     """The grad modes can decorate functions, methods and classes, with and without parentheses. The mode
     applies to each call of a decorated function or method, and to the constructor of a decorated class.
@@ -100,8 +100,10 @@ def modes_as_decorators(lab: Lab) -> None:
         lab.same(f"{name}: value", result)
     with torch.no_grad():
         lab.same("enabled within no_grad", [double_with_grad(x).requires_grad, torch.is_grad_enabled()])
-    lab.same("names are kept", double_without_parentheses.__name__)  # type: ignore[attr-defined]
-    lab.same("decorating changes no mode", torch.is_grad_enabled())
+    with lab.parity("No page says that a decorated function keeps its name"):
+        lab.same("names are kept", double_without_parentheses.__name__)  # type: ignore[attr-defined]
+    with lab.parity("No page says that decorating with set_grad_enabled leaves the current mode"):
+        lab.same("decorating changes no mode", torch.is_grad_enabled())
 
     def decorate_class() -> Any:
         @torch.no_grad()
@@ -112,10 +114,17 @@ def modes_as_decorators(lab: Lab) -> None:
         return Decorated
 
     decorated = lab.warns("decorating a class", decorate_class, category=FutureWarning, match="class")
-    lab.same("the constructor's mode", decorated().mode)
+    with lab.parity("No page says what decorating a class does"):
+        lab.same("the constructor's mode", decorated().mode)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="generated/torch.no_grad.html",
+    basis="parity",
+    ground="No page says in which mode a decorated generator runs",
+)
 def modes_of_generators(lab: Lab) -> None:
     """A decorated generator runs in the mode of its decorator each time it is resumed. The caller of the
     generator always runs in the caller's own mode.
@@ -162,7 +171,7 @@ def modes_of_generators(lab: Lab) -> None:
     lab.same("what was seen", states)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour("autograd", must_detect=("value",), page="generated/torch.no_grad.html")
 def modes_of_threads(lab: Lab) -> None:
     """The grad mode is local to a thread. A new thread starts with gradients enabled, whatever the mode of
     the thread that starts it.
@@ -185,7 +194,9 @@ def modes_of_threads(lab: Lab) -> None:
     lab.expect("gradient", x.grad, [2.0, 2.0])
 
 
-@behaviour("autograd", level="training", must_detect=("value", "error"))
+@behaviour(
+    "autograd", level="training", must_detect=("value", "error"), page="generated/torch.inference_mode.html"
+)
 def inference_mode(lab: Lab) -> None:
     """Tensors created in inference mode are inference tensors. Inference tensors have no version counter and
     no graph, and cannot be saved for a backward.
@@ -215,7 +226,13 @@ def inference_mode(lab: Lab) -> None:
     flags += [torch.is_inference_mode_enabled(), torch.is_grad_enabled()]
     lab.same("flags", flags)
     lab.same("values", [inside, changed])
-    lab.raises("the version", lambda: inside._version, match="[Ii]nference")
+    lab.raises(
+        "the version",
+        lambda: inside._version,
+        match="[Ii]nference",
+        type_is_documented=True,
+        text_is_documented=True,
+    )
     lab.raises("need of a gradient", lambda: inferred.requires_grad_(), match="[Ii]nference")
     lab.raises("in place outside", lambda: inferred.mul_(2), match="[Ii]nference")
     lab.raises(
@@ -223,14 +240,20 @@ def inference_mode(lab: Lab) -> None:
     )
     normal = lab.integers(3)
     lab.same("plain computation outside", (normal * inferred).is_inference())
-    lab.same("nothing saved", (outside + inferred).requires_grad)
+    with lab.parity("The page excludes such tensors from all recorded computations"):
+        lab.same("nothing saved", (outside + inferred).requires_grad)
     copied = inferred.clone()
     lab.same("a clone is a normal tensor", copied.is_inference())
     (outside * copied).sum().backward()
     lab.same("gradient with the clone", outside.grad)
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    page="https://docs.pytorch.org/cppdocs/notes/inference_mode.html",
+    ground="The note defines which tensors are inference tensors; writes to normal ones remain allowed",
+)
 def normal_tensors_in_inference_mode(lab: Lab) -> None:
     """In inference mode, normal tensors can be changed in place and viewed. If a tensor with a graph was
     viewed in inference mode, the view must not be changed after leaving the mode.
@@ -248,15 +271,17 @@ def normal_tensors_in_inference_mode(lab: Lab) -> None:
         out = torch.empty(2, 3, device=lab.device)
         torch.add(normal, normal, out=out)
     lab.same("changed", normal)
-    lab.same("version", stepped)
+    with lab.parity("No page says whether the version of a normal tensor rises there"):
+        lab.same("version", stepped)
     lab.same(
         "flags", [normal.is_inference(), view.is_inference(), out.is_inference(), hidden_view.is_inference()]
     )
     lab.same("out", out)
     view.add_(1)
     lab.same("a view of a plain tensor may be changed outside", normal)
-    lab.raises("a view of a tracked one", lambda: hidden_view.mul_(2), match="inference mode")
-    lab.raises("a view of that view", lambda: indirect.mul_(2), match="inference mode")
+    with lab.parity("No page says that a write to such a view is refused"):
+        lab.raises("a view of a tracked one", lambda: hidden_view.mul_(2), match="inference mode")
+        lab.raises("a view of that view", lambda: indirect.mul_(2), match="inference mode")
     lab.same("it can be read", (hidden_view * 2).requires_grad)
     hidden.mul_(3)
     hidden.sum().backward()
@@ -275,7 +300,11 @@ def normal_tensors_in_inference_mode(lab: Lab) -> None:
     lab.same("decorated", inference_flags(leaf))
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    page="https://docs.pytorch.org/cppdocs/notes/inference_mode.html",
+)
 def mixing_inference_tensors(lab: Lab) -> None:
     """Outside of inference mode, inference tensors can be read and viewed. Changing an inference tensor, or
     saving one for a backward, is refused.
@@ -294,7 +323,8 @@ def mixing_inference_tensors(lab: Lab) -> None:
     tracked = leaf * 1
     tracked.add_(inferred)
     tracked.sum().backward()
-    lab.expect("gradient through a sum in place", leaf.grad, [[1.0] * 3] * 2)
+    with lab.parity("The page excludes such tensors from all recorded computations"):
+        lab.expect("gradient through a sum in place", leaf.grad, [[1.0] * 3] * 2)
     lab.raises("product in place", lambda: (leaf * 1).mul_(inferred), match="[Ii]nference")
     lab.raises("changed from outside", lambda: inferred.add_(normal), match="[Ii]nference")
     lab.raises("a view changed from outside", lambda: inferred[0].add_(1), match="[Ii]nference")

@@ -10,7 +10,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour("autograd", must_detect=("value",), page="autograd.html")
 def changes_that_are_allowed(lab: Lab) -> None:
     """Within ``allow_mutation_on_saved_tensors``, a saved tensor may be changed in place in any way. The
     backward uses the values at the time of saving.
@@ -74,7 +74,12 @@ def changes_that_are_allowed(lab: Lab) -> None:
         lab.same("saved no longer", saved.detach())
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="autograd.html",
+    ground="The page keeps the original version for the backward; second derivatives are not named",
+)
 def allowed_changes_twice_differentiated(lab: Lab) -> None:
     """Second derivatives through saved tensors that were changed in place use the values at the time of
     saving.
@@ -92,7 +97,13 @@ def allowed_changes_twice_differentiated(lab: Lab) -> None:
     lab.holds("it is that of a cube", torch.equal(second.cpu(), expected.cpu()))
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    page="autograd.html",
+    basis="parity",
+    ground="No page says that a later backward or nested contexts are errors",
+)
 def allowed_changes_end_with_their_context(lab: Lab) -> None:
     """A backward through a graph that was recorded inside an ``allow_mutation_on_saved_tensors`` context is
     an error after this context ends. Two of these contexts must not be nested.
@@ -103,7 +114,8 @@ def allowed_changes_end_with_their_context(lab: Lab) -> None:
         out = saved**2
         saved.zero_()
         unchanged = (x.clone() * 2) ** 2
-    lab.holds("there is a context", context is not None)
+    with lab.documented():
+        lab.holds("there is a context", context is not None)
     lab.raises("outside", lambda: out.sum().backward(), AssertionError, RuntimeError)
     lab.raises(
         "even if nothing was changed", lambda: unchanged.sum().backward(), AssertionError, RuntimeError
@@ -118,5 +130,7 @@ def allowed_changes_end_with_their_context(lab: Lab) -> None:
     saved = x.clone()
     out = saved**2
     saved.zero_()
-    lab.raises("without any", lambda: out.sum().backward(), match="inplace operation")
-    lab.same("leaf", x.detach() * 1)
+    with lab.documented():
+        lab.raises("without any", lambda: out.sum().backward(), match="inplace operation")
+    with lab.documented():
+        lab.same("leaf", x.detach() * 1)

@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour("autograd", must_detect=("value",), page="generated/torch.autograd.graph.Node.register_hook.html")
 def hooks_of_nodes(lab: Lab) -> None:
     """A hook of a node receives the gradients of the node's inputs and outputs, and may replace the gradients
     of the inputs. A pre-hook may replace the gradients of the outputs.
@@ -48,7 +48,9 @@ def hooks_of_nodes(lab: Lab) -> None:
     lab.same("order", order)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd", must_detect=("value",), page="generated/torch.autograd.graph.Node.register_prehook.html"
+)
 def node_hooks_with_several_outputs(lab: Lab) -> None:
     """The pre-hook of a node with several outputs receives one gradient for each output. For an unused output
     the gradient is None or zeros.
@@ -57,8 +59,10 @@ def node_hooks_with_several_outputs(lab: Lab) -> None:
     hook_gradients: list[Any] = []
     first, second = x.unbind(0)[:2]
     node: Any = first.grad_fn
-    lab.holds("outputs of one call have one node", second.grad_fn is node)
-    lab.same("places of outputs", [first.output_nr, second.output_nr])
+    with lab.parity("No page says that all results of a call have one node object"):
+        lab.holds("outputs of one call have one node", second.grad_fn is node)
+    with lab.parity("No page describes this attribute"):
+        lab.same("places of outputs", [first.output_nr, second.output_nr])
 
     def record_gradients(grads: Any) -> None:
         hook_gradients.append([None if g is None else g.clone() for g in grads])
@@ -70,7 +74,7 @@ def node_hooks_with_several_outputs(lab: Lab) -> None:
     lab.same("gradient", x.grad)
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"), page="autograd.html")
 def gradients_to_edges(lab: Lab) -> None:
     """``grad`` and ``backward`` accept edges of the graph in place of tensors. If the tensor of an edge is
     later changed in place, the edge still refers to the tensor before the change.
@@ -106,22 +110,29 @@ def gradients_to_edges(lab: Lab) -> None:
     edges = [get_gradient_edge(part) for part in parts]
     total = parts[0] * 2 + parts[1] * 3
     lab.same("edges of several outputs", torch.autograd.grad(total, edges[:2]))
-    lab.raises(
-        "an edge of a tensor that needs no gradient",
-        lambda: get_gradient_edge(lab.integers(2)),
-        match="require",
-    )
+    with lab.parity("No page says that an edge of such a tensor is refused"):
+        lab.raises(
+            "an edge of a tensor that needs no gradient",
+            lambda: get_gradient_edge(lab.integers(2)),
+            match="require",
+        )
     unused = get_gradient_edge(x * 9)
     gradients = torch.autograd.grad((x * 2).sum(), (unused, x), allow_unused=True)  # type: ignore[arg-type]
     lab.holds("an edge that was not used gives None", gradients[0] is None)
-    lab.raises(
-        "zeros for an edge",
-        lambda: torch.autograd.grad((x * 2).sum(), (unused,), materialize_grads=True),
-        match="Edge",
-    )
+    with lab.parity("No page says that zeros for an edge are refused"):
+        lab.raises(
+            "zeros for an edge",
+            lambda: torch.autograd.grad((x * 2).sum(), (unused,), materialize_grads=True),
+            match="Edge",
+        )
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="https://docs.pytorch.org/tutorials/beginner/introyt/autogradyt_tutorial.html",
+    ground="The tutorial walks the graph by next_functions; the reference page has no text",
+)
 def walking_the_graph(lab: Lab) -> None:
     """``next_functions`` of nodes lead from a result to the gradient accumulators of the leaves. Nodes are
     instances of ``torch.autograd.graph.Node`` and have names and metadata.
@@ -138,21 +149,35 @@ def walking_the_graph(lab: Lab) -> None:
         queue += [after for after, _ in node.next_functions if after is not None]
         if hasattr(node, "variable"):
             leaves.append("x" if node.variable is x else "y" if node.variable is y else "?")
-    lab.same("names", names)
-    lab.same("leaves", sorted(leaves))
-    lab.same("places", [input_nr for _, input_nr in z.grad_fn.next_functions])
+    with lab.parity("No page lists the names of nodes"):
+        lab.same("names", names)
+    with lab.parity("No page describes the attribute of accumulators that holds the leaf"):
+        lab.same("leaves", sorted(leaves))
+    with lab.parity("No page describes the numbers beside the nodes"):
+        lab.same("places", [input_nr for _, input_nr in z.grad_fn.next_functions])
     lab.holds("a leaf has no node", x.grad_fn is None and x.is_leaf and not z.is_leaf)
-    lab.holds("a constant leads nowhere", (x + lab.integers(2)).grad_fn.next_functions[1][0] is None)  # type: ignore[union-attr]
+    with lab.parity("No page says what stands for an input that needs no gradient"):
+        lab.holds("a constant leads nowhere", (x + lab.integers(2)).grad_fn.next_functions[1][0] is None)  # type: ignore[union-attr]
     node = z.grad_fn
     node.metadata["note"] = 5
-    lab.same("metadata", z.grad_fn.metadata["note"])
-    lab.holds("a node is one object", z.grad_fn is node)
-    with torch.no_grad():
+    with lab.consistent("The dictionary must return what was stored in it"):
+        lab.same("metadata", z.grad_fn.metadata["note"])
+    with lab.parity("No page says that reading the node twice gives one object"):
+        lab.holds("a node is one object", z.grad_fn is node)
+    with (
+        torch.no_grad(),
+        lab.parity("No page says that reading the node under no_grad gives the same object"),
+    ):
         lab.holds("nodes are available without gradients too", (z.grad_fn is node))
     lab.close("gradient at the end", torch.autograd.grad(z.sum(), (x, y)), roundings=64)
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    basis="parity",
+    ground="The functions are private; no page describes them",
+)
 def the_node_that_runs(lab: Lab) -> None:
     """During a hook, the running graph task (the current backward) has an id. Outside of a backward, this id
     does not exist, and the execution order cannot be queried.
@@ -168,7 +193,8 @@ def the_node_that_runs(lab: Lab) -> None:
     z.sum().backward()
     lab.holds("one task runs one backward", len(set(tasks)) == 1 and tasks[0] != -1)
     lab.same("outside again", identity())
-    lab.expect("gradient", x.grad, [6.0, 6.0])
+    with lab.documented():
+        lab.expect("gradient", x.grad, [6.0, 6.0])
     (x * 2).sum().backward()
     w = x * 2
     w.register_hook(lambda grad: tasks.append(identity()))
@@ -193,7 +219,8 @@ def shared_nodes_add_up(lab: Lab) -> None:
     )
     lab.expect("given gradient is left alone", seed_gradient, [1.0, 2.0, 3.0])
     lab.expect("sum", x.grad, [6.0, 12.0, 18.0])
-    lab.same("those that hooks held", hook_gradients)
+    with lab.consistent("A gradient that a hook holds must keep its value during the backward"):
+        lab.same("those that hooks held", hook_gradients)
     x.grad = None
     diamond = x * 2
     upper, lower = diamond + 1, diamond * 3

@@ -19,7 +19,12 @@ def _operator_counts(profiled: Any, *names: str) -> list[int]:
     return [counts.get(name, 0) for name in names]
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="profiler.html",
+    ground="The examples list the operators with their numbers of calls",
+)
 def profiles_of_operators(lab: Lab) -> None:
     """A profile lists each operator that the user calls, in forward and backward. Profiling changes no
     result.
@@ -36,25 +41,32 @@ def profiles_of_operators(lab: Lab) -> None:
         names, _operator_counts(forward_profile, *names), (3, 3, 1), strict=True
     ):
         lab.holds(f"each call of {name} is listed", count >= expected)
-    lab.same("value", loss.detach())
+    with lab.consistent("results with and without the profiler must agree"):
+        lab.same("value", loss.detach())
     with profile(activities=[ProfilerActivity.CPU]) as both:
         product_sum = torch.mm(x, y).sum()
         product_sum.backward()
     nodes = [event for event in both.events() if event.name == "MmBackward0"]
     forward = [event for event in both.events() if event.name == "aten::mm" and event.sequence_nr >= 0]
-    lab.same("nodes of the backward", len(nodes))
+    with lab.parity("No page gives the exact number of such entries"):
+        lab.same("nodes of the backward", len(nodes))
     numbers = {event.sequence_nr for event in nodes}
-    lab.holds("they have the numbers of their forward", numbers <= {e.sequence_nr for e in forward})
-    lab.same("gradients", [x.grad, y.grad])
+    with lab.parity("No page describes sequence numbers"):
+        lab.holds("they have the numbers of their forward", numbers <= {e.sequence_nr for e in forward})
+    with lab.consistent("gradients with and without the profiler must agree"):
+        lab.same("gradients", [x.grad, y.grad])
     with profile(activities=[ProfilerActivity.CPU]) as nothing:
         pass
     lab.same("a profile of nothing", _operator_counts(nothing, *names))
     lab.same("afterwards", torch.mm(x, y).detach())
     table = forward_profile.key_averages().table(sort_by="cpu_time_total", row_limit=5)
-    lab.holds("a profile is shown as a table", "Name" in table and "CPU total" in table)
+    with lab.parity("No page fixes the headings of the table"):
+        lab.holds("a profile is shown as a table", "Name" in table and "CPU total" in table)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd", must_detect=("value",), page="generated/torch.autograd.profiler.profile.key_averages.html"
+)
 def shapes_in_profiles(lab: Lab) -> None:
     """With ``record_shapes``, each operator call is listed with the shapes of its inputs, and averages can be
     grouped by these shapes.
@@ -69,12 +81,13 @@ def shapes_in_profiles(lab: Lab) -> None:
     shapes = [event.input_shapes for event in profiled.events() if event.name == "aten::linear"]
     lab.same("shapes of each call", shapes)
     groups = profiled.key_averages(group_by_input_shape=True)
-    lab.same("groups", sorted((e.count, str(e.input_shapes)) for e in groups if e.key == "aten::linear"))
-    lab.same("without groups", _operator_counts(profiled, "aten::linear"))
+    with lab.parity("No page fixes how often a device lists an operator"):
+        lab.same("groups", sorted((e.count, str(e.input_shapes)) for e in groups if e.key == "aten::linear"))
+        lab.same("without groups", _operator_counts(profiled, "aten::linear"))
     lab.same("value", out.detach())
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour("autograd", must_detect=("value",), page="generated/torch.autograd.profiler.record_function.html")
 def marked_ranges_in_profiles(lab: Lab) -> None:
     """``record_function`` marks a named range, as a context or a decorator. Ranges may be nested or on other
     threads. Without a profiler, ``record_function`` has no effect.
@@ -103,7 +116,8 @@ def marked_ranges_in_profiles(lab: Lab) -> None:
     for event in trace.events():
         if event.name in ("inner", "decorated"):
             parents[event.name] = event.cpu_parent.name
-    lab.same("what they are within", parents)
+    with lab.parity("No page describes the parent attribute of events"):
+        lab.same("what they are within", parents)
     with torch.autograd.profiler.profile() as older:
         crossing = record_function("crossing")
         crossing.__enter__()
@@ -113,6 +127,10 @@ def marked_ranges_in_profiles(lab: Lab) -> None:
             worker.join(60)
             crossing.__exit__(None, None, None)
         doubled = x * 2
-    lab.same("ranges that cross, in the older profile", _operator_counts(older, "crossing", "started later"))
+    with lab.parity("No page says how ranges that cross are recorded"):
+        lab.same(
+            "ranges that cross, in the older profile", _operator_counts(older, "crossing", "started later")
+        )
     lab.same("value in the older profile", doubled.detach())
-    lab.holds("it prints as its table", str(older) == older.table())
+    with lab.parity("No page says what printing a profile shows"):
+        lab.holds("it prints as its table", str(older) == older.table())

@@ -14,7 +14,12 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    basis="parity",
+    ground="The note calls object identity a detail on which nobody should rely",
+)
 def identity_of_saved_tensors(lab: Lab) -> None:
     """If a node saved a leaf, or the result of another node, a read of the saved tensor returns the same
     object. If a node saved its own result, the read returns a different tensor with the same memory and
@@ -28,16 +33,24 @@ def identity_of_saved_tensors(lab: Lab) -> None:
     lab.holds("a result of another node", c.grad_fn._saved_other is b)
     own = d.grad_fn._saved_result
     lab.same("a node's own result", [own is d, own.grad_fn is d.grad_fn])
-    lab.shares("a result and what its node saved", own, d)
+    with lab.documented():
+        lab.shares("a result and what its node saved", own, d)
     with torch.no_grad():
         d += 1
     lab.same("it changes with the result", [torch.equal(own, d), own._version == d._version])
     c.sum().backward()
     lab.raises("a freed one", lambda: c.grad_fn._saved_self, match="already been freed")
-    lab.same("the leaf", [a.detach(), a.grad])
+    with lab.documented():
+        lab.same("the leaf", [a.detach(), a.grad])
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    page="generated/torch.Tensor.detach_.html",
+    basis="parity",
+    ground="No page says that detaching a saved input in place is an error",
+)
 def saved_tensors_that_were_detached(lab: Lab) -> None:
     """If an operator saved an input and the input is then detached in place, the backward raises an error. If
     the input is detached with the out-of-place ``detach``, the backward raises no error.
@@ -51,10 +64,16 @@ def saved_tensors_that_were_detached(lab: Lab) -> None:
     square = saved**2
     saved.detach()
     square.sum().backward()
-    lab.expect("gradient after an ordinary detach", x.grad, [2.0, 4.0])
+    with lab.documented():
+        lab.expect("gradient after an ordinary detach", x.grad, [2.0, 4.0])
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="autograd.html",
+    ground="The page calls the hooks for saved tensors only",
+)
 def numbers_are_not_packed(lab: Lab) -> None:
     """Saved-tensor hooks are not called for Python numbers. Packing a tensor does not change the tensor's
     version.
@@ -99,10 +118,17 @@ def numbers_are_not_packed(lab: Lab) -> None:
     x.grad = None
     cubed.sum().backward()
     lab.expect("gradient of the values at the time", x.grad, [3.0, 12.0])
-    lab.same("versions of the packed one and of the changed one", versions)
+    with lab.parity("versions are private numbers"):
+        lab.same("versions of the packed one and of the changed one", versions)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="autograd.html",
+    basis="parity",
+    ground="No page says what entering a context during a backward does",
+)
 def hooks_entered_in_backward(lab: Lab) -> None:
     """If an unpack hook enters or leaves a context of saved-tensor hooks during a backward, this change has
     no effect after the backward.
@@ -134,10 +160,18 @@ def hooks_entered_in_backward(lab: Lab) -> None:
     later = x.pow(3)
     later.sum().backward()
     lab.same("hooks called afterwards", calls)
-    lab.expect("gradient", x.grad, [15.0, 60.0])
+    with lab.documented():
+        lab.expect("gradient", x.grad, [15.0, 60.0])
 
 
-@behaviour("autograd", dtypes=("float32", "int64"), must_detect=("value",))
+@behaviour(
+    "autograd",
+    dtypes=("float32", "int64"),
+    must_detect=("value",),
+    page="generated/torch.Tensor.resize_.html",
+    basis="parity",
+    ground="No page says which resizes count as a new version",
+)
 def versions_of_resized_tensors(lab: Lab) -> None:
     """``resize_`` and ``resize_as_`` increase a tensor's version if they change its size. Otherwise they do
     not increase the version.
@@ -154,7 +188,8 @@ def versions_of_resized_tensors(lab: Lab) -> None:
     versions.append(x._version)
     lab.expect("versions", torch.tensor(versions), torch.tensor([0, 1, 2, 2, 2]), host=True)
     x.fill_(3)
-    lab.same("value", x)
+    with lab.documented():
+        lab.same("value", x)
     same_object = x
     x.data = larger
     lab.same("a tensor with other data", [same_object is x, x])

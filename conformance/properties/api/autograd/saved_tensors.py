@@ -17,7 +17,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", level="training", must_detect=("value", "error"))
+@behaviour("autograd", level="training", must_detect=("value", "error"), page="autograd.html")
 def changes_of_saved_tensors(lab: Lab) -> None:
     """If a saved tensor was changed in place before the backward, the backward raises an error. Changing a
     tensor that was not saved is allowed.
@@ -43,7 +43,8 @@ def changes_of_saved_tensors(lab: Lab) -> None:
     out = saved + saved
     saved.mul_(5)
     out.sum().backward()
-    lab.expect("a sum saves nothing", x.grad, [2.0, 2.0, 2.0])
+    with lab.parity("No page says which operators save their inputs"):
+        lab.expect("a sum saves nothing", x.grad, [2.0, 2.0, 2.0])
     x.grad = None
     saved = x * 1
     out = saved * saved
@@ -58,10 +59,17 @@ def changes_of_saved_tensors(lab: Lab) -> None:
     out = saved * saved
     saved.data.mul_(2)
     out.sum().backward()
-    lab.same("a change through .data goes unseen", x.grad)
+    with lab.parity("No page describes changes through `.data`; the gradient is wrong"):
+        lab.same("a change through .data goes unseen", x.grad)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="generated/torch.autograd.graph.increment_version.html",
+    basis="parity",
+    ground="The notes mention counters, but no page gives their numbers or which tensors share one",
+)
 def version_counters(lab: Lab) -> None:
     """A tensor's version counts its in-place writes. A view or a detached tensor shares the version of its
     source. ``.data`` and clones have their own versions.
@@ -88,18 +96,21 @@ def version_counters(lab: Lab) -> None:
         x.fill_(3)
     versions.append(x._version)
     lab.same("versions", versions)
-    lab.same("value", x)
+    with lab.documented():
+        lab.same("value", x)
     before = x._version
     torch.autograd.graph.increment_version(x)
-    lab.same("raised by hand", x._version - before)
+    with lab.documented():
+        lab.same("raised by hand", x._version - before)
     torch.autograd.graph.increment_version([x, copied])
-    lab.same("for several", x._version - before)
+    with lab.documented():
+        lab.same("for several", x._version - before)
     before = x._version
     x.resize_(3, 2)
     lab.holds("resizing to as many elements changes no version by more than one", x._version - before <= 1)
 
 
-@behaviour("autograd", level="training", must_detect=("value",))
+@behaviour("autograd", level="training", must_detect=("value",), page="autograd.html")
 def packing_hooks(lab: Lab) -> None:
     """Within ``saved_tensors_hooks``, the pack hook is called once for every saved tensor, and the unpack
     hook at each use of the tensor. If contexts are nested, only the hooks of the innermost context are
@@ -157,13 +168,16 @@ def misused_packing_hooks(lab: Lab) -> None:
         with saved_tensors_hooks(pack, unpack):
             return x * x
 
-    lab.raises(
-        "pack fails", lambda: square_with_hooks(raise_refused, lambda t: t), Refused, match="not this one"
-    )
+    with lab.parity("No page says that an error of a hook reaches the caller"):
+        lab.raises(
+            "pack fails", lambda: square_with_hooks(raise_refused, lambda t: t), Refused, match="not this one"
+        )
     squared = square_with_hooks(lambda t: t, raise_refused)
-    lab.raises("unpack fails", lambda: squared.sum().backward(), Refused)
+    with lab.parity("No page says that an error of a hook reaches the caller"):
+        lab.raises("unpack fails", lambda: squared.sum().backward(), Refused)
     not_a_tensor = square_with_hooks(lambda t: "word", lambda t: t)
-    lab.raises("unpack gives a word", lambda: not_a_tensor.sum().backward(), TypeError)
+    with lab.parity("The page says what the hook should return, not that another value is an error"):
+        lab.raises("unpack gives a word", lambda: not_a_tensor.sum().backward(), TypeError)
 
     def pack_in_place() -> None:
         with saved_tensors_hooks(lambda t: t.add_(1), lambda t: t):
@@ -171,13 +185,27 @@ def misused_packing_hooks(lab: Lab) -> None:
 
     lab.raises("pack changes its tensor", pack_in_place, match="in place|inplace|in-place")
     with torch.autograd.graph.disable_saved_tensors_hooks("not here"):
-        lab.raises("disabled", lambda: square_with_hooks(lambda t: t, lambda t: t), match="not here")
+        lab.raises(
+            "disabled",
+            lambda: square_with_hooks(lambda t: t, lambda t: t),
+            match="not here",
+            type_is_documented=True,
+            text_is_documented=True,
+        )
         with torch.autograd.graph.disable_saved_tensors_hooks("nor there"):
             lab.raises(
-                "disabled twice", lambda: square_with_hooks(lambda t: t, lambda t: t), match="nor there"
+                "disabled twice",
+                lambda: square_with_hooks(lambda t: t, lambda t: t),
+                match="nor there",
+                type_is_documented=True,
+                text_is_documented=True,
             )
         lab.raises(
-            "disabled once again", lambda: square_with_hooks(lambda t: t, lambda t: t), match="not here"
+            "disabled once again",
+            lambda: square_with_hooks(lambda t: t, lambda t: t),
+            match="not here",
+            type_is_documented=True,
+            text_is_documented=True,
         )
     with saved_tensors_hooks(lambda t: t, lambda t: t):
 
@@ -185,7 +213,8 @@ def misused_packing_hooks(lab: Lab) -> None:
             with torch.autograd.graph.disable_saved_tensors_hooks("too late"):
                 pass
 
-        lab.raises("disabling while some are set", disable_hooks, match="too late|hooks")
+        with lab.parity("No page says that disabling inside a hook context is an error"):
+            lab.raises("disabling while some are set", disable_hooks, match="too late|hooks")
     lab.same(
         "allowed again", torch.autograd.grad(square_with_hooks(lambda t: t * 2, lambda t: t).sum(), x)[0]
     )
@@ -257,16 +286,30 @@ def hooks_of_one_saved_tensor(lab: Lab) -> None:
     squared: Any = x * x
     slot = squared.grad_fn._raw_saved_self
     slot.register_hooks(lambda t: t, lambda t: t)
-    lab.raises("a second pair", lambda: slot.register_hooks(lambda t: t, lambda t: t), match="already")
+    with lab.parity("No page says that a second pair is refused"):
+        lab.raises("a second pair", lambda: slot.register_hooks(lambda t: t, lambda t: t), match="already")
     second: Any = x * x
-    lab.raises(
-        "one hook alone", lambda: second.grad_fn._raw_saved_self.register_hooks(lambda t: t), TypeError
-    )
-    lab.raises("no function", lambda: second.grad_fn._raw_saved_self.register_hooks(1, 2), TypeError)
-    lab.raises("a saved tensor made by hand", lambda: torch.autograd.SavedTensor(), TypeError, RuntimeError)  # type: ignore[attr-defined]
+    with lab.parity("No page says that a missing hook is refused"):
+        lab.raises(
+            "one hook alone", lambda: second.grad_fn._raw_saved_self.register_hooks(lambda t: t), TypeError
+        )
+    with lab.parity("No page says that a number in place of a hook is refused"):
+        lab.raises("no function", lambda: second.grad_fn._raw_saved_self.register_hooks(1, 2), TypeError)
+    with lab.parity("No page says that such an object cannot be made"):
+        lab.raises(
+            "a saved tensor made by hand",
+            lambda: torch.autograd.SavedTensor(),
+            TypeError,
+            RuntimeError,  # type: ignore[attr-defined]
+        )
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    basis="parity",
+    ground="The note only says that saved tensors appear under a prefix, for debugging",
+)
 def what_nodes_show_of_saved(lab: Lab) -> None:
     """Nodes expose the tensors, sizes, numbers, lists and None values that they saved. After a backward the
     saved tensors are freed.
@@ -276,7 +319,8 @@ def what_nodes_show_of_saved(lab: Lab) -> None:
     lab.same("sum", [y.grad_fn._saved_dim, y.grad_fn._saved_keepdim, list(y.grad_fn._saved_self_sym_sizes)])
     power: Any = x.pow(3)
     lab.same("power", power.grad_fn._saved_exponent)
-    lab.same("saved input", power.grad_fn._saved_self.detach())
+    with lab.documented():
+        lab.same("saved input", power.grad_fn._saved_self.detach())
     lab.holds("the saved leaf is the leaf", power.grad_fn._saved_self is x)
     scaled: Any = x * 5
     lab.holds("a constant saves no tensor for itself", scaled.grad_fn._saved_self is None)
@@ -289,11 +333,17 @@ def what_nodes_show_of_saved(lab: Lab) -> None:
     narrow: Any = x.narrow(2, 1, 2)
     lab.same("start and dimension of a slice", [narrow.grad_fn._saved_start, narrow.grad_fn._saved_dim])
     power.sum().backward()
-    lab.same("gradient", x.grad)
+    with lab.documented():
+        lab.same("gradient", x.grad)
     lab.raises("a freed one", lambda: power.grad_fn._saved_self, match="second time|freed")
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    basis="parity",
+    ground="No page says which tensors a graph keeps alive",
+)
 def memory_of_graphs(lab: Lab) -> None:
     """A graph retains only the tensors that its backward needs. These tensors are freed after the backward,
     or when the result is freed.
@@ -317,10 +367,13 @@ def memory_of_graphs(lab: Lab) -> None:
     reference = reference_to_attached_bag(a)
     square = a * a
     del a
-    lab.holds("a factor is kept", reference() is not None)
+    with lab.documented():
+        lab.holds("a factor is kept", reference() is not None)
     (square + total).sum().backward()
-    lab.holds("it is let go after backward", lab.gone(reference))
-    lab.same("gradient", x.grad)
+    with lab.documented():
+        lab.holds("it is let go after backward", lab.gone(reference))
+    with lab.documented():
+        lab.same("gradient", x.grad)
     a = x * 2
     reference = reference_to_attached_bag(a)
     square = a * a
@@ -332,7 +385,8 @@ def memory_of_graphs(lab: Lab) -> None:
     del constant
     lab.holds("indexing keeps sizes, not the tensor", lab.gone(reference))
     indexed.sum().backward()
-    lab.same("gradient of indexing", x.grad)
+    with lab.documented():
+        lab.same("gradient of indexing", x.grad)
 
 
 class _Intermediate(Function):
@@ -348,7 +402,7 @@ class _Intermediate(Function):
         return grad * (x + middle)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour("autograd", must_detect=("value",), page="autograd.html")
 def packing_hooks_and_functions(lab: Lab) -> None:
     """Saved-tensor hooks apply to ``save_for_backward``, both for inputs and for tensors that the forward
     created.

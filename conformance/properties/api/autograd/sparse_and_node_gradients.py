@@ -13,7 +13,13 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", capabilities=("sparse",), must_detect=("value",))
+@behaviour(
+    "autograd",
+    capabilities=("sparse",),
+    must_detect=("value",),
+    page="generated/torch.gather.html",
+    ground="The page asks for equal numbers of dimensions; mixed ones are parity",
+)
 def sparse_gradients_of_gather(lab: Lab) -> None:
     """``gather`` with ``sparse_grad`` gives a sparse gradient with the values of the dense gradient, also if
     the input, the index or both have no dimensions.
@@ -38,10 +44,17 @@ def sparse_gradients_of_gather(lab: Lab) -> None:
         lab.same(f"layouts, {name}", [gradient.layout for gradient in gradients])
         dense = gradients[1].to_dense() if gradients[1].layout is torch.sparse_coo else gradients[1]
         lab.same(f"gradient, {name}", dense)
-        lab.holds(f"it is the dense one, {name}", torch.equal(dense, gradients[0]))
+        with lab.consistent("The sparse and the dense gradient must be equal"):
+            lab.holds(f"it is the dense one, {name}", torch.equal(dense, gradients[0]))
 
 
-@behaviour("autograd", capabilities=("autograd", "storage"), must_detect=("value",))
+@behaviour(
+    "autograd",
+    capabilities=("autograd", "storage"),
+    must_detect=("value",),
+    page="generated/torch.Tensor.set_.html",
+    ground="A gradient has the shape of its leaf, which takes the size of the source",
+)
 def gradients_of_a_parameter_that_shrinks(lab: Lab) -> None:
     """If ``set_`` replaces a parameter by a part of itself, the parameter gets gradients of its new size.
     Advanced indexing has correct gradients in any memory format.
@@ -71,7 +84,14 @@ def gradients_of_a_parameter_that_shrinks(lab: Lab) -> None:
         lab.same(f"indexed by four dimensions, {format}", gradient)
 
 
-@behaviour("autograd", capabilities=("autograd",), must_detect=("error",))
+@behaviour(
+    "autograd",
+    capabilities=("autograd",),
+    must_detect=("error",),
+    page="autograd.html",
+    basis="parity",
+    ground="No page says how nodes are called by hand",
+)
 def nodes_called_wrongly(lab: Lab) -> None:
     """A node can be called with gradients by position, one for each output. Calls with keyword arguments, or
     with a different number of gradients, are refused.

@@ -23,7 +23,12 @@ class _ViewFunction(Function):
         return grad
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    basis="parity",
+    ground="No page says that such views refuse tensors that require grad",
+)
 def refused_writes_to_plain_views(lab: Lab) -> None:
     """If the base of a view does not require grad, the view may refuse a write of a tensor that requires
     grad. The view refuses the write if an ``autograd.Function``, or an operator with several results, created
@@ -39,12 +44,19 @@ def refused_writes_to_plain_views(lab: Lab) -> None:
             lab.raises(f"{operation} into {name}", lambda: write(view), match=text)
     base = lab.put([[1.0, 2.0]])
     base.select(1, 0).copy_(put)
-    lab.same("an ordinary view", base.detach())
+    with lab.documented():
+        lab.same("an ordinary view", base.detach())
     (base * lab.put([[3.0, 4.0]])).sum().backward()
-    lab.expect("gradient through it", put.grad, [3.0])
+    with lab.documented():
+        lab.expect("gradient through it", put.grad, [3.0])
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    basis="parity",
+    ground="No page says which views refuse writes",
+)
 def views_changed_to_other_views(lab: Lab) -> None:
     """Some views refuse writes: views created under ``no_grad``, views created by an ``autograd.Function``,
     and views that are one of several results. They still refuse writes after their shape was changed in
@@ -68,16 +80,23 @@ def views_changed_to_other_views(lab: Lab) -> None:
                     lab.raises(f"write to {label}", lambda: view.add_(1), match=text)
                     with torch.no_grad():
                         view.mul_(2)
-                        lab.same(f"a write to {label} without gradients", view)
+                        with lab.documented():
+                            lab.same(f"a write to {label} without gradients", view)
                         view.unsqueeze_(0)
                     lab.raises(f"write to {label} of another shape", lambda: view.add_(1), match=text)
                 else:
                     view.unsqueeze_(0)
                     view.add_(1)
-                    lab.same(f"{label} of another shape", [view.detach(), base.detach()])
+                    with lab.documented():
+                        lab.same(f"{label} of another shape", [view.detach(), base.detach()])
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="autograd.html",
+    ground="The page promises correct gradients whenever in-place operations raise no error",
+)
 def views_outlive_their_base(lab: Lab) -> None:
     """If a base is detached in place, the graphs of results that were computed from its views do not change.
     If a base is changed in place, its views have a ``grad_fn``, also if this ``grad_fn`` is read under
@@ -94,7 +113,7 @@ def views_outlive_their_base(lab: Lab) -> None:
     part.sum().backward()
     lab.same("its gradients", [x.grad, y.grad])
     z.mul_(3)
-    with torch.no_grad():
+    with torch.no_grad(), lab.consistent("The node must not depend on the mode in which it is read"):
         lab.holds("a changed base's view has a node under no_grad", view.grad_fn is not None)
     x.grad = None
     view.sum().backward()
@@ -103,7 +122,7 @@ def views_outlive_their_base(lab: Lab) -> None:
     copied = complex_leaf.clone()
     real = copied.real
     copied.add_(1)
-    with torch.no_grad():
+    with torch.no_grad(), lab.consistent("The node must not depend on the mode in which it is read"):
         lab.holds("so has a view of another dtype", real.grad_fn is not None)
     real.sum().backward()
     lab.expect("gradient of the real part", complex_leaf.grad, [1.0 + 0.0j])

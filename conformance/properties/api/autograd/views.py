@@ -8,7 +8,13 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", level="training", must_detect=("value", "alias"))
+@behaviour(
+    "autograd",
+    level="training",
+    must_detect=("value", "alias"),
+    page="autograd.html",
+    ground="The page promises correct gradients whenever in-place operations raise no error",
+)
 def gradients_through_changed_views(lab: Lab) -> None:
     """An in-place write into a view is part of the graph of its base. The gradients of base, view and written
     values are correct.
@@ -38,7 +44,12 @@ def gradients_through_changed_views(lab: Lab) -> None:
         lab.same(f"gradients of {name} through the view", [x.grad, put.grad])
 
 
-@behaviour("autograd", must_detect=("value", "alias"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "alias"),
+    page="autograd.html",
+    ground="The page promises correct gradients whenever in-place operations raise no error",
+)
 def views_of_changed_bases(lab: Lab) -> None:
     """If a base is changed in place, views that were created before the change have the new values of the
     base and correct gradients. This holds for views of views at any depth.
@@ -88,7 +99,12 @@ def views_of_changed_bases(lab: Lab) -> None:
     lab.same("not without gradients", [unchanged.requires_grad, inner.requires_grad])
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="autograd.html",
+    ground="The page promises correct gradients whenever in-place operations raise no error",
+)
 def writes_by_index(lab: Lab) -> None:
     """An assignment by index, mask or slice passes gradients to the elements that are not overwritten, and to
     the values that are written.
@@ -118,7 +134,7 @@ def writes_by_index(lab: Lab) -> None:
         lab.same(f"gradients of {name}", [x.grad, y.grad])
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour("autograd", must_detect=("value",), ground="follows from the chain rule")
 def reads_by_index(lab: Lab) -> None:
     """If a read by index, mask or slice returns an element several times, the gradients of this element are
     added.
@@ -153,7 +169,12 @@ def reads_by_index(lab: Lab) -> None:
         lab.same(f"gradient of {name}", torch.autograd.grad((out * weights).sum(), x)[0])
 
 
-@behaviour("autograd", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    must_detect=("value", "error"),
+    page="generated/torch.unsafe_split.html",
+    ground="The page says that split restricts in-place changes of its results; unbind is not named",
+)
 def several_views_at_once(lab: Lab) -> None:
     """Views that ``split``, ``chunk`` and ``unbind`` return must not be changed in place while gradients are
     recorded. Results of ``unsafe_split``, and copies of views, may be changed.
@@ -167,10 +188,12 @@ def several_views_at_once(lab: Lab) -> None:
     }.items():
         base = x * 1
         lab.raises(f"in place on one of {name}", lambda: make(base)[0].mul_(2), match="multiple views")
-        lab.raises(f"on a view of one of {name}", lambda: make(base)[0].view(-1).mul_(2))
+        with lab.parity("No page says that views of such results refuse writes"):
+            lab.raises(f"on a view of one of {name}", lambda: make(base)[0].view(-1).mul_(2))
         parts = make(base)
         base.mul_(2)
-        lab.raises(f"reading the graph of {name} after a change", lambda: parts[0].grad_fn)
+        with lab.parity("No page says that reading the node is an error"):
+            lab.raises(f"reading the graph of {name} after a change", lambda: parts[0].grad_fn)
         no_grad_base = x.detach().clone()
         make(no_grad_base)[0].mul_(2)
         lab.same(f"without gradients {name} may", no_grad_base)
@@ -187,11 +210,18 @@ def several_views_at_once(lab: Lab) -> None:
     with torch.no_grad():
         parts = x.unbind(0)
         view = (x * 1)[0]
-    lab.raises("a view made without gradients", lambda: parts[0].mul_(2))
+    with lab.parity("No page says that a view made under no_grad refuses writes"):
+        lab.raises("a view made without gradients", lambda: parts[0].mul_(2))
     lab.same("a result made without gradients may be changed", view.mul_(2).requires_grad)
 
 
-@behaviour("autograd", level="training", must_detect=("value", "error"))
+@behaviour(
+    "autograd",
+    level="training",
+    must_detect=("value", "error"),
+    page="https://docs.pytorch.org/tutorials/beginner/introyt/autogradyt_tutorial.html",
+    ground="only a tutorial for users says that such writes raise an error",
+)
 def leaves_in_place(lab: Lab) -> None:
     """A leaf that requires grad must not be changed in place, directly or through a view. If values that
     require grad are written into a tensor that does not, the tensor requires grad afterwards.
@@ -204,9 +234,11 @@ def leaves_in_place(lab: Lab) -> None:
         "assignment": lambda: leaf.__setitem__(0, 1.0),
         "transposed": lambda: leaf.t().add_(1),
     }.items():
-        lab.raises(name, change, match="leaf")
-    lab.same("it was left alone", leaf.detach())
-    lab.raises("out=", lambda: torch.add(leaf, 1, out=lab.integers(2, 3)), match="out=")
+        lab.raises(name, change, match="leaf", type_is_documented=True)
+    with lab.consistent("A refused write must not change the leaf"):
+        lab.same("it was left alone", leaf.detach())
+    with lab.parity("No page says that inputs that require grad exclude out="):
+        lab.raises("out=", lambda: torch.add(leaf, 1, out=lab.integers(2, 3)), match="out=")
     lab.raises("out= that needs one", lambda: torch.add(leaf.detach(), 1, out=leaf), match="out=")
     with torch.no_grad():
         into = lab.integers(2, 3)
@@ -221,10 +253,16 @@ def leaves_in_place(lab: Lab) -> None:
     whole = lab.integers(2, 3, dtype=torch.int64)
     whole.add_(1)
     lab.same("integers stay without", whole.requires_grad)
-    lab.raises("integers with a gradient", lambda: whole.copy_(leaf).sum().backward())
+    with lab.parity("No page says that a backward without a graph is an error after such a copy"):
+        lab.raises("integers with a gradient", lambda: whole.copy_(leaf).sum().backward())
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="autograd.html",
+    ground="The page promises correct gradients whenever in-place operations raise no error",
+)
 def changes_of_dtype_views(lab: Lab) -> None:
     """After a write into a real view of a complex tensor, or into a complex view of a real tensor, both
     tensors have correct gradients.
@@ -250,7 +288,12 @@ def changes_of_dtype_views(lab: Lab) -> None:
     lab.same("gradient through view_as_complex", x.grad)
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    must_detect=("value",),
+    page="autograd.html",
+    ground="The page promises correct gradients whenever in-place operations raise no error",
+)
 def gradients_past_changes(lab: Lab) -> None:
     """A chain of in-place writes gives the same gradients as the equivalent out-of-place operators. A write
     through a detached view is not recorded in the graph.
@@ -259,7 +302,8 @@ def gradients_past_changes(lab: Lab) -> None:
     a = x * 1
     a.mul_(y).add_(x).mul_(2).sub_(y)
     expected = (x * y + x) * 2 - y
-    lab.holds("values agree", torch.equal(a.detach().cpu(), expected.detach().cpu()))
+    with lab.consistent("in-place and out-of-place operators must give the same values"):
+        lab.holds("values agree", torch.equal(a.detach().cpu(), expected.detach().cpu()))
     lab.same("chain", torch.autograd.grad(a.sum(), (x, y)))
     lab.same("plain", torch.autograd.grad(expected.sum(), (x, y)))
     base = (x * 1).expand(2, 3).clone()

@@ -137,15 +137,20 @@ def arguments_of_checkpoints(lab: Lab) -> None:
     lab.same("the identity", x.grad)
 
 
-@behaviour("checkpoint", must_detect=("value", "warning", "error"))
+@behaviour(
+    "checkpoint",
+    must_detect=("value", "warning", "error"),
+    ground="The page describes the determinism check, but promises an error only indirectly",
+)
 def misuse_of_checkpoints(lab: Lab) -> None:
     """``checkpoint`` raises an error for an unknown keyword, and if the recomputation saves other tensors
     than the forward. A reentrant checkpoint warns if no input requires grad.
     """
     x = lab.integers(4, requires_grad=True)
-    lab.raises(
-        "an unknown keyword", lambda: checkpoint(torch.sin, x, use_reentrant=True, unknown=1), ValueError
-    )
+    with lab.parity("No page says that an unknown keyword is refused"):
+        lab.raises(
+            "an unknown keyword", lambda: checkpoint(torch.sin, x, use_reentrant=True, unknown=1), ValueError
+        )
     calls: list[int] = []
 
     def save_fewer_on_recomputation(a: torch.Tensor) -> torch.Tensor:
@@ -158,9 +163,12 @@ def misuse_of_checkpoints(lab: Lab) -> None:
         return scaled * scaled
 
     out = checkpoint(save_fewer_on_recomputation, x, use_reentrant=False)
-    lab.raises(
-        "another number of saved tensors", lambda: out.sum().backward(), match="different number of tensors"
-    )
+    with lab.parity("The page says that an error or wrong gradients may follow"):
+        lab.raises(
+            "another number of saved tensors",
+            lambda: out.sum().backward(),
+            match="different number of tensors",
+        )
     calls.clear()
     recomputed = checkpoint(save_smaller_on_recomputation, x, use_reentrant=False)
     lab.raises("other metadata", lambda: recomputed.sum().backward(), match="different metadata")
@@ -187,14 +195,20 @@ def misuse_of_checkpoints(lab: Lab) -> None:
 
     out = checkpoint(fail_on_recomputation, x, use_reentrant=False)
     fails[0] = False
-    lab.raises("an error in recomputation", lambda: out.sum().backward(), KeyError)
+    with lab.parity("No page says that an error of the recomputation reaches the caller"):
+        lab.raises("an error in recomputation", lambda: out.sum().backward(), KeyError)
     fails[0] = True
     x.grad = None
     checkpoint(fail_on_recomputation, x, use_reentrant=False).sum().backward()
-    lab.same("afterwards it works", x.grad)
+    with lab.consistent("A failed backward must not affect later calls"):
+        lab.same("afterwards it works", x.grad)
 
 
-@behaviour("checkpoint", must_detect=("value",))
+@behaviour(
+    "checkpoint",
+    must_detect=("value",),
+    ground="The page allows any part of a model and all ways of backward; nesting is not named",
+)
 def nested_checkpoints(lab: Lab) -> None:
     """Nested checkpoints give the gradients of an ordinary call, also for second derivatives and retained
     graphs.
@@ -319,7 +333,8 @@ def contexts_of_checkpoints(lab: Lab) -> None:
         out = checkpoint(square_and_record_autocast, square, use_reentrant=False)
     lab.same("dtype", out.dtype)
     out.float().sum().backward()
-    lab.same("modes seen", modes)
+    with lab.consistent("forward and recomputation must run under the same autocast settings"):
+        lab.same("modes seen", modes)
     lab.same("gradient under autocast", square.grad)
     leaf = lab.integers(3, requires_grad=True)
     with torch.autograd.graph.save_on_cpu():

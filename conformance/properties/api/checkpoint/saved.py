@@ -15,7 +15,12 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("checkpoint", must_detect=("value", "error"))
+@behaviour(
+    "checkpoint",
+    must_detect=("value", "error"),
+    basis="parity",
+    ground="No page says that reading a saved tensor of a checkpointed call recomputes it",
+)
 def reading_recomputed_tensors(lab: Lab) -> None:
     """Each read of a saved tensor of a checkpointed call recomputes this tensor. The backward recomputes it
     too. After the backward the saved tensor is freed.
@@ -26,13 +31,15 @@ def reading_recomputed_tensors(lab: Lab) -> None:
     out: Any = checkpoint(lambda a: (runs.append(1), (a * 0).exp())[1], x, use_reentrant=False)  # type: ignore[func-returns-value]
     run_counts = [len(runs)]
     for _ in range(2):
-        lab.expect("the saved result", out.grad_fn._saved_result, [1.0, 1.0, 1.0])
+        with lab.documented():
+            lab.expect("the saved result", out.grad_fn._saved_result, [1.0, 1.0, 1.0])
         run_counts.append(len(runs))
     out.sum().backward()
     run_counts.append(len(runs))
     lab.same("runs", run_counts)
     lab.raises("after backward", lambda: out.grad_fn._saved_result, match="already been freed")
-    lab.same("gradient", x.grad)
+    with lab.documented():
+        lab.same("gradient", x.grad)
 
 
 @behaviour("checkpoint", must_detect=("value",))
@@ -78,7 +85,8 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
     factor = lab.integers(3)
     x.grad = None
     checkpoint(Saves.apply, x, factor, use_reentrant=False).sum().backward()
-    lab.holds("an input that was saved is the same tensor", saved_inputs[0] is factor)
+    with lab.parity("No page says that the unpacked tensor is the same object"):
+        lab.holds("an input that was saved is the same tensor", saved_inputs[0] is factor)
     lab.same("gradient through a Function", x.grad)
 
     class Three(Function):
@@ -101,7 +109,7 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
     lab.same("results that a Function saved", [expected_gradients, recomputed_gradients])
 
 
-@behaviour("checkpoint", must_detect=("value",))
+@behaviour("checkpoint", must_detect=("value",), page="generated/torch.Tensor.register_hook.html")
 def hooks_of_shared_parameters(lab: Lab) -> None:
     """If a tensor is used inside and outside of a checkpoint, the tensor's hook runs once and receives the
     sum of the gradients. A checkpointed function may run a backward itself.
@@ -128,7 +136,12 @@ def hooks_of_shared_parameters(lab: Lab) -> None:
     lab.expect("a backward within a checkpoint", y.grad, [2.0, 2.0, 2.0])
 
 
-@behaviour("checkpoint", must_detect=("warning",))
+@behaviour(
+    "checkpoint",
+    must_detect=("warning",),
+    basis="parity",
+    ground="The page announces an exception for a missing choice, and no warning",
+)
 def checkpoints_want_a_choice(lab: Lab) -> None:
     """``checkpoint`` and ``checkpoint_sequential`` warn if ``use_reentrant`` is not passed, and still return
     the result. If ``use_reentrant`` is passed, they do not warn.
@@ -144,4 +157,5 @@ def checkpoints_want_a_choice(lab: Lab) -> None:
             lambda: checkpoint_sequential(layers, 2, x, use_reentrant=reentrant),
         )
     torch.relu(x).sum().backward()
-    lab.same("gradient", x.grad)
+    with lab.documented():
+        lab.same("gradient", x.grad)

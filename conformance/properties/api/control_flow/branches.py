@@ -25,7 +25,7 @@ def predicate_tensor(lab: Lab, value: bool) -> torch.Tensor:
     return lab.put(value)
 
 
-@behaviour("control-flow", level="training", must_detect=())
+@behaviour("control-flow", level="training", must_detect=(), page="higher_order_ops/cond.html")
 def cond_chooses(lab: Lab) -> None:
     """``cond`` gives the result of the branch that its predicate chooses. The predicate may be a Python bool
     or a tensor, and may be computed from the inputs.
@@ -68,7 +68,13 @@ def cond_chooses(lab: Lab) -> None:
         )
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    page="higher_order_ops/cond.html",
+    ground="operands may be trees; trees of results follow from the equivalent program",
+)
 def cond_takes_trees(lab: Lab) -> None:
     """Operands and results of ``cond`` may be tuples, lists and dicts, and operands may be unused. Branches
     may be nested and may use tensors, modules and numbers from closures.
@@ -117,7 +123,15 @@ def cond_takes_trees(lab: Lab) -> None:
         )
 
 
-@behaviour("control-flow", level="training", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "control-flow",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="higher_order_ops/cond.html",
+    basis="consistency",
+    ground="gradients of cond must be those of the chosen branch called directly",
+)
 def cond_differentiates(lab: Lab) -> None:
     """The gradient of ``cond`` is the gradient of the chosen branch, and zero for operands that this branch
     does not use. This holds for nested branches, for trees, for tensors and modules from closures, and if
@@ -209,7 +223,7 @@ def cond_differentiates(lab: Lab) -> None:
         )
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour("control-flow", level="full", must_detect=(), page="higher_order_ops/cond.html")
 def cond_refuses(lab: Lab) -> None:
     """``cond`` refuses a predicate that is not boolean, a branch that is not a function, and operands that
     are not tensors. It also refuses branches whose results differ in number, structure, dtype or rank.
@@ -232,7 +246,13 @@ def cond_refuses(lab: Lab) -> None:
         lab.raises(name, call, RuntimeError, TypeError, ValueError)
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    page="generated/torch.vmap.html",
+    ground="The definition of vmap maps the function over the elements; no page names cond",
+)
 def cond_under_vmap(lab: Lab) -> None:
     """For each element of the batch, ``vmap`` over ``cond`` runs the branch that the element's predicate
     chooses. If one predicate is shared by all elements, one branch runs for the whole batch.

@@ -16,7 +16,14 @@ from conformance.properties.api.control_flow.branches import predicate_tensor
 from conformance.properties.api.control_flow.loops import ERRORS, map_over, scan, trees_are_equal, while_loop
 
 
-@behaviour("control-flow", level="full", must_detect=(), capabilities=("storage",))
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    capabilities=("storage",),
+    page="higher_order_ops/cond.html",
+    ground="The page allows writes only without grad mode; aliased results are not on it",
+)
 def writes_of_branches_are_refused(lab: Lab) -> None:
     """``cond`` refuses a branch that writes to an operand, directly, through a view or in a nested branch. It
     also refuses a branch that returns an operand, a view of an operand, or one tensor twice. ``cond`` refuses
@@ -65,7 +72,13 @@ def writes_of_branches_are_refused(lab: Lab) -> None:
     )
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    page="higher_order_ops/scan.html",
+    ground="The pages forbid writes and aliases; for map only writes, equal results only for scan",
+)
 def writes_of_loops_are_refused(lab: Lab) -> None:
     """``map``, ``scan`` and ``while_loop`` refuse a function that writes to its arguments, returns an
     argument or a view of an argument, or returns one tensor twice.
@@ -105,7 +118,13 @@ def writes_of_loops_are_refused(lab: Lab) -> None:
         lab.raises(name, call, *ERRORS)
 
 
-@behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="generated/torch.func.functionalize.html",
+)
 def writes_inside_are_kept_inside(lab: Lab) -> None:
     """Functions that are passed to control flow operators may write to tensors that they create. Under
     ``functionalize``, the graphs of these functions give the same results and contain no operator that

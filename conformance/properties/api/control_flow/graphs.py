@@ -74,7 +74,14 @@ def difference_branch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a - b
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    page="higher_order_ops/cond.html",
+    basis="consistency",
+    ground="The traced graph must give the results of the function",
+)
 def graphs_of_cond(lab: Lab) -> None:
     """A graph with ``cond`` runs the branch that the predicate of each call chooses. The graph may contain
     one ``cond``, two in sequence, or a ``cond`` whose branches write. It may be traced under
@@ -116,7 +123,13 @@ def graphs_of_cond(lab: Lab) -> None:
     )
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    basis="consistency",
+    ground="The traced graph must give the results of the function",
+)
 def graphs_of_loops(lab: Lab) -> None:
     """A graph with ``map``, ``scan`` or ``while_loop`` gives the results of the loop. The loop may be over
     trees and contain ``cond``.

@@ -59,7 +59,15 @@ def compare_results_and_gradients(
     )
 
 
-@behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="higher_order_ops/scan.html",
+    basis="consistency",
+    ground="gradients of scan must be those of the equivalent loop",
+)
 def scan_differentiates_parts(lab: Lab) -> None:
     """The gradient of ``scan`` is the gradient of the equivalent loop. The step may be a stack of layers, may
     return one value as both carry and output, and may compute the carry or the output under ``no_grad``.
@@ -105,7 +113,17 @@ def scan_differentiates_parts(lab: Lab) -> None:
     )
 
 
-@behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    basis="consistency",
+    ground=(
+        "gradients must be those of the equivalent program; pages call training of map and while_loop "
+        "unsupported"
+    ),
+)
 def loops_differentiate_parts(lab: Lab) -> None:
     """The gradients of ``map``, ``while_loop`` and ``cond`` are the gradients of the equivalent Python
     program. This holds for nested lists, for results of which only some require grad, and for a user-defined
@@ -170,7 +188,13 @@ def loops_differentiate_parts(lab: Lab) -> None:
         )
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    page="higher_order_ops/while_loop.html",
+    ground="follows from the equivalent program; in traced programs the page calls the integers unknown",
+)
 def while_loop_counts(lab: Lab) -> None:
     """The state of ``while_loop`` may contain Python integers, directly or in trees. Eager calls, compiled
     calls and exported programs return the final integers.
@@ -212,7 +236,13 @@ class _FunctionModule(torch.nn.Module):
         return self.function(*inputs)
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    page="higher_order_ops/associative_scan.html",
+    ground="follows from the formulas of both pages",
+)
 def scan_agrees_with_associative_scan(lab: Lab) -> None:
     """A ``scan`` gives the result of ``associative_scan`` with ``f`` if the first carry is the first element,
     and if the step returns ``f(carry, x)`` both as carry and as output.
@@ -228,9 +258,11 @@ def scan_agrees_with_associative_scan(lab: Lab) -> None:
         outputs = scan(combine_step, xs[0].clone(), xs[1:].clone(), dim=0)[1]
         expected = associative_scan(combine, xs, 0, combine_mode="generic")
         lab.same(name, outputs)
-        lab.holds(f"{name}: the same by both", torch.equal(outputs, expected[1:]))
+        with lab.consistent("both operators must give the same running results"):
+            lab.holds(f"{name}: the same by both", torch.equal(outputs, expected[1:]))
     start = lab.integers(3)
-    lab.raises("a number as output", lambda: scan(lambda c, x: (c + x, 0.5), start, xs, dim=0), *ERRORS)
+    with lab.parity("No page says that an output which is a number is refused"):
+        lab.raises("a number as output", lambda: scan(lambda c, x: (c + x, 0.5), start, xs, dim=0), *ERRORS)
     lab.raises("a number as carry", lambda: scan(lambda c, x: (0.5, c + x), start, xs, dim=0), *ERRORS)
     lab.raises(
         "another form of the carry",

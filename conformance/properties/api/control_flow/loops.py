@@ -67,7 +67,7 @@ def trees_are_equal(actual: Any, expected: Any) -> bool:
     return all(trees_are_equal(actual_item, expected_item) for actual_item, expected_item in values)
 
 
-@behaviour("control-flow", level="training", must_detect=())
+@behaviour("control-flow", level="training", must_detect=(), page="higher_order_ops/scan.html")
 def scan_folds(lab: Lab) -> None:
     """``scan`` returns the last carry, and the outputs of all steps stacked along the first dimension. The
     steps run over any dimension, forwards or in reverse.
@@ -99,7 +99,7 @@ def scan_folds(lab: Lab) -> None:
     lab.same("a single step", scan(sum_and_product_step, start, xs[:1], dim=0))
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour("control-flow", level="full", must_detect=(), page="higher_order_ops/scan.html")
 def scan_takes_trees(lab: Lab) -> None:
     """Carries, inputs and outputs of ``scan`` may be tuples and dicts. The step may use tensors from
     closures.
@@ -119,7 +119,8 @@ def scan_takes_trees(lab: Lab) -> None:
     lab.same("carry", carry)
     lab.same("outputs", out)
     lab.expect("the sum", carry["sum"], xs.cpu().sum(0))
-    lab.expect("what was closed over", out["scaled"], (xs * scale).cpu())
+    with lab.parity("The page says that closures are not supported"):
+        lab.expect("what was closed over", out["scaled"], (xs * scale).cpu())
     weight = lab.integers(3, 3, low=-1, high=2)
 
     def recurrent_step(hidden: torch.Tensor, x: torch.Tensor) -> Any:
@@ -127,21 +128,34 @@ def scan_takes_trees(lab: Lab) -> None:
         return new, new.clone()
 
     result = scan(recurrent_step, scale, xs, dim=0)
-    lab.same("a recurrent cell", result)
-    lab.holds("the cell by a loop", trees_are_equal(result, scan_by_loop(recurrent_step, scale, xs)))
+    with lab.parity("The page says that closures are not supported"):
+        lab.same("a recurrent cell", result)
+    with lab.consistent("scan and the equivalent loop must agree"):
+        lab.holds("the cell by a loop", trees_are_equal(result, scan_by_loop(recurrent_step, scale, xs)))
 
     def step_with_inner_scan(total: torch.Tensor, x: torch.Tensor) -> Any:
         inner = scan(lambda c, v: (c + v, c * v), total, x, dim=0)
         return inner[0], inner[1].sum()
 
     lab.same("nested", scan(step_with_inner_scan, scale[0], xs, dim=0))
-    lab.same(
-        "and downstream",
-        scan(lambda c, v: (c + v, v * 2), scale, scan(recurrent_step, scale, xs, dim=0)[1] @ weight, dim=0),
-    )
+    with lab.parity("The page says that closures are not supported"):
+        lab.same(
+            "and downstream",
+            scan(
+                lambda c, v: (c + v, v * 2), scale, scan(recurrent_step, scale, xs, dim=0)[1] @ weight, dim=0
+            ),
+        )
 
 
-@behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="higher_order_ops/scan.html",
+    basis="consistency",
+    ground="gradients of scan must be those of the equivalent loop",
+)
 def scan_differentiates(lab: Lab) -> None:
     """The gradient of ``scan`` is the gradient of the equivalent loop, with respect to the first carry, the
     inputs and tensors from closures. This also holds if only some of these tensors require grad.
@@ -165,13 +179,20 @@ def scan_differentiates(lab: Lab) -> None:
         gradients, expected = (torch.autograd.grad(loss, differentiable) for loss in losses)
         lab.same(f"gradients for {chosen}", gradients)
         lab.holds(f"gradients for {chosen} are those of the loop", trees_are_equal(gradients, expected))
-    with torch.no_grad():
+    with torch.no_grad(), lab.documented():
         lab.holds(
-            "nothing requires grad under no_grad", not scan(weighted_step, start, xs, dim=0)[1].requires_grad
+            "nothing requires grad under no_grad",
+            not scan(weighted_step, start, xs, dim=0)[1].requires_grad,
         )
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    page="higher_order_ops/scan.html",
+    ground="The page lists the restrictions; wrong dims and unequal lengths are not among them",
+)
 def scan_refuses(lab: Lab) -> None:
     """``scan`` refuses a step that does not return a pair, changes the structure or shape of the carry,
     writes to its input, or returns its input unchanged. It also refuses inputs of unequal lengths.
@@ -199,7 +220,7 @@ def scan_refuses(lab: Lab) -> None:
         lab.raises(name, call, *ERRORS)
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour("control-flow", level="full", must_detect=(), page="higher_order_ops/associative_scan.html")
 def associative_scan_folds(lab: Lab) -> None:
     """For tensors and trees, ``associative_scan`` returns the cumulative results of its function along a
     dimension, forwards or in reverse.
@@ -251,7 +272,14 @@ def associative_scan_folds(lab: Lab) -> None:
     lab.same("one element", associative_scan(torch.add, xs[:1], 0, combine_mode="generic"))
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    page="higher_order_ops/associative_scan.html",
+    basis="parity",
+    ground="No page refuses bad dims, other shapes of results, sparse or empty inputs",
+)
 def associative_scan_refuses(lab: Lab) -> None:
     """``associative_scan`` refuses inputs of different lengths, a dimension that does not exist, results of
     another shape than the inputs, and sparse tensors.
@@ -263,9 +291,12 @@ def associative_scan_refuses(lab: Lab) -> None:
             combine, inputs if len(inputs) > 1 else inputs[0], dim, combine_mode="generic"
         )
 
-    lab.raises(
-        "another length", associative_scan_call(lambda a, b: (a[0] + b[0], a[1] + b[1]), xs, xs[:2]), *ERRORS
-    )
+    with lab.documented():
+        lab.raises(
+            "another length",
+            associative_scan_call(lambda a, b: (a[0] + b[0], a[1] + b[1]), xs, xs[:2]),
+            *ERRORS,
+        )
     lab.raises("no dimension", associative_scan_call(torch.add, xs, dim=2), *ERRORS)
     lab.raises("a word", associative_scan_call(torch.add, xs, dim="0"), *ERRORS)
     lab.raises("another shape", associative_scan_call(lambda a, b: (a + b)[..., :1], xs), *ERRORS)
@@ -274,7 +305,9 @@ def associative_scan_refuses(lab: Lab) -> None:
     lab.raises("no length", associative_scan_call(torch.add, xs[:0]), *ERRORS)
 
 
-@behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "control-flow", level="full", capabilities=("autograd",), must_detect=(), page="higher_order_ops/map.html"
+)
 def map_maps_rows(lab: Lab) -> None:
     """``map`` calls a function on each row and returns the stacked results. The rows may be trees, and the
     function may have further arguments. The gradient is the gradient of the equivalent loop.
@@ -301,24 +334,28 @@ def map_maps_rows(lab: Lab) -> None:
         expected = torch.autograd.grad(
             torch.stack([square_times_argument(x, y) for x in xs]).sum(), differentiable
         )
-        lab.same(f"gradients for {chosen}", gradients)
-        lab.holds(f"gradients for {chosen} are those of the loop", trees_are_equal(gradients, expected))
+        with lab.consistent(
+            "gradients of map must be those of the equivalent loop; the page calls them unsupported"
+        ):
+            lab.same(f"gradients for {chosen}", gradients)
+            lab.holds(f"gradients for {chosen} are those of the loop", trees_are_equal(gradients, expected))
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour("control-flow", level="full", must_detect=(), page="higher_order_ops/map.html")
 def map_refuses(lab: Lab) -> None:
     """``map`` refuses inputs that are not tensors, inputs of different lengths, and outputs that are not
     tensors.
     """
     xs = lab.integers(4, 3)
-    lab.raises("a number as output", lambda: map_over(lambda x: 1.5, xs), *ERRORS)
-    lab.raises("a word in the output", lambda: map_over(lambda x: [x + 1, "a"], xs), *ERRORS)
+    with lab.parity("No page says that other outputs than tensors are refused"):
+        lab.raises("a number as output", lambda: map_over(lambda x: 1.5, xs), *ERRORS)
+        lab.raises("a word in the output", lambda: map_over(lambda x: [x + 1, "a"], xs), *ERRORS)
     lab.raises("a number as input", lambda: map_over(lambda x: x, 3), *ERRORS)
     lab.raises("a word as input", lambda: map_over(lambda x: x[0], [xs, "a"]), *ERRORS)
     lab.raises("other lengths", lambda: map_over(lambda p: p[0] + p[1], (xs, xs[:2])), *ERRORS)
 
 
-@behaviour("control-flow", level="training", must_detect=())
+@behaviour("control-flow", level="training", must_detect=(), page="higher_order_ops/while_loop.html")
 def while_loop_runs(lab: Lab) -> None:
     """``while_loop`` runs its body as long as its condition is true. If the condition is false at first, the
     body does not run. The state may be a tree of tensors and integers, and loops may be nested.
@@ -351,7 +388,7 @@ def while_loop_runs(lab: Lab) -> None:
     lab.same("a whole number", while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a + i), (0, x))[1])
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour("control-flow", level="full", must_detect=(), page="higher_order_ops/while_loop.html")
 def while_loop_refuses(lab: Lab) -> None:
     """``while_loop`` refuses a body that writes to the state or changes the state's structure, shape or
     dtype. It also refuses a condition that does not return a single boolean.

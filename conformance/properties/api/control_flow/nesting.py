@@ -54,7 +54,14 @@ def nested_cond(p: Any, q: Any, a: torch.Tensor) -> Any:
     )
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    page="higher_order_ops/cond.html",
+    basis="consistency",
+    ground="The traced graph must give the results of the function",
+)
 def graphs_of_nested_cond(lab: Lab) -> None:
     """A graph with nested or several calls of ``cond`` runs the branches that the predicates of each call
     choose. This holds for traces with real tensors, with fake tensors and with dynamic shapes, and for a
@@ -98,7 +105,13 @@ def minus_one(a: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
     return a - 1
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    basis="consistency",
+    ground="The traced graph must give the results of the function",
+)
 def graphs_of_nested_loops(lab: Lab) -> None:
     """A graph with nested calls of ``while_loop``, or with trees as state, runs each loop as often as the
     loop's condition is true. A graph with ``map`` inside ``cond``, or ``cond`` inside ``map``, runs the
@@ -163,7 +176,14 @@ def graphs_of_nested_loops(lab: Lab) -> None:
     )
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    page="higher_order_ops/cond.html",
+    basis="consistency",
+    ground="one graph must give the results of the function for all sizes",
+)
 def control_flow_with_open_sizes(lab: Lab) -> None:
     """A graph traced with dynamic shapes runs the branch that the sizes or counts of each call select. It
     accepts inputs of other sizes, also in trees.
@@ -214,7 +234,14 @@ def control_flow_with_open_sizes(lab: Lab) -> None:
     )
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    page="higher_order_ops/cond.html",
+    basis="consistency",
+    ground="The traced graph must give the results of the function, also after writes to closed-over tensors",
+)
 def graphs_of_closures(lab: Lab) -> None:
     """If the branches of a ``cond`` use tensors, parameters, buffers or numbers from closures, the graph
     refers to these tensors and numbers, also in nested branches. After a later write to one of these tensors,
@@ -255,7 +282,14 @@ def graphs_of_closures(lab: Lab) -> None:
         lab.holds(f"after a write, {sizes}: as the function", trees_are_equal(results, [x + a, x * b]))
 
 
-@behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    basis="consistency",
+    ground="The traced or compiled graph must give the gradients of the function",
+)
 def graphs_with_gradients(lab: Lab) -> None:
     """If a function differentiates ``cond`` or ``map``, for tensors or trees, its graph gives the same
     gradients as the function, also for inputs of other sizes.

@@ -36,7 +36,14 @@ def generic_associative_scan(combine: Callable[..., Any], xs: Any, dim: int = 0)
     return associative_scan(combine, xs, dim, combine_mode="generic")
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    page="higher_order_ops/associative_scan.html",
+    basis="parity",
+    ground="The page says that the function must not use closures, and names no nested operators",
+)
 def associative_scan_combines(lab: Lab) -> None:
     """The function that is passed to ``associative_scan`` may use tensors, modules and trees of tensors from
     closures. It may contain loops, expanded tensors, ``vmap``, ``cond`` and another ``scan``.
@@ -79,7 +86,8 @@ def associative_scan_combines(lab: Lab) -> None:
     for name, function in functions.items():
         result = generic_associative_scan(function, xs)
         lab.same(name, result)
-        lab.holds(f"{name}: as by a loop", torch.equal(result, associative_scan_by_loop(function, xs)))
+        with lab.consistent("associative_scan and the equivalent loop must agree"):
+            lab.holds(f"{name}: as by a loop", torch.equal(result, associative_scan_by_loop(function, xs)))
     pairs = generic_associative_scan(
         lambda a, b: {"p": a["p"] * zeros + b["p"] * zeros, "q": torch.maximum(a["q"], b["q"])},
         {"p": xs, "q": xs + 1},
@@ -95,7 +103,15 @@ def associative_scan_combines(lab: Lab) -> None:
     )
 
 
-@behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="higher_order_ops/associative_scan.html",
+    basis="consistency",
+    ground="gradients must be those of the equivalent loop; the page calls them unsupported",
+)
 def associative_scan_differentiates(lab: Lab) -> None:
     """The gradient of ``associative_scan`` is the gradient of the equivalent loop, with respect to inputs and
     tensors from closures. This also holds if only some inputs require grad, and if a part of the function
@@ -143,7 +159,13 @@ def associative_scan_differentiates(lab: Lab) -> None:
     lab.same("weighted", generic_associative_scan(weighted_sum, xs))
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    page="higher_order_ops/associative_scan.html",
+    ground="The page restricts shapes and modes; branches by the data are not on it",
+)
 def associative_scan_refuses_functions(lab: Lab) -> None:
     """``associative_scan`` refuses a function whose results differ from the inputs in number or shape, and a
     function that branches on values. It refuses inputs of different sizes. With ``combine_mode="pointwise"``,
@@ -171,7 +193,13 @@ def associative_scan_refuses_functions(lab: Lab) -> None:
         lab.raises(name, call, *ERRORS, AssertionError)
 
 
-@behaviour("control-flow", level="full", must_detect=())
+@behaviour(
+    "control-flow",
+    level="full",
+    must_detect=(),
+    page="generated/torch.vmap.html",
+    ground="The definition of vmap maps the function over the elements; no page names scan",
+)
 def scan_under_vmap(lab: Lab) -> None:
     """For each element of the batch, ``vmap`` over ``scan`` gives the result of ``scan`` for the element's
     carry and input. The batch may be in any dimension, and all elements may share an input or a tensor from a

@@ -56,7 +56,9 @@ def to_device_and_back(lab: Lab) -> None:
     lab.same("after work on it", computed.cpu(), host=True)
 
 
-@behaviour("copying", level="core", must_detect=("value",), dtypes=ALL)
+@behaviour(
+    "copying", level="core", must_detect=("value",), dtypes=ALL, page="generated/torch.Tensor.copy_.html"
+)
 def copies_between_dtypes(lab: Lab) -> None:
     """``copy_`` and ``to`` convert between any two dtypes, on the device and between host and device. The
     results are the CPU's results.
@@ -83,6 +85,7 @@ def copies_between_dtypes(lab: Lab) -> None:
     dtypes=("float32", "float16", "int64", "complex64", "bool"),
     level="core",
     must_detect=("value", "error"),
+    page="generated/torch.Tensor.copy_.html",
 )
 def copies_of_all_shapes(lab: Lab) -> None:
     """``copy_`` broadcasts its source to the destination. Source and destination may have any strides and may
@@ -125,7 +128,11 @@ def copies_of_all_shapes(lab: Lab) -> None:
 
 
 @behaviour(
-    "copying", dtypes=("complex64", "complex128"), capabilities=("conj_neg_views",), must_detect=("value",)
+    "copying",
+    dtypes=("complex64", "complex128"),
+    capabilities=("conj_neg_views",),
+    must_detect=("value",),
+    page="generated/torch.Tensor.copy_.html",
 )
 def copies_of_lazy_bits(lab: Lab) -> None:
     """``copy_``, ``clone`` and moves between devices give the correct values for conjugate and negative
@@ -144,11 +151,12 @@ def copies_of_lazy_bits(lab: Lab) -> None:
     lab.same("a negative to the host", negative.cpu().resolve_neg(), host=True)
     lab.same("of the host's conjugate", torch.zeros_like(base).copy_(base.cpu().conj()))
     lab.same("to another dtype", turned.to(torch.complex128).resolve_conj())
-    lab.same("clone", [turned.clone().is_conj(), turned.clone().resolve_conj()])
+    with lab.parity("No page says whether a clone keeps the conjugate bit"):
+        lab.same("clone", [turned.clone().is_conj(), turned.clone().resolve_conj()])
     lab.same("as a list", turned.tolist())
 
 
-@behaviour("copying", dtypes=ALL, level="core", must_detect=("value",))
+@behaviour("copying", dtypes=ALL, level="core", must_detect=("value",), page="generated/torch.clone.html")
 def clones(lab: Lab) -> None:
     """``clone`` returns a tensor with the values of its source, dense strides and separate memory."""
     base = lab.integers(3, 4)
@@ -165,11 +173,21 @@ def clones(lab: Lab) -> None:
     lab.same("packed", cloned.t().clone(memory_format=torch.contiguous_format), strides=True)
     lab.same("of nothing", cloned[:0].clone(), strides=True)
     lab.same("of a scalar", cloned[0, 0].clone())
-    lab.same("a copy in Python", copy.copy(cloned))
-    lab.shares("a tensor and its copy in Python", cloned, copy.copy(cloned))
+    with lab.consistent("A copy in Python must equal its original"):
+        lab.same("a copy in Python", copy.copy(cloned))
+    with lab.parity("No page says that a shallow copy shares memory"):
+        lab.shares("a tensor and its copy in Python", cloned, copy.copy(cloned))
 
 
-@behaviour("copying", level="core", must_detect=("value",), dtypes=("float32", "int64", "bool", "complex64"))
+@behaviour(
+    "copying",
+    level="core",
+    must_detect=("value",),
+    dtypes=("float32", "int64", "bool", "complex64"),
+    page="https://docs.python.org/3/library/copy.html",
+    basis="consistency",
+    ground="A deep copy must equal its original and keep what the original shares",
+)
 def deep_copies(lab: Lab) -> None:
     """``deepcopy`` preserves device, dtype, strides and gradients. If two tensors share memory and are copied
     together, their copies share memory too. Originals and copies do not share memory.
@@ -194,12 +212,15 @@ def deep_copies(lab: Lab) -> None:
         lab.holds("its gradient is its own", leaf_copy.grad is not leaf.grad)
         weight = torch.nn.Parameter(lab.floats(2))
         lab.holds("a parameter stays one", isinstance(copy.deepcopy(weight), torch.nn.Parameter))
-        lab.raises("a result of autograd", lambda: copy.deepcopy(leaf * 2), match="(?i)graph leaves|deepcopy")
+        with lab.parity("No page says that a deep copy of a result is an error"):
+            lab.raises(
+                "a result of autograd", lambda: copy.deepcopy(leaf * 2), match="(?i)graph leaves|deepcopy"
+            )
     base.note = "kept"
     lab.expect("an attribute", copy.deepcopy(base).note, "kept")
 
 
-@behaviour("copying", level="core", must_detect=("error",))
+@behaviour("copying", level="core", must_detect=("error",), page="tensor_attributes.html")
 def mixed_devices_refused(lab: Lab) -> None:
     """Operators refuse tensors on different devices. Exceptions are scalars (tensors without dimensions) on
     the host, and indices on the host.
@@ -209,8 +230,9 @@ def mixed_devices_refused(lab: Lab) -> None:
     number = torch.tensor(2.0)
     lab.same("a scalar of the host", base * number)
     lab.same("a scalar first", number + base)
-    lab.same("indexed from the host", base[torch.tensor([2, 0])])
-    lab.same("a mask of the host", base[torch.tensor([True, False, True])])
+    with lab.parity("The page allows only scalars of the host; no page allows indices"):
+        lab.same("indexed from the host", base[torch.tensor([2, 0])])
+        lab.same("a mask of the host", base[torch.tensor([True, False, True])])
     calls: dict[str, Callable[[], object]] = {
         "add": lambda: base + elsewhere,
         "compare": lambda: base == elsewhere,
@@ -227,7 +249,12 @@ def mixed_devices_refused(lab: Lab) -> None:
         lab.raises(f"{name} of two devices", call)
 
 
-@behaviour("copying", must_detect=("value",), dtypes=("float16", "bfloat16", "float32"))
+@behaviour(
+    "copying",
+    must_detect=("value",),
+    dtypes=("float16", "bfloat16", "float32"),
+    ground="The page refers to the C++ conversion rules, which round to nearest under IEEE 754",
+)
 def narrowing_rounds(lab: Lab) -> None:
     """Conversions to a narrower floating dtype round to nearest, ties to even. Infinities, zeros and NaN are
     preserved.
@@ -252,10 +279,13 @@ def narrowing_rounds(lab: Lab) -> None:
     lab.expect(
         "rounded", result, [1.0, 1.0 + unit, 1.0, 1.0 + 2 * unit, -1.0, 0.0, float("inf"), float("-inf")]
     )
-    lab.same("too large", convert_by_copy([1e39, -1e39], torch.float64, lab.dtype))
+    with lab.parity("No page says what values beyond the range become"):
+        lab.same("too large", convert_by_copy([1e39, -1e39], torch.float64, lab.dtype))
     lab.same("NaN", convert_by_copy([float("nan")], torch.float64, lab.dtype).isnan())
-    lab.expect("negative zero", torch.signbit(convert_by_copy([-0.0], torch.float64, lab.dtype)), [True])
+    with lab.parity("No page says that the sign of zero is kept"):
+        lab.expect("negative zero", torch.signbit(convert_by_copy([-0.0], torch.float64, lab.dtype)), [True])
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        lab.same(f"to {dtype}", convert_by_copy([0.1, 1 / 3, 65504.0, 1e-7, 70000.0], lab.dtype, dtype))
+        with lab.parity("The values include one beyond the range and a subnormal of float16"):
+            lab.same(f"to {dtype}", convert_by_copy([0.1, 1 / 3, 65504.0, 1e-7, 70000.0], lab.dtype, dtype))
     lab.same("magnitudes", lab.put([-1.5, 2.5, -0.0], dtype=lab.dtype).abs())
     lab.same("negated", -lab.put([-1.5, 2.5, 0.0], dtype=lab.dtype))

@@ -34,7 +34,12 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 _CALLS = 200
 
 
-@behaviour("creation", must_detect=("value", "dtype", "shape"))
+@behaviour(
+    "creation",
+    must_detect=("value", "dtype", "shape"),
+    basis="consistency",
+    ground="The same call must give the same result each time",
+)
 def factories_many_times(lab: Lab) -> None:
     """A factory gives the same result each time that it is called with the same arguments, and different
     results for different arguments. The calls retain no memory.
@@ -59,7 +64,8 @@ def factories_many_times(lab: Lab) -> None:
         "arange": calls_of(torch.arange, (0, 300), (1, 301)),
     }
     for name, calls in factory_calls.items():
-        first = [lab.same(f"{name}, {number}", call()) for number, call in enumerate(calls)]
+        with lab.parity("The note on numerical accuracy does not promise bitwise equal windows and ranges"):
+            first = [lab.same(f"{name}, {number}", call()) for number, call in enumerate(calls)]
         with _expect_no_memory_growth(lab, name):
             all_equal = all(
                 torch.equal(calls[call % len(calls)](), first[call % len(calls)]) for call in range(_CALLS)
@@ -95,7 +101,8 @@ def _expect_no_memory_growth(lab: Lab, name: str) -> Iterator[None]:
     allocated = memory.allocated_bytes_counter(lab.target) if lab.on_target else None
     before = 0 if allocated is None else allocated()
     yield
-    lab.holds(f"{name} keeps no memory", allocated is None or allocated() - before < _CALLS)
+    with lab.parity("No page says how much memory calls retain"):
+        lab.holds(f"{name} keeps no memory", allocated is None or allocated() - before < _CALLS)
 
 
 @behaviour(
@@ -103,6 +110,7 @@ def _expect_no_memory_growth(lab: Lab, name: str) -> Iterator[None]:
     dtypes=ALL,
     level="bringup",
     must_detect=("value", "dtype", "shape"),
+    page="generated/torch.zeros.html",
 )
 def filled_factories(lab: Lab) -> None:
     """``zeros``, ``ones``, ``full`` and ``empty`` return tensors of the requested shape, dtype and device.
@@ -118,12 +126,13 @@ def filled_factories(lab: Lab) -> None:
         lab.expect(f"empty {shape}, zeroed", empty.zero_(), torch.zeros(shape))
     lab.holds("an empty tensor is on the device", empty.device.type == lab.device.type)
     lab.same("a torch.Size", torch.zeros(torch.Size([2, 1]), **where))
-    lab.expect("a scalar tensor", torch.scalar_tensor(1, **where), 1)
+    with lab.parity("No page describes torch.scalar_tensor"):
+        lab.expect("a scalar tensor", torch.scalar_tensor(1, **where), 1)
     grown = torch.ones(3, requires_grad=lab.dtype.is_floating_point or lab.dtype.is_complex, **where)
     lab.same("whether gradients are required", [grown.requires_grad, grown.is_leaf])
 
 
-@behaviour("creation", level="core", must_detect=("dtype",))
+@behaviour("creation", level="core", must_detect=("dtype",), page="generated/torch.set_default_dtype.html")
 def fill_value_dtype(lab: Lab) -> None:
     """If ``full``, ``tensor`` or another factory is called without a dtype, the result has the dtype of the
     fill value or the default dtype.
@@ -146,7 +155,9 @@ def fill_value_dtype(lab: Lab) -> None:
             lab.same(f"integers and bools, {default}", torch.tensor([True, 2], device=device))
 
 
-@behaviour("creation", level="core", must_detect=("value", "error"), capabilities=("storage",))
+@behaviour(
+    "creation", level="core", must_detect=("value", "error"), capabilities=("storage",), page="notes/out.html"
+)
 def factories_into_out(lab: Lab) -> None:
     """A factory with ``out=`` writes into the passed tensor and returns this tensor. An empty tensor is
     resized. A ``dtype=`` that differs from the dtype of the passed tensor is refused.
@@ -167,18 +178,28 @@ def factories_into_out(lab: Lab) -> None:
         result = call(fitting)
         lab.same(f"{name} into a fitting out", fitting)
         lab.holds(f"{name} returns out", result is fitting)
-        lab.holds(f"{name} keeps the memory of out", fitting.data_ptr() == address)
+        with lab.parity("No page says that the address stays the same"):
+            lab.holds(f"{name} keeps the memory of out", fitting.data_ptr() == address)
         lab.same(f"{name} into an empty out", call(torch.empty(0, device=device)))
     ints = torch.empty((2, 3), dtype=torch.int64, device=device)
-    lab.same("zeros into integers", torch.zeros((2, 3), out=ints))
+    with lab.parity("No page says that the dtype of out replaces the default dtype"):
+        lab.same("zeros into integers", torch.zeros((2, 3), out=ints))
     lab.raises("zeros with two dtypes", lambda: torch.zeros((2, 3), out=ints, dtype=torch.float32))
     lab.raises("full with two dtypes", lambda: torch.full((2, 3), 1.0, dtype=torch.float32, out=ints))
-    lab.raises(
-        "full of another layout", lambda: torch.full((2,), 1.0, layout=torch.sparse_coo, device=device)
-    )
+    with lab.parity("No page says that a sparse layout is refused"):
+        lab.raises(
+            "full of another layout", lambda: torch.full((2,), 1.0, layout=torch.sparse_coo, device=device)
+        )
 
 
-@behaviour("creation", dtypes=ALL, level="core", must_detect=("value", "dtype"), capabilities=("strides",))
+@behaviour(
+    "creation",
+    dtypes=ALL,
+    level="core",
+    must_detect=("value", "dtype"),
+    capabilities=("strides",),
+    page="generated/torch.empty_like.html",
+)
 def like_factories(lab: Lab) -> None:
     """The ``_like`` factories copy shape, dtype, device and dense strides from their input. Explicit
     arguments override these properties.
@@ -208,7 +229,12 @@ def like_factories(lab: Lab) -> None:
 
 
 @behaviour(
-    "creation", dtypes=ALL, level="core", must_detect=("value", "dtype"), capabilities=("storage", "strides")
+    "creation",
+    dtypes=ALL,
+    level="core",
+    must_detect=("value", "dtype"),
+    capabilities=("storage", "strides"),
+    page="generated/torch.Tensor.new_tensor.html",
 )
 def new_factories(lab: Lab) -> None:
     """The ``new_`` methods copy dtype and device from their tensor. Explicit arguments override both."""
@@ -220,7 +246,10 @@ def new_factories(lab: Lab) -> None:
     lab.same("new_tensor of nothing", base.new_tensor([]))
     lab.same("new_empty", [base.new_empty(2, 3).shape, base.new_empty(2, 3).dtype])
     strided = base.new_empty_strided((2, 3), (1, 2))
-    lab.same("new_empty_strided", [lab.strides(strided), strided.dtype, strided.untyped_storage().nbytes()])
+    with lab.parity("No page says how many bytes the storage has"):
+        lab.same(
+            "new_empty_strided", [lab.strides(strided), strided.dtype, strided.untyped_storage().nbytes()]
+        )
     lab.same("another dtype", base.new_ones(2, dtype=torch.int16))
     lab.expect("on the host", base.new_zeros(2, device="cpu").device.type, "cpu")
     for name in ("new_zeros", "new_ones", "new_empty"):
@@ -235,7 +264,7 @@ def new_factories(lab: Lab) -> None:
     lab.apart("a tensor and its new_tensor", source, source.new_tensor(source.tolist()))
 
 
-@behaviour("creation", dtypes=ALL, must_detect=("value", "error"))
+@behaviour("creation", dtypes=ALL, must_detect=("value", "error"), page="generated/torch.eye.html")
 def identity_matrices(lab: Lab) -> None:
     """``eye`` has ones on its diagonal for any numbers of rows and columns, including zero. Negative numbers
     are refused.
@@ -248,11 +277,18 @@ def identity_matrices(lab: Lab) -> None:
     lab.same("eye of one size", torch.eye(4, **where))
     out = torch.empty(0, **where)
     lab.same("eye into out", torch.eye(2, out=out))
-    lab.raises("eye(-1)", lambda: torch.eye(-1, **where), match="n must be greater or equal to 0")
-    lab.raises("eye(2, -1)", lambda: torch.eye(2, -1, **where), match="m must be greater or equal to 0")
+    with lab.parity("No page says that negative numbers are refused"):
+        lab.raises("eye(-1)", lambda: torch.eye(-1, **where), match="n must be greater or equal to 0")
+        lab.raises("eye(2, -1)", lambda: torch.eye(2, -1, **where), match="m must be greater or equal to 0")
 
 
-@behaviour("creation", must_detect=("error",), capabilities=("storage", "strides"))
+@behaviour(
+    "creation",
+    must_detect=("error",),
+    capabilities=("storage", "strides"),
+    page="generated/torch.empty_strided.html",
+    ground="sizes and strides are on the page; most refusals and the size of the storage are not",
+)
 def strided_factories(lab: Lab) -> None:
     """``empty_strided`` and ``new_empty_strided`` return a tensor with the requested strides and the memory
     that these strides need. Invalid sizes and strides are refused.
@@ -270,41 +306,56 @@ def strided_factories(lab: Lab) -> None:
             torch.empty_strided(size, stride, device=device),
             torch.empty(0, device=device).new_empty_strided(size, stride),
         ):
-            lab.same(
-                f"{size} by {stride}", [tensor.shape, lab.strides(tensor), tensor.untyped_storage().nbytes()]
-            )
+            with lab.parity("No page says how many bytes the storage has"):
+                lab.same(
+                    f"{size} by {stride}",
+                    [tensor.shape, lab.strides(tensor), tensor.untyped_storage().nbytes()],
+                )
             lab.same(f"{size} by {stride} is contiguous", tensor.is_contiguous())
     for bad_size, bad_stride in (((1,), (1, 2)), ((2, 3), (1,)), ((2, 3), ())):
+        with lab.parity("No page says that sizes and strides of different lengths are refused"):
+            lab.raises(
+                f"empty_strided({bad_size}, {bad_stride})",
+                lambda: torch.empty_strided(bad_size, bad_stride, device=device),
+                match="must match|mismatch in length",
+            )
+            lab.raises(
+                f"new_empty_strided({bad_size}, {bad_stride})",
+                lambda: torch.empty(0, device=device).new_empty_strided(bad_size, bad_stride),
+                match="must match|mismatch in length",
+            )
+    with lab.parity("No page says that negative sizes are refused"):
+        lab.raises("a negative size", lambda: torch.empty((2, -1), device=device), match="negative dimension")
         lab.raises(
-            f"empty_strided({bad_size}, {bad_stride})",
-            lambda: torch.empty_strided(bad_size, bad_stride, device=device),
-            match="must match|mismatch in length",
+            "zeros of a negative size",
+            lambda: torch.zeros(-3, device=device),
+            match="negative dimension|non-negative",
         )
-        lab.raises(
-            f"new_empty_strided({bad_size}, {bad_stride})",
-            lambda: torch.empty(0, device=device).new_empty_strided(bad_size, bad_stride),
-            match="must match|mismatch in length",
-        )
-    lab.raises("a negative size", lambda: torch.empty((2, -1), device=device), match="negative dimension")
     lab.raises(
-        "zeros of a negative size",
-        lambda: torch.zeros(-3, device=device),
-        match="negative dimension|non-negative",
-    )
-    lab.raises(
-        "as_strided to the front of the memory", lambda: torch.ones(2, device=device).as_strided((2,), (-1,))
+        "as_strided to the front of the memory",
+        lambda: torch.ones(2, device=device).as_strided((2,), (-1,)),
+        type_is_documented=True,
     )
     huge = [2, 4, 2**29, 2**29]
-    lab.raises(
-        "an empty larger than memory can be", lambda: torch.empty(huge, device=device), match="(?i)overflow"
-    )
-    lab.raises(
-        "strides that leave the address space",
-        lambda: torch.empty_strided((2, 2), (2**62, 1), dtype=torch.float64, device=device),
-    )
+    with lab.parity("No page says how an impossible size is reported"):
+        lab.raises(
+            "an empty larger than memory can be",
+            lambda: torch.empty(huge, device=device),
+            match="(?i)overflow",
+        )
+    with lab.parity("No page says how impossible strides are reported"):
+        lab.raises(
+            "strides that leave the address space",
+            lambda: torch.empty_strided((2, 2), (2**62, 1), dtype=torch.float64, device=device),
+        )
 
 
-@behaviour("creation", must_detect=("error", "message"))
+@behaviour(
+    "creation",
+    must_detect=("error", "message"),
+    basis="parity",
+    ground="No page says that arguments of wrong types are refused, or with which error",
+)
 def factories_refuse_nonsense(lab: Lab) -> None:
     """Factories raise a TypeError for arguments of wrong types. For an unknown device they raise an error
     that names the device.
@@ -327,7 +378,7 @@ def factories_refuse_nonsense(lab: Lab) -> None:
     lab.raises("a list with None", lambda: torch.tensor([1, None], device=device), TypeError, RuntimeError)
 
 
-@behaviour("creation", level="core", must_detect=("shape",))
+@behaviour("creation", level="core", must_detect=("shape",), page="tensor_attributes.html")
 def default_device_context(lab: Lab) -> None:
     """Under ``torch.device`` as a context, or after ``set_default_device``, factories create their tensors on
     that device. The argument ``device=`` and an inner context take precedence.

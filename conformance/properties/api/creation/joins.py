@@ -13,7 +13,13 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("creation", dtypes=ALL, level="core", must_detect=("value", "dtype", "shape"))
+@behaviour(
+    "creation",
+    dtypes=ALL,
+    level="core",
+    must_detect=("value", "dtype", "shape"),
+    page="generated/torch.cat.html",
+)
 def joined_by_cat(lab: Lab) -> None:
     """``cat`` concatenates tensors along any dimension. Slices of the result equal the inputs."""
     parts = [lab.integers(2, size, 3) for size in (1, 4, 2)]
@@ -39,10 +45,11 @@ def joined_by_cat(lab: Lab) -> None:
     lab.same("nothing but those", torch.cat((legacy, legacy)))
     lab.same("four dimensions of nothing", torch.cat((lab.integers(4, 0, 3, 2), lab.integers(4, 2, 3, 2)), 1))
     mixed = torch.cat((lab.integers(2), torch.ones(2, dtype=torch.float64, device=lab.device)))
-    lab.same("mixed dtypes", mixed)
+    with lab.parity("The page does not say that cat promotes dtypes"):
+        lab.same("mixed dtypes", mixed)
 
 
-@behaviour("creation", level="core", must_detect=("error", "message"))
+@behaviour("creation", level="core", must_detect=("error", "message"), page="generated/torch.cat.html")
 def cat_refuses(lab: Lab) -> None:
     """``cat`` refuses an empty list, tensors without dimensions, tensors of different sizes, a dimension that
     does not exist, and tensors on different devices.
@@ -50,14 +57,24 @@ def cat_refuses(lab: Lab) -> None:
     a, b = lab.integers(2, 3), lab.integers(2, 4)
     lab.raises("sizes", lambda: torch.cat((a, b)), match="Sizes of tensors must match")
     lab.raises("dimensions", lambda: torch.cat((a, lab.integers(2))), match="(?i)dimension")
-    lab.raises("no tensors", lambda: torch.cat([]), RuntimeError, ValueError, match="(?i)non-empty")
-    lab.raises("scalars", lambda: torch.cat((lab.integers(), lab.integers())), match="zero-dimensional")
-    lab.raises(
-        "a dimension too far", lambda: torch.cat((a, a), 2), IndexError, match="(?i)dimension out of range"
-    )
-    lab.raises("numbers", lambda: torch.cat((a, 1)), TypeError)  # type: ignore[arg-type]
+    with lab.parity("No page says that an empty list is refused"):
+        lab.raises("no tensors", lambda: torch.cat([]), RuntimeError, ValueError, match="(?i)non-empty")
+    with lab.parity("No page says that tensors without dimensions are refused"):
+        lab.raises("scalars", lambda: torch.cat((lab.integers(), lab.integers())), match="zero-dimensional")
+    with lab.parity("The page does not say that a dimension out of range is an error"):
+        lab.raises(
+            "a dimension too far",
+            lambda: torch.cat((a, a), 2),
+            IndexError,
+            match="(?i)dimension out of range",
+        )
+    with lab.parity("No page says that a number in place of a tensor is refused"):
+        lab.raises("numbers", lambda: torch.cat((a, 1)), TypeError)  # type: ignore[arg-type]
     lab.raises("stack of sizes", lambda: torch.stack((a, b)), match="equal size")
-    lab.raises("stack of nothing", lambda: torch.stack([]), RuntimeError, ValueError, match="(?i)non-empty")
+    with lab.parity("No page says that an empty list is refused"):
+        lab.raises(
+            "stack of nothing", lambda: torch.stack([]), RuntimeError, ValueError, match="(?i)non-empty"
+        )
     lab.raises(
         "stack too far", lambda: torch.stack((a, a), 3), IndexError, match="(?i)dimension out of range"
     )
@@ -70,16 +87,18 @@ def cat_refuses(lab: Lab) -> None:
         match="can't be cast",
     )
     whole = lab.integers(4, 3)
-    lab.raises(
-        "into a part",
-        lambda: torch.cat((whole[:2], whole[2:]), out=whole),
-        match="(?i)unsupported operation|overlap",
-    )
-    lab.raises(
-        "into overlapping memory",
-        lambda: torch.cat((a, a), out=torch.zeros(1, device=lab.device).expand(4, 3)),
-        match="(?i)unsupported operation|overlap|single memory location",
-    )
+    with lab.parity("No page says that an output that overlaps an input is refused"):
+        lab.raises(
+            "into a part",
+            lambda: torch.cat((whole[:2], whole[2:]), out=whole),
+            match="(?i)unsupported operation|overlap",
+        )
+    with lab.parity("The page of expand warns of wrong results, and promises no error"):
+        lab.raises(
+            "into overlapping memory",
+            lambda: torch.cat((a, a), out=torch.zeros(1, device=lab.device).expand(4, 3)),
+            match="(?i)unsupported operation|overlap|single memory location",
+        )
     if lab.target.is_cpu or not lab.on_target:
         lab.holds("another device is refused", True)
     else:
@@ -95,7 +114,13 @@ def _raises_runtime_error(call: Callable[[], Any]) -> bool:
     return False
 
 
-@behaviour("creation", dtypes=("float32", "int64"), must_detect=("value", "shape"), capabilities=("storage",))
+@behaviour(
+    "creation",
+    dtypes=("float32", "int64"),
+    must_detect=("value", "shape"),
+    capabilities=("storage",),
+    page="notes/out.html",
+)
 def cat_into_out(lab: Lab) -> None:
     """``cat`` and ``stack`` write into the tensor that is passed as ``out=``, whatever its strides. If this
     tensor has the size of the result, its memory is used.
@@ -107,7 +132,8 @@ def cat_into_out(lab: Lab) -> None:
         address = fitting.data_ptr()
         lab.holds("cat returns out", torch.cat((a, b), dim, out=fitting) is fitting)
         lab.same(f"into a fitting out along {dim}", fitting)
-        lab.holds("it kept its memory", fitting.data_ptr() == address)
+        with lab.parity("No page says that the address stays the same"):
+            lab.holds("it kept its memory", fitting.data_ptr() == address)
         wide = torch.zeros(shape[0], 2 * shape[1], dtype=lab.dtype, device=lab.device)
         torch.cat((a, b), dim, out=wide[:, ::2])
         lab.same(f"into a strided out along {dim}", wide)
@@ -119,7 +145,8 @@ def cat_into_out(lab: Lab) -> None:
         lab.same(f"into the middle of memory along {dim}", base)
         lab.same(f"into an empty out along {dim}", torch.cat((a, b), dim, out=torch.empty_like(a[:0])))
     double = torch.empty(0, dtype=torch.float64, device=lab.device)
-    lab.same("into a wider dtype", torch.cat((a, b), out=double))
+    with lab.parity("No page says whether cat converts to the dtype of out"):
+        lab.same("into a wider dtype", torch.cat((a, b), out=double))
     for dim in (0, 1, 2, -1):
         out = torch.empty(0, dtype=lab.dtype, device=lab.device)
         lab.same(f"stack into out along {dim}", torch.stack((a, b), dim, out=out))
@@ -129,7 +156,9 @@ def cat_into_out(lab: Lab) -> None:
     )
 
 
-@behaviour("creation", capabilities=("channels_last", "strides"), must_detect=("value",))
+@behaviour(
+    "creation", capabilities=("channels_last", "strides"), must_detect=("value",), page="notes/out.html"
+)
 def cat_and_memory_format(lab: Lab) -> None:
     """``cat`` of channels-last tensors gives the values of ``cat`` of contiguous tensors. The tensor that is
     passed as ``out=`` may be contiguous or channels-last.
@@ -138,7 +167,8 @@ def cat_and_memory_format(lab: Lab) -> None:
     b = lab.integers(2, 3, 2, 2)
     expected = torch.cat((a, b), 1)
     last = [part.contiguous(memory_format=torch.channels_last) for part in (a, b)]
-    lab.same("of contiguous ones", expected, strides=True)
+    with lab.parity("No page gives the strides of the result"):
+        lab.same("of contiguous ones", expected, strides=True)
     lab.same("of channels-last ones", torch.cat(last, 1))
     lab.same("of one of each", torch.cat((a, last[1]), 1))
     lab.same("along 0", torch.cat(last, 0))
@@ -151,10 +181,17 @@ def cat_and_memory_format(lab: Lab) -> None:
         torch.cat(last, 1, out=out)
         lab.same(f"into {name}", out)
         lab.holds(f"out stays {name}", lab.strides(out) == stride)
-    lab.holds("the same values", torch.equal(torch.cat(last, 1), expected))
+    with lab.consistent("channels-last and contiguous inputs must give the same values"):
+        lab.holds("the same values", torch.equal(torch.cat(last, 1), expected))
 
 
-@behaviour("creation", dtypes=ALL, must_detect=("value", "shape"))
+@behaviour(
+    "creation",
+    dtypes=ALL,
+    must_detect=("value", "shape"),
+    page="generated/torch.stack.html",
+    ground="The pages of the other functions give formulas; hstack without dimensions is not covered",
+)
 def stacks(lab: Lab) -> None:
     """``stack`` joins tensors along a new dimension. ``hstack``, ``vstack``, ``dstack`` and ``column_stack``
     give the results of the NumPy functions of these names.
@@ -180,7 +217,12 @@ def stacks(lab: Lab) -> None:
     lab.expect("wide", torch.hstack((lab.put([1, 2]), lab.put([3]))), [1, 2, 3])
 
 
-@behaviour("creation", must_detect=("alias", "error"), dtypes=("float32", "int64", "bool"))
+@behaviour(
+    "creation",
+    must_detect=("alias", "error"),
+    dtypes=("float32", "int64", "bool"),
+    page="generated/torch.hsplit.html",
+)
 def stack_splits(lab: Lab) -> None:
     """``hsplit``, ``vsplit`` and ``dsplit`` split a tensor into equal parts or at indices, and return views.
     Tensors with too few dimensions are refused.
@@ -195,15 +237,22 @@ def stack_splits(lab: Lab) -> None:
         lab.same(f"{name} beyond the end", [part.shape for part in call(base, (2, 6))])
         halves[1].zero_()
         lab.same(f"after a write through {name}", base)
-        lab.raises(f"{name} in three", lambda: call(base, 3), match="not divisible|evenly")
+        lab.raises(
+            f"{name} in three", lambda: call(base, 3), match="not divisible|evenly", type_is_documented=True
+        )
         lab.raises(f"{name} of a scalar", lambda: call(lab.integers(), 1), match="dimension")
     lab.same("hsplit of a vector", list(torch.hsplit(lab.integers(6), 3)))
     lab.raises("vsplit of a vector", lambda: torch.vsplit(lab.integers(6), 3), match="dimension")
     lab.raises("dsplit of a matrix", lambda: torch.dsplit(lab.integers(6, 2), 2), match="dimension")
-    lab.raises("in no parts", lambda: torch.hsplit(base, 0))
+    lab.raises("in no parts", lambda: torch.hsplit(base, 0), type_is_documented=True)
 
 
-@behaviour("creation", must_detect=("value", "error", "warning"), dtypes=("float32", "int64", "complex64"))
+@behaviour(
+    "creation",
+    must_detect=("value", "error", "warning"),
+    dtypes=("float32", "int64", "complex64"),
+    page="generated/torch.meshgrid.html",
+)
 def meshgrids(lab: Lab) -> None:
     """``meshgrid`` expands vectors and scalars along all axes, in order "ij" or "xy". It warns if the
     argument ``indexing`` is not passed.
@@ -227,7 +276,10 @@ def meshgrids(lab: Lab) -> None:
     default = lab.warns("without indexing", lambda: torch.meshgrid(a, b), match="indexing argument")
     lab.same("without indexing it is ij", list(default))
     lab.silent("with indexing", lambda: torch.meshgrid(a, b, indexing="ij"))
-    lab.raises("of no tensors", lambda: torch.meshgrid(indexing="ij"), RuntimeError, TypeError, ValueError)
+    with lab.parity("No page says that no tensors are an error"):
+        lab.raises(
+            "of no tensors", lambda: torch.meshgrid(indexing="ij"), RuntimeError, TypeError, ValueError
+        )
     lab.raises(
         "another indexing",
         lambda: torch.meshgrid(a, b, indexing="zz"),
@@ -239,12 +291,19 @@ def meshgrids(lab: Lab) -> None:
         match="scalar or 1D|0D or 1D",
     )
     odd = lab.put([1.0], dtype=torch.float64)
-    lab.raises("of two dtypes", lambda: torch.meshgrid(a, odd, indexing="ij"), match="same dtype")
+    with lab.parity("No page says that different dtypes are refused"):
+        lab.raises("of two dtypes", lambda: torch.meshgrid(a, odd, indexing="ij"), match="same dtype")
     elsewhere = torch.ones(2, dtype=lab.dtype, device="meta")
-    lab.raises("of two devices", lambda: torch.meshgrid(a, elsewhere, indexing="ij"), match="same device")
+    with lab.parity("No page says that meshgrid refuses different devices"):
+        lab.raises("of two devices", lambda: torch.meshgrid(a, elsewhere, indexing="ij"), match="same device")
 
 
-@behaviour("creation", must_detect=("value", "error"), dtypes=("float32", "int64", "complex64", "bool"))
+@behaviour(
+    "creation",
+    must_detect=("value", "error"),
+    dtypes=("float32", "int64", "complex64", "bool"),
+    page="generated/torch.block_diag.html",
+)
 def block_diagonals(lab: Lab) -> None:
     """``block_diag`` places matrices, rows and scalars on the diagonal of a zero matrix. ``diagflat`` and
     ``diag_embed`` place vectors on the diagonal.
@@ -258,8 +317,10 @@ def block_diagonals(lab: Lab) -> None:
     lab.expect("blocks", torch.block_diag(a, row, number), expected)
     lab.same("one block", torch.block_diag(a))
     lab.same("no columns", torch.block_diag(a, a[:, :0], number))
-    lab.same("no blocks", torch.block_diag().shape)
-    lab.same("mixed dtypes", torch.block_diag(a, lab.put([[2.5]], dtype=torch.float64)))
+    with lab.parity("The page asks for one or more tensors"):
+        lab.same("no blocks", torch.block_diag().shape)
+    with lab.parity("No page says that block_diag promotes dtypes"):
+        lab.same("mixed dtypes", torch.block_diag(a, lab.put([[2.5]], dtype=torch.float64)))
     lab.raises(
         "three dimensions", lambda: torch.block_diag(a, lab.integers(1, 1, 1)), match="2 or fewer dimensions"
     )
@@ -269,22 +330,34 @@ def block_diagonals(lab: Lab) -> None:
         lab.same(f"diag at {offset}", torch.diag(row, offset))
         embedded = torch.diag_embed(row, offset)
         lab.holds("its diagonal is the vector", torch.equal(embedded.diagonal(offset), row))
-    lab.same("diagflat of a scalar", torch.diagflat(number))
+    with lab.parity("The page does not cover tensors without dimensions"):
+        lab.same("diagflat of a scalar", torch.diagflat(number))
     lab.same("diag_embed across other dimensions", torch.diag_embed(a, 0, 0, 2))
-    lab.raises("diag_embed twice in one dimension", lambda: torch.diag_embed(a, 0, 1, 1), match="identical")
-    lab.raises("diag_embed too far", lambda: torch.diag_embed(a, 0, 5, 1), IndexError)
+    with lab.parity("No page says that equal dimensions are refused"):
+        lab.raises(
+            "diag_embed twice in one dimension", lambda: torch.diag_embed(a, 0, 1, 1), match="identical"
+        )
+    with lab.parity("No page says that a dimension out of range is an error"):
+        lab.raises("diag_embed too far", lambda: torch.diag_embed(a, 0, 5, 1), IndexError)
 
 
-@behaviour("creation", must_detect=("value", "error"), dtypes=("float32", "int64"))
+@behaviour(
+    "creation",
+    must_detect=("value", "error"),
+    dtypes=("float32", "int64"),
+    page="generated/torch.cartesian_prod.html",
+)
 def products_and_choices(lab: Lab) -> None:
     """``cartesian_prod`` and ``combinations`` list the same tuples as ``product`` and ``combinations`` of
     Python's module ``itertools``. ``vander`` returns the powers of each element of a vector in order.
     """
     a, b = lab.put([1, 2, 3], dtype=lab.dtype), lab.put([4, 5], dtype=lab.dtype)
     lab.expect("a product", torch.cartesian_prod(a, b), [[1, 4], [1, 5], [2, 4], [2, 5], [3, 4], [3, 5]])
-    lab.expect("of one", torch.cartesian_prod(a), [1, 2, 3])
+    with lab.parity("by the page, one tensor gives rows of one element, not a vector"):
+        lab.expect("of one", torch.cartesian_prod(a), [1, 2, 3])
     lab.same("of three", torch.cartesian_prod(a, b, a[:1]))
-    lab.same("with nothing", torch.cartesian_prod(a, b[:0]))
+    with lab.parity("by the page, no rows give a tensor of size zero; its shape is not stated"):
+        lab.same("with nothing", torch.cartesian_prod(a, b[:0]))
     lab.raises("of a matrix", lambda: torch.cartesian_prod(a, lab.integers(2, 2)))
     lab.expect("pairs", torch.combinations(a), [[1, 2], [1, 3], [2, 3]])
     lab.expect(
@@ -292,20 +365,24 @@ def products_and_choices(lab: Lab) -> None:
     )
     lab.same("threes", torch.combinations(torch.arange(5, device=lab.device), 3))
     lab.same("ones", torch.combinations(a, 1))
-    lab.same("none", torch.combinations(a, 0))
-    lab.same("more than there are", torch.combinations(b, 3))
+    with lab.parity("by itertools there is one empty combination; the page states no shape"):
+        lab.same("none", torch.combinations(a, 0))
+    with lab.parity("No page gives the shape of an empty result"):
+        lab.same("more than there are", torch.combinations(b, 3))
     lab.raises("of a matrix", lambda: torch.combinations(lab.integers(2, 2)), match="1D|1-D|vector")
     lab.raises("less than none", lambda: torch.combinations(a, -1), match="non-negative")
     lab.expect("powers", torch.vander(a), [[1, 1, 1], [4, 2, 1], [9, 3, 1]])
     lab.expect("rising powers", torch.vander(a, increasing=True), [[1, 1, 1], [1, 2, 4], [1, 3, 9]])
     lab.expect("more powers", torch.vander(b, 4), [[64, 16, 4, 1], [125, 25, 5, 1]])
     lab.same("no powers", torch.vander(a, 0))
-    lab.same("of bools", torch.vander(torch.tensor([True, False], device=lab.device), 3))
-    lab.raises("a negative number of powers", lambda: torch.vander(a, -1), match="non-negative")
+    with lab.parity("No page gives the dtype for bools"):
+        lab.same("of bools", torch.vander(torch.tensor([True, False], device=lab.device), 3))
+    with lab.parity("No page says that a negative number of powers is refused"):
+        lab.raises("a negative number of powers", lambda: torch.vander(a, -1), match="non-negative")
     lab.raises("powers of a matrix", lambda: torch.vander(lab.integers(2, 2)), match="one-dimensional")
 
 
-@behaviour("creation", must_detect=("value", "error"), dtypes=ALL)
+@behaviour("creation", must_detect=("value", "error"), dtypes=ALL, page="generated/torch.roll.html")
 def rolled_and_repeated(lab: Lab) -> None:
     """``roll`` rotates elements along dimensions or in the flattened tensor. ``repeat_interleave`` repeats
     each element. There is one count for all elements, or one count per element.
@@ -322,8 +399,10 @@ def rolled_and_repeated(lab: Lab) -> None:
         lambda: torch.roll(a, (1, 2), 0),
         match="(?i)shifts and dimensions must align",
     )
-    lab.raises("no shifts", lambda: torch.roll(a, ()), match="(?i)shifts")
-    lab.raises("roll too far", lambda: torch.roll(a, 1, 2), IndexError)
+    with lab.parity("No page says that an empty list of shifts is refused"):
+        lab.raises("no shifts", lambda: torch.roll(a, ()), match="(?i)shifts")
+    with lab.parity("No page says that a dimension out of range is an error"):
+        lab.raises("roll too far", lambda: torch.roll(a, 1, 2), IndexError)
     lab.same("each twice", torch.repeat_interleave(a, 2))
     lab.same("each twice along 1", torch.repeat_interleave(a, 2, 1))
     counts = lab.put([1, 0, 3])
@@ -332,16 +411,24 @@ def rolled_and_repeated(lab: Lab) -> None:
     lab.expect("of counts alone", torch.repeat_interleave(counts), [0, 2, 2, 2])
     lab.same("never", torch.repeat_interleave(a, 0, 0))
     lab.same("of a scalar", torch.repeat_interleave(lab.integers(), 3))
-    lab.raises("a negative count", lambda: torch.repeat_interleave(a, -1, 0))
+    with lab.parity("No page says that negative counts are refused"):
+        lab.raises("a negative count", lambda: torch.repeat_interleave(a, -1, 0))
     lab.raises(
         "too few counts",
         lambda: torch.repeat_interleave(a, lab.put([1, 2]), 0),
         match="(?i)same size|must have",
     )
-    lab.raises("counts that are floats", lambda: torch.repeat_interleave(a, lab.put([1.0, 2.0, 1.0]), 0))
+    with lab.parity("No page says that floating counts are refused"):
+        lab.raises("counts that are floats", lambda: torch.repeat_interleave(a, lab.put([1.0, 2.0, 1.0]), 0))
 
 
-@behaviour("creation", must_detect=("error",))
+@behaviour(
+    "creation",
+    must_detect=("error",),
+    page="generated/torch.Tensor.expand.html",
+    basis="parity",
+    ground="The page of expand warns of wrong results, and promises no error",
+)
 def creation_into_overlap(lab: Lab) -> None:
     """Factories with ``out=`` and random fill methods refuse to write into a tensor whose elements share
     memory.

@@ -18,6 +18,7 @@ from conformance.behaviours.lab import Lab
     level="core",
     must_detect=("value", "dtype", "error"),
     capabilities=("storage",),
+    page="generated/torch.arange.html",
 )
 def arange_steps(lab: Lab) -> None:
     """``arange`` counts in steps from ``start`` (included) to ``end`` (excluded), up or down. The result may
@@ -36,18 +37,23 @@ def arange_steps(lab: Lab) -> None:
     address = out.data_ptr()
     torch.arange(3, 7, out=out)
     lab.expect("into out", out, [3, 4, 5, 6])
-    lab.holds("out keeps its memory", out.data_ptr() == address)
+    with lab.parity("No page says that data_ptr of out= stays the same"):
+        lab.holds("out keeps its memory", out.data_ptr() == address)
     strided = torch.zeros(8, **where)[::2]
     torch.arange(4, out=strided)
     lab.expect("into a strided out", strided, [0, 1, 2, 3])
-    lab.raises("no step", lambda: torch.arange(0, 3, 0, **where), match="step must be nonzero")
-    lab.raises("the wrong way", lambda: torch.arange(0, 3, -1, **where), match="inconsistent with step sign")
-    lab.raises(
-        "the other wrong way", lambda: torch.arange(3, 0, 1, **where), match="inconsistent with step sign"
-    )
+    with lab.parity("No page says that a step of zero is refused"):
+        lab.raises("no step", lambda: torch.arange(0, 3, 0, **where), match="step must be nonzero")
+    with lab.parity("No page says that a step of the wrong sign is refused; NumPy returns an empty result"):
+        lab.raises(
+            "the wrong way", lambda: torch.arange(0, 3, -1, **where), match="inconsistent with step sign"
+        )
+        lab.raises(
+            "the other wrong way", lambda: torch.arange(3, 0, 1, **where), match="inconsistent with step sign"
+        )
 
 
-@behaviour("creation", must_detect=("value", "dtype", "error"))
+@behaviour("creation", must_detect=("value", "dtype", "error"), page="generated/torch.arange.html")
 def arange_of_floats(lab: Lab) -> None:
     """``arange`` of floats has ``ceil((end - start) / step)`` elements. Infinite or NaN bounds are
     refused.
@@ -62,28 +68,43 @@ def arange_of_floats(lab: Lab) -> None:
                 torch.arange(start, end, step, dtype=dtype, device=device),
                 expected,
             )
-    lab.same(
-        "a count that rounding could miss", torch.arange(0, 1, 0.1, dtype=torch.float64, device=device).shape
-    )
-    lab.same("another one", torch.arange(-1, 1.02, 0.02, device=device).shape)
+    with lab.parity("The page says that the comparison with the end is subject to rounding errors"):
+        lab.same(
+            "a count that rounding could miss",
+            torch.arange(0, 1, 0.1, dtype=torch.float64, device=device).shape,
+        )
+        lab.same("another one", torch.arange(-1, 1.02, 0.02, device=device).shape)
     lab.expect("mixed arguments", torch.arange(0, 3.0, device=device), [0.0, 1.0, 2.0])
-    lab.expect("tensors as bounds", torch.arange(torch.tensor(1), torch.tensor(4), device=device), [1, 2, 3])  # type: ignore[call-overload]
+    with lab.parity("The page names numbers as bounds, not tensors"):
+        lab.expect(
+            "tensors as bounds",
+            torch.arange(torch.tensor(1), torch.tensor(4), device=device),
+            [1, 2, 3],  # type: ignore[call-overload]
+        )
     big = 2**60
     lab.expect("large integers", torch.arange(big, big + 3, device=device), [big, big + 1, big + 2])
     lab.expect(
         "floats cut to integers", torch.arange(0, 4, 1, dtype=torch.int64, device=device), [0, 1, 2, 3]
     )
     for bound in (math.inf, -math.inf, math.nan):
-        lab.raises(f"to {bound}", lambda: torch.arange(0, bound, device=device))
-        lab.raises(f"from {bound}", lambda: torch.arange(bound, 3, device=device))
-    lab.raises(
-        "too many",
-        lambda: torch.arange(1.175494351e-38, 3.402823466e38, device=device),
-        match="(?i)overflow|size",
-    )
+        with lab.parity("No page says that infinite or NaN bounds are refused"):
+            lab.raises(f"to {bound}", lambda: torch.arange(0, bound, device=device))
+            lab.raises(f"from {bound}", lambda: torch.arange(bound, 3, device=device))
+    with lab.parity("No page says that a count that overflows is refused"):
+        lab.raises(
+            "too many",
+            lambda: torch.arange(1.175494351e-38, 3.402823466e38, device=device),
+            match="(?i)overflow|size",
+        )
 
 
-@behaviour("creation", dtypes=("float32", "float64"), level="core", must_detect=("value", "dtype", "shape"))
+@behaviour(
+    "creation",
+    dtypes=("float32", "float64"),
+    level="core",
+    must_detect=("value", "dtype", "shape"),
+    page="generated/torch.linspace.html",
+)
 def linspace_points(lab: Lab) -> None:
     """``linspace`` returns evenly spaced points for any number of steps. The first point is exactly
     ``start``, and the last point is exactly ``end``.
@@ -97,7 +118,8 @@ def linspace_points(lab: Lab) -> None:
         lab.expect(f"{start} to {end} in {steps}, last", result[-1], torch.tensor(end, dtype=lab.dtype))
     lab.expect("one step", torch.linspace(3, 8, 1, **where), [3.0])
     lab.expect("no step", torch.linspace(3, 8, 0, **where), torch.zeros(0))
-    lab.raises("less than no step", lambda: torch.linspace(0, 1, -1, **where), match="non-negative")
+    with lab.parity("No page says that a negative number of steps is refused"):
+        lab.raises("less than no step", lambda: torch.linspace(0, 1, -1, **where), match="non-negative")
     lab.raises("no number of steps", lambda: torch.linspace(0, 1, **where), TypeError)
     out = torch.full((2, 3), -1.0, **where)
     torch.linspace(0, 5, 6, out=out.t().reshape(6))
@@ -109,7 +131,13 @@ def linspace_points(lab: Lab) -> None:
     lab.expect("one tensor as a bound", torch.linspace(0, bounds[1], 3, **where), [0.0, 2.0, 4.0])
 
 
-@behaviour("creation", dtypes=INTEGERS, must_detect=("value",))
+@behaviour(
+    "creation",
+    dtypes=INTEGERS,
+    must_detect=("value",),
+    page="generated/torch.linspace.html",
+    ground="The formula gives whole points and both ends; rounding is on no page",
+)
 def linspace_of_integers(lab: Lab) -> None:
     """``linspace`` of integers rounds its points towards zero. The first point is ``start``, and the last
     point is ``end``.
@@ -117,14 +145,20 @@ def linspace_of_integers(lab: Lab) -> None:
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     lab.expect("0 to 10 in 6", torch.linspace(0, 10, 6, **where), [0, 2, 4, 6, 8, 10])
     lab.expect("10 to 0 in 6", torch.linspace(10, 0, 6, **where), [10, 8, 6, 4, 2, 0])
-    lab.expect("0 to 3 in 7", torch.linspace(0, 3, 7, **where), [0, 0, 1, 1, 2, 2, 3])
+    with lab.parity("No page says in which direction points are rounded for an integer dtype"):
+        lab.expect("0 to 3 in 7", torch.linspace(0, 3, 7, **where), [0, 0, 1, 1, 2, 2, 3])
     lab.expect("5 to 5 in 3", torch.linspace(5, 5, 3, **where), [5, 5, 5])
     lab.expect("one step", torch.linspace(4, 9, 1, **where), [4])
     ends = torch.linspace(0, 120, 41, **where)
     lab.expect("the last of many", ends[-1], 120)
 
 
-@behaviour("creation", dtypes=("complex64", "complex128"), must_detect=("value",))
+@behaviour(
+    "creation",
+    dtypes=("complex64", "complex128"),
+    must_detect=("value",),
+    page="generated/torch.linspace.html",
+)
 def complex_spaces(lab: Lab) -> None:
     """The points of ``linspace``, and the exponents of ``logspace``, lie on the straight line between two
     complex bounds. A real floating dtype for complex bounds is refused.
@@ -136,13 +170,19 @@ def complex_spaces(lab: Lab) -> None:
     powers = numpy.logspace(0, 1 + 1j, 4)
     lab.expect("logspace", torch.logspace(0, 1 + 1j, 4, **where), powers, roundings=64)
     real = torch.float32 if lab.dtype == torch.complex64 else torch.float64
-    lab.raises(
-        "complex bounds, a real dtype", lambda: torch.linspace(1j, 2, 3, dtype=real, device=lab.device)
-    )
-    lab.raises("the same of logspace", lambda: torch.logspace(1j, 2, 3, dtype=real, device=lab.device))
+    with lab.parity("No page says that a real dtype is refused for complex bounds"):
+        lab.raises(
+            "complex bounds, a real dtype", lambda: torch.linspace(1j, 2, 3, dtype=real, device=lab.device)
+        )
+        lab.raises("the same of logspace", lambda: torch.logspace(1j, 2, 3, dtype=real, device=lab.device))
 
 
-@behaviour("creation", dtypes=("float32", "float64"), must_detect=("value", "shape"))
+@behaviour(
+    "creation",
+    dtypes=("float32", "float64"),
+    must_detect=("value", "shape"),
+    page="generated/torch.logspace.html",
+)
 def logspace_points(lab: Lab) -> None:
     """``logspace`` returns the powers of its base at evenly spaced exponents, for any number of steps."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
@@ -161,14 +201,15 @@ def logspace_points(lab: Lab) -> None:
     into = torch.zeros(6, **where)[::2]
     torch.logspace(0, 2, 3, out=into)
     lab.expect("into a strided out", into, [1.0, 10.0, 100.0], roundings=8)
-    lab.raises("less than no step", lambda: torch.logspace(0, 1, -1, **where), match="non-negative")
+    with lab.parity("No page says that a negative number of steps is refused"):
+        lab.raises("less than no step", lambda: torch.logspace(0, 1, -1, **where), match="non-negative")
     bounds = torch.tensor(0.0, **where), torch.tensor(2.0, **where)
     lab.expect("tensors as bounds", torch.logspace(*bounds, 3, **where), [1.0, 10.0, 100.0], roundings=8)
     whole = torch.logspace(0, 6, 4, base=2, dtype=torch.int64, device=lab.device)
     lab.expect("integers", whole, [1, 4, 16, 64])
 
 
-@behaviour("creation", must_detect=("dtype",))
+@behaviour("creation", must_detect=("dtype",), page="generated/torch.linspace.html")
 def spaces_deduce_dtype(lab: Lab) -> None:
     """``linspace`` and ``logspace`` without a dtype use the default dtype, or its complex counterpart for
     complex bounds.
@@ -191,7 +232,12 @@ def spaces_deduce_dtype(lab: Lab) -> None:
         torch.set_default_dtype(before)
 
 
-@behaviour("creation", dtypes=("float32", "float64", "int32", "int64"), must_detect=("value", "warning"))
+@behaviour(
+    "creation",
+    dtypes=("float32", "float64", "int32", "int64"),
+    must_detect=("value", "warning"),
+    page="generated/torch.range.html",
+)
 def deprecated_range(lab: Lab) -> None:
     """``range`` includes its end and warns that it is deprecated. ``range`` refuses the arguments that
     ``arange`` refuses.
@@ -204,11 +250,20 @@ def deprecated_range(lab: Lab) -> None:
     lab.expect("one", torch.range(1, 1, **where), [1])
     into = torch.zeros(4, **where)
     lab.expect("into out", torch.range(4, 7, out=into), [4, 5, 6, 7])
-    lab.raises("no step", lambda: torch.range(0, 3, 0, **where), match="step must be nonzero")
-    lab.raises("the wrong way", lambda: torch.range(0, 3, -1, **where), match="inconsistent with step sign")
+    with lab.parity("No page says that a step of zero is refused"):
+        lab.raises("no step", lambda: torch.range(0, 3, 0, **where), match="step must be nonzero")
+    with lab.parity("No page says that a step of the wrong sign is refused"):
+        lab.raises(
+            "the wrong way", lambda: torch.range(0, 3, -1, **where), match="inconsistent with step sign"
+        )
 
 
-@behaviour("creation", dtypes=("float32", "float64"), must_detect=("value", "error"))
+@behaviour(
+    "creation",
+    dtypes=("float32", "float64"),
+    must_detect=("value", "error"),
+    page="generated/torch.hann_window.html",
+)
 def window_functions(lab: Lab) -> None:
     """Window functions have the values of their closed forms. A periodic window equals a symmetric window
     with one more point, from which the last point is removed. Integer dtypes and negative sizes are refused.
@@ -243,7 +298,10 @@ def window_functions(lab: Lab) -> None:
             result = torch.kaiser_window(size, *options, **where)
             lab.expect(f"kaiser of {size}, {options}", result, shape, roundings=4096)
     for call in (torch.hann_window, torch.hamming_window, torch.blackman_window, torch.bartlett_window):
-        lab.expect(f"{call.__name__} of nothing", call(0, **where), torch.zeros(0))
+        with lab.parity(
+            "The page allows only positive lengths and does not say what a length of zero returns"
+        ):
+            lab.expect(f"{call.__name__} of nothing", call(0, **where), torch.zeros(0))
         lab.expect(f"{call.__name__} of one", call(1, **where), [1.0])
         lab.raises(f"{call.__name__} of less", lambda: call(-1, **where), match="non-negative")
         lab.raises(

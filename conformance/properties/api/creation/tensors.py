@@ -28,7 +28,13 @@ class _Sequence:
         return iter(self.items)
 
 
-@behaviour("creation", dtypes=ALL, level="bringup", must_detect=("value", "dtype"))
+@behaviour(
+    "creation",
+    dtypes=ALL,
+    level="bringup",
+    must_detect=("value", "dtype"),
+    page="generated/torch.tensor.html",
+)
 def tensor_of_numbers(lab: Lab) -> None:
     """``torch.tensor`` copies numbers and nested sequences of numbers to the device, in the requested
     dtype.
@@ -45,7 +51,8 @@ def tensor_of_numbers(lab: Lab) -> None:
     lab.expect("another sequence", torch.tensor(_Sequence([1, 0]), **where), [1, 0])
     lab.expect("nothing", torch.tensor([], **where), torch.zeros(0))
     lab.expect("nested nothing", torch.tensor([[], []], **where), torch.zeros(2, 0))
-    lab.expect("a list of tensors", torch.tensor([torch.tensor(1), torch.tensor(0)], **where), [1, 0])
+    with lab.parity("The page does not name lists of tensors as data"):
+        lab.expect("a list of tensors", torch.tensor([torch.tensor(1), torch.tensor(0)], **where), [1, 0])
     numbers = numpy.array([[0, 1, 1], [1, 0, 1]])
     lab.expect("an array", torch.tensor(numbers, **where), numbers)
     lab.expect("a transposed array", torch.tensor(numbers.T, **where), numbers.T.copy())
@@ -59,6 +66,7 @@ def tensor_of_numbers(lab: Lab) -> None:
     must_detect=("value", "alias", "warning"),
     dtypes=ALL,
     capabilities=("storage",),
+    page="generated/torch.as_tensor.html",
 )
 def tensor_of_a_tensor(lab: Lab) -> None:
     """``torch.tensor`` copies a tensor and issues a warning that recommends ``clone``. ``as_tensor`` returns
@@ -85,7 +93,7 @@ def tensor_of_a_tensor(lab: Lab) -> None:
     lab.apart("a tensor and its new_tensor", base, doubled)
 
 
-@behaviour("creation", level="core", must_detect=("error",))
+@behaviour("creation", level="core", must_detect=("error",), page="generated/torch.as_tensor.html")
 def tensors_and_devices(lab: Lab) -> None:
     """``torch.tensor`` and ``as_tensor`` use ``device=`` if it is passed. Without ``device=``, a tensor keeps
     its device and a list goes to the host.
@@ -106,9 +114,13 @@ def tensors_and_devices(lab: Lab) -> None:
     lab.same("by name", torch.tensor([1.0], device=str(index)))
     lab.holds("the device has the index", torch.tensor([1.0], device=index).device == index)
     if lab.device.type != "cpu":
-        lab.raises("as many devices as there are", lambda: torch.zeros(1, device=f"{lab.device.type}:4711"))
+        with lab.parity("No page says that a device index that does not exist is refused"):
+            lab.raises(
+                "as many devices as there are", lambda: torch.zeros(1, device=f"{lab.device.type}:4711")
+            )
     else:
-        lab.raises("as many devices as there are", lambda: _raise_error_for_second_cpu())
+        with lab.parity("only the CPU runs this line; it raises the expected error by itself"):
+            lab.raises("as many devices as there are", lambda: _raise_error_for_second_cpu())
 
 
 def _raise_error_for_second_cpu() -> None:
@@ -123,6 +135,7 @@ def _raise_error_for_second_cpu() -> None:
     dtypes=("float32", "float64", "int32", "int64", "bool", "complex64"),
     must_detect=("value", "error"),
     capabilities=("storage",),
+    page="generated/torch.asarray.html",
 )
 def asarray_copies(lab: Lab) -> None:
     """``asarray`` returns a tensor that shares memory with its argument, unless dtype, device or
@@ -156,7 +169,12 @@ def asarray_copies(lab: Lab) -> None:
     lab.expect("the memory of an array", torch.asarray(array).data_ptr() == array.ctypes.data, True)
 
 
-@behaviour("creation", capabilities=("autograd",), must_detect=("value", "error"))
+@behaviour(
+    "creation",
+    capabilities=("autograd",),
+    must_detect=("value", "error"),
+    page="generated/torch.asarray.html",
+)
 def asarray_and_gradients(lab: Lab) -> None:
     """``asarray`` with ``requires_grad=True`` preserves the autograd history of its tensor. Without this
     argument, ``asarray`` detaches the tensor.
@@ -184,7 +202,12 @@ def asarray_and_gradients(lab: Lab) -> None:
     )
 
 
-@behaviour("creation", must_detect=("value", "error"))
+@behaviour(
+    "creation",
+    must_detect=("value", "error"),
+    page="generated/torch.Tensor.to.html",
+    ground="The page refers to the conversion rules of C++; rounding to floats is that of IEEE 754",
+)
 def number_conversions(lab: Lab) -> None:
     """A number is converted to the dtype of its tensor: rounded for a floating dtype, truncated for an
     integer dtype, or compared with zero for bool. Numbers outside the range of the dtype are refused.
@@ -206,28 +229,33 @@ def number_conversions(lab: Lab) -> None:
     lab.expect("a negative one", torch.tensor(-2.75, dtype=torch.int64, device=device), -2)
     lab.expect("infinity", torch.tensor(float("inf"), device=device).item(), float("inf"))
     lab.expect("truth", torch.tensor([0, 2, -1], dtype=torch.bool, device=device), [False, True, True])
-    lab.raises("2**64", lambda: torch.tensor(2**64, device=device), RuntimeError, OverflowError, ValueError)
-    lab.raises(
-        "300 as uint8",
-        lambda: torch.tensor(300, dtype=torch.uint8, device=device),
-        RuntimeError,
-        OverflowError,
-    )
-    lab.raises(
-        "an imaginary number as float",
-        lambda: torch.tensor(1j, dtype=torch.float32, device=device),
-        RuntimeError,
-        TypeError,
-    )
-    lab.raises("200 as int8", lambda: torch.full((1,), 200, dtype=torch.int8, device=device))
-    lab.raises(
-        "fill_ of 2**70",
-        lambda: torch.zeros(1, dtype=torch.int64, device=device).fill_(2**70),
-        RuntimeError,
-        OverflowError,
-        ValueError,
-    )
-    lab.raises("1e40 into a float", lambda: torch.full((1,), 1e40, dtype=torch.float32, device=device))
+    with lab.parity("No page says that numbers outside the range of a dtype are refused"):
+        lab.raises(
+            "2**64", lambda: torch.tensor(2**64, device=device), RuntimeError, OverflowError, ValueError
+        )
+        lab.raises(
+            "300 as uint8",
+            lambda: torch.tensor(300, dtype=torch.uint8, device=device),
+            RuntimeError,
+            OverflowError,
+        )
+    with lab.parity("No page says that a complex number is refused for a real dtype"):
+        lab.raises(
+            "an imaginary number as float",
+            lambda: torch.tensor(1j, dtype=torch.float32, device=device),
+            RuntimeError,
+            TypeError,
+        )
+    with lab.parity("No page says that numbers outside the range of a dtype are refused"):
+        lab.raises("200 as int8", lambda: torch.full((1,), 200, dtype=torch.int8, device=device))
+        lab.raises(
+            "fill_ of 2**70",
+            lambda: torch.zeros(1, dtype=torch.int64, device=device).fill_(2**70),
+            RuntimeError,
+            OverflowError,
+            ValueError,
+        )
+        lab.raises("1e40 into a float", lambda: torch.full((1,), 1e40, dtype=torch.float32, device=device))
     values = [2.7, -2.7, 0.0, 100.0, -0.9]
     floats = torch.tensor(values, device=device)
     for dtype in (torch.int8, torch.int16, torch.int32, torch.int64):
@@ -236,14 +264,20 @@ def number_conversions(lab: Lab) -> None:
     odd = torch.tensor([float("inf"), float("-inf"), float("nan"), 0.0], device=device)
     lab.expect("what is not finite as bools", odd.to(torch.bool), [True, True, True, False])
     lab.expect("and as halves", odd.to(torch.float16).isfinite(), [False, False, False, True])
-    lab.expect(
-        "a complex number as a bool",
-        torch.tensor([1j, 0, 1], device=device).to(torch.bool),
-        [True, False, True],
-    )
+    with lab.parity("The C++ rules cover no conversion of complex numbers to bool"):
+        lab.expect(
+            "a complex number as a bool",
+            torch.tensor([1j, 0, 1], device=device).to(torch.bool),
+            [True, False, True],
+        )
 
 
-@behaviour("creation", dtypes=("float32", "float64", "float16"), must_detect=("value", "error"))
+@behaviour(
+    "creation",
+    dtypes=("float32", "float64", "float16"),
+    must_detect=("value", "error"),
+    page="generated/torch.complex.html",
+)
 def complex_from_parts(lab: Lab) -> None:
     """``complex`` and ``polar`` combine two real tensors into one tensor of the matching complex dtype. Two
     tensors of different dtypes are refused.
@@ -256,7 +290,8 @@ def complex_from_parts(lab: Lab) -> None:
         lab.close("polar", torch.polar(real.abs(), imaginary), roundings=8)
         out = torch.empty(0, dtype=joined.dtype, device=lab.device)
         lab.same("complex into out", torch.complex(real, imaginary, out=out))
-        lab.same("broadcast", torch.complex(real, imaginary[:1, :1]))
+        with lab.parity("The page of torch.complex does not say that its inputs are broadcast"):
+            lab.same("broadcast", torch.complex(real, imaginary[:1, :1]))
         wrong = torch.empty(0, dtype=real.dtype, device=lab.device)
         lab.raises(
             "complex into a real out",

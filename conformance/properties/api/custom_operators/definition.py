@@ -77,12 +77,13 @@ def kernels_by_device(lab: Lab) -> None:
     lab.raises(
         "no kernel for the device", lambda: doubled_on_absent_device(x), NotImplementedError, RuntimeError
     )
-    lab.raises(
-        "an unknown device",
-        lambda: shifted.register_kernel("nonsense", lambda x, by: x),
-        RuntimeError,
-        ValueError,
-    )
+    with lab.parity("The page lists some valid device types and does not say that others are refused"):
+        lab.raises(
+            "an unknown device",
+            lambda: shifted.register_kernel("nonsense", lambda x, by: x),
+            RuntimeError,
+            ValueError,
+        )
 
 
 @behaviour("custom-operators", must_detect=("value",))
@@ -122,13 +123,15 @@ def kernels_of_libraries(lab: Lab) -> None:
         library.define("several(Tensor[] xs, Tensor? y, Scalar s) -> (Tensor, Tensor[])")
         library.impl("several", lambda xs, y, s: (xs[0] * s, [t + 1 for t in xs]), key)
         lab.same("lists of tensors", space.several([x, x * 2], None, 3))
-        lab.raises("an unknown type", lambda: library.define("wrong(Strange x) -> Tensor"), match="type")
-        lab.raises(
-            "a schema that is invalid",
-            lambda: torch.library.define(f"{SPACE}::bad", "bad(Tensor x)", lib=library),
-            ValueError,
-            RuntimeError,
-        )
+        with lab.parity("No page says that a schema with an unknown type is refused"):
+            lab.raises("an unknown type", lambda: library.define("wrong(Strange x) -> Tensor"), match="type")
+        with lab.parity("No page says that a schema that is invalid is refused"):
+            lab.raises(
+                "a schema that is invalid",
+                lambda: torch.library.define(f"{SPACE}::bad", "bad(Tensor x)", lib=library),
+                ValueError,
+                RuntimeError,
+            )
         lab.raises(
             "a name without a space",
             lambda: torch.library.define("bare", "(Tensor x) -> Tensor"),
@@ -146,12 +149,15 @@ def kernels_of_libraries(lab: Lab) -> None:
             "a kernel by name",
             kernel.call_boxed(torch._C.DispatchKeySet(torch._C._parse_dispatch_key(key)), x),  # type: ignore[arg-type]
         )
-        lab.raises(
-            "a kernel that does not exist",
-            lambda: torch.library.get_kernel(f"{SPACE}::tripled", "FPGA"),
-            RuntimeError,
-            ValueError,
-        )
+        with lab.parity(
+            "The page names an error only for an operator that does not exist, not for a missing kernel"
+        ):
+            lab.raises(
+                "a kernel that does not exist",
+                lambda: torch.library.get_kernel(f"{SPACE}::tripled", "FPGA"),
+                RuntimeError,
+                ValueError,
+            )
     lab.raises(
         "after the library",
         lambda: getattr(torch.ops, SPACE).tripled(x),
@@ -161,7 +167,15 @@ def kernels_of_libraries(lab: Lab) -> None:
     )
 
 
-@behaviour("custom-operators", level="core", must_detect=("error",))
+@behaviour(
+    "custom-operators",
+    level="core",
+    must_detect=("error",),
+    ground=(
+        "notes/autograd.html says that a tensor's version counter increases whenever the tensor is marked "
+        "dirty"
+    ),
+)
 def operators_that_change_inputs(lab: Lab) -> None:
     """``mutates_args`` names the arguments that an operator changes. The versions of these arguments
     increase. This also holds for tensors in lists and for optional tensors. Results must not alias inputs.
@@ -213,7 +227,8 @@ def operators_that_change_inputs(lab: Lab) -> None:
         def operator(x: torch.Tensor) -> None:
             pass
 
-    lab.raises("a name that is not an argument", define_with_unknown_argument, ValueError, match="y")
+    with lab.parity("The page calls the behaviour undefined if mutates_args is not accurate"):
+        lab.raises("a name that is not an argument", define_with_unknown_argument, ValueError, match="y")
     leaf = lab.integers(3, requires_grad=True)
     with torch.no_grad():
         double_in_place(leaf)
@@ -296,7 +311,10 @@ def arguments_of_operators(lab: Lab) -> None:
     def replaced_again(x: torch.Tensor) -> torch.Tensor:
         return x * 3
 
-    lab.same("a definition replaces another", [first, replaced_again(x)])
+    with lab.parity(
+        "The page says that an operator may be created only once, not that a second definition replaces it"
+    ):
+        lab.same("a definition replaces another", [first, replaced_again(x)])
 
 
 def _typed(x: torch.Tensor, y: int, z: float = 1.0) -> torch.Tensor:

@@ -65,7 +65,8 @@ def gradients_of_operators(lab: Lab) -> None:
     with torch.no_grad():
         lab.same("without gradients", op(x))
     lab.same("of what needs none", op(x.detach()))
-    lab.same("calls", [calls, len(calls) - before])
+    with lab.parity("No page says how often setup_context and backward are called"):
+        lab.same("calls", [calls, len(calls) - before])
 
     @custom_op(f"{SPACE}::summed", mutates_args=())
     def scaled_sum(xs: list[torch.Tensor], scale: float = 2.0) -> torch.Tensor:
@@ -132,7 +133,8 @@ def fake_kernels_of_operators(lab: Lab) -> None:
         return x.new_empty(torch.library.get_ctx().new_dynamic_size())
 
     lab.same("of a size that depends on data", positive_elements(x))
-    lab.raises("it has none on meta", lambda: positive_elements(torch.empty(3, device="meta")))
+    with lab.parity("No page says that a fake kernel with a dynamic size fails on meta tensors"):
+        lab.raises("it has none on meta", lambda: positive_elements(torch.empty(3, device="meta")))
     with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
         library.define("by_meta(Tensor x) -> Tensor")
         library.impl("by_meta", lambda x: x.new_empty(x.shape[0]), "Meta")
@@ -167,9 +169,11 @@ def batching_rules_of_operators(lab: Lab) -> None:
     lab.same("out_dims", torch.vmap(multiply, out_dims=1)(x, y))
     lab.same("one fixed", torch.vmap(multiply, in_dims=(0, None))(x, y[0]))
     lab.same("nested", torch.vmap(torch.vmap(multiply, in_dims=(0, None)), in_dims=(None, 0))(x[0], y[0]))
-    lab.same("calls", calls)
+    with lab.parity("No page says how often, and with which in_dims, a nested vmap calls the rule"):
+        lab.same("calls", calls)
     torch.library.register_vmap(f"{SPACE}::times", lambda info, dims, x, y: (x + y, 0))
-    lab.same("replaced", torch.vmap(multiply)(x, y))
+    with lab.parity("No page says that a second batching rule replaces the first"):
+        lab.same("replaced", torch.vmap(multiply)(x, y))
     lab.same("without vmap", multiply(x, y))
 
 
@@ -246,9 +250,12 @@ def opcheck_of_operators(lab: Lab) -> None:
         ),
     )
     lab.raises("no operator", lambda: torch.library.opcheck(torch.sin, (x,)), ValueError, match="OpOverload")  # type: ignore[arg-type]
-    lab.raises(
-        "an unknown check", lambda: torch.library.opcheck(checked, (x,), test_utils="nonsense"), ValueError
-    )
+    with lab.parity("The page lists the tests and does not say that another name is refused"):
+        lab.raises(
+            "an unknown check",
+            lambda: torch.library.opcheck(checked, (x,), test_utils="nonsense"),
+            ValueError,
+        )
     strided = _define_square("checked_stride")
     strided.register_fake(lambda x: x.new_empty(x.shape[0], 1))
     lab.raises(

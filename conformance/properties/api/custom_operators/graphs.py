@@ -13,7 +13,11 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api.custom_operators.definition import SPACE
 
 
-@behaviour("custom-operators", must_detect=("value",))
+@behaviour(
+    "custom-operators",
+    must_detect=("value",),
+    ground="The page says that tracing does not look inside the operator, and traces one by example",
+)
 def graphs_of_operators(lab: Lab) -> None:
     """A custom operator with a fake kernel is one call in a traced graph, and is compiled without a graph
     break. The operator accepts dynamic sizes as arguments. The size of its result may depend on data.

@@ -71,16 +71,22 @@ def derivatives_by_name(lab: Lab) -> None:
         lab.expect("gradient with keywords", torch.autograd.grad(op(x, 4, y=1, z=5).sum(), x)[0], [20.0] * 3)
         lab.same("what was seen", received)
         library.define("low_keyword(Tensor x, *, Tensor y) -> Tensor")
-        lab.raises(
-            "tensors by keyword",
-            lambda: torch.library.register_autograd(f"{SPACE}::low_keyword", lambda ctx, g: g, lib=library),
-            NotImplementedError,
-        )
+        with lab.parity("No page says that register_autograd refuses tensors as keyword arguments"):
+            lab.raises(
+                "tensors by keyword",
+                lambda: torch.library.register_autograd(
+                    f"{SPACE}::low_keyword", lambda ctx, g: g, lib=library
+                ),
+                NotImplementedError,
+            )
         library.define("low_writes(Tensor(a!) x) -> ()")
-        lab.raises(
-            "an operator that writes",
-            lambda: torch.library.register_autograd(f"{SPACE}::low_writes", lambda ctx, g: g, lib=library),
-        )
+        with lab.parity("No page says that register_autograd refuses operators that write"):
+            lab.raises(
+                "an operator that writes",
+                lambda: torch.library.register_autograd(
+                    f"{SPACE}::low_writes", lambda ctx, g: g, lib=library
+                ),
+            )
 
 
 def _gradient(op: Any, x: torch.Tensor, **options: Any) -> torch.Tensor:
@@ -171,7 +177,10 @@ def what_overrides_what(lab: Lab) -> None:
                 f"{SPACE}::{low_fake}", lambda x: x * 1, lib=inner, allow_override=True
             )
             lab.same("by an inner library", fake_and_meta_shapes(getattr(space, low_fake)))
-        lab.same("after it", fake_and_meta_shapes(getattr(space, low_fake)))
+        with lab.parity(
+            "No page says that the earlier fake kernel returns when the library of the later one ends"
+        ):
+            lab.same("after it", fake_and_meta_shapes(getattr(space, low_fake)))
         low_meta = unique_name("low_meta")
         library.define(f"{low_meta}(Tensor x) -> Tensor")
         library.impl(low_meta, lambda x: x * 1, "Meta")
@@ -200,13 +209,16 @@ def what_overrides_what(lab: Lab) -> None:
         lab.same("the real one", space.low_explicit(lab.integers(3)))
         library.define("low_implicit(Tensor x) -> Tensor")
         library.impl("low_implicit", lambda x: x.sin(), "CompositeImplicitAutograd")
-        lab.raises(
-            "a fake kernel for an implicit composite",
-            lambda: torch.library.register_fake(
-                f"{SPACE}::low_implicit", concatenate_with_itself, lib=library
-            ),
-            match="CompositeImplicitAutograd",
-        )
+        with lab.parity(
+            "No page says that a fake kernel is refused beside a CompositeImplicitAutograd kernel"
+        ):
+            lab.raises(
+                "a fake kernel for an implicit composite",
+                lambda: torch.library.register_fake(
+                    f"{SPACE}::low_implicit", concatenate_with_itself, lib=library
+                ),
+                match="CompositeImplicitAutograd",
+            )
         library.define("low_named.second(Tensor x) -> Tensor")
         torch.library.register_fake(f"{SPACE}::low_named.second", torch.empty_like, lib=library)
         lab.same("an overload by name", space.low_named.second(meta).shape)
@@ -226,10 +238,16 @@ def what_overrides_what(lab: Lab) -> None:
         def nine_times(x: torch.Tensor) -> torch.Tensor:
             return x * 9
 
-        lab.same("defined with its kernel", space.low_legacy(lab.integers(3)))
+        with lab.parity("The page does not describe define as a decorator with a Library"):
+            lab.same("defined with its kernel", space.low_legacy(lab.integers(3)))
 
 
-@behaviour("custom-operators", must_detect=("value", "error"))
+@behaviour(
+    "custom-operators",
+    must_detect=("value", "error"),
+    basis="parity",
+    ground="No page says that a tag is stored once, or which schemas are refused",
+)
 def schemas_and_tags(lab: Lab) -> None:
     """Each tag of an operator is stored once, also if torch adds the tag itself. Schemas that contradict
     ``mutates_args``, and functions without type annotations, are refused.
@@ -250,17 +268,19 @@ def schemas_and_tags(lab: Lab) -> None:
         lab.same(
             f"tags of {name}", [tags.count(torch.Tag.pt2_compliant_tag), tags.count(torch.Tag.pointwise)]
         )
-    lab.same("value", copied_with_one_tag(lab.integers(3)))
+    with lab.documented():
+        lab.same("value", copied_with_one_tag(lab.integers(3)))
 
     def without_return_annotation(x: torch.Tensor, y: int):  # type: ignore[no-untyped-def]
         return x
 
-    lab.raises(
-        "no return type",
-        lambda: custom_op(f"{SPACE}::no_return", without_return_annotation, mutates_args=()),
-        ValueError,
-        match="return",
-    )
+    with lab.documented():
+        lab.raises(
+            "no return type",
+            lambda: custom_op(f"{SPACE}::no_return", without_return_annotation, mutates_args=()),
+            ValueError,
+            match="return",
+        )
 
     def contradict_schema(x: Any) -> Any:
         return None
@@ -291,7 +311,8 @@ def schemas_and_tags(lab: Lab) -> None:
         return x.new_empty(0)
 
     x, out = lab.integers(3), lab.integers(3)
-    lab.same("without out", copy_into_optional_out(x))
+    with lab.documented():
+        lab.same("without out", copy_into_optional_out(x))
     version = out._version
     lab.same("with out", [copy_into_optional_out(x, out=out).numel(), out, out._version > version])
 

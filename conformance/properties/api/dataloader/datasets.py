@@ -48,19 +48,28 @@ def datasets_of_tensors(lab: Lab) -> None:
     named = StackDataset(image=x, label=[1, 2, 3, 4, 5, 6])  # type: ignore[arg-type]
     lab.same("by names", (len(named), named[3]))
     lab.same("several at once", StackDataset(TensorDataset(x), y).__getitems__([0, 2, 4]))  # type: ignore[arg-type]
-    lab.raises("neither of them", lambda: StackDataset(), ValueError)
-    lab.raises("both kinds", lambda: StackDataset(x, image=y), ValueError)  # type: ignore[arg-type]
-    lab.raises("sizes that differ side by side", lambda: StackDataset(x, y[:5]), ValueError)  # type: ignore[arg-type]
+    with lab.parity("No page says that a StackDataset without datasets is refused"):
+        lab.raises("neither of them", lambda: StackDataset(), ValueError)
+    with lab.parity("No page says that positional and named datasets together are refused"):
+        lab.raises("both kinds", lambda: StackDataset(x, image=y), ValueError)  # type: ignore[arg-type]
+    with lab.parity("No page says that datasets of different sizes are refused"):
+        lab.raises("sizes that differ side by side", lambda: StackDataset(x, y[:5]), ValueError)  # type: ignore[arg-type]
     joined: Any = ConcatDataset([TensorDataset(y), TensorDataset(y[:0]), TensorDataset(y[:2] + 10)])
     lab.same("in a row", (len(joined), joined[0], joined[6], joined[-1]))
-    lab.same("added", len(TensorDataset(y) + TensorDataset(y)))
-    lab.raises("beyond the end", lambda: joined[8], IndexError)
-    lab.raises("before the start", lambda: joined[-9], ValueError, IndexError)
+    with lab.parity("No page says that datasets can be added with +"):
+        lab.same("added", len(TensorDataset(y) + TensorDataset(y)))
+    with lab.parity("No page says which error an index beyond the end raises"):
+        lab.raises("beyond the end", lambda: joined[8], IndexError)
+    with lab.parity("No page says which error a negative index beyond the start raises"):
+        lab.raises("before the start", lambda: joined[-9], ValueError, IndexError)
     part = Subset(pairs, [4, 1, 3])
-    lab.raises("a stream in a row", lambda: ConcatDataset([pairs, _Stream(x)]), AssertionError)
-    lab.raises("several, one beyond the end", lambda: StackDataset(x, y).__getitems__([0, 6]), IndexError)  # type: ignore[arg-type]
+    with lab.parity("No page says that ConcatDataset refuses an iterable dataset"):
+        lab.raises("a stream in a row", lambda: ConcatDataset([pairs, _Stream(x)]), AssertionError)
+    with lab.parity("No page says which error an index beyond the end raises"):
+        lab.raises("several, one beyond the end", lambda: StackDataset(x, y).__getitems__([0, 6]), IndexError)  # type: ignore[arg-type]
     lossy: Any = StackDataset(_LossyRows(x), y)  # type: ignore[arg-type]
-    lab.raises("several, of which one is lost", lambda: lossy.__getitems__([0, 2, 4]), ValueError)
+    with lab.parity("No page says that a wrong number of samples from __getitems__ is refused"):
+        lab.raises("several, of which one is lost", lambda: lossy.__getitems__([0, 2, 4]), ValueError)
     lab.same("a part", (len(part), part[0], part[[0, 2]]))
     lab.same("a part of a part", Subset(part, [2, 0])[1])
 
@@ -84,16 +93,20 @@ def splits_of_datasets(lab: Lab) -> None:
             f"the same again, {lengths}",
             [part.indices for part in parts] == [part.indices for part in repeated],
         )
-        lab.holds(
-            f"indices are numbers, {lengths}", all(type(i) is int for part in parts for i in part.indices)
-        )
+        with lab.parity("No page says that the indices are Python integers"):
+            lab.holds(
+                f"indices are numbers, {lengths}", all(type(i) is int for part in parts for i in part.indices)
+            )
     sliced = random_split(data, [5, 10], generator=torch.Generator().manual_seed(3))[1]
     lab.same("a slice of a part", [sliced[i][0] for i in range(2, 6)])
     nested = random_split(sliced, [4, 6], generator=torch.Generator().manual_seed(4))[0]
     lab.same("a part of a part", [nested[i][0] for i in range(4)])
-    lab.raises("lengths that do not add up", lambda: random_split(data, [5, 5]), ValueError)
-    lab.raises("fractions above one", lambda: random_split(data, [0.5, 0.7]), ValueError)
-    lab.raises("a negative fraction", lambda: random_split(data, [1.5, -0.5]), ValueError)
+    with lab.parity("No page says that lengths with another sum are refused"):
+        lab.raises("lengths that do not add up", lambda: random_split(data, [5, 5]), ValueError)
+    with lab.parity("No page says that fractions with a sum above one are refused"):
+        lab.raises("fractions above one", lambda: random_split(data, [0.5, 0.7]), ValueError)
+    with lab.parity("No page says that a negative fraction is refused"):
+        lab.raises("a negative fraction", lambda: random_split(data, [1.5, -0.5]), ValueError)
     lab.warns("a part of nothing", lambda: random_split(data, [0.0, 1.0]), match="(?i)length 0|empty")
     lab.same("sum", data.tensors[0].sum())
 
@@ -119,33 +132,49 @@ def collating_samples(lab: Lab) -> None:
     points = default_collate([Point(first, 1), Point(second, 2)])
     lab.holds("named tuples stay such", type(points) is Point)
     lab.same("and hold batches", points.x)
-    lab.holds(
-        "an ordered dict stays one",
-        type(default_collate([collections.OrderedDict(a=1)])) is collections.OrderedDict,
-    )
+    with lab.parity("The page promises a mapping, not the type of the sample's mapping"):
+        lab.holds(
+            "an ordered dict stays one",
+            type(default_collate([collections.OrderedDict(a=1)])) is collections.OrderedDict,
+        )
     lab.same("lists", default_collate([[first, second], [second, first]])[1])
     converted = default_convert({"a": numpy.ones(2), "b": [first, "word"], "c": Point(numpy.zeros(1), 2)})
     lab.same("converted", (converted["b"], type(converted["c"]).__name__))
     lab.same("arrays become tensors", converted["a"], host=True)
     owned = _OwnMapping({"a": first, "b": 2})
-    lab.same("mappings keep their type", [type(default_convert(owned)).__name__, default_convert(owned)["a"]])
-    lab.same("in batches too", [type(default_collate([owned, owned])).__name__])
-    lab.same(
-        "sequences that cannot be made again", [default_convert(range(3)), type(default_convert(range(3)))]
-    )
+    with lab.parity("The page promises a mapping, not the type of the sample's mapping"):
+        lab.same(
+            "mappings keep their type", [type(default_convert(owned)).__name__, default_convert(owned)["a"]]
+        )
+        lab.same("in batches too", [type(default_collate([owned, owned])).__name__])
+    with lab.parity(
+        "No page says what default_convert returns for a sequence that cannot be constructed from its "
+        "elements"
+    ):
+        lab.same(
+            "sequences that cannot be made again",
+            [default_convert(range(3)), type(default_convert(range(3)))],
+        )
     lab.same("become lists", [default_collate([range(2), range(2)])], host=True)
     with tempfile.TemporaryFile() as file:
         mapped = numpy.memmap(file, dtype=numpy.int64, mode="w+", shape=(2, 3))
         mapped[:] = numpy.arange(6).reshape(2, 3)
         lab.expect("arrays in files", default_collate(list(mapped)), [[0, 1, 2], [3, 4, 5]], host=True)
         del mapped
-    lab.raises("samples of different lengths", lambda: default_collate([[1, 2], [3]]), RuntimeError)
-    lab.raises("tensors of different shapes", lambda: default_collate([first, lab.integers(5)]), RuntimeError)
-    lab.raises(
-        "arrays of words", lambda: default_collate([numpy.array(["a"]), numpy.array(["b"])]), TypeError
-    )
-    lab.raises("arrays of objects", lambda: default_collate([numpy.array([object()])]), TypeError)
-    lab.raises("None", lambda: default_collate([None, None]), TypeError)
+    with lab.parity("No page says that samples of different lengths are refused"):
+        lab.raises("samples of different lengths", lambda: default_collate([[1, 2], [3]]), RuntimeError)
+    with lab.parity("The page does not say that tensors of different shapes are refused"):
+        lab.raises(
+            "tensors of different shapes", lambda: default_collate([first, lab.integers(5)]), RuntimeError
+        )
+    with lab.parity("No page says that arrays of strings are refused"):
+        lab.raises(
+            "arrays of words", lambda: default_collate([numpy.array(["a"]), numpy.array(["b"])]), TypeError
+        )
+    with lab.parity("No page says that arrays of objects are refused"):
+        lab.raises("arrays of objects", lambda: default_collate([numpy.array([object()])]), TypeError)
+    with lab.parity("No page says that samples of other types are refused"):
+        lab.raises("None", lambda: default_collate([None, None]), TypeError)
 
 
 class _OwnMapping(collections.UserDict[str, Any]):
@@ -240,13 +269,21 @@ def loading_batches(lab: Lab) -> None:
         ("a context without workers", {"multiprocessing_context": "fork"}),
         ("persistence without workers", {"persistent_workers": True}),
     ):
-        lab.raises(case, lambda: DataLoader(data, **options), ValueError)
-    lab.raises(
-        "a stream that is shuffled", lambda: DataLoader(_Stream(data.tensor), shuffle=True), ValueError
-    )
+        with lab.parity(
+            "The page forbids only a negative timeout, shuffle beside sampler, and batch_size beside "
+            "batch_sampler"
+        ):
+            lab.raises(case, lambda: DataLoader(data, **options), ValueError)
+    with lab.parity(
+        "The page says only that samplers do not fit iterable datasets, not that shuffle is refused"
+    ):
+        lab.raises(
+            "a stream that is shuffled", lambda: DataLoader(_Stream(data.tensor), shuffle=True), ValueError
+        )
     lab.raises("a stream with a sampler", lambda: DataLoader(_Stream(data.tensor), sampler=[0]), ValueError)
     for name in ("batch_size", "sampler", "drop_last", "dataset"):
-        lab.raises(f"setting {name}", lambda: setattr(loader, name, 1), ValueError)
+        with lab.parity("No page says that attributes of a loader cannot be set"):
+            lab.raises(f"setting {name}", lambda: setattr(loader, name, 1), ValueError)
 
 
 @behaviour("dataloader", must_detect=("value", "error"))
@@ -288,10 +325,14 @@ def samplers(lab: Lab) -> None:
         "loaded",
         list(DataLoader(data, sampler=RandomSampler(data, generator=seeded_generator()), batch_size=4)),
     )
-    lab.raises("no samples", lambda: RandomSampler(data, num_samples=0), ValueError)
-    lab.raises("replacement that is not a boolean", lambda: RandomSampler(data, replacement=1), TypeError)  # type: ignore[arg-type]
-    lab.raises("a size of zero", lambda: BatchSampler(range(8), 0, False), ValueError)
-    lab.raises("dropping that is not a boolean", lambda: BatchSampler(range(8), 2, 1), ValueError)  # type: ignore[arg-type]
+    with lab.parity("No page says that zero samples are refused"):
+        lab.raises("no samples", lambda: RandomSampler(data, num_samples=0), ValueError)
+    with lab.parity("No page says that a replacement that is not a bool is refused"):
+        lab.raises("replacement that is not a boolean", lambda: RandomSampler(data, replacement=1), TypeError)  # type: ignore[arg-type]
+    with lab.parity("No page says that a batch size of zero is refused"):
+        lab.raises("a size of zero", lambda: BatchSampler(range(8), 0, False), ValueError)
+    with lab.parity("No page says that a drop_last that is not a bool is refused"):
+        lab.raises("dropping that is not a boolean", lambda: BatchSampler(range(8), 2, 1), ValueError)  # type: ignore[arg-type]
 
 
 @behaviour("dataloader", capabilities=("pinned_memory",), must_detect=())

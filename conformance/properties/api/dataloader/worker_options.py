@@ -151,7 +151,8 @@ def orders_of_workers(lab: Lab) -> None:
     ):
         lab.same(case, _sample_indices(_worker_loader(IndexSamples(), **options)))
     turns = [int(batch[0, 1]) for batch in _worker_loader(IndexSamples(), batch_size=3)]
-    lab.expect("workers in turn", turns, [0, 1, 0, 1])
+    with lab.parity("No page says which worker loads which batch"):
+        lab.expect("workers in turn", turns, [0, 1, 0, 1])
     for case, options in (
         ("one by one", {}),
         ("in batches, prefetched", {"batch_size": 4, "prefetch_factor": 3}),
@@ -181,15 +182,19 @@ def orders_of_workers(lab: Lab) -> None:
     grown = DataLoader(growing)
     before = len(list(grown))
     growing.length = 6
-    lab.expect("a dataset that grows", [before, len(list(grown)), len(grown)], [4, 6, 6])
+    with lab.parity("No page says that a loader follows a dataset whose length changes"):
+        lab.expect("a dataset that grows", [before, len(list(grown)), len(grown)], [4, 6, 6])
     for case, workers in (("alone", 0), ("by workers", 2)):
         pipe = IterableWrapper(list(range(12))).shuffle().sharding_filter()
         parts = [int(x) for x in DataLoader(pipe, num_workers=workers, shuffle=True)]
-        lab.holds(f"a pipe that shuffles, {case}", sorted(parts) == list(range(12)) != parts)
+        with lab.parity("No current page describes datapipes"):
+            lab.holds(f"a pipe that shuffles, {case}", sorted(parts) == list(range(12)) != parts)
     lab.same("the device's own tensor", used + 1)
 
 
-@behaviour("dataloader", level="training", must_detect=())
+@behaviour(
+    "dataloader", level="training", must_detect=(), ground="which worker loads which batch is on no page"
+)
 def lives_of_workers(lab: Lab) -> None:
     """Workers run ``worker_init_fn``. Persistent workers keep their dataset from epoch to epoch. Workers exit
     if their loader is deleted before its last batch. Errors at the start of a worker are raised in the main
@@ -234,7 +239,10 @@ def lives_of_workers(lab: Lab) -> None:
             "timed out",
         ),
     ):
-        lab.expect(case, _first_sample_fails(loader, kind, text), True)
+        with lab.parity(
+            "No page says that an error of a worker is raised in the main process with its type and text"
+        ):
+            lab.expect(case, _first_sample_fails(loader, kind, text), True)
     lab.warns(
         "a stream of a wrong length",
         lambda: _batches_after_length_query(DataLoader(_MiscountedStream())),
@@ -256,7 +264,8 @@ def work_of_workers(lab: Lab) -> None:
         "convolutions of workers", [int(x.max()) for x in _worker_loader(_Convolved())], [0, 9, 18, 27]
     )
     shared = list(_worker_loader(IndexSamples(4), batch_size=2, collate_fn=_collate_with_shared_flag))
-    lab.expect("batches in shared memory", [int(batch[1].min()) for batch in shared], [1, 1])
+    with lab.parity("No page says that default_collate places batches of workers in shared memory"):
+        lab.expect("batches in shared memory", [int(batch[1].min()) for batch in shared], [1, 1])
     lab.same(
         "started by fork", _sample_indices(_worker_loader(IndexSamples(4), multiprocessing_context="fork"))
     )
@@ -264,5 +273,10 @@ def work_of_workers(lab: Lab) -> None:
     lab.same(
         "by a context", _sample_indices(_worker_loader(IndexSamples(4), multiprocessing_context=context))
     )
-    lab.raises("by a word", lambda: _worker_loader(IndexSamples(), multiprocessing_context="bad"), ValueError)
+    lab.raises(
+        "by a word",
+        lambda: _worker_loader(IndexSamples(), multiprocessing_context="bad"),
+        ValueError,
+        type_is_documented=True,
+    )
     lab.same("the device's own tensor", used + 1)

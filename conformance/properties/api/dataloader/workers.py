@@ -60,7 +60,9 @@ def _two_worker_loader(data: Any, **options: Any) -> Any:
     return DataLoader(data, num_workers=2, timeout=TIMEOUT, **options)
 
 
-@behaviour("dataloader", level="training", must_detect=())
+@behaviour(
+    "dataloader", level="training", must_detect=(), ground="which worker loads which batch is on no page"
+)
 def workers_beside_a_device(lab: Lab) -> None:
     """While the device is in use, worker processes load samples on the host in order. Each worker has its own
     seed. Errors in workers are raised in the main process.
@@ -74,24 +76,29 @@ def workers_beside_a_device(lab: Lab) -> None:
     repeated = list(
         _two_worker_loader(_HostSamples(), batch_size=2, generator=torch.Generator().manual_seed(4))
     )
-    lab.holds(
-        "a seed repeats",
-        all(
-            torch.equal(a[1], b[1]) and torch.equal(a[2], b[2])
-            for a, b in zip(batches, repeated, strict=True)
-        ),
-    )
+    with lab.parity("The page promises only the seed of PyTorch in workers, not those of random and NumPy"):
+        lab.holds(
+            "a seed repeats",
+            all(
+                torch.equal(a[1], b[1]) and torch.equal(a[2], b[2])
+                for a, b in zip(batches, repeated, strict=True)
+            ),
+        )
     seeds = torch.cat([batch[1] for batch in batches])
     lab.holds("each worker has its own", len(set(seeds.tolist())) == 2)
     draws = torch.cat([batch[2] for batch in batches])
-    lab.holds("no number is drawn twice", len(set(draws.flatten().tolist())) == draws.numel())
+    with lab.parity("The page says that seeds of other libraries may be duplicated in workers"):
+        lab.holds("no number is drawn twice", len(set(draws.flatten().tolist())) == draws.numel())
     lab.same("batches on the device", [batch[0].to(lab.device) for batch in batches])
     lab.same("the device's own tensor", used + 1)
     lab.same(
         "parts of a stream",
         sorted(int(part) for part in _two_worker_loader(_ShardedStream(), batch_size=None)),
     )
-    lab.same("what fails in a worker", _read_outcomes(_two_worker_loader(_FailingSamples())))
+    with lab.parity(
+        "No page says that an error of a worker is raised in the main process with its type and text"
+    ):
+        lab.same("what fails in a worker", _read_outcomes(_two_worker_loader(_FailingSamples())))
 
 
 def _read_outcomes(loader: Any) -> list[bool]:

@@ -261,7 +261,14 @@ def deterministic_orders_and_counts(lab: Lab) -> None:
     expect_repeatable(lab, "a sum", lambda: matrix.sum().reshape(1), roundings=64)
 
 
-@behaviour("determinism", level="core", dtypes=ALL, must_detect=("value",))
+@behaviour(
+    "determinism",
+    level="core",
+    dtypes=ALL,
+    must_detect=("value",),
+    page="deterministic.html",
+    ground="The page's list omits new_empty, and the page does not name bool",
+)
 def deterministic_empty_memory(lab: Lab) -> None:
     """While deterministic algorithms and ``fill_uninitialized_memory`` are enabled, uninitialized memory
     contains NaN or the largest integer.
@@ -285,7 +292,12 @@ def deterministic_empty_memory(lab: Lab) -> None:
         lab.same("what is filled by itself", torch.zeros(2, **where) + torch.ones(2, **where))
 
 
-@behaviour("determinism", level="core", must_detect=("value",))
+@behaviour(
+    "determinism",
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.set_deterministic_debug_mode.html",
+)
 def deterministic_switch(lab: Lab) -> None:
     """The setting for deterministic algorithms has three values: default, warn and error. Every getter
     reports the setting. The setting does not change the results of a deterministic operator.
@@ -309,10 +321,12 @@ def deterministic_switch(lab: Lab) -> None:
         finally:
             torch.set_deterministic_debug_mode(before)
     lab.same("a sum before", sum_before)
-    lab.raises(
-        "a setting that is invalid",
-        lambda: torch.set_deterministic_debug_mode("nosuch"),
-        RuntimeError,
-        match="debug_mode",
-    )
-    lab.raises("a number that is invalid", lambda: torch.use_deterministic_algorithms(3), TypeError)  # type: ignore[arg-type]
+    with lab.parity("The page lists the modes and does not say that another mode is refused"):
+        lab.raises(
+            "a setting that is invalid",
+            lambda: torch.set_deterministic_debug_mode("nosuch"),
+            RuntimeError,
+            match="debug_mode",
+        )
+    with lab.parity("The page says that mode is a bool and does not say that a number is refused"):
+        lab.raises("a number that is invalid", lambda: torch.use_deterministic_algorithms(3), TypeError)  # type: ignore[arg-type]

@@ -35,7 +35,12 @@ class _NaturalExponential(D.ExponentialFamily):
         return -torch.log(-parameters[0])
 
 
-@behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
+@behaviour(
+    "distributions",
+    must_detect=("value",),
+    capabilities=("autograd",),
+    ground="The page says that the class derives entropy and KL divergence from the log-normalizer",
+)
 def exponential_families(lab: Lab) -> None:
     """If a distribution defines natural parameters and a log-normalizer, its entropy and KL divergence are
     derived from them. Both equal the closed forms of torch's distributions.
@@ -84,7 +89,8 @@ def distributions_of_distributions(lab: Lab) -> None:
     derived = _NormalSubclass(float64_on_device([0.0, 1.0]), float64_on_device(2.0)).expand(
         torch.Size((3, 2))
     )
-    lab.holds("an expanded subclass stays one", type(derived) is _NormalSubclass)
+    with lab.parity("The page promises a new distribution, not the type of the original"):
+        lab.holds("an expanded subclass stays one", type(derived) is _NormalSubclass)
     lab.close("it scores", derived.log_prob(float64_on_device(0.5)), roundings=64)
     counts = D.Binomial(float64_on_device([4.0, 6.0]), float64_on_device([0.25, 0.5]))
     mixture = D.MixtureSameFamily(D.Categorical(float64_on_device([0.3, 0.7])), counts)
@@ -111,7 +117,12 @@ def distributions_of_distributions(lab: Lab) -> None:
         torch.allclose(D.kl_divergence(left, right), D.kl_divergence(*bases)),
     )
     fewer_steps = D.TransformedDistribution(bases[1], steps[:1])
-    lab.raises("through other transforms", lambda: D.kl_divergence(left, fewer_steps), NotImplementedError)
+    with lab.parity(
+        "The page names this error only for types that are not registered, and these types are registered"
+    ):
+        lab.raises(
+            "through other transforms", lambda: D.kl_divergence(left, fewer_steps), NotImplementedError
+        )
     factor, diagonal = (
         float64_on_device([[[1.0], [0.5]], [[0.25], [2.0]]]),
         float64_on_device([[1.0, 0.75], [2.0, 0.5]]),
@@ -138,7 +149,8 @@ def distributions_of_distributions(lab: Lab) -> None:
         lengths=[1, 1],
     )
     x = float64_on_device([[0.5, 0.25, -1.0], [1.0, 2.0, 3.0]])
-    lab.same("events of joined transforms", [joined.event_dim, event.event_dim])
+    with lab.parity("No page gives the event_dim of joined transforms"):
+        lab.same("events of joined transforms", [joined.event_dim, event.event_dim])
     jacobian = event.log_abs_det_jacobian(x, event(x))
     lab.close("the Jacobian of joined events", jacobian, roundings=256)
     lab.holds("one number for each event", jacobian.shape == (2,))
@@ -161,12 +173,21 @@ def parameters_made_on_demand(lab: Lab) -> None:
         silent = kind(logits=logits)
         with torch.no_grad():
             silent.probs  # noqa: B018  (the first access computes it)
-        lab.holds(f"probabilities of {kind.__name__} pass gradients", silent.probs.requires_grad)
+        with lab.consistent(
+            "The probabilities must pass gradients whether their first access was under no_grad or not"
+        ):
+            lab.holds(f"probabilities of {kind.__name__} pass gradients", silent.probs.requires_grad)
         (later_gradient,) = torch.autograd.grad((silent.probs**2).sum(), logits)
-        lab.holds(f"the same ones for {kind.__name__}", torch.allclose(later_gradient, gradient))
+        with lab.consistent("The gradients after a first access with and without no_grad must agree"):
+            lab.holds(f"the same ones for {kind.__name__}", torch.allclose(later_gradient, gradient))
 
 
-@behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
+@behaviour(
+    "distributions",
+    must_detect=("value",),
+    capabilities=("autograd",),
+    ground="The page names the distributions and parameters; the densities follow from their definitions",
+)
 def relaxed_and_logistic_scores(lab: Lab) -> None:
     """RelaxedBernoulli, RelaxedOneHotCategorical and LogisticNormal have the densities of their definitions,
     and gradients with respect to all parameters.
@@ -222,7 +243,17 @@ def relaxed_and_logistic_scores(lab: Lab) -> None:
         lab.close(f"gradient of logistic normal by {name}", gradient, roundings=1 << 12)
 
 
-@behaviour("distributions", dtypes=("float32", "float64"), must_detect=("value",))
+@behaviour(
+    "distributions",
+    dtypes=("float32", "float64"),
+    must_detect=("value",),
+    page="notes/numerical_accuracy.html",
+    basis="parity",
+    ground=(
+        "The page says that results for ill-conditioned matrices and extremal values may be wrong and "
+        "differ between devices"
+    ),
+)
 def badly_conditioned_parameters(lab: Lab) -> None:
     """Results are finite for MultivariateNormal and Wishart with a nearly singular precision matrix, and for
     ContinuousBernoulli with the largest logits.

@@ -71,7 +71,8 @@ def samples_of_heavy_tails(lab: Lab) -> None:
     )
     lengths = logistic.base_dist.base_dist.event_shape
     back = D.StickBreakingTransform().inv(logistic.sample((SAMPLE_COUNT,)))
-    lab.same("base of logistic normal", lengths)
+    with lab.parity("No page describes the attribute base_dist of LogisticNormal"):
+        lab.same("base of logistic normal", lengths)
     for number, (mean, scale) in enumerate(((0.5, 1.0), (-1.0, 2.0))):
         check_distribution_function(
             lab, f"LogisticNormal {number}", back[:, number], normal_distribution_function(mean, scale)
@@ -100,10 +101,20 @@ def counts_of_binomial(lab: Lab) -> None:
         torch.full((SAMPLE_COUNT,), 1000.0, device=lab.device, dtype=lab.dtype),
         torch.full((SAMPLE_COUNT,), 0.00125, device=lab.device, dtype=lab.dtype),
     )
-    lab.holds("rare events are not negative", bool((rare >= 0).all()))
+    with lab.parity("torch.binomial is on no page"):
+        lab.holds("rare events are not negative", bool((rare >= 0).all()))
 
 
-@behaviour("distributions", capabilities=("generator",), must_detect=())
+@behaviour(
+    "distributions",
+    capabilities=("generator",),
+    must_detect=(),
+    page="generated/torch.poisson.html",
+    basis="consistency",
+    ground=(
+        "The same seed must give the same draws, and the default generator must be unchanged after the call"
+    ),
+)
 def samplers_with_generators(lab: Lab) -> None:
     """Gamma, Poisson and binomial samplers draw from the generator that they receive. They do not change the
     default generator.
@@ -122,11 +133,19 @@ def samplers_with_generators(lab: Lab) -> None:
         first = sample(generator.manual_seed(7))
         default = sample(None)
         lab.holds(f"{name} repeats for a seed", torch.equal(sample(generator.manual_seed(7)), first))
-        lab.holds(f"{name} goes on", not torch.equal(sample(generator), first))
+        with lab.parity("No page says that two successive draws differ"):
+            lab.holds(f"{name} goes on", not torch.equal(sample(generator), first))
         lab.holds(f"{name} leaves the default generator", torch.equal(default, undisturbed))
 
 
-@behaviour("distributions", must_detect=())
+@behaviour(
+    "distributions",
+    must_detect=(),
+    page="generated/torch.multinomial.html",
+    ground=(
+        "an example draws all categories with a weight, though a note asks for fewer draws than categories"
+    ),
+)
 def orders_without_repetition(lab: Lab) -> None:
     """``multinomial`` without replacement returns a permutation if it draws all categories. If the categories
     are equally likely, so are the permutations.
@@ -145,7 +164,14 @@ def orders_without_repetition(lab: Lab) -> None:
         )
 
 
-@behaviour("distributions", capabilities=("forward_ad",), must_detect=("value",))
+@behaviour(
+    "distributions",
+    capabilities=("forward_ad",),
+    must_detect=("value",),
+    page="generated/torch.poisson.html",
+    basis="parity",
+    ground="No page says which tangent a Poisson sample has",
+)
 def tangents_of_poisson(lab: Lab) -> None:
     """The tangent of a ``torch.poisson`` sample is zero, because a count does not depend smoothly on
     the rate.
@@ -157,7 +183,11 @@ def tangents_of_poisson(lab: Lab) -> None:
     lab.expect("tangent", torch.zeros_like(rate) if drawn_tangent is None else drawn_tangent, [0.0] * 6)
 
 
-@behaviour("distributions", must_detect=("value",))
+@behaviour(
+    "distributions",
+    must_detect=("value",),
+    ground="The page names the distribution and its parameters; the formulas follow from its definition",
+)
 def generalized_pareto(lab: Lab) -> None:
     """GeneralizedPareto has the density, cumulative distribution function, inverse and moments of its
     definition. Its samples follow this distribution function.

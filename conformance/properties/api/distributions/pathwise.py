@@ -42,7 +42,15 @@ def _agree_within_tolerance(actual: torch.Tensor, expected: torch.Tensor) -> boo
     return bool(((actual - expected).abs() <= TOLERANCE * expected.abs().max()).all())
 
 
-@behaviour("distributions", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "distributions",
+    capabilities=("autograd",),
+    must_detect=(),
+    ground=(
+        "The page calls rsample a differentiable function of noise without parameters; monotone functions "
+        "have these derivatives"
+    ),
+)
 def pathwise_gradients(lab: Lab) -> None:
     """``rsample`` of Beta and Dirichlet passes pathwise gradients to its parameters: the derivatives of a
     sample at constant cumulative probability. The average gradient of a function of samples is the derivative

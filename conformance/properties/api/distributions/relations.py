@@ -95,7 +95,10 @@ def divergences(lab: Lab) -> None:
         True,
     )
     lab.raises(
-        "of no formula", lambda: D.kl_divergence(every["Cauchy"], every["Normal"]), NotImplementedError
+        "of no formula",
+        lambda: D.kl_divergence(every["Cauchy"], every["Normal"]),
+        NotImplementedError,
+        type_is_documented=True,
     )
     for name, dist in vector_distributions(lab).items():
         divergence = none_if_not_implemented(lambda: D.kl_divergence(dist, dist))
@@ -241,7 +244,12 @@ def normal_vectors(lab: Lab) -> None:
         lab.holds(f"chances of all angles, {concentration}", abs(float(total) - 1) < 1e-5)
 
 
-@behaviour("distributions", level="training", must_detect=("error", "message"))
+@behaviour(
+    "distributions",
+    level="training",
+    must_detect=("error", "message"),
+    ground="validation is on by default; the page names constraints and support, not each check",
+)
 def distribution_validation(lab: Lab) -> None:
     """Unless validation is disabled, an error is raised for parameters outside their range, for values
     outside the support, and for shapes that do not broadcast.
@@ -286,32 +294,36 @@ def distribution_validation(lab: Lab) -> None:
     lab.raises(
         "half a head", lambda: coin.log_prob(lab.put([0.5, 0.0])), ValueError, match="within the support"
     )
-    lab.raises("a number for a tensor", lambda: coin.log_prob(1), ValueError, match="must be a Tensor")
-    lab.raises(
-        "a shape that does not fit",
-        lambda: coin.log_prob(torch.ones(3, device=lab.device)),
-        ValueError,
-        match="broadcastable",
-    )
-    lab.same(
-        "unless asked not to look",
-        D.Bernoulli(lab.put([0.5]), validate_args=False).log_prob(lab.put([0.5])).isfinite(),
-    )
+    with lab.parity("No page says that a number in place of a tensor is refused"):
+        lab.raises("a number for a tensor", lambda: coin.log_prob(1), ValueError, match="must be a Tensor")
+    with lab.parity("No page says that values which do not broadcast are refused"):
+        lab.raises(
+            "a shape that does not fit",
+            lambda: coin.log_prob(torch.ones(3, device=lab.device)),
+            ValueError,
+            match="broadcastable",
+        )
+    with lab.parity("No page says which score a value outside the support has"):
+        lab.same(
+            "unless asked not to look",
+            D.Bernoulli(lab.put([0.5]), validate_args=False).log_prob(lab.put([0.5])).isfinite(),
+        )
     lab.raises("both probs and logits", lambda: D.Bernoulli(lab.put(0.5), lab.put(0.0)), ValueError)
-    lab.raises(
-        "counts of integers for torch.binomial",
-        lambda: torch.binomial(lab.put([10, 10]), lab.put([0.5, 0.5])),
-        ValueError,
-        RuntimeError,
-        match="floating-point",
-    )
-    lab.raises(
-        "chances of integers",
-        lambda: torch.binomial(lab.put([10.0, 10.0]), lab.put([1, 0])),
-        ValueError,
-        RuntimeError,
-        match="floating-point",
-    )
+    with lab.parity("torch.binomial is on no page"):
+        lab.raises(
+            "counts of integers for torch.binomial",
+            lambda: torch.binomial(lab.put([10, 10]), lab.put([0.5, 0.5])),
+            ValueError,
+            RuntimeError,
+            match="floating-point",
+        )
+        lab.raises(
+            "chances of integers",
+            lambda: torch.binomial(lab.put([10.0, 10.0]), lab.put([1, 0])),
+            ValueError,
+            RuntimeError,
+            match="floating-point",
+        )
     for name, dist in every.items():
         for parameter, constraint in dist.arg_constraints.items():
             value = getattr(dist, parameter, None)  # type: ignore[assignment]

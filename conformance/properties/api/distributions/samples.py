@@ -110,9 +110,10 @@ def sample_shapes(lab: Lab) -> None:
             f"an expanded {name} draws more",
             drawn.shape == torch.Size((5,)) + dist.batch_shape + dist.event_shape,
         )
-        lab.holds(
-            f"an expanded {name} is of its class", type(wide) is type(dist) and wide.batch_shape[0] == 5
-        )
+        with lab.parity("The page promises a new distribution, not the type of the original"):
+            lab.holds(
+                f"an expanded {name} is of its class", type(wide) is type(dist) and wide.batch_shape[0] == 5
+            )
         lab.holds(
             f"an expanded {name} scores alike",
             torch.allclose(wide.log_prob(drawn), dist.log_prob(drawn), equal_nan=True),
@@ -134,12 +135,13 @@ def sample_shapes(lab: Lab) -> None:
         lab.same(f"many of a single {name}", [drawn.shape, single.log_prob(drawn).shape])
     lab.same("parameters that broadcast", D.Normal(lab.floats(3, 1), lab.floats(4, low=0.5)).sample().shape)
     lab.same("a number beside a tensor", D.Gamma(lab.floats(2, low=0.5), 1.0).sample((3,)).shape)
-    lab.raises(
-        "parameters that do not",
-        lambda: D.Normal(lab.floats(3), lab.floats(4, low=0.5)),
-        RuntimeError,
-        ValueError,
-    )
+    with lab.parity("No page says that parameters which do not broadcast are refused"):
+        lab.raises(
+            "parameters that do not",
+            lambda: D.Normal(lab.floats(3), lab.floats(4, low=0.5)),
+            RuntimeError,
+            ValueError,
+        )
     lab.same(
         "scores that broadcast",
         D.HalfNormal(torch.ones(2, 1, 4, device=lab.device))
@@ -252,7 +254,15 @@ def vector_sample_moments(lab: Lab) -> None:
     )
 
 
-@behaviour("distributions", level="training", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "distributions",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=(),
+    ground=(
+        "The page calls rsample a differentiable function of noise without parameters; the gradients follow"
+    ),
+)
 def sample_gradients(lab: Lab) -> None:
     """``rsample`` passes gradients to the parameters, according to the formula by which it computes a sample
     from the parameters. ``sample`` passes no gradients.
@@ -266,7 +276,8 @@ def sample_gradients(lab: Lab) -> None:
                 dist.rsample()
             except NotImplementedError:
                 refused = True
-            lab.holds(f"rsample of {name} is refused", refused)
+            with lab.parity("No page says that rsample is refused by distributions without it"):
+                lab.holds(f"rsample of {name} is refused", refused)
             continue
         drawn = dist.rsample((50,))
         lab.holds(f"rsample of {name} requires gradients", drawn.requires_grad)
@@ -342,23 +353,28 @@ def enumerated_support(lab: Lab) -> None:
     lab.expect("one of three", categories.enumerate_support(), torch.eye(3))
     total = coin.log_prob(coin.enumerate_support()).exp().sum(0)
     lab.expect("chances sum up", total, torch.ones(2, 2), roundings=8)
-    lab.raises(
-        "normal numbers",
-        lambda: D.Normal(lab.put(0.0), lab.put(1.0)).enumerate_support(),
-        NotImplementedError,
-    )
-    lab.raises(
-        "counts of two lengths",
-        lambda: D.Binomial(lab.put([2.0, 3.0]), lab.put(0.5)).enumerate_support(),
-        NotImplementedError,
-    )
+    with lab.parity("No page says that enumerate_support raises an error for infinitely many values"):
+        lab.raises(
+            "normal numbers",
+            lambda: D.Normal(lab.put(0.0), lab.put(1.0)).enumerate_support(),
+            NotImplementedError,
+        )
+    with lab.parity("No page says that enumerate_support raises an error for different counts in a batch"):
+        lab.raises(
+            "counts of two lengths",
+            lambda: D.Binomial(lab.put([2.0, 3.0]), lab.put(0.5)).enumerate_support(),
+            NotImplementedError,
+        )
     entropy = D.Categorical(
         logits=lab.put([[0.0, 0.0, -math.inf], [0.0, 0.0, 0.0]], dtype=torch.float64)
     ).entropy()
-    lab.expect("entropy with the impossible", entropy, [math.log(2), math.log(3)], roundings=64)
-    lab.holds(
-        "a mean of categories is undefined", bool(kinds.mean.isnan().all() and kinds.variance.isnan().all())
-    )
+    with lab.parity("The page asks for logits that are real numbers; minus infinity is not"):
+        lab.expect("entropy with the impossible", entropy, [math.log(2), math.log(3)], roundings=64)
+    with lab.parity("No page says that the mean of a Categorical is NaN"):
+        lab.holds(
+            "a mean of categories is undefined",
+            bool(kinds.mean.isnan().all() and kinds.variance.isnan().all()),
+        )
     certain = D.Categorical(lab.put([[1.0, 0.0], [0.0, 1.0]]))
     lab.expect("certain ones", certain.sample((3,)), [[0, 1]] * 3)
     lab.expect(

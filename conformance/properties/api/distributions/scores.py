@@ -221,7 +221,15 @@ def none_if_not_implemented(call: Callable[[], Any]) -> Any:
         return None
 
 
-@behaviour("distributions", level="training", must_detect=("value",))
+@behaviour(
+    "distributions",
+    level="training",
+    must_detect=("value",),
+    ground=(
+        "The page defines log_prob as the log of the density; the formulas follow from the distributions' "
+        "definitions"
+    ),
+)
 def log_densities(lab: Lab) -> None:
     """``log_prob`` of each scalar distribution equals its closed form. The result is on the device of the
     parameters.
@@ -237,7 +245,8 @@ def log_densities(lab: Lab) -> None:
             roundings=4096,
         )
         lab.same(f"facts of {name}", [dist.batch_shape, dist.event_shape, dist.has_rsample])
-        lab.holds(f"{name} prints its name", repr(dist).startswith(name))
+        with lab.parity("No page says how a distribution is printed"):
+            lab.holds(f"{name} prints its name", repr(dist).startswith(name))
     for name in ("Bernoulli", "Geometric", "Binomial", "NegativeBinomial", "ContinuousBernoulli"):
         _, tensors = make_distribution(lab, name)
         points = lab.put([float(x) for x in SCALAR_DISTRIBUTIONS[name][2]], dtype=torch.float64)
@@ -271,10 +280,17 @@ def moments(lab: Lab) -> None:
     entropy = D.Bernoulli(lab.put([0.0, 0.5, 1.0], dtype=torch.float64)).entropy()
     lab.expect("entropy of coins", entropy, [0.0, math.log(2), 0.0], roundings=8192)
     wide = D.Cauchy(lab.put(0.0), lab.put(1.0))
-    lab.holds("a Cauchy mean is undefined", bool(wide.mean.isnan()))
-    lab.holds("its variance infinite", bool(wide.variance.isinf()))
+    with lab.parity("The mean of a Cauchy distribution is undefined, and no page says that it is NaN"):
+        lab.holds("a Cauchy mean is undefined", bool(wide.mean.isnan()))
+    with lab.parity(
+        "The variance of a Cauchy distribution is undefined, and no page says that it is infinite"
+    ):
+        lab.holds("its variance infinite", bool(wide.variance.isinf()))
     heavy = D.StudentT(lab.put([1.0, 2.0]))
-    lab.same("moments of heavy tails", [heavy.mean.isnan(), heavy.variance.isnan(), heavy.variance.isinf()])
+    with lab.parity("No page says whether undefined moments are NaN"):
+        lab.same(
+            "moments of heavy tails", [heavy.mean.isnan(), heavy.variance.isnan(), heavy.variance.isinf()]
+        )
     lab.same(
         "of Pareto's",
         [
@@ -282,13 +298,22 @@ def moments(lab: Lab) -> None:
             D.Pareto(lab.put(1.0), lab.put(0.5)).variance.isinf(),
         ],
     )
-    lab.same(
-        "of Fisher's",
-        [D.FisherSnedecor(1, lab.put(2.0)).mean.isnan(), D.FisherSnedecor(1, lab.put(4.0)).variance.isnan()],
-    )
+    with lab.parity("No page says whether undefined moments are NaN"):
+        lab.same(
+            "of Fisher's",
+            [
+                D.FisherSnedecor(1, lab.put(2.0)).mean.isnan(),
+                D.FisherSnedecor(1, lab.put(4.0)).variance.isnan(),
+            ],
+        )
 
 
-@behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
+@behaviour(
+    "distributions",
+    must_detect=("value",),
+    capabilities=("autograd",),
+    ground="The page differentiates log_prob; the gradients follow from the densities' definitions",
+)
 def density_gradients(lab: Lab) -> None:
     """Gradients of ``log_prob`` with respect to parameters and values equal the CPU's gradients."""
     for name, (_, _, values, _) in SCALAR_DISTRIBUTIONS.items():
@@ -343,7 +368,14 @@ def distribution_functions(lab: Lab) -> None:
     lab.expect("a Gumbel far out", steep.cdf(lab.put([-5.0, 20.0])).round(), [0.0, 1.0])
 
 
-@behaviour("distributions", dtypes=("float32", "float64"), must_detect=("value",), capabilities=("autograd",))
+@behaviour(
+    "distributions",
+    dtypes=("float32", "float64"),
+    must_detect=("value",),
+    capabilities=("autograd",),
+    basis="parity",
+    ground="No page promises exact scores or gradients without NaN at the limits of the parameters",
+)
 def extreme_scores(lab: Lab) -> None:
     """``log_prob`` at the limits of the parameters is exact or infinite. Neither ``log_prob`` nor its
     gradients are NaN.
@@ -372,12 +404,13 @@ def extreme_scores(lab: Lab) -> None:
         roundings=4,
     )
     lab.same("never and yet", log_prob_with_observed_gradients(D.Bernoulli, [1.0], probs=[0.0]).isfinite())
-    lab.expect(
-        "rarely",
-        log_prob_with_observed_gradients(D.Bernoulli, [1.0], probs=[1e-4]),
-        [math.log(1e-4)],
-        roundings=64,
-    )
+    with lab.documented():
+        lab.expect(
+            "rarely",
+            log_prob_with_observed_gradients(D.Bernoulli, [1.0], probs=[1e-4]),
+            [math.log(1e-4)],
+            roundings=64,
+        )
     lab.expect("an underflow", log_prob_with_observed_gradients(D.Bernoulli, [0.0], logits=[-limit]), [0.0])
     lab.expect("an overflow", log_prob_with_observed_gradients(D.Bernoulli, [1.0], logits=[limit]), [0.0])
     lab.expect(
@@ -409,43 +442,50 @@ def extreme_scores(lab: Lab) -> None:
             log_prob_with_observed_gradients(D.Binomial, [0.0, 0.0], logits=[-100.0, 100.0]).isfinite().all()
         ),
     )
-    lab.expect(
-        "at even odds",
-        log_prob_with_observed_gradients(D.Binomial, [0.0], logits=[0.0]),
-        [-math.log(2)],
-        roundings=8,
-    )
+    with lab.documented():
+        lab.expect(
+            "at even odds",
+            log_prob_with_observed_gradients(D.Binomial, [0.0], logits=[0.0]),
+            [-math.log(2)],
+            roundings=8,
+        )
     lab.close(
         "a continuous coin, low",
         log_prob_with_observed_gradients(D.ContinuousBernoulli, [0.0], logits=[-limit]),
         roundings=1 << 14,
     )
-    lab.close(
-        "a continuous coin",
-        log_prob_with_observed_gradients(D.ContinuousBernoulli, [0.1, 0.9], probs=[0.1, 0.4]),
-        roundings=1 << 14,
-    )
+    with lab.documented():
+        lab.close(
+            "a continuous coin",
+            log_prob_with_observed_gradients(D.ContinuousBernoulli, [0.1, 0.9], probs=[0.1, 0.4]),
+            roundings=1 << 14,
+        )
     zero = lab.put(0.0, dtype=lab.dtype)
-    lab.expect(
-        "gamma at zero",
-        D.Gamma(lab.put([0.5, 1.0, 2.0], dtype=lab.dtype), 1, validate_args=False).log_prob(zero),
-        [math.inf, 0.0, -math.inf],
-    )
+    with lab.documented():
+        lab.expect(
+            "gamma at zero",
+            D.Gamma(lab.put([0.5, 1.0, 2.0], dtype=lab.dtype), 1, validate_args=False).log_prob(zero),
+            [math.inf, 0.0, -math.inf],
+        )
     corner = D.Dirichlet(lab.put([1.0, 2.0], dtype=lab.dtype)).log_prob(lab.put([0.0, 1.0], dtype=lab.dtype))
-    lab.expect("a corner of the simplex", corner, math.log(2), roundings=64)
+    with lab.documented():
+        lab.expect("a corner of the simplex", corner, math.log(2), roundings=64)
     rate = lab.put(0.0, dtype=lab.dtype, requires_grad=True)
     D.Poisson(rate, validate_args=False).log_prob(lab.put(1.0, dtype=lab.dtype)).backward()
     lab.expect("the gradient of a rate of zero", rate.grad, math.inf)
     lab.expect("no event at rate zero", D.Poisson(zero, validate_args=False).log_prob(zero), 0.0)
-    lab.expect(
-        "a sure success",
-        D.Geometric(lab.put(1.0, dtype=lab.dtype)).log_prob(lab.put([0.0, 1.0], dtype=lab.dtype)),
-        [0.0, -math.inf],
-    )
+    with lab.documented():
+        lab.expect(
+            "a sure success",
+            D.Geometric(lab.put(1.0, dtype=lab.dtype)).log_prob(lab.put([0.0, 1.0], dtype=lab.dtype)),
+            [0.0, -math.inf],
+        )
     sure = D.Binomial(lab.put(100.0, dtype=lab.dtype), lab.put([0.0, 1.0], dtype=lab.dtype))
-    lab.expect("sure counts", sure.sample(), [0.0, 100.0])
-    lab.expect(
-        "no counts",
-        D.Binomial(lab.put([0.0, 0.0], dtype=lab.dtype), lab.put(1.0, dtype=lab.dtype)).sample(),
-        [0.0, 0.0],
-    )
+    with lab.documented():
+        lab.expect("sure counts", sure.sample(), [0.0, 100.0])
+    with lab.documented():
+        lab.expect(
+            "no counts",
+            D.Binomial(lab.put([0.0, 0.0], dtype=lab.dtype), lab.put(1.0, dtype=lab.dtype)).sample(),
+            [0.0, 0.0],
+        )

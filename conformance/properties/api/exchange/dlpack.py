@@ -28,7 +28,13 @@ class DLPackOnly:
         return self.tensor.__dlpack_device__()
 
 
-@behaviour("exchange", dtypes=ALL, capabilities=("dlpack", "storage"), must_detect=("value",))
+@behaviour(
+    "exchange",
+    dtypes=ALL,
+    capabilities=("dlpack", "storage"),
+    must_detect=("value",),
+    page="generated/torch.from_dlpack.html",
+)
 def dlpack_round_trip(lab: Lab) -> None:
     """A tensor that is exported through DLPack and imported again keeps its values, dtype, shape, strides,
     device and memory.
@@ -63,19 +69,33 @@ def dlpack_round_trip(lab: Lab) -> None:
     lab.same("its device", [len(base.__dlpack_device__()), isinstance(int(base.__dlpack_device__()[0]), int)])
 
 
-@behaviour("exchange", capabilities=("dlpack",), must_detect=("error", "message"))
+@behaviour(
+    "exchange",
+    capabilities=("dlpack",),
+    must_detect=("error", "message"),
+    page="https://data-apis.org/array-api/latest/API_specification/generated/array_api.array.__dlpack__.html",
+    ground="The standard asks for BufferError if data cannot be exported",
+)
 def dlpack_refusals(lab: Lab) -> None:
     """DLPack export raises an error for a tensor that requires grad, is conjugate or is sparse. It also
     raises an error for a wrong stream or device.
     """
     lab.holds("plain tensors can be described", lab.integers(3).__dlpack__() is not None)
     graded = torch.ones(3, device=lab.device, requires_grad=True)
-    lab.raises("gradients", graded.__dlpack__, BufferError, match="require gradient")
+    with lab.parity("No page says that a tensor which requires grad cannot be exported"):
+        lab.raises("gradients", graded.__dlpack__, BufferError, match="require gradient")
     turned = torch.tensor([1 + 1j], device=lab.device).conj()
-    lab.raises("a conjugate", turned.__dlpack__, BufferError, match="conjugate bit")
-    lab.raises("a sparse tensor", torch.eye(2).to_sparse().__dlpack__, BufferError, match="strided")
+    lab.raises("a conjugate", turned.__dlpack__, BufferError, match="conjugate bit", type_is_documented=True)
+    lab.raises(
+        "a sparse tensor",
+        torch.eye(2).to_sparse().__dlpack__,
+        BufferError,
+        match="strided",
+        type_is_documented=True,
+    )
     ones = torch.ones(3, device=lab.device)
-    lab.raises("an object as a stream", lambda: ones.__dlpack__(stream=object()), TypeError)
+    with lab.parity("The standard leaves stream objects open to agreements between libraries"):
+        lab.raises("an object as a stream", lambda: ones.__dlpack__(stream=object()), TypeError)
     lab.raises(
         "a stream of the host",
         lambda: torch.ones(3).__dlpack__(stream=0),
@@ -88,6 +108,7 @@ def dlpack_refusals(lab: Lab) -> None:
         lambda: ones.__dlpack__(max_version=(1, 0), dl_device=(16, 0)),  # type: ignore[arg-type]
         BufferError,
         match="(?i)unsupported device_type",
+        type_is_documented=True,
     )
     lab.raises(
         "a quantized tensor",
@@ -99,7 +120,15 @@ def dlpack_refusals(lab: Lab) -> None:
     lab.same("detached", untyped.from_dlpack(graded.detach()))
 
 
-@behaviour("exchange", capabilities=("dlpack", "storage"), must_detect=("value",))
+@behaviour(
+    "exchange",
+    capabilities=("dlpack", "storage"),
+    must_detect=("value",),
+    page="generated/torch.from_dlpack.html",
+    ground=(
+        "The array API standard, to which the page of __dlpack__ refers, says what copy=False and device mean"
+    ),
+)
 def dlpack_copies(lab: Lab) -> None:
     """``from_dlpack`` shares memory unless ``copy=True``. If ``device=`` names a different device,
     ``from_dlpack`` copies, and ``copy=False`` is refused.
@@ -124,15 +153,20 @@ def dlpack_copies(lab: Lab) -> None:
     }
     for version, name in versions.items():
         capsule = base.__dlpack__(max_version=version) if version else base.__dlpack__()
-        lab.expect(f"the capsule of {version}", f'"{name}"' in str(capsule), True)
+        with lab.parity("The standard allows a capsule of another version than max_version"):
+            lab.expect(f"the capsule of {version}", f'"{name}"' in str(capsule), True)
         lab.same(f"its tensor of {version}", untyped.from_dlpack(capsule))
-        lab.raises(f"the capsule of {version} again", lambda: untyped.from_dlpack(capsule))
+        with lab.parity("The page of to_dlpack calls a second use of a capsule undefined"):
+            lab.raises(f"the capsule of {version} again", lambda: untyped.from_dlpack(capsule))
     host = torch.arange(3.0)
-    lab.same("a tensor of something wrapped", torch.tensor(DLPackOnly(host), device=lab.device))
-    lab.same("asarray of something wrapped", torch.asarray(DLPackOnly(base)))
-    lab.holds(
-        "asarray shares with something wrapped", torch.asarray(DLPackOnly(base)).data_ptr() == base.data_ptr()
-    )
+    with lab.parity("The page of torch.tensor does not name objects with __dlpack__"):
+        lab.same("a tensor of something wrapped", torch.tensor(DLPackOnly(host), device=lab.device))
+    with lab.parity("The page of asarray names DLPack capsules, not objects with __dlpack__"):
+        lab.same("asarray of something wrapped", torch.asarray(DLPackOnly(base)))
+        lab.holds(
+            "asarray shares with something wrapped",
+            torch.asarray(DLPackOnly(base)).data_ptr() == base.data_ptr(),
+        )
     # In torch 2.13, ``asarray`` with ``copy=True`` copies a DLPack capsule, but not an object with
     # ``__dlpack__``.
     apart = torch.asarray(base.__dlpack__(), copy=True)

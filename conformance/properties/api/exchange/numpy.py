@@ -16,7 +16,13 @@ from conformance.behaviours.lab import Lab
 NUMPY = tuple(name for name in ALL if name != "bfloat16")
 
 
-@behaviour("exchange", dtypes=NUMPY, level="bringup", must_detect=("value",))
+@behaviour(
+    "exchange",
+    dtypes=NUMPY,
+    level="bringup",
+    must_detect=("value",),
+    page="generated/torch.Tensor.numpy.html",
+)
 def arrays_through_the_host(lab: Lab) -> None:
     """A tensor that is moved to the host, converted to NumPy and moved back keeps its values, dtype and
     shape. The array shares memory with the host tensor.
@@ -43,7 +49,13 @@ def arrays_through_the_host(lab: Lab) -> None:
     lab.expect("the tensor after a write to its array", host[0, 0].item() == 1, True)
 
 
-@behaviour("exchange", level="core", must_detect=("error", "message"))
+@behaviour(
+    "exchange",
+    level="core",
+    must_detect=("error", "message"),
+    page="generated/torch.Tensor.numpy.html",
+    ground="The text that names the function to call is on no page",
+)
 def device_arrays_refused(lab: Lab) -> None:
     """If NumPy cannot use a tensor's memory directly, ``numpy()`` raises a TypeError or RuntimeError that
     names the function to call first. With ``force=True``, ``numpy()`` copies the values instead.
@@ -65,7 +77,8 @@ def device_arrays_refused(lab: Lab) -> None:
         lab.holds("so is numpy.asarray", True)
     else:
         lab.holds("numpy() of a device's tensor is refused", _is_refused_naming_cpu(base.numpy))
-        lab.holds("so is numpy.asarray", _is_refused_naming_cpu(lambda: numpy.asarray(base)))
+        with lab.parity("No page says what numpy.asarray does with a tensor of a device"):
+            lab.holds("so is numpy.asarray", _is_refused_naming_cpu(lambda: numpy.asarray(base)))
     lab.raises(
         "numpy() of bfloat16",
         torch.ones(1, dtype=torch.bfloat16).numpy,
@@ -83,7 +96,12 @@ def _is_refused_naming_cpu(call: Callable[[], Any]) -> bool:
     return False
 
 
-@behaviour("exchange", must_detect=("value", "error"), capabilities=("strides",))
+@behaviour(
+    "exchange",
+    must_detect=("value", "error"),
+    capabilities=("strides",),
+    page="generated/torch.from_numpy.html",
+)
 def arrays_of_all_kinds(lab: Lab) -> None:
     """``from_numpy`` and ``as_tensor`` accept arrays of every numeric dtype with positive strides. They raise
     errors for strings, for negative strides, and for strides that are not multiples of the element size.
@@ -115,44 +133,54 @@ def arrays_of_all_kinds(lab: Lab) -> None:
     lab.same("no rows", torch.from_numpy(numpy.zeros((0, 2))).to(lab.device))
     lab.same("no columns", torch.from_numpy(numpy.zeros((2, 0))).to(lab.device))
     odd = numpy.lib.stride_tricks.as_strided(numpy.zeros(3), shape=(3,), strides=(3,))
-    lab.raises(
-        "strides that split elements",
-        lambda: torch.from_numpy(odd),
-        ValueError,
-        match="not a multiple|element",
-    )
+    with lab.parity("No page says that strides which split elements are refused"):
+        lab.raises(
+            "strides that split elements",
+            lambda: torch.from_numpy(odd),
+            ValueError,
+            match="not a multiple|element",
+        )
     lab.raises("strings", lambda: torch.from_numpy(numpy.array(["a", "b"])), TypeError, match="can't convert")
-    lab.raises(
-        "negative strides", lambda: torch.from_numpy(numpy.arange(3)[::-1]), ValueError, match="negative"
-    )
+    with lab.parity("No page says that negative strides are refused"):
+        lab.raises(
+            "negative strides", lambda: torch.from_numpy(numpy.arange(3)[::-1]), ValueError, match="negative"
+        )
     lab.raises("a list", lambda: torch.from_numpy([1, 2]), TypeError)
-    lab.raises(
-        "the other byte order",
-        lambda: torch.from_numpy(numpy.arange(3).astype(">i4")),
-        ValueError,
-        match="byte order",
-    )
-    lab.raises(
-        "ragged arrays",
-        lambda: torch.tensor([numpy.zeros((3, 3)), numpy.zeros((3, 0))], device=lab.device),
-        ValueError,
-        match="expected sequence of length",
-    )
-    lab.raises(
-        "a list of ragged rows",
-        lambda: torch.tensor([[1, 2, 3], numpy.zeros(2)], device=lab.device),
-        ValueError,
-        match="expected sequence of length",
-    )
-    lab.raises(
-        "an array beside a number",
-        lambda: torch.tensor([[numpy.zeros(3), 1.0]], device=lab.device),
-        TypeError,
-        match="not a sequence",
-    )
+    with lab.parity("No page says that another byte order is refused"):
+        lab.raises(
+            "the other byte order",
+            lambda: torch.from_numpy(numpy.arange(3).astype(">i4")),
+            ValueError,
+            match="byte order",
+        )
+    with lab.parity("No page says that torch.tensor refuses ragged data"):
+        lab.raises(
+            "ragged arrays",
+            lambda: torch.tensor([numpy.zeros((3, 3)), numpy.zeros((3, 0))], device=lab.device),
+            ValueError,
+            match="expected sequence of length",
+        )
+        lab.raises(
+            "a list of ragged rows",
+            lambda: torch.tensor([[1, 2, 3], numpy.zeros(2)], device=lab.device),
+            ValueError,
+            match="expected sequence of length",
+        )
+        lab.raises(
+            "an array beside a number",
+            lambda: torch.tensor([[numpy.zeros(3), 1.0]], device=lab.device),
+            TypeError,
+            match="not a sequence",
+        )
 
 
-@behaviour("exchange", must_detect=("value",))
+@behaviour(
+    "exchange",
+    must_detect=("value",),
+    page="tensors.html",
+    basis="parity",
+    ground="No page says that NumPy scalars are accepted wherever Python numbers are",
+)
 def numpy_scalars(lab: Lab) -> None:
     """NumPy scalars work like Python numbers: in arithmetic and comparisons, and as sizes, dimensions and
     indices.
@@ -176,18 +204,26 @@ def numpy_scalars(lab: Lab) -> None:
     mask = numpy.array([True, False])
     lab.same("a mask", base[mask])
     lab.same("an index array", base[numpy.array([1, 0, 1])])
-    lab.same(
-        "written through an index array",
-        base.clone().index_put_((torch.as_tensor(numpy.array([1])).to(lab.device),), base[:1]),
-    )
-    lab.expect("item of an element", numpy.float32(base[1, 1].item()) == 4.0, True)
+    with lab.documented():
+        lab.same(
+            "written through an index array",
+            base.clone().index_put_((torch.as_tensor(numpy.array([1])).to(lab.device),), base[:1]),
+        )
+    with lab.documented():
+        lab.expect("item of an element", numpy.float32(base[1, 1].item()) == 4.0, True)
     gradient = torch.ones(2, device=lab.device, requires_grad=True)
     lab.same(
         "with gradients", [(gradient * numpy.float64(2)).requires_grad, (gradient * numpy.int32(3)).dtype]
     )
 
 
-@behaviour("exchange", must_detect=("value", "warning"))
+@behaviour(
+    "exchange",
+    must_detect=("value", "warning"),
+    page="generated/torch.from_numpy.html",
+    basis="parity",
+    ground="No page says that these conversions warn",
+)
 def arrays_warn(lab: Lab) -> None:
     """Converting a list of arrays, or a read-only array, to a tensor warns and succeeds."""
     fixed = numpy.arange(3.0)
@@ -195,32 +231,44 @@ def arrays_warn(lab: Lab) -> None:
     shared = lab.warns(
         "an array that cannot be written", lambda: torch.from_numpy(fixed), match="(?i)not writ[e]?able"
     )
-    lab.same("its values", shared.to(lab.device) + 0)
-    lab.same("as_tensor of a copy", torch.tensor(fixed, device=lab.device))
+    with lab.documented():
+        lab.same("its values", shared.to(lab.device) + 0)
+        lab.same("as_tensor of a copy", torch.tensor(fixed, device=lab.device))
     pair = lab.warns(
         "a list of arrays",
         lambda: torch.tensor([numpy.array([0]), numpy.array([1])], device=lab.device),
         match="extremely slow",
     )
-    lab.expect("their values", pair, [[0], [1]])
+    with lab.documented():
+        lab.expect("their values", pair, [[0], [1]])
     lab.same(
         "a list of numbers",
         lab.silent("a list of numbers", lambda: torch.tensor([0.0, 1.0], device=lab.device)),
     )
 
 
-@behaviour("exchange", must_detect=("value",))
+@behaviour(
+    "exchange",
+    must_detect=("value",),
+    page="generated/torch.asarray.html",
+    ground=(
+        "tensor.numpy, asarray and frombuffer share memory; calls of NumPy functions on tensors are on no "
+        "page"
+    ),
+)
 def numpy_functions_on_host(lab: Lab) -> None:
     """NumPy functions accept tensors that were moved to the host. Conversions from tensor to array and back
     share memory if possible.
     """
     base = lab.put([1.0, -4.0, 9.0]) * 1
     host: Any = base.cpu()
-    lab.same("asarray", numpy.asarray(host).tolist())
-    lab.same("asarray of another dtype", numpy.asarray(host, dtype=numpy.int32).tolist())
-    lab.same("abs", torch.as_tensor(numpy.abs(host)).to(lab.device))
-    lab.same("a comparison", torch.as_tensor(numpy.greater_equal(host, 1)).to(lab.device))
-    lab.expect("equal to an array", (host == numpy.array([1.0, -4.0, 9.0])).all().item(), True)
+    with lab.parity("No page says that NumPy functions accept tensors"):
+        lab.same("asarray", numpy.asarray(host).tolist())
+        lab.same("asarray of another dtype", numpy.asarray(host, dtype=numpy.int32).tolist())
+        lab.same("abs", torch.as_tensor(numpy.abs(host)).to(lab.device))
+        lab.same("a comparison", torch.as_tensor(numpy.greater_equal(host, 1)).to(lab.device))
+    with lab.parity("No page says that a tensor can be compared with an array"):
+        lab.expect("equal to an array", (host == numpy.array([1.0, -4.0, 9.0])).all().item(), True)
     lab.expect(
         "the sum of both",
         (torch.as_tensor(numpy.add(host.numpy(), 1.0)).to(lab.device) - base).tolist(),
@@ -232,7 +280,8 @@ def numpy_functions_on_host(lab: Lab) -> None:
         grown = True
     except RuntimeError:
         grown = False
-    lab.holds("memory lent to an array is not moved", not grown or resized.shape == (3,))
+    with lab.parity("No page says that memory lent to an array is not moved"):
+        lab.holds("memory lent to an array is not moved", not grown or resized.shape == (3,))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         lab.same(
@@ -255,11 +304,12 @@ def numpy_functions_on_host(lab: Lab) -> None:
     lab.raises(
         "a buffer of the wrong size", lambda: torch.frombuffer(bytearray(3), dtype=torch.int16), ValueError
     )
-    lab.raises(
-        "a buffer beyond its end",
-        lambda: torch.frombuffer(bytearray(4), dtype=torch.uint8, offset=4),
-        ValueError,
-    )
+    with lab.parity("The page's conditions hold for an empty rest of a buffer"):
+        lab.raises(
+            "a buffer beyond its end",
+            lambda: torch.frombuffer(bytearray(4), dtype=torch.uint8, offset=4),
+            ValueError,
+        )
     lab.same(
         "mean of halves and nothing",
         torch.true_divide(

@@ -146,7 +146,13 @@ def _dynamic_shape_mode() -> Any:
 
 for _part in range(4):
 
-    @behaviour("fake", name=f"shapes-of-pointwise-operators-{_part + 1}-of-4", must_detect=("shape",))
+    @behaviour(
+        "fake",
+        name=f"shapes-of-pointwise-operators-{_part + 1}-of-4",
+        must_detect=("shape",),
+        page="notes/broadcasting.html",
+        ground="The note gives the broadcast shape",
+    )
     def _pointwise(lab: Lab, part: int = _part) -> None:
         """Operators that torch tags as pointwise return results with the broadcast shape of their inputs.
         This is checked for a fourth of the calls of the operator database.

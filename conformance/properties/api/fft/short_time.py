@@ -29,7 +29,7 @@ def _stft_by_definition(array: Array, window: Array, hop: int) -> Array:
     return numpy.stack([numpy.fft.fft(array[start : start + size] * window) for start in starts], 1)
 
 
-@behaviour("fft", dtypes=_DTYPES, level="core", must_detect=("value",))
+@behaviour("fft", dtypes=_DTYPES, level="core", must_detect=("value",), page="generated/torch.stft.html")
 def short_time_transforms(lab: Lab) -> None:
     """``stft`` returns the Fourier transforms of the windowed frames of a signal. Options select padding,
     one-sided results, normalisation and the window. Batches are accepted.
@@ -103,7 +103,13 @@ def short_time_transforms(lab: Lab) -> None:
     )
 
 
-@behaviour("fft", dtypes=("float64", "complex128"), level="core", must_detect=("value",))
+@behaviour(
+    "fft",
+    dtypes=("float64", "complex128"),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.istft.html",
+)
 def short_time_transforms_and_back(lab: Lab) -> None:
     """``istft`` inverts ``stft`` for any size, hop, padding and normalisation, also for batches and complex
     signals. ``istft`` is linear. Beyond the last frame its result is zero.
@@ -170,7 +176,14 @@ def short_time_transforms_and_back(lab: Lab) -> None:
     lab.expect("the signal before them", back[:18], to_wide_array(x)[:18], roundings=transform_roundings(64))
 
 
-@behaviour("fft", dtypes=("float64",), level="core", must_detect=("error",))
+@behaviour(
+    "fft",
+    dtypes=("float64",),
+    level="core",
+    must_detect=("error",),
+    page="generated/torch.stft.html",
+    ground="notes/cuda.html says that operators on tensors of different GPUs raise errors",
+)
 def short_time_transforms_refuse(lab: Lab) -> None:
     """``stft`` raises errors for sizes, windows and shapes that do not match, for a one-sided transform of a
     complex signal, and for a missing ``return_complex``. ``istft`` raises errors for windows that leave gaps
@@ -179,9 +192,12 @@ def short_time_transforms_refuse(lab: Lab) -> None:
     x = lab.integers(10)
     options: dict[str, Any] = {"return_complex": True}
     lab.raises("three dimensions", lambda: lab.integers(10, 4, 2).stft(1, 1, **options))
-    lab.raises("more points than there are", lambda: x.stft(11, 1, center=False, **options))
-    lab.raises("negative points", lambda: x.stft(-1, 1, **options))
-    lab.raises("a window that is too long", lambda: x.stft(3, win_length=5, **options))
+    with lab.parity("No page says that a size above the signal's length is refused"):
+        lab.raises("more points than there are", lambda: x.stft(11, 1, center=False, **options))
+    with lab.parity("No page says that a negative size is refused"):
+        lab.raises("negative points", lambda: x.stft(-1, 1, **options))
+    with lab.parity("The page limits the window's length, not win_length without a window"):
+        lab.raises("a window that is too long", lambda: x.stft(3, win_length=5, **options))
     lab.raises("a window of another size", lambda: x.stft(5, 4, window=lab.integers(11), **options))
     lab.raises("a window of two dimensions", lambda: x.stft(5, 4, window=lab.integers(1, 1), **options))
     z = lab.integers(20, dtype=torch.complex128)
@@ -197,11 +213,12 @@ def short_time_transforms_refuse(lab: Lab) -> None:
     )
     lab.raises("no return_complex", lambda: x.stft(4, pad_mode="constant"), match="(?i)return_complex")
     for flag in (True, False):
-        lab.raises(
-            f"align_to_window={flag} when centred",
-            lambda: x.stft(4, center=True, align_to_window=flag, **options),
-            match="(?i)align_to_window",
-        )
+        with lab.parity("The page does not describe align_to_window"):
+            lab.raises(
+                f"align_to_window={flag} when centred",
+                lambda: x.stft(4, center=True, align_to_window=flag, **options),
+                match="(?i)align_to_window",
+            )
     spectrum = torch.zeros(3, 5, dtype=torch.complex128, device=lab.device)
     ones = torch.ones(1, dtype=torch.float64, device=lab.device)
     lab.raises("istft with gaps", lambda: torch.istft(spectrum, 4, 20, 1, ones))
@@ -211,15 +228,23 @@ def short_time_transforms_refuse(lab: Lab) -> None:
             spectrum, 4, win_length=4, window=torch.zeros(4, dtype=torch.float64, device=lab.device)
         ),
     )
-    lab.raises("istft of nothing", lambda: torch.istft(spectrum[:, :0], 2), RuntimeError)
-    lab.raises("istft of no rows", lambda: torch.istft(spectrum[:0], 2), RuntimeError)
+    with lab.parity("No page says that a spectrum without frames is refused"):
+        lab.raises("istft of nothing", lambda: torch.istft(spectrum[:, :0], 2), RuntimeError)
+    with lab.parity("No page says that a spectrum without frequencies is refused"):
+        lab.raises("istft of no rows", lambda: torch.istft(spectrum[:0], 2), RuntimeError)
     lab.raises("istft of a real spectrum", lambda: torch.istft(spectrum.real, 4), RuntimeError)
     lab.warns(
         "stft without a window",
         lambda: x.stft(4, pad_mode="constant", return_complex=True),
         match="(?i)window was not provided",
+        is_documented=True,
     )
-    lab.warns("istft without a window", lambda: torch.istft(spectrum, 4), match="(?i)window was not provided")
+    lab.warns(
+        "istft without a window",
+        lambda: torch.istft(spectrum, 4),
+        match="(?i)window was not provided",
+        is_documented=True,
+    )
     window = torch.ones(4, dtype=torch.float64)
     expect_error_for_two_devices(
         lab,

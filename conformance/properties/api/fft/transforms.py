@@ -200,11 +200,12 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
                 roundings=transform_roundings(64),
             )
     for function_name in ("fftn", "ifftn", "fft2", "ifft2"):
-        lab.expect(
-            f"{function_name} of no dimensions",
-            getattr(torch.fft, function_name)(x, dim=[]),
-            to_wide_array(x).astype(complex),
-        )
+        with lab.parity("No page says what a transform over no dimensions returns"):
+            lab.expect(
+                f"{function_name} of no dimensions",
+                getattr(torch.fft, function_name)(x, dim=[]),
+                to_wide_array(x).astype(complex),
+            )
 
 
 @behaviour("fft", dtypes=_ALL, level="core", must_detect=("value",))
@@ -243,15 +244,19 @@ def transforms_and_back(lab: Lab) -> None:
                     before + (0j if forward is torch.fft.fftn else 0),
                     roundings=transform_roundings(4 * x.numel()),
                 )
-        lab.expect(f"{name} afterwards by {norm} along {dim}", x, before)
+        with lab.consistent(
+            "The input must be the same before and after a call that does not write in place"
+        ):
+            lab.expect(f"{name} afterwards by {norm} along {dim}", x, before)
     wide = torch.complex128 if lab.dtype in (torch.float64, torch.complex128) else torch.complex64
     for size in (1024, 1013, 2310):
         x = lab.integers(size, low=-1, high=2, dtype=wide)
         first, second = torch.fft.fft(x), torch.fft.fft(x.clone())
-        lab.holds(
-            f"a transform of {size} is repeatable",
-            bool((first - second).abs().max() <= first.abs().max() * 1e-5),
-        )
+        with lab.consistent("two transforms of the same input must agree"):
+            lab.holds(
+                f"a transform of {size} is repeatable",
+                bool((first - second).abs().max() <= first.abs().max() * 1e-5),
+            )
         lab.expect(
             f"a transform of {size}",
             first,
@@ -261,10 +266,17 @@ def transforms_and_back(lab: Lab) -> None:
     half = torch.fft.rfft(lab.integers(6, dtype=torch.float32))
     half_values = to_wide_array(half)
     torch.fft.irfft(half, 6)
-    lab.expect("a half spectrum afterwards", half, half_values)
+    with lab.consistent("The input must be the same before and after a call that does not write in place"):
+        lab.expect("a half spectrum afterwards", half, half_values)
 
 
-@behaviour("fft", dtypes=("any",), level="core", must_detect=("dtype", "error"))
+@behaviour(
+    "fft",
+    dtypes=("any",),
+    level="core",
+    must_detect=("dtype", "error"),
+    ground="examples show int64 input and complex64 results; the pages do not name bool",
+)
 def dtypes_of_transforms(lab: Lab) -> None:
     """Transforms of integers and booleans use the default dtype. ``fft`` of real input is complex, and
     ``irfft`` of complex input is real. ``rfft`` and ``ihfft`` reject complex input.
@@ -295,7 +307,14 @@ def dtypes_of_transforms(lab: Lab) -> None:
     lab.raises("rfft2 of complex numbers", lambda: torch.fft.rfft2(z.view(2, 4)), match="(?i)real")
 
 
-@behaviour("fft", dtypes=("float32", "complex64"), level="core", must_detect=("error", "message"))
+@behaviour(
+    "fft",
+    dtypes=("float32", "complex64"),
+    level="core",
+    must_detect=("error", "message"),
+    basis="parity",
+    ground="No page says which lengths, dimensions, sizes or norms are refused",
+)
 def transforms_refuse(lab: Lab) -> None:
     """A transform raises an error for a length of zero, for a dimension that does not exist or is repeated,
     and for sizes that do not match its dimensions.
@@ -346,7 +365,7 @@ def transforms_refuse(lab: Lab) -> None:
     lab.raises("fft to no points", lambda: torch.fft.fft(x, 0), match="(?i)invalid number of data points")
 
 
-@behaviour("fft", dtypes=_REAL, level="core", must_detect=("value",))
+@behaviour("fft", dtypes=_REAL, level="core", must_detect=("value",), page="generated/torch.fft.fftfreq.html")
 def frequencies_and_shifts(lab: Lab) -> None:
     """``fftfreq`` and ``rfftfreq`` return NumPy's frequencies. They warn if they resize ``out=``.
     ``fftshift`` and ``ifftshift`` sort the frequencies and restore their order.

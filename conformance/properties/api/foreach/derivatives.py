@@ -84,6 +84,9 @@ for _kind, _part in itertools.product(("", "-in-place"), range(4)):
         dtypes=("float64", "complex128"),
         capabilities=("autograd", "forward_ad"),
         must_detect=("value",),
+        page="generated/torch.autograd.gradcheck.gradcheck.html",
+        basis="consistency",
+        ground="The gradients of a list operator must agree with finite differences of its own values",
     )
     def _derivatives(lab: Lab, part: int = _part, in_place: bool = bool(_kind)) -> None:
         """For a fourth of the foreach operators in torch's operator database, ``gradcheck`` passes in

@@ -108,7 +108,16 @@ def compare_with_loop(
     return True
 
 
-@behaviour("foreach", dtypes=_DTYPES, level="core", must_detect=("value",))
+@behaviour(
+    "foreach",
+    dtypes=_DTYPES,
+    level="core",
+    must_detect=("value",),
+    ground=(
+        "each operator's page applies the single-tensor operator to each tensor; rsqrt, sign and tanh are "
+        "not listed"
+    ),
+)
 def one_list(lab: Lab) -> None:
     """Each foreach operator of one list returns the single-tensor operator's result for each tensor,
     contiguous or not. Its in-place variant writes to each tensor and increases the tensor's version.
@@ -146,7 +155,14 @@ def one_list(lab: Lab) -> None:
     lab.same("zero_", zeroed)
 
 
-@behaviour("foreach", dtypes=_DTYPES, level="core", must_detect=("value",))
+@behaviour(
+    "foreach",
+    dtypes=_DTYPES,
+    level="core",
+    must_detect=("value",),
+    basis="consistency",
+    ground="The result of a list operator must equal that of the single-tensor operator for each tensor",
+)
 def two_lists(lab: Lab) -> None:
     """Each foreach operator of two lists, of a list and a number, or of a list and a list of numbers returns
     the single-tensor operator's result for each pair. Its in-place variant writes to the first list.
@@ -234,7 +250,8 @@ def two_lists(lab: Lab) -> None:
             )
     targets = tensors_of_several_shapes(lab)
     torch._foreach_copy_(targets, second)
-    lab.same("copy_", targets)
+    with lab.parity("torch._foreach_copy_ is on no page"):
+        lab.same("copy_", targets)
 
 
 def _check_ternary(lab: Lab, name: str, gaps: bool) -> None:
@@ -273,7 +290,12 @@ def _check_ternary(lab: Lab, name: str, gaps: bool) -> None:
 
 
 @behaviour(
-    "foreach", dtypes=("float32", "float64", "complex64", "bfloat16"), level="core", must_detect=("value",)
+    "foreach",
+    dtypes=("float32", "float64", "complex64", "bfloat16"),
+    level="core",
+    must_detect=("value",),
+    basis="consistency",
+    ground="The result of a list operator must equal that of the single-tensor operator for each tensor",
 )
 def three_lists(lab: Lab) -> None:
     """``addcmul``, ``addcdiv`` and ``lerp`` of three lists return the single-tensor operator's result for

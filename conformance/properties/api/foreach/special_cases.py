@@ -25,7 +25,12 @@ from conformance.properties.api.foreach.lists import (
 
 
 @behaviour(
-    "foreach", dtypes=("float32", "float64", "float16", "bfloat16"), level="core", must_detect=("value",)
+    "foreach",
+    dtypes=("float32", "float64", "float16", "bfloat16"),
+    level="core",
+    must_detect=("value",),
+    basis="consistency",
+    ground="The foreach norm or maximum and the single-tensor function on each tensor of the list",
 )
 def norms_of_lists(lab: Lab) -> None:
     """``_foreach_norm`` and ``_foreach_max`` return the result for each tensor, for any number of tensors and
@@ -68,7 +73,14 @@ def norms_of_lists(lab: Lab) -> None:
         lab.expect("norm of large halves", norm, 40000.0, roundings=4.0)
 
 
-@behaviour("foreach", dtypes=("float32", "float64", "bfloat16"), level="core", must_detect=("value",))
+@behaviour(
+    "foreach",
+    dtypes=("float32", "float64", "bfloat16"),
+    level="core",
+    must_detect=("value",),
+    basis="consistency",
+    ground="The foreach operator and the single-tensor operator on each tensor of the list",
+)
 def special_values_in_lists(lab: Lab) -> None:
     """foreach operators give the results of the single-tensor operators for infinities, NaN, empty tensors
     and expanded tensors.
@@ -124,7 +136,13 @@ def special_values_in_lists(lab: Lab) -> None:
     )
 
 
-@behaviour("foreach", level="core", must_detect=("error", "message"))
+@behaviour(
+    "foreach",
+    level="core",
+    must_detect=("error", "message"),
+    basis="parity",
+    ground="No page of the stable documentation says that these lists are refused",
+)
 def lists_that_do_not_fit(lab: Lab) -> None:
     """foreach operators raise errors for empty lists, for lists of different lengths, and for a tensor with
     several elements in place of a number.
@@ -138,11 +156,14 @@ def lists_that_do_not_fit(lab: Lab) -> None:
             match="(?i)no tensor arguments|at least one tensor|must have at least one",
         )
         lab.raises(f"{name} of one and two", lambda: function(pair[:1], pair), match="(?i)same number")
-        lab.raises(
-            f"{name} of other shapes",
-            lambda: function([lab.integers(3, 3)], [lab.integers(4, 4)]),
-            match="(?i)size|shape",
-        )
+        with lab.consistent(
+            "The single-tensor operator refuses these two shapes, so the list operator must refuse them"
+        ):
+            lab.raises(
+                f"{name} of other shapes",
+                lambda: function([lab.integers(3, 3)], [lab.integers(4, 4)]),
+                match="(?i)size|shape",
+            )
         lab.raises(f"{name} of too few numbers", lambda: function(pair, [1.0]), match="(?i)same number")
     for name in ("add", "mul"):
         lab.raises(
@@ -163,7 +184,14 @@ def lists_that_do_not_fit(lab: Lab) -> None:
     )
 
 
-@behaviour("foreach", capabilities=("autograd",), level="training", must_detect=("value", "error"))
+@behaviour(
+    "foreach",
+    capabilities=("autograd",),
+    level="training",
+    must_detect=("value", "error"),
+    basis="consistency",
+    ground="gradients through the foreach operator and through the single-tensor operator",
+)
 def gradients_of_lists(lab: Lab) -> None:
     """Each tensor of a list gets the gradient that the single-tensor operator gives. A leaf that requires
     grad cannot be written in place. A node of the autograd graph that saves its own result causes no
@@ -174,7 +202,8 @@ def gradients_of_lists(lab: Lab) -> None:
         twins = [x.detach().clone().requires_grad_() for x in leaves]
         results = foreach_function(name)(leaves)
         results[0].sum().backward(retain_graph=True)
-        lab.holds(f"{name}: the other tensor has no gradient", leaves[1].grad is None)
+        with lab.documented():
+            lab.holds(f"{name}: the other tensor has no gradient", leaves[1].grad is None)
         results[1].sum().backward()
         torch.cat([single_tensor_function(name)(x) for x in twins]).sum().backward()
         for leaf, twin in zip(leaves, twins, strict=True):
@@ -185,9 +214,10 @@ def gradients_of_lists(lab: Lab) -> None:
         torch.cat(copies).sum().backward()
         for leaf, twin in zip(base, twins, strict=True):
             lab.expect(f"gradient of {name}_", leaf.grad, to_wide_array(twin.grad), roundings=8.0)  # type: ignore[arg-type]
-        lab.raises(
-            f"{name}_ of leaves", lambda: foreach_function(f"{name}_")(leaves), match="(?i)leaf variable"
-        )
+        with lab.documented():
+            lab.raises(
+                f"{name}_ of leaves", lambda: foreach_function(f"{name}_")(leaves), match="(?i)leaf variable"
+            )
     for name in ("add", "mul", "div", "addcmul", "addcdiv", "lerp"):
         groups = [
             [lab.integers(2, low=1).requires_grad_(), lab.integers(3, low=1).requires_grad_()]
@@ -204,7 +234,8 @@ def gradients_of_lists(lab: Lab) -> None:
     half = [lab.integers(2, low=1).requires_grad_(), lab.integers(2, low=1)]
     copies = [x.clone() for x in half]
     torch._foreach_mul_(copies, 2)
-    lab.expect("who has a graph", [x.grad_fn is not None for x in copies], [True, False])
+    with lab.documented():
+        lab.expect("who has a graph", [x.grad_fn is not None for x in copies], [True, False])
     result: Any = torch._foreach_exp([lab.integers(2).requires_grad_()])
 
     class Token:
@@ -214,11 +245,17 @@ def gradients_of_lists(lab: Lab) -> None:
     watch = weakref.ref(token)
     result[0].grad_fn.metadata["token"] = token
     del token, result
-    lab.holds("the graph is gone with its result", lab.gone(watch))
+    with lab.parity("No page says when a node of the graph is freed"):
+        lab.holds("the graph is gone with its result", lab.gone(watch))
 
 
 @behaviour(
-    "foreach", dtypes=("float32", "float64", "bfloat16", "int64"), level="core", must_detect=("value",)
+    "foreach",
+    dtypes=("float32", "float64", "bfloat16", "int64"),
+    level="core",
+    must_detect=("value",),
+    basis="consistency",
+    ground="The foreach call and one call per tensor, each on the device of its own operands",
 )
 def lists_of_two_devices(lab: Lab) -> None:
     """A list may contain tensors of two devices, if the operands of each single operation are on one device.

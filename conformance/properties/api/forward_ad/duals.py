@@ -9,7 +9,13 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("forward-ad", dtypes=("float32", "float64", "complex64"), level="training", must_detect=("value",))
+@behaviour(
+    "forward-ad",
+    dtypes=("float32", "float64", "complex64"),
+    level="training",
+    must_detect=("value",),
+    page="generated/torch.autograd.forward_ad.make_dual.html",
+)
 def tangents(lab: Lab) -> None:
     """A dual tensor carries its tangent through operators, views and in-place writes within its level."""
     x, t = lab.integers(2, 3), lab.integers(2, 3)
@@ -32,7 +38,8 @@ def tangents(lab: Lab) -> None:
             unpacked = forward.unpack_dual(function(dual))
             lab.same(name, [unpacked.primal, unpacked.tangent])
         unpacked_tensor = forward.unpack_dual(x * 2)
-        lab.holds("a plain tensor has no tangent", unpacked_tensor.tangent is None)
+        with lab.parity("No page says that a missing tangent is None and not zeros within a level"):
+            lab.holds("a plain tensor has no tangent", unpacked_tensor.tangent is None)
         lab.holds("nor has what was detached", forward.unpack_dual(dual.detach()).tangent is None)
         escaped = dual * 3
     lab.same("after its level a dual is plain", escaped)
@@ -43,7 +50,9 @@ def _double_first_row(base: torch.Tensor) -> torch.Tensor:
     return base
 
 
-@behaviour("forward-ad", must_detect=("value", "error"))
+@behaviour(
+    "forward-ad", must_detect=("value", "error"), page="generated/torch.autograd.forward_ad.dual_level.html"
+)
 def levels(lab: Lab) -> None:
     """Tangents exist only inside a ``dual_level`` context. Only one level may be active at a time. When the
     level ends, its tangents are discarded.
@@ -71,14 +80,21 @@ def levels(lab: Lab) -> None:
     lab.raises("left too often", lambda: forward.exit_dual_level(level=0), match="level")
 
 
-@behaviour("forward-ad", must_detect=("error", "message"))
+@behaviour(
+    "forward-ad",
+    must_detect=("error", "message"),
+    page="generated/torch.autograd.forward_ad.make_dual.html",
+    basis="parity",
+    ground="No page says that these tangents or primals are refused",
+)
 def wrong_tangents(lab: Lab) -> None:
     """A tangent must have the shape of its primal. Primal and tangent must have a floating dtype. A tangent
     must not have a tangent itself.
     """
     x = lab.integers(2, 3)
     with forward.dual_level():
-        lab.raises("another shape", lambda: forward.make_dual(x, lab.integers(3)), match="shape|size")
+        with lab.documented():
+            lab.raises("another shape", lambda: forward.make_dual(x, lab.integers(3)), match="shape|size")
         whole = lab.integers(2, 3, dtype=torch.int64)
         lab.raises("integers", lambda: forward.make_dual(whole, x), ValueError, match="float")
         lab.raises("an integral tangent", lambda: forward.make_dual(x, whole), ValueError, match="float")
@@ -91,7 +107,12 @@ def wrong_tangents(lab: Lab) -> None:
         lab.raises("no tensors", lambda: forward.make_dual(3.0, 1.0), TypeError, AttributeError, RuntimeError)
 
 
-@behaviour("forward-ad", must_detect=("value",))
+@behaviour(
+    "forward-ad",
+    must_detect=("value",),
+    page="generated/torch.no_grad.html",
+    ground="The pages of no_grad and inference_mode state what each does to forward-mode AD",
+)
 def forward_gradients_switched_off(lab: Lab) -> None:
     """Tangents are computed under ``no_grad``. They are not computed under ``inference_mode`` or
     ``_set_fwd_grad_enabled(False)``.
@@ -113,10 +134,16 @@ def forward_gradients_switched_off(lab: Lab) -> None:
         both = forward.make_dual(leaf, t) ** 2
         (gradient,) = torch.autograd.grad(both.sum(), leaf)
         tangents += [forward.unpack_dual(both).tangent.detach(), gradient]
-    lab.same("tangents", tangents)
+    with lab.parity("The switch _set_fwd_grad_enabled is private and on no page"):
+        lab.same("tangents", tangents)
 
 
-@behaviour("forward-ad", must_detect=("value", "alias"))
+@behaviour(
+    "forward-ad",
+    must_detect=("value", "alias"),
+    page="generated/torch.autograd.forward_ad.make_dual.html",
+    ground="The tangent is the directional derivative of the program, and views share memory with their base",
+)
 def tangents_of_changed_tensors(lab: Lab) -> None:
     """In-place writes propagate tangents from a view to its base and from a base to its views."""
     t = lab.integers(2, 3)
@@ -152,13 +179,20 @@ def tangents_of_changed_tensors(lab: Lab) -> None:
         lab.same("cleared", [unpacked.primal, unpacked.tangent])
         detached = dual.detach()
         detached.mul_(2)
-        lab.same(
-            "changed through what was detached",
-            [forward.unpack_dual(dual).primal, forward.unpack_dual(dual).tangent],
-        )
+        with lab.parity("No page says what a write through a detached tensor does to the tangent"):
+            lab.same(
+                "changed through what was detached",
+                [forward.unpack_dual(dual).primal, forward.unpack_dual(dual).tangent],
+            )
 
 
-@behaviour("forward-ad", must_detect=("value", "error"))
+@behaviour(
+    "forward-ad",
+    must_detect=("value", "error"),
+    page="generated/torch.autograd.forward_ad.unpack_dual.html",
+    basis="parity",
+    ground="No page says that out= refuses dual tensors or that these results have None as tangent",
+)
 def tangents_and_out(lab: Lab) -> None:
     """An operator with ``out=`` rejects dual tensors. An operator without a forward derivative returns no
     tangent, or raises an error that names the missing derivative.
@@ -173,13 +207,20 @@ def tangents_and_out(lab: Lab) -> None:
         lab.holds("nor has an index", forward.unpack_dual(dual.argmax()).tangent is None)
         lab.holds("nor has a conversion to integers", forward.unpack_dual(dual.long()).tangent is None)
         value, where = torch.sort(dual, stable=True)
-        lab.same("sorted", [*forward.unpack_dual(value)])
+        with lab.documented():
+            lab.same("sorted", [*forward.unpack_dual(value)])
         lab.holds("positions have none", forward.unpack_dual(where).tangent is None)
         zero = forward.unpack_dual(dual * 0).tangent
-        lab.expect("tangent of zero", zero, [0.0, 0.0, 0.0])
+        with lab.documented():
+            lab.expect("tangent of zero", zero, [0.0, 0.0, 0.0])
 
 
-@behaviour("forward-ad", must_detect=("value",))
+@behaviour(
+    "forward-ad",
+    must_detect=("value",),
+    page="generated/torch.autograd.forward_ad.make_dual.html",
+    ground="The result is the directional derivative; conj and neg bits do not change values",
+)
 def tangents_with_lazy_bits(lab: Lab) -> None:
     """If primals and tangents are lazily conjugated or negated, the resulting tangents are the same as for
     materialized tensors.
@@ -205,7 +246,7 @@ def tangents_with_lazy_bits(lab: Lab) -> None:
             lab.same(f"negated {name}", [unpacked.primal.resolve_neg(), unpacked.tangent.resolve_neg()])
 
 
-@behaviour("forward-ad", must_detect=("value",))
+@behaviour("forward-ad", must_detect=("value",), page="generated/torch.autograd.forward_ad.make_dual.html")
 def tangents_of_odd_layouts(lab: Lab) -> None:
     """A primal with memory gaps, with a storage offset or without elements accepts a tangent with other
     strides.
@@ -226,4 +267,5 @@ def tangents_of_odd_layouts(lab: Lab) -> None:
                 unpacked = forward.unpack_dual(forward.make_dual(primal, tangent) * 2)
                 lab.same(f"{name} with {kind} tangent", [unpacked.primal, unpacked.tangent])
         dual = forward.make_dual(base, base * 2)
-        lab.same("printed", "tangent=" in repr(dual))
+        with lab.parity("No page describes the repr of a dual tensor"):
+            lab.same("printed", "tangent=" in repr(dual))

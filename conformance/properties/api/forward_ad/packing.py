@@ -11,7 +11,9 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("forward-ad", must_detect=("value", "alias"))
+@behaviour(
+    "forward-ad", must_detect=("value", "alias"), page="generated/torch.autograd.forward_ad.make_dual.html"
+)
 def memory_of_duals(lab: Lab) -> None:
     """A dual tensor shares memory and version with its primal, and its tangent is the tensor passed to
     ``make_dual``. Writes to the primal and to this tangent are visible in the dual tensor. The primal, and
@@ -25,9 +27,11 @@ def memory_of_duals(lab: Lab) -> None:
         lab.shares("primal and what was unpacked", x, primal)
         lab.shares("tangent and what was unpacked", t, tangent)
         x.add_(1)
-        lab.same("versions", [x._version == dual._version, x._version == primal._version])
+        with lab.parity("The attribute _version is private and on no page"):
+            lab.same("versions", [x._version == dual._version, x._version == primal._version])
         dual *= 2
-        lab.same("after the dual was doubled", [x, t, *forward.unpack_dual(dual)])
+        with lab.parity("No page says that a write to the dual changes the tensor that was given as tangent"):
+            lab.same("after the dual was doubled", [x, t, *forward.unpack_dual(dual)])
         lab.holds("the primal has no tangent", forward.unpack_dual(x).tangent is None)
         primal, tangent = forward.unpack_dual(dual)
         lab.holds("nor has what was unpacked", forward.unpack_dual(primal).tangent is None)
@@ -49,7 +53,7 @@ def memory_of_duals(lab: Lab) -> None:
             lab.same(f"base of a view written by {name}", [*forward.unpack_dual(base)])
 
 
-@behaviour("forward-ad", must_detect=("value",))
+@behaviour("forward-ad", must_detect=("value",), page="generated/torch.autograd.forward_ad.unpack_dual.html")
 def graphs_of_duals(lab: Lab) -> None:
     """Gradients of an unpacked primal flow only to the packed primal, and gradients of an unpacked tangent
     only to the packed tangent. A dual tensor that was detached, also in place, has no tangent.
@@ -76,7 +80,12 @@ def graphs_of_duals(lab: Lab) -> None:
             lab.expect("in inference mode the primal is written through", primal_ones, [2.0, 2.0])
 
 
-@behaviour("forward-ad", must_detect=("value", "error"), capabilities=("strides",))
+@behaviour(
+    "forward-ad",
+    must_detect=("value", "error"),
+    capabilities=("strides",),
+    page="generated/torch.autograd.forward_ad.make_dual.html",
+)
 def primals_within_larger_memory(lab: Lab) -> None:
     """A primal that is part of a larger tensor accepts a tangent of the primal's size. ``as_strided`` of the
     dual tensor may view memory beyond the primal.
@@ -88,13 +97,15 @@ def primals_within_larger_memory(lab: Lab) -> None:
         tangent = forward.unpack_dual(dual).tangent
         lab.same("tangent", tangent)
         tangent *= 2
-        lab.same("the tangent that was given", [t, before])
+        with lab.parity("No page says whether the tangent is copied if the storages differ in size"):
+            lab.same("the tangent that was given", [t, before])
         strided = forward.unpack_dual(dual.as_strided((5,), (1,), 0))
         lab.same("all of the memory", strided.primal)
         lab.same("its tangent, within that of the primal", strided.tangent[:4])
-        lab.raises(
-            "an operator without a derivative",
-            lambda: torch.igamma(dual.abs() + 1, dual.abs() + 1),
-            NotImplementedError,
-            match="forward AD",
-        )
+        with lab.parity("No page says that igamma has no forward derivative"):
+            lab.raises(
+                "an operator without a derivative",
+                lambda: torch.igamma(dual.abs() + 1, dual.abs() + 1),
+                NotImplementedError,
+                match="forward AD",
+            )

@@ -70,7 +70,7 @@ class _NumpyCube(torch.autograd.Function):
         return torch.tensor(3 * ctx.values**2, device=g.device) * g
 
 
-@behaviour("functorch", level="full", capabilities=("double_backward",))
+@behaviour("functorch", level="full", capabilities=("double_backward",), page="notes/extending.func.html")
 def functions_under_grad(lab: Lab) -> None:
     """Under ``grad``, the context of an ``autograd.Function`` works as it does without a transform. After
     ``set_materialize_grads(False)``, ``backward`` receives None for an unused output. ``needs_input_grad``
@@ -109,7 +109,8 @@ def functions_under_grad(lab: Lab) -> None:
         return b
 
     grad(product_and_record_grad_fn)(x)
-    lab.same("the name of grad_fn", ["_Product" in name and "Backward" in name for name in names])
+    with lab.parity("No page gives the class name of grad_fn"):
+        lab.same("the name of grad_fn", ["_Product" in name and "Backward" in name for name in names])
 
     start = x.clone().requires_grad_()
     weight = lab.integers(low=1, requires_grad=True)
@@ -147,7 +148,14 @@ def _make_identity_function(save_method: str, saved_tensor: str, mark_dirty: boo
     return Returning
 
 
-@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), must_detect=("error", "value"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("autograd", "forward_ad"),
+    must_detect=("error", "value"),
+    page="notes/extending.func.html",
+    ground="A Function may return a tensor of its inputs; the gradient is what its backward returns",
+)
 def functions_that_return_their_input(lab: Lab) -> None:
     """The ``forward`` method of an ``autograd.Function`` with ``setup_context`` may return the method's
     input, with and without ``grad`` or ``jvp``. ``setup_context`` may save the input or the output only if it
@@ -165,14 +173,20 @@ def functions_that_return_their_input(lab: Lab) -> None:
 
                 if saved_tensor != "neither" and not dirty:
                     message = "returned as-is"
-                    lab.raises(f"{name} under grad", lambda: grad(twice_the_output)(x), match=message)
-                    lab.raises(f"{name} under jvp", lambda: jvp(twice_the_output, (x,), (t,)), match=message)
-                    lab.raises(f"{name} outside", lambda: function.apply(x.clone()), match=message)
+                    with lab.parity("No page says that an input returned as it is must not be saved"):
+                        lab.raises(f"{name} under grad", lambda: grad(twice_the_output)(x), match=message)
+                        lab.raises(
+                            f"{name} under jvp", lambda: jvp(twice_the_output, (x,), (t,)), match=message
+                        )
+                        lab.raises(f"{name} outside", lambda: function.apply(x.clone()), match=message)
                 else:
                     lab.same(f"{name} under grad", grad(twice_the_output)(x))
                     lab.same(f"{name} under jvp", jvp(twice_the_output, (x,), (t,)))
                     whole = x.clone()
-                    lab.holds(f"{name} outside: the object", (function.apply(whole) is whole) or not dirty)
+                    with lab.parity("No page says that apply returns the same object"):
+                        lab.holds(
+                            f"{name} outside: the object", (function.apply(whole) is whole) or not dirty
+                        )
 
 
 class _RecordingDouble(torch.autograd.Function):
@@ -225,7 +239,13 @@ class _Keyword(torch.autograd.Function):
         return args[0] + options["y"], 0
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value", "error"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=("value", "error"),
+    page="notes/extending.func.html",
+)
 def rules_of_functions(lab: Lab) -> None:
     """The ``vmap`` rule of an ``autograd.Function`` receives ``in_dims`` as a tuple, also for one input. The
     rule may return None as the ``out_dims`` of a result that all elements share. Tensors passed as keyword
@@ -237,8 +257,10 @@ def rules_of_functions(lab: Lab) -> None:
     lab.expect("dimension 1 in a tuple", vmap(_RecordingDouble.apply, in_dims=(1,))(x), 2 * x.T.cpu())
     lab.holds("the rule gets a tuple", _RecordingDouble.records == [(1,), (1,)])
     zeros, ones = vmap(_Unbatched.apply)(x)
-    lab.expect("the same for all", zeros, torch.zeros(3, 4))
-    lab.expect("the same for all, second", ones, torch.ones(3, 4))
-    lab.raises(
-        "a tensor by keyword", lambda: vmap(_Keyword.apply)(x, y=x), NotImplementedError, match="kwarg"
-    )
+    with lab.parity("The page asks for one out_dim per output; a single None for two outputs is on no page"):
+        lab.expect("the same for all", zeros, torch.zeros(3, 4))
+        lab.expect("the same for all, second", ones, torch.ones(3, 4))
+    with lab.parity("No page says that tensors by keyword are an error"):
+        lab.raises(
+            "a tensor by keyword", lambda: vmap(_Keyword.apply)(x, y=x), NotImplementedError, match="kwarg"
+        )

@@ -74,7 +74,9 @@ def check_batched_backward(
         )
 
 
-@behaviour("functorch", level="full", capabilities=("double_backward",))
+@behaviour(
+    "functorch", level="full", capabilities=("double_backward",), page="generated/torch.autograd.grad.html"
+)
 def batched_gradients_exact(lab: Lab) -> None:
     """With ``is_grads_batched``, a backward pass through arithmetic, views, joins and selections returns the
     stacked gradients of single passes.
@@ -124,7 +126,9 @@ def batched_gradients_exact(lab: Lab) -> None:
         )
 
 
-@behaviour("functorch", level="full", capabilities=("double_backward",))
+@behaviour(
+    "functorch", level="full", capabilities=("double_backward",), page="generated/torch.autograd.grad.html"
+)
 def batched_gradients_rounded(lab: Lab) -> None:
     """With ``is_grads_batched``, a backward pass through divisions, exponentials, logarithms, softmax and
     losses returns the stacked gradients of single passes.

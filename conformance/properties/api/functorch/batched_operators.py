@@ -41,7 +41,12 @@ def check_vmap(lab: Lab, name: str, function: Function, *inputs: torch.Tensor, i
     lab.holds(f"{name} is what the single calls give", same)
 
 
-@behaviour("functorch", level="training")
+@behaviour(
+    "functorch",
+    level="training",
+    page="func.ux_limitations.html",
+    ground="The UX limitations page defines vmap as a loop over elements with stacked results",
+)
 def batches_of_arithmetic(lab: Lab) -> None:
     """Under ``vmap``, pointwise operators act on each element of a batch. Their other operand may be a number
     or a tensor that is not mapped.
@@ -76,7 +81,13 @@ def batches_of_arithmetic(lab: Lab) -> None:
     check_vmap(lab, "of scalars", torch.mul, x[:, 0, 0], y)
 
 
-@behaviour("functorch", level="full", capabilities=("strides",))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("strides",),
+    page="func.ux_limitations.html",
+    ground="The UX limitations page defines vmap as a loop over elements with stacked results",
+)
 def batches_of_bounds(lab: Lab) -> None:
     """Under ``vmap``, ``clamp``, ``fill``, ``zero``, ``copy``, ``where``, thresholds and casts act on each
     element of a batch, also in place.
@@ -124,7 +135,14 @@ def batches_of_bounds(lab: Lab) -> None:
     check_vmap(lab, "any", lambda a: (a > 2).any(), x)
 
 
-@behaviour("functorch", level="full", must_detect=("value",), capabilities=("strides",))
+@behaviour(
+    "functorch",
+    level="full",
+    must_detect=("value",),
+    capabilities=("strides",),
+    page="func.ux_limitations.html",
+    ground="The UX limitations page defines vmap as a loop over elements with stacked results",
+)
 def batches_of_views(lab: Lab) -> None:
     """Under ``vmap``, a view of a batch element equals the view of this element outside of ``vmap``. This
     holds for any mapped dimension.
@@ -173,7 +191,12 @@ def batches_of_views(lab: Lab) -> None:
     lab.same("as_strided", vmap(lambda a: a.as_strided((2, 2), (4, 1)))(x))
 
 
-@behaviour("functorch", level="full")
+@behaviour(
+    "functorch",
+    level="full",
+    page="func.ux_limitations.html",
+    ground="The UX limitations page defines vmap as a loop over elements with stacked results",
+)
 def batches_of_complex_views(lab: Lab) -> None:
     """``vmap`` returns real and imaginary parts, ``view_as_real``, ``view_as_complex`` and conjugates of each
     element of a batch.
@@ -194,7 +217,12 @@ def batches_of_complex_views(lab: Lab) -> None:
     lab.same("what it says of itself", records)
 
 
-@behaviour("functorch", level="training")
+@behaviour(
+    "functorch",
+    level="training",
+    page="func.ux_limitations.html",
+    ground="The UX limitations page defines vmap as a loop over elements with stacked results",
+)
 def batches_of_reductions(lab: Lab) -> None:
     """Under ``vmap``, reductions act on each element of a batch, over all dimensions or over dimensions
     counted from either end.
@@ -222,7 +250,12 @@ def batches_of_reductions(lab: Lab) -> None:
     check_vmap(lab, "sorted", lambda a: torch.sort(a, 0).values, x[:, 0])
 
 
-@behaviour("functorch", level="training")
+@behaviour(
+    "functorch",
+    level="training",
+    page="func.ux_limitations.html",
+    ground="The UX limitations page defines vmap as a loop over elements with stacked results",
+)
 def batches_of_joins(lab: Lab) -> None:
     """Under ``vmap``, ``cat``, ``stack``, ``repeat``, ``roll``, ``flip``, ``tril``, ``one_hot`` and factory
     methods act on each element of a batch.
@@ -261,7 +294,12 @@ def batches_of_joins(lab: Lab) -> None:
     lab.same("new_zeros can be written to", vmap(lambda a: a.new_zeros(4).copy_(a))(x[:, 0]))
 
 
-@behaviour("functorch", level="training")
+@behaviour(
+    "functorch",
+    level="training",
+    page="func.ux_limitations.html",
+    ground="The UX limitations page defines vmap as a loop over elements with stacked results",
+)
 def batches_of_products(lab: Lab) -> None:
     """Under ``vmap``, ``dot``, matrix and batched products, linear maps and convolutions act on each element
     of a batch.
@@ -314,7 +352,12 @@ def batches_of_products(lab: Lab) -> None:
     check_vmap(lab, "adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, 2), images[..., :4, :4] * 4)
 
 
-@behaviour("functorch", level="full")
+@behaviour(
+    "functorch",
+    level="full",
+    page="func.ux_limitations.html",
+    ground="The UX limitations page defines vmap as a loop over elements with stacked results",
+)
 def batches_of_indexing(lab: Lab) -> None:
     """Under one and two levels of ``vmap``, indexing acts on each element of a batch. This holds for indices
     in any position, lists of indices, masks with a value, and index writes.

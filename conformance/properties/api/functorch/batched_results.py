@@ -20,7 +20,14 @@ from conformance.properties.api.functorch.training import trees_agree
 vmap = torch.vmap
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.func.vmap.html",
+    ground="The pages of vmap, checkpoint and detect_anomaly each state their part",
+)
 def batches_of_engine_calls(lab: Lab) -> None:
     """Inside checkpointing, ``vmap`` returns the same gradients as without checkpointing. Under anomaly
     detection, an error inside ``vmap`` names the operator whose backward pass returned NaN. ``vmap`` maps
@@ -65,7 +72,14 @@ class Point(NamedTuple):
     y: torch.Tensor
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="func.ux_limitations.html",
+    ground="The UX limitations page defines vmap as a loop over elements with stacked results",
+)
 def batches_of_several_results(lab: Lab) -> None:
     """Under one or several levels of ``vmap``, ``var_mean``, ``mode``, ``cross``, ``slogdet``, losses,
     ``silu``, ``group_norm`` and functions that return a namedtuple act on each element of a batch. With None
@@ -86,9 +100,15 @@ def batches_of_several_results(lab: Lab) -> None:
     )
     check_vmap(lab, "cross of vectors", torch.linalg.cross, lab.integers(3, 3), lab.integers(3, 3))
     pair = vmap(lambda a, b: (a * 2, b.sum()), in_dims=(0, None), out_dims=(0, None))(x, x)  # type: ignore[arg-type]
-    lab.expect("None among out_dims", pair[1], x.sum().cpu())
+    with lab.parity("The page of vmap describes out_dims as integers; it does not mention None"):
+        lab.expect("None among out_dims", pair[1], x.sum().cpu())
     lab.expect("the mapped one beside it", pair[0], 2 * x.cpu())
-    lab.raises("None for what is mapped", lambda: vmap(lambda a: (a, a), out_dims=(0, None))(x), ValueError)  # type: ignore[arg-type]
+    with lab.parity("The page of vmap does not mention None in out_dims"):
+        lab.raises(
+            "None for what is mapped",
+            lambda: vmap(lambda a: (a, a), out_dims=(0, None))(x),
+            ValueError,  # type: ignore[arg-type]
+        )
     matrices = lab.floats(2, 3, 3) + 3 * torch.eye(3, device=lab.device)
     parts = vmap(torch.linalg.slogdet)(matrices)
     lab.close("slogdet", tuple(parts), roundings=256, matrix=True)
@@ -137,7 +157,14 @@ def batches_of_several_results(lab: Lab) -> None:
     lab.expect("ones_like", ones, torch.ones(2, 3, 4, 2, 2))
 
 
-@behaviour("functorch", level="full", must_detect=("value",), capabilities=("strides",))
+@behaviour(
+    "functorch",
+    level="full",
+    must_detect=("value",),
+    capabilities=("strides",),
+    page="func.ux_limitations.html",
+    ground="The loop that the page names, and as_strided refuses memory outside of the storage",
+)
 def batches_of_strides(lab: Lab) -> None:
     """Under ``vmap``, the offset of ``as_strided`` counts from the start of each element. ``as_strided``
     raises an error for memory outside of the element.
@@ -151,7 +178,14 @@ def batches_of_strides(lab: Lab) -> None:
     lab.raises("too far", lambda: vmap(lambda a: a.as_strided((2, 2), (40, 1)))(x))
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="func.ux_limitations.html",
+    ground="The UX limitations page defines vmap as a loop over elements with stacked results",
+)
 def batches_of_normalization(lab: Lab) -> None:
     """Under ``vmap``, ``batch_norm`` acts on each element of a batch, in training and in evaluation. The
     running statistics are mapped and updated, and the weights are shared.
@@ -180,7 +214,14 @@ def batches_of_normalization(lab: Lab) -> None:
     lab.holds("without statistics", trees_agree(without_statistics, each))
 
 
-@behaviour("functorch", level="full", must_detect=("error",))
+@behaviour(
+    "functorch",
+    level="full",
+    must_detect=("error",),
+    page="func.ux_limitations.html",
+    basis="consistency",
+    ground="vmap of the function and the single call on one vector, which is refused",
+)
 def batches_of_vectors_are_no_matrices(lab: Lab) -> None:
     """Matrix functions of ``torch.linalg`` raise an error for a batch of vectors under ``vmap``, although the
     batch has the shape of a matrix.
@@ -189,20 +230,22 @@ def batches_of_vectors_are_no_matrices(lab: Lab) -> None:
     for name in ("cholesky", "det", "slogdet", "inv", "pinv", "qr", "svd", "eigh", "eig", "matrix_power"):
         function = getattr(torch.linalg, name)
         numbers = (2,) if name == "matrix_power" else ()
-        lab.raises(f"{name} of a vector", lambda: function(x[0], *numbers), match="dimension")
+        with lab.parity("The page gives the expected shape and does not say that other shapes are an error"):
+            lab.raises(f"{name} of a vector", lambda: function(x[0], *numbers), match="dimension")
         lab.raises(
             f"{name} of a batch of vectors",
             lambda: vmap(lambda a: function(a, *numbers))(x),
             match="dimension",
         )
-    lab.raises(
-        "a vector among three",
-        lambda: vmap(torch.linalg.multi_dot)((x.expand(3, 3, 3), x, x.expand(3, 3, 3))),
-        match="2D",
-    )
+    with lab.documented():
+        lab.raises(
+            "a vector among three",
+            lambda: vmap(torch.linalg.multi_dot)((x.expand(3, 3, 3), x, x.expand(3, 3, 3))),
+            match="2D",
+        )
 
 
-@behaviour("functorch", level="full", must_detect=("value",))
+@behaviour("functorch", level="full", must_detect=("value",), page="generated/torch.func.vmap.html")
 def batches_in_several_chunks(lab: Lab) -> None:
     """``vmap`` with ``chunk_size``, and ``chunk_vmap``, return the result of ``vmap`` without chunks, also
     inside another chunked ``vmap`` and for any mapped dimension.
@@ -228,6 +271,7 @@ def batches_in_several_chunks(lab: Lab) -> None:
     lab.holds("nested: as in one", torch.equal(nested, vmap(vmap(product_plus_one, in_dims=1))(x, y)))
     for count in (1, 2, 3, 7, 9):
         result = chunk_vmap(product_plus_one, in_dims=1, out_dims=1, chunks=count)(x, y)
-        lab.holds(f"chunk_vmap, {count} chunks", torch.equal(result, product_plus_one(x, y)))
+        with lab.consistent("chunk_vmap, which is on no current page, and the plain call of the function"):
+            lab.holds(f"chunk_vmap, {count} chunks", torch.equal(result, product_plus_one(x, y)))
     partial = vmap(product_plus_one, in_dims=(0, None), chunk_size=3)(x, y[0])
     lab.expect("one for all", partial, (x * y[0] + 1).cpu())

@@ -11,7 +11,7 @@ from conformance.properties.api.functorch.training import trees_agree
 vmap = torch.vmap
 
 
-@behaviour("functorch", level="full", must_detect=("value", "alias"))
+@behaviour("functorch", level="full", must_detect=("value", "alias"), page="func.ux_limitations.html")
 def batches_of_writes_by_methods(lab: Lab) -> None:
     """Under one or several levels of ``vmap``, an in-place method writes into the mapped tensor and returns
     it. A second tensor may be mapped over other dimensions or not at all. With ``out_dims``, the result is a
@@ -19,16 +19,19 @@ def batches_of_writes_by_methods(lab: Lab) -> None:
     """
     start = lab.floats(2, 3, 4, low=-0.9, high=0.9)
     x = start[0].clone()
-    lab.shares("the result and the input", vmap(torch.Tensor.acos_)(x), x)
+    with lab.parity("No page says that the result of vmap shares memory with its input"):
+        lab.shares("the result and the input", vmap(torch.Tensor.acos_)(x), x)
     lab.close("one level", x)
     lab.holds("one level: as without", trees_agree(x, start[0].acos()))
     x = start[0].clone()
     moved = vmap(torch.Tensor.acos_, out_dims=1)(x)
-    lab.shares("the result in other dimensions and the input", moved, x)
+    with lab.parity("No page says that the result of vmap shares memory with its input"):
+        lab.shares("the result in other dimensions and the input", moved, x)
     lab.close("other dimensions", moved)
     lab.holds("other dimensions: as without", trees_agree(moved, start[0].T.acos()))
     x = start.clone()
-    lab.shares("the result of two levels and the input", vmap(vmap(torch.Tensor.acos_))(x), x)
+    with lab.parity("No page says that the result of vmap shares memory with its input"):
+        lab.shares("the result of two levels and the input", vmap(vmap(torch.Tensor.acos_))(x), x)
     lab.close("two levels", x)
     lab.holds("two levels: as without", trees_agree(x, start.acos()))
     base, second_operand = lab.floats(3, 4, 2, low=0.5), lab.floats(2, 3, 4, low=0.5)
@@ -56,7 +59,7 @@ def batches_of_writes_by_methods(lab: Lab) -> None:
     )
 
 
-@behaviour("functorch", level="full", must_detect=("error",))
+@behaviour("functorch", level="full", must_detect=("error",), page="func.ux_limitations.html")
 def batches_refuse_writes(lab: Lab) -> None:
     """Under ``vmap``, a write of a batch into a tensor that is not mapped at this level raises an error. An
     ``out=`` argument, a result that is not a tensor, ``backward`` and a read of ``.data`` raise errors too.
@@ -83,14 +86,22 @@ def batches_refuse_writes(lab: Lab) -> None:
         "backward of what is outside", lambda: vmap(backward_of_captured_tensor)(weights), match="backward"
     )
     captured = lab.floats(3, requires_grad=True)
-    lab.raises(
-        "a gradient of a batch by what is outside",
-        lambda: vmap(lambda a: torch.autograd.grad([(captured * a).sum()], [captured])[0])(weights),
-    )
-    lab.raises("data", lambda: vmap(lambda a: a.data)(y), match="data")
+    with lab.parity("The page only says that torch.autograd calls may be refused, not which ones"):
+        lab.raises(
+            "a gradient of a batch by what is outside",
+            lambda: vmap(lambda a: torch.autograd.grad([(captured * a).sum()], [captured])[0])(weights),
+        )
+    with lab.parity("No page says that a read of .data is an error"):
+        lab.raises("data", lambda: vmap(lambda a: a.data)(y), match="data")
 
 
-@behaviour("functorch", level="full", capabilities=("random",), must_detect=("error", "message"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("random",),
+    must_detect=("error", "message"),
+    page="func.ux_limitations.html",
+)
 def batches_refuse_random_writes(lab: Lab) -> None:
     """Under ``vmap``, a random function with ``out=`` raises an error for ``randomness="same"`` and for
     ``randomness="different"``.

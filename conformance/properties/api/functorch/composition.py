@@ -25,7 +25,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("functorch", level="full", capabilities=("double_backward",))
+@behaviour("functorch", level="full", capabilities=("double_backward",), page="func.html")
 def transforms_of_transforms(lab: Lab) -> None:
     """``grad``, ``vjp``, ``jvp`` and ``vmap`` can be nested in any order, two and three levels deep."""
     x, t = lab.integers(3), lab.integers(3)
@@ -70,7 +70,12 @@ def transforms_of_transforms(lab: Lab) -> None:
     lab.expect("the engine outside", outside, 6 * x.cpu())
 
 
-@behaviour("functorch", level="full")
+@behaviour(
+    "functorch",
+    level="full",
+    page="func.ux_limitations.html",
+    ground="batched tensors look like single elements, and only vmap refuses to read values",
+)
 def tensors_inside_of_transforms(lab: Lab) -> None:
     """Inside a transform, a tensor reports the same shape, dtype, device, number of elements and values as
     outside. Printing it does not fail.
@@ -95,7 +100,8 @@ def tensors_inside_of_transforms(lab: Lab) -> None:
 
     for transform in (grad, jacrev, jacfwd, lambda f: vmap(f), lambda f: grad(lambda a: vmap(f)(a).sum())):
         transform(record_metadata_and_sum_squares)(x)
-    lab.same("seen", records)
+    with lab.parity("No page describes the repr of a tensor inside of a transform"):
+        lab.same("seen", records)
     lists: list[Any] = []
     grad(lambda a: (lists.append(a.tolist()), a.sum())[1])(x)  # type: ignore[func-returns-value]
     grad(lambda a: grad(lambda b: (lists.append((b * 2).tolist()), b.sum())[1])(a).sum())(x)  # type: ignore[func-returns-value]
@@ -107,7 +113,10 @@ def tensors_inside_of_transforms(lab: Lab) -> None:
     )
     escaped: list[torch.Tensor] = []
     grad(lambda a: (escaped.append(a * 2), a.sum())[1])(x)  # type: ignore[func-returns-value]
-    lab.raises("use of one that escaped from vmap", lambda: _use_an_element_after_vmap(x) * 2, RuntimeError)
+    with lab.parity("No page says that the use of an escaped tensor is an error"):
+        lab.raises(
+            "use of one that escaped from vmap", lambda: _use_an_element_after_vmap(x) * 2, RuntimeError
+        )
 
 
 def _use_an_element_after_vmap(x: torch.Tensor) -> torch.Tensor:
@@ -117,7 +126,9 @@ def _use_an_element_after_vmap(x: torch.Tensor) -> torch.Tensor:
     return elements[0].sin()
 
 
-@behaviour("functorch", level="full", must_detect=("value", "alias"))
+@behaviour(
+    "functorch", level="full", must_detect=("value", "alias"), page="generated/torch.func.functionalize.html"
+)
 def functionalize_keeps_meaning(lab: Lab) -> None:
     """``functionalize`` does not change the results of a function that creates views or writes in place, also
     if it writes into its inputs. This also holds under ``grad``, ``vmap`` and ``jvp``. The graph of a
@@ -212,7 +223,14 @@ def square_of_copy_with_doubled_row(a: torch.Tensor) -> torch.Tensor:
     return b * b
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("autograd",),
+    page="generated/torch.fx.experimental.proxy_tensor.make_fx.html",
+    basis="consistency",
+    ground="The traced graph and the function from which it was traced",
+)
 def graphs_of_transforms(lab: Lab) -> None:
     """A graph that is traced from a transformed function returns the results of this function also for other
     inputs.
@@ -306,7 +324,7 @@ class _OldStyle(torch.autograd.Function):
         return grad * 2
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",))
+@behaviour("functorch", level="full", capabilities=("autograd",), page="notes/extending.func.html")
 def functions_under_vmap(lab: Lab) -> None:
     """``vmap`` of an ``autograd.Function`` calls the handwritten ``vmap`` rule with the batch size,
     ``randomness`` and ``in_dims``, or uses the generated rule. A missing rule, two rules and a wrong result
@@ -323,7 +341,8 @@ def functions_under_vmap(lab: Lab) -> None:
     lab.same("nested", vmap(vmap(_Scale.apply))(x, k))
     count = len(_Scale.rule_arguments)
     vmap(lambda a: _Scale.apply(k, k).sum() + a)(x)
-    lab.holds("a level that maps nothing is left out", len(_Scale.rule_arguments) == count)
+    with lab.parity("No page says that the rule is not called at a level that maps nothing"):
+        lab.holds("a level that maps nothing is left out", len(_Scale.rule_arguments) == count)
     lab.expect("under grad", grad(lambda a: _Scale.apply(a, k).sum())(x), k.cpu())
     lab.expect("a generated rule", vmap(_Generated.apply)(x), (x * 2).cpu())
     lab.same("its gradient", vmap(grad(lambda a: (_Generated.apply(a) ** 2).sum()))(x))
@@ -337,7 +356,9 @@ def functions_under_vmap(lab: Lab) -> None:
         )
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",))
+@behaviour(
+    "functorch", level="full", capabilities=("autograd",), page="generated/torch.func.stack_module_state.html"
+)
 def stacked_modules(lab: Lab) -> None:
     """``stack_module_state`` stacks parameters and buffers. Stacked parameters are leaves that keep
     ``requires_grad``. Modules of different classes or modes and an empty list raise an error.
@@ -353,7 +374,8 @@ def stacked_modules(lab: Lab) -> None:
     lab.holds("leaves that require grad", all(v.is_leaf and v.requires_grad for v in parameters.values()))
     lab.holds("buffers do not", not any(v.requires_grad for v in buffers.values()))
     linear = [lab.to(torch.nn.Linear(2, 2)) for _ in range(2)]
-    lab.raises("none", lambda: stack_module_state([]), RuntimeError)
+    with lab.parity("No page says that this call is an error"):
+        lab.raises("none", lambda: stack_module_state([]), RuntimeError)
     lab.raises("two kinds", lambda: stack_module_state([models[0], linear[0]]), RuntimeError)
     linear[0].eval()
     lab.raises("two modes", lambda: stack_module_state(linear), RuntimeError)

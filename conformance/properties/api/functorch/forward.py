@@ -29,7 +29,9 @@ class _CubeByJvp(torch.autograd.Function):
         return g * jvp(lambda a: a**3, (x,), (torch.ones_like(x),))[1]  # type: ignore[no-any-return]
 
 
-@behaviour("functorch", level="full", capabilities=("forward_ad", "autograd"))
+@behaviour(
+    "functorch", level="full", capabilities=("forward_ad", "autograd"), page="generated/torch.func.jvp.html"
+)
 def jvp_of_many_functions(lab: Lab) -> None:
     """``jvp`` accepts unused inputs, functions that create tensors, and trees of auxiliary results. It works
     inside an ``autograd.Function``, and for ``torch.cov`` under ``vmap``. ``linearize`` works on functions
@@ -69,7 +71,18 @@ def jvp_of_many_functions(lab: Lab) -> None:
     )
 
 
-@behaviour("functorch", level="full", capabilities=("forward_ad",), must_detect=("error", "message"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("forward_ad",),
+    must_detect=("error", "message"),
+    page="generated/torch.func.jvp.html",
+    basis="parity",
+    ground=(
+        "No page describes strict=, demands tensors as auxiliary results, or forbids writes to captured "
+        "tensors"
+    ),
+)
 def jvp_refuses(lab: Lab) -> None:
     """``jvp`` raises an error for auxiliary results that are not tensors and, if ``strict=True``, for outputs
     that do not depend on the inputs. It also raises an error for a write of a dual value into a captured
@@ -94,7 +107,14 @@ def jvp_refuses(lab: Lab) -> None:
     lab.raises("a write under grad", lambda: grad(write_into_captured_tensor)(x), match="mutate")
 
 
-@behaviour("functorch", level="full", capabilities=("forward_ad",), must_detect=("value", "alias"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("forward_ad",),
+    must_detect=("value", "alias"),
+    page="func.ux_limitations.html",
+    ground="writes to mapped tensors are allowed, and the tangent is the directional derivative",
+)
 def batches_of_dual_writes(lab: Lab) -> None:
     """Under ``vmap``, a write of a dual tensor also writes its tangent, for any mapped dimension. The tangent
     passes from a view to its base, from a base to its views, and into tensors without a tangent.

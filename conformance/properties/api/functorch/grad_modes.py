@@ -23,7 +23,9 @@ def square_minus_constant_square(a: torch.Tensor) -> torch.Tensor:
     return a**2 - part
 
 
-@behaviour("functorch", level="full", capabilities=("double_backward",))
+@behaviour(
+    "functorch", level="full", capabilities=("double_backward",), page="generated/torch.func.grad.html"
+)
 def no_grad_and_transforms(lab: Lab) -> None:
     """A transform treats values that its function computes under ``no_grad`` as constants. A transform that
     is called under ``no_grad`` still differentiates, and its result has no graph.
@@ -81,7 +83,15 @@ def no_grad_and_transforms(lab: Lab) -> None:
     lab.same("the graph of the pull", torch.autograd.grad(pulled, x))
 
 
-@behaviour("functorch", level="full", capabilities=("random", "autograd"), must_detect=("value",))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("random", "autograd"),
+    must_detect=("value",),
+    page="notes/randomness.html",
+    basis="consistency",
+    ground="random numbers drawn after the same seed inside and outside of the transform",
+)
 def seeds_inside_of_transforms(lab: Lab) -> None:
     """A seed set inside a transform gives the same random numbers as a seed set outside."""
     x = lab.integers(4)
@@ -98,7 +108,15 @@ def seeds_inside_of_transforms(lab: Lab) -> None:
     lab.same("times zero", grad(seed_and_sum_with_random_weights)(x) * 0)
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("error", "message"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=("error", "message"),
+    page="func.ux_limitations.html",
+    basis="parity",
+    ground="The page says that torch.autograd calls may be refused, not that they must be",
+)
 def engine_calls_inside_of_transforms(lab: Lab) -> None:
     """``requires_grad_``, ``retain_grad`` and the functions of ``torch.autograd.functional`` raise an error
     inside a transform.
@@ -136,7 +154,15 @@ def engine_calls_inside_of_transforms(lab: Lab) -> None:
     )
 
 
-@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), must_detect=("error", "value"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("autograd", "forward_ad"),
+    must_detect=("error", "value"),
+    page="generated/torch.autograd.graph.saved_tensors_hooks.html",
+    basis="parity",
+    ground="No page says that transforms refuse saved tensor hooks",
+)
 def saved_tensor_hooks_and_transforms(lab: Lab) -> None:
     """``grad``, ``vjp``, ``jacrev`` and ``hessian`` raise an error if hooks on saved tensors are active
     around the transform or inside its function. ``jvp`` works while these hooks are active.
@@ -178,7 +204,8 @@ def saved_tensor_hooks_and_transforms(lab: Lab) -> None:
         "jvp under hooks": outside,
         "hooks under jvp": jvp(sum_of_squares_under_hooks, (x,), (t,)),
     }.items():
-        lab.same(name, result)
-        lab.holds(
-            f"{name}: known", all(torch.equal(a.cpu(), b) for a, b in zip(result, expected, strict=True))
-        )
+        with lab.documented():
+            lab.same(name, result)
+            lab.holds(
+                f"{name}: known", all(torch.equal(a.cpu(), b) for a, b in zip(result, expected, strict=True))
+            )

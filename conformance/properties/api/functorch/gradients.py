@@ -22,7 +22,13 @@ from conformance.behaviours.behaviour import WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("functorch", dtypes=WIDE_FLOATS, level="training", capabilities=("autograd",))
+@behaviour(
+    "functorch",
+    dtypes=WIDE_FLOATS,
+    level="training",
+    capabilities=("autograd",),
+    page="generated/torch.func.grad.html",
+)
 def grad_differentiates(lab: Lab) -> None:
     """``grad`` returns the derivative of a function with a scalar result. It can be nested: ``grad`` of
     ``grad``, and ``grad`` inside a differentiated function.
@@ -42,7 +48,7 @@ def grad_differentiates(lab: Lab) -> None:
     lab.same("gradient and value", (gradient, value))
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",))
+@behaviour("functorch", level="full", capabilities=("autograd",), page="generated/torch.func.grad.html")
 def grad_argnums(lab: Lab) -> None:
     """``argnums`` selects one or several arguments to differentiate, counted from either end. A selected
     argument may be a tree.
@@ -53,21 +59,42 @@ def grad_argnums(lab: Lab) -> None:
         return (a * a * b + b * c * 3).sum()
 
     for numbers in (0, 1, 2, -1, -2, (0,), (0, 2), (-1, 0), (1, 2, 0)):
-        lab.same(f"argnums {numbers}", grad(scalar_of_three, argnums=numbers)(x, y, z))
+        with lab.parity("No page says that negative argnums count from the end"):
+            lab.same(f"argnums {numbers}", grad(scalar_of_three, argnums=numbers)(x, y, z))
     tree = {"p": x, "q": (y, z)}
     lab.same("a tree", grad(lambda t: scalar_of_three(t["p"], *t["q"]))(tree))
     lab.same("Jacobians", jacrev(lambda a, b: a * b, argnums=(0, 1))(x, y))
     lab.same("forward Jacobians", jacfwd(lambda a, b: a * b, argnums=(1, 0))(x, y))
-    lab.raises(
-        "out of range", lambda: grad(scalar_of_three, argnums=3)(x, y, z), RuntimeError, match="argnum"
-    )
-    lab.raises("too low", lambda: grad(scalar_of_three, argnums=-4)(x, y, z), RuntimeError, match="argnum")
-    lab.raises("twice", lambda: grad(scalar_of_three, argnums=(0, 0))(x, y, z), RuntimeError, match="argnum")
-    lab.raises("none", lambda: grad(scalar_of_three, argnums=())(x, y, z), RuntimeError, match="argnum")
-    lab.raises("a word", lambda: grad(scalar_of_three, argnums="0")(x, y, z), RuntimeError, match="argnum")  # type: ignore[arg-type]
+    with lab.parity("No page says that these argnums are an error"):
+        lab.raises(
+            "out of range", lambda: grad(scalar_of_three, argnums=3)(x, y, z), RuntimeError, match="argnum"
+        )
+        lab.raises(
+            "too low", lambda: grad(scalar_of_three, argnums=-4)(x, y, z), RuntimeError, match="argnum"
+        )
+        lab.raises(
+            "twice", lambda: grad(scalar_of_three, argnums=(0, 0))(x, y, z), RuntimeError, match="argnum"
+        )
+        lab.raises("none", lambda: grad(scalar_of_three, argnums=())(x, y, z), RuntimeError, match="argnum")
+        lab.raises(
+            "a word",
+            lambda: grad(scalar_of_three, argnums="0")(x, y, z),
+            RuntimeError,
+            match="argnum",  # type: ignore[arg-type]
+        )
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("error",))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=("error",),
+    page="generated/torch.func.grad.html",
+    ground=(
+        "The page says what the function must return; autograd.html limits gradients to floating and "
+        "complex dtypes"
+    ),
+)
 def grad_refuses(lab: Lab) -> None:
     """``grad`` raises an error for functions whose result is not a scalar tensor, for inputs that are not
     floating tensors, and for writes into captured tensors.
@@ -76,8 +103,10 @@ def grad_refuses(lab: Lab) -> None:
     lab.raises("a vector", lambda: grad(lambda a: a * 2)(x), RuntimeError, match="scalar")
     lab.raises("a tuple", lambda: grad(lambda a: (a.sum(), a.sum()))(x), RuntimeError)
     lab.raises("a number", lambda: grad(lambda a: 3.0)(x), RuntimeError)
-    lab.raises("no tensor", lambda: grad(lambda a: a)(3.0), RuntimeError, ValueError)
-    lab.raises("has_aux without a pair", lambda: grad(lambda a: a.sum(), has_aux=True)(x), RuntimeError)
+    with lab.parity("No page says that this call is an error"):
+        lab.raises("no tensor", lambda: grad(lambda a: a)(3.0), RuntimeError, ValueError)
+    with lab.parity("The page describes the pair and does not say that another form is an error"):
+        lab.raises("has_aux without a pair", lambda: grad(lambda a: a.sum(), has_aux=True)(x), RuntimeError)
     lab.raises("whole numbers", lambda: grad(lambda a: a.sum())(x.to(torch.int64)), RuntimeError)
     outside = lab.integers(3, requires_grad=True)
 
@@ -85,10 +114,17 @@ def grad_refuses(lab: Lab) -> None:
         outside.detach().mul_(a)
         return a.sum()
 
-    lab.raises("a write into what is outside", lambda: grad(write_into_captured_tensor)(x), RuntimeError)
+    with lab.parity("No page says that a write to a captured tensor is an error"):
+        lab.raises("a write into what is outside", lambda: grad(write_into_captured_tensor)(x), RuntimeError)
 
 
-@behaviour("functorch", dtypes=WIDE_FLOATS, level="training", capabilities=("autograd",))
+@behaviour(
+    "functorch",
+    dtypes=WIDE_FLOATS,
+    level="training",
+    capabilities=("autograd",),
+    page="generated/torch.func.vjp.html",
+)
 def vjp_pulls_back(lab: Lab) -> None:
     """``vjp`` returns the result and a function that maps cotangents, structured like the outputs, to
     gradients of all inputs.
@@ -108,10 +144,17 @@ def vjp_pulls_back(lab: Lab) -> None:
     lab.same("a constant", pull(y))
     _, pull = vjp(lambda a: a * a, x)  # type: ignore[misc]
     lab.same("mapped", vmap(pull)(torch.eye(3, dtype=lab.dtype, device=lab.device)))
-    lab.raises("another form", lambda: pull((y, y)), RuntimeError, match="(?i)cotangents|outputs|tree")
+    with lab.parity("The page shows cotangents in the form of the outputs, not that others are an error"):
+        lab.raises("another form", lambda: pull((y, y)), RuntimeError, match="(?i)cotangents|outputs|tree")
 
 
-@behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("forward_ad",))
+@behaviour(
+    "functorch",
+    dtypes=WIDE_FLOATS,
+    level="full",
+    capabilities=("forward_ad",),
+    page="generated/torch.func.jvp.html",
+)
 def jvp_pushes_forward(lab: Lab) -> None:
     """``jvp`` returns the result and its derivative along tangents that are structured like the inputs."""
     x, t = lab.integers(3), lab.integers(3)
@@ -132,7 +175,13 @@ def jvp_pushes_forward(lab: Lab) -> None:
     lab.raises("numbers", lambda: jvp(torch.sin, (3.0,), (1.0,)), RuntimeError)
 
 
-@behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("autograd", "forward_ad"))
+@behaviour(
+    "functorch",
+    dtypes=WIDE_FLOATS,
+    level="full",
+    capabilities=("autograd", "forward_ad"),
+    page="generated/torch.func.jacrev.html",
+)
 def jacobians(lab: Lab) -> None:
     """``jacrev`` and ``jacfwd`` return the same Jacobian, with the output dimensions first. Inputs and
     outputs may be trees. ``jacrev`` can compute the Jacobian in chunks.
@@ -151,15 +200,23 @@ def jacobians(lab: Lab) -> None:
         lab.same(f"{transform_name} of nothing used", jacobian(lambda a: torch.ones(2, device=a.device))(x))
         lab.same(f"{transform_name} beside", jacobian(lambda a: (a * a, a), has_aux=True)(x))
         lab.same(f"{transform_name} mapped", vmap(jacobian(lambda a: a * a))(torch.stack([x, x + 1])))
-        lab.raises(f"{transform_name} of a number", lambda: jacobian(lambda a: 1.0)(x), RuntimeError)
+        with lab.parity("The page says that the function returns tensors, not that a number is an error"):
+            lab.raises(f"{transform_name} of a number", lambda: jacobian(lambda a: 1.0)(x), RuntimeError)
     for size in (1, 2, 3, 10):
         lab.same(f"in chunks of {size}", jacrev(lambda a: a * a, chunk_size=size)(x))
-    lab.raises("no chunk", lambda: jacrev(lambda a: a * a, chunk_size=0)(x), ValueError, match="chunk")
+    with lab.parity("No page says that this call is an error"):
+        lab.raises("no chunk", lambda: jacrev(lambda a: a * a, chunk_size=0)(x), ValueError, match="chunk")
     lab.same("across", jacfwd(jacrev(lambda a: (a**3).sum()))(x))
     lab.same("the other way across", jacrev(jacfwd(lambda a: (a**3).sum()))(x))
 
 
-@behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("double_backward", "forward_ad"))
+@behaviour(
+    "functorch",
+    dtypes=WIDE_FLOATS,
+    level="full",
+    capabilities=("double_backward", "forward_ad"),
+    page="generated/torch.func.hessian.html",
+)
 def hessians(lab: Lab) -> None:
     """``hessian`` returns the second derivatives of functions with scalar, vector and tree results."""
     x, y = lab.integers(3), lab.integers(2)
@@ -172,7 +229,9 @@ def hessians(lab: Lab) -> None:
     lab.same("mapped", vmap(hessian(lambda a: (a**3).sum()))(torch.stack([x, x + 1])))
 
 
-@behaviour("functorch", level="full", capabilities=("forward_ad",))
+@behaviour(
+    "functorch", level="full", capabilities=("forward_ad",), page="generated/torch.func.linearize.html"
+)
 def linearize_keeps_the_point(lab: Lab) -> None:
     """``linearize`` returns the result and a function that applies the Jacobian at the given inputs to any
     number of tangents.
@@ -185,11 +244,20 @@ def linearize_keeps_the_point(lab: Lab) -> None:
     lab.same("mapped", vmap(push)(torch.eye(3, device=lab.device)))
     value, push = linearize(lambda p: {"s": p[0] * p[1]}, (x, t))
     lab.same("a tree", (value, push((t, x))))
-    lab.raises("another form", lambda: push((t,)), RuntimeError)
-    lab.raises("another shape", lambda: push((t[:2], x)), RuntimeError)
+    with lab.parity("No page says that this call is an error"):
+        lab.raises("another form", lambda: push((t,)), RuntimeError)
+        lab.raises("another shape", lambda: push((t[:2], x)), RuntimeError)
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("autograd",),
+    page="generated/torch.func.grad.html",
+    ground=(
+        "The page of functional_call says that results are tracked outside of grad unless inputs are detached"
+    ),
+)
 def transforms_and_the_engine(lab: Lab) -> None:
     """The autograd engine can differentiate the result of a transform. Grad modes and ``torch.autograd.grad``
     work inside a transform.
@@ -210,7 +278,10 @@ def transforms_and_the_engine(lab: Lab) -> None:
     with torch.no_grad():
         lab.same("no_grad outside", grad(lambda a: (a * a).sum())(detached))
     inner = grad(lambda a: torch.autograd.grad((a * a * a).sum(), a, create_graph=True)[0].sum())
-    lab.same("the engine inside", inner(detached))
+    with lab.parity(
+        "The UX limitations page permits that torch.autograd.grad is refused inside of a transform"
+    ):
+        lab.same("the engine inside", inner(detached))
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.shape) or t, lambda t: t):  # type: ignore[func-returns-value]
         torch.autograd.grad((x * x).sum(), x)
@@ -221,7 +292,14 @@ def transforms_and_the_engine(lab: Lab) -> None:
     )
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value", "alias"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("autograd",),
+    must_detect=("value", "alias"),
+    page="func.ux_limitations.html",
+    ground="The page allows in-place operations; the values are derivatives by definition",
+)
 def transforms_and_writes(lab: Lab) -> None:
     """``grad``, ``vjp`` and ``jvp`` differentiate through in-place writes and views."""
     x, t = lab.integers(4), lab.integers(4)
@@ -251,7 +329,9 @@ def transforms_and_writes(lab: Lab) -> None:
     lab.same("the input itself", x)
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",))
+@behaviour(
+    "functorch", level="full", capabilities=("autograd",), page="generated/torch.func.functional_call.html"
+)
 def per_sample_gradients(lab: Lab) -> None:
     """``functional_call`` under ``vmap`` of ``grad`` returns the separate gradient of each sample."""
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))

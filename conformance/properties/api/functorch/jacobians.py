@@ -17,7 +17,16 @@ from conformance.framework.trees import leaves
 BOTH: tuple[tuple[str, Callable[..., Any]], ...] = (("jacrev", jacrev), ("jacfwd", jacfwd))
 
 
-@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("autograd", "forward_ad"),
+    page="generated/torch.func.jacrev.html",
+    ground=(
+        "The order of nested results is on the page of torch.autograd.functional.jacobian, which the "
+        "migration table equates"
+    ),
+)
 def jacobian_forms(lab: Lab) -> None:
     """A Jacobian has the structure of the outputs. Each part has the structure of the arguments that
     ``argnums`` selects. By default, ``argnums`` selects the first argument. The part for an unused argument
@@ -45,10 +54,11 @@ def jacobian_forms(lab: Lab) -> None:
         lab.same(f"{transform_name} by a number", jacobian(torch.multiply, argnums=0)(x, y))
         lab.same(f"{transform_name} by a tuple of one", jacobian(torch.multiply, argnums=(0,))(x, y))
         for numbers in (0, (0,), (0, 1), (2, -2)):
-            lab.same(
-                f"{transform_name} of trees by {numbers}",
-                jacobian(linear_outputs_of_tree, argnums=numbers)((x[0], y[0]), x[1], y[1]),
-            )
+            with lab.parity("No page says that negative argnums count from the end"):
+                lab.same(
+                    f"{transform_name} of trees by {numbers}",
+                    jacobian(linear_outputs_of_tree, argnums=numbers)((x[0], y[0]), x[1], y[1]),
+                )
         tree = jacobian(lambda d: {"c": d["a"] ** 2, "d": d["b"] * 3})({"a": x, "b": y})
         lab.same(f"{transform_name} of a dict", tree)
         lab.expect(f"{transform_name}: zero across", tree["c"]["b"], torch.zeros(3, 3))
@@ -61,7 +71,15 @@ def jacobian_forms(lab: Lab) -> None:
         lab.same(f"{transform_name} beside a tree", result_with_auxiliary)
 
 
-@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), must_detect=("error",))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("autograd", "forward_ad"),
+    must_detect=("error",),
+    page="generated/torch.func.jacrev.html",
+    basis="parity",
+    ground="No page says that these functions, argnums or auxiliary results are an error",
+)
 def jacobians_refuse(lab: Lab) -> None:
     """``jacrev`` and ``jacfwd`` raise errors for functions without an output and for auxiliary results that
     are not tensors. They also raise errors if ``argnums`` is empty, out of range, repeated or not an integer.
@@ -105,6 +123,9 @@ def jacobians_refuse(lab: Lab) -> None:
     level="full",
     capabilities=("autograd", "forward_ad"),
     must_detect=("error", "message"),
+    page="generated/torch.func.jacrev.html",
+    basis="parity",
+    ground="No page says that complex inputs or outputs are refused",
 )
 def jacobians_refuse_complex(lab: Lab) -> None:
     """``jacrev`` and ``jacfwd`` raise errors for complex inputs and complex outputs."""
@@ -120,7 +141,13 @@ def jacobians_refuse_complex(lab: Lab) -> None:
         )
 
 
-@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("autograd", "forward_ad"),
+    page="generated/torch.func.jacrev.html",
+    ground="both functions compute the Jacobian, which is defined mathematically",
+)
 def jacobians_by_the_engine(lab: Lab) -> None:
     """``jacrev`` and ``jacfwd`` return the results of ``torch.autograd.functional.jacobian``, for one and
     several inputs and outputs, which may be dimensionless. The inputs may be on another device than an
@@ -165,7 +192,12 @@ def jacobians_by_the_engine(lab: Lab) -> None:
             lab.holds(f"from the host, {transform_name}: known", torch.equal(part, torch.diag(expected)))
 
 
-@behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("double_backward", "forward_ad"),
+    page="generated/torch.func.jacrev.html",
+)
 def jacobians_of_jacobians(lab: Lab) -> None:
     """Nested Jacobians have the same values in chunks, under ``vmap``, and in forward or reverse mode. They
     are zero for a linear map. ``hessian`` equals ``torch.autograd.functional.hessian``, also for unused

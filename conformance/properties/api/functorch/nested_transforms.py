@@ -137,7 +137,13 @@ def with_jvp(function: Function) -> Function:
     return outputs_and_tangents
 
 
-@behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("double_backward", "forward_ad"),
+    page="notes/extending.func.html",
+    ground="The page says that grad of vmap is replaceable by grad of a loop",
+)
 def three_transforms_of_functions(lab: Lab) -> None:
     """``vmap`` of an ``autograd.Function``, combined with two more transforms (``vjp``, ``jvp``, ``vmap``),
     returns the results of single calls. The ``vmap`` rule may be handwritten or generated.
@@ -173,7 +179,14 @@ def three_transforms_of_functions(lab: Lab) -> None:
             lab.holds(f"{order} of {name}: one by one", all(torch.equal(a, b) for a, b in pairs))
 
 
-@behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("double_backward", "forward_ad"),
+    page="generated/torch.autograd.functional.jacobian.html",
+    basis="consistency",
+    ground="jacrev of the vjp function and the engine's Jacobian of the same function",
+)
 def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
     """For losses, softmax and layer norm, ``jacrev`` of the ``vjp`` function gives the same Jacobian as
     ``torch.autograd.functional.jacobian`` of this function. This holds at zero and at inputs, targets,
@@ -201,7 +214,8 @@ def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
             for a, b, scale in zip(parts, expected, scales, strict=True)
         )
         lab.holds(f"{name}: the engine's", agrees)
-        lab.holds(f"{name}: finite", all(bool(part.isfinite().all()) for part in parts))
+        with lab.documented():
+            lab.holds(f"{name}: finite", all(bool(part.isfinite().all()) for part in parts))
 
     for value in (-1000.0, 0.0, 1000.0):
         x, input_text = filled_tensor(value, 2, 3), f"at {value:g}"
@@ -243,7 +257,13 @@ def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
 
 
 @behaviour(
-    "functorch", level="full", capabilities=("forward_ad", "autograd"), must_detect=("error", "message")
+    "functorch",
+    level="full",
+    capabilities=("forward_ad", "autograd"),
+    must_detect=("error", "message"),
+    page="func.ux_limitations.html",
+    basis="parity",
+    ground="No page says that transforms refuse writes to captured tensors or assignments to .data",
 )
 def transforms_refuse_captured_views(lab: Lab) -> None:
     """Under ``vjp`` and ``jvp``, a write through a view of a captured tensor raises an error, whichever
@@ -297,7 +317,13 @@ def transforms_refuse_captured_views(lab: Lab) -> None:
     lab.raises("data under jvp", lambda: jvp(assign_data, (x,), (x,)), match="data")
 
 
-@behaviour("functorch", level="full", capabilities=("forward_ad", "autograd"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("forward_ad", "autograd"),
+    page="func.ux_limitations.html",
+    ground="vmap equals a loop, and torch.tensor constructs a tensor without history",
+)
 def transforms_of_solutions_and_lists(lab: Lab) -> None:
     """Two levels of ``vmap`` over ``jvp`` of ``linalg.solve`` return the solutions and tangents of single
     calls, for one shared matrix and mapped right-hand sides. ``torch.tensor`` of a list with a differentiated

@@ -39,7 +39,13 @@ def check_randomness_options(lab: Lab, name: str, draw: Draw, *, uses_argument: 
     lab.holds(f"{name}: same draws", len(set(same[0].flatten().tolist())) > 1)
 
 
-@behaviour("functorch", level="full", capabilities=("random",), must_detect=("error",))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("random",),
+    must_detect=("error",),
+    page="func.ux_limitations.html",
+)
 def batches_of_drawn_tensors(lab: Lab) -> None:
     """``rand``, ``randn``, ``randint``, ``randperm`` and similar calls inside ``vmap`` follow the
     ``randomness`` option.
@@ -59,7 +65,13 @@ def batches_of_drawn_tensors(lab: Lab) -> None:
         check_randomness_options(lab, name, draw)
 
 
-@behaviour("functorch", level="full", capabilities=("random",), must_detect=("error",))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("random",),
+    must_detect=("error",),
+    page="func.ux_limitations.html",
+)
 def batches_of_draws_by_value(lab: Lab) -> None:
     """``bernoulli``, ``normal``, ``poisson``, ``multinomial`` and ``exponential`` draws whose parameters are
     the elements of a batch follow the ``randomness`` option, in place and out of place.
@@ -93,7 +105,13 @@ def batches_of_draws_by_value(lab: Lab) -> None:
     )
 
 
-@behaviour("functorch", level="full", capabilities=("random",), must_detect=("error",))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("random",),
+    must_detect=("error",),
+    page="func.ux_limitations.html",
+)
 def batches_of_dropout(lab: Lab) -> None:
     """Every kind of dropout inside ``vmap`` follows the ``randomness`` option. Feature dropout drops whole
     features. With ``training=False``, dropout draws nothing.

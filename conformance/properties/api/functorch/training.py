@@ -63,7 +63,7 @@ class _TokenClassifier(nn.Module):
         return self.second(F.relu(self.first(mean)))
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",))
+@behaviour("functorch", level="full", capabilities=("autograd",), page="generated/torch.func.grad.html")
 def per_sample_gradients_of_models(lab: Lab) -> None:
     """``vmap`` of ``grad`` returns, for each sample, the gradient that the autograd engine returns for this
     sample alone. The models are embeddings, residual convolutions with group norm, and batch norm without
@@ -120,7 +120,12 @@ def per_sample_gradients_of_models(lab: Lab) -> None:
             lab.holds(f"{name}: {key} is the engine's", trees_agree(value, expected))
 
 
-@behaviour("functorch", level="full", capabilities=("autograd", "random"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("autograd", "random"),
+    page="generated/torch.func.stack_module_state.html",
+)
 def ensembles_that_train(lab: Lab) -> None:
     """A training step of stacked models under ``vmap`` gives the losses and weights of separate training
     steps. With ``randomness="same"``, models that differ only in their learning rates have the same loss.
@@ -187,7 +192,13 @@ def ensembles_that_train(lab: Lab) -> None:
         )
 
 
-@behaviour("functorch", level="full", capabilities=("double_backward",))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("double_backward",),
+    page="func.html",
+    ground="transforms compose, and vmap equals a loop over the tasks",
+)
 def gradients_through_training(lab: Lab) -> None:
     """Under ``vmap`` over tasks, gradients flow through the training steps of each task, for linear layers
     and for convolutions with group norm. The gradients equal the gradients that the autograd engine computes
@@ -258,7 +269,12 @@ def gradients_through_training(lab: Lab) -> None:
         )
 
 
-@behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("double_backward", "forward_ad"),
+    page="generated/torch.func.jacrev.html",
+)
 def gradients_of_forces(lab: Lab) -> None:
     """A loss may contain the batched Jacobian of a model, computed by ``jacrev`` or ``jacfwd``. The gradients
     of the loss equal the gradients for Jacobians that the autograd engine computes one by one.
@@ -283,7 +299,7 @@ def gradients_of_forces(lab: Lab) -> None:
         lab.holds(f"{transform_name}: the engine's", trees_agree(list(result), list(expected)))
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",))
+@behaviour("functorch", level="full", capabilities=("autograd",), page="generated/torch.func.grad.html")
 def gradients_of_many_functions(lab: Lab) -> None:
     """``grad`` and ``vjp`` return zeros for unused inputs, also in dicts. They differentiate matrix products,
     batched softmax, and writes into new memory.
@@ -314,13 +330,27 @@ def gradients_of_many_functions(lab: Lab) -> None:
     lab.holds("log_softmax in a batch: the engine's", trees_agree(result, leaf.grad))
     escaped: list[torch.Tensor] = []
     grad(lambda a: (escaped.append(a * a), (a * a).sum())[1])(x)  # type: ignore[func-returns-value]
-    lab.expect("a value that escaped from grad", escaped[0].sum(), (x * x).sum().cpu())
+    with lab.parity(
+        "The UX limitations page advises against values that escape; it promises nothing for them"
+    ):
+        lab.expect("a value that escaped from grad", escaped[0].sum(), (x * x).sum().cpu())
     texts: list[str] = []
     vjp(lambda a: (texts.append(repr(x)), a)[1], t)  # type: ignore[func-returns-value]
-    lab.holds("a tensor from outside prints inside as it does outside", texts == [repr(x)])
+    with lab.consistent("two texts of the same tensor, printed inside and outside of a transform"):
+        lab.holds("a tensor from outside prints inside as it does outside", texts == [repr(x)])
 
 
-@behaviour("functorch", dtypes=("complex64",), level="full", capabilities=("autograd",))
+@behaviour(
+    "functorch",
+    dtypes=("complex64",),
+    level="full",
+    capabilities=("autograd",),
+    page="notes/autograd.html",
+    ground=(
+        "The note defines complex gradients; the UX limitations page says that grad does not refuse to read "
+        "values"
+    ),
+)
 def transforms_of_complex_functions(lab: Lab) -> None:
     """Inside ``grad``, ``is_conj`` and ``tolist`` of a complex tensor return the same values as outside.
     Gradients are conjugate Wirtinger derivatives.
@@ -340,7 +370,14 @@ def transforms_of_complex_functions(lab: Lab) -> None:
     lab.expect("the gradient of the square", grad(lambda a: (a * a.conj()).real.sum())(z), 2 * z.cpu())
 
 
-@behaviour("functorch", level="full", capabilities=("sparse", "autograd"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("sparse", "autograd"),
+    page="generated/torch.func.grad.html",
+    basis="parity",
+    ground="No page gives the layout of the gradient of a sparse input",
+)
 def grad_of_sparse_inputs(lab: Lab) -> None:
     """``grad`` accepts a COO tensor and returns a COO gradient. Inside ``grad``, the tensor reports its
     layout.
@@ -355,4 +392,5 @@ def grad_of_sparse_inputs(lab: Lab) -> None:
 
     slopes = grad(record_layout_and_sum)(x)
     lab.same("layouts", [str(layout) for layout in (*layouts, slopes.layout)])
-    lab.expect("the gradient", slopes.to_dense(), [[0.0, 0, 1], [1, 0, 1]])
+    with lab.documented():
+        lab.expect("the gradient", slopes.to_dense(), [[0.0, 0, 1], [1, 0, 1]])

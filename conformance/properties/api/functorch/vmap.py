@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("functorch", level="training", must_detect=("value",))
+@behaviour("functorch", level="training", must_detect=("value",), page="generated/torch.func.vmap.html")
 def vmap_maps_calls(lab: Lab) -> None:
     """``vmap`` returns the results of a separate call per element, for one or several inputs and outputs."""
     x, y = lab.integers(3, 4), lab.integers(3, 4)
@@ -30,37 +30,42 @@ def vmap_maps_calls(lab: Lab) -> None:
     lab.same("partial", vmap(functools.partial(torch.add, alpha=2))(x, y))
 
 
-@behaviour("functorch", level="training", must_detect=("value",))
+@behaviour("functorch", level="training", must_detect=("value",), page="generated/torch.func.vmap.html")
 def vmap_dimensions_in(lab: Lab) -> None:
     """``in_dims`` selects the mapped dimension of each input. With None, the input is not mapped. Negative
     numbers count from the end.
     """
     x, y = lab.integers(2, 3, 5), lab.integers(3, 5)
     lab.same("dimension 1", vmap(torch.sum, in_dims=1)(x))
-    lab.same("dimension -1", vmap(torch.sum, in_dims=-1)(x))
+    with lab.parity("No page says that a negative number counts from the end"):
+        lab.same("dimension -1", vmap(torch.sum, in_dims=-1)(x))
     lab.same("one of two", vmap(torch.mul, in_dims=(0, None))(x, y))
     lab.same("two dimensions", vmap(torch.mul, in_dims=(1, 0))(x, y))
-    lab.same("negative and positive", vmap(torch.mul, in_dims=(-2, 0))(x, y))
+    with lab.parity("No page says that a negative number counts from the end"):
+        lab.same("negative and positive", vmap(torch.mul, in_dims=(-2, 0))(x, y))
     lab.same("a dict", vmap(lambda d: d["a"] * d["b"], in_dims=({"a": 1, "b": 0},))({"a": x, "b": y}))
     lab.same("a nested tuple", vmap(lambda p, b: p[0] + p[1] + b, in_dims=((1, 0), None))((x, y), y[0]))
     lab.same("a number beside", vmap(lambda a, k: a * k, in_dims=(0, None))(x, 3))
     lab.same("a keyword is mapped by its first dimension", vmap(lambda a, *, b: a * b)(y, b=y))
 
 
-@behaviour("functorch", level="full", must_detect=("value",))
+@behaviour("functorch", level="full", must_detect=("value",), page="generated/torch.func.vmap.html")
 def vmap_dimensions_out(lab: Lab) -> None:
     """``out_dims`` sets the position of the mapped dimension in each output."""
     x = lab.integers(2, 3, 5)
-    lab.same("last", vmap(lambda a: a + 1, out_dims=-1)(x))
+    with lab.parity("No page says that a negative number counts from the end"):
+        lab.same("last", vmap(lambda a: a + 1, out_dims=-1)(x))
     lab.same("between", vmap(lambda a: a + 1, out_dims=1)(x))
     lab.same("each its own", vmap(lambda a: (a, a.sum(0)), out_dims=(2, 1))(x))
-    lab.same("a tree", vmap(lambda a: {"p": a, "q": (a.sum(), a)}, out_dims={"p": 1, "q": (0, 2)})(x))  # type: ignore[arg-type]
+    with lab.parity("The page describes out_dims as an integer or a tuple, not as a tree"):
+        lab.same("a tree", vmap(lambda a: {"p": a, "q": (a.sum(), a)}, out_dims={"p": 1, "q": (0, 2)})(x))  # type: ignore[arg-type]
     lab.same("broadcast over a tree", vmap(lambda a: (a, [a, a]), out_dims=1)(x))
     lab.same("in and out", vmap(lambda a: a * 2, in_dims=2, out_dims=1)(x))
-    lab.same("none", vmap(lambda a, b: b.sum(), in_dims=(0, None), out_dims=None)(x, x))
+    with lab.parity("The page does not mention None as out_dims"):
+        lab.same("none", vmap(lambda a, b: b.sum(), in_dims=(0, None), out_dims=None)(x, x))
 
 
-@behaviour("functorch", level="full", must_detect=("value",))
+@behaviour("functorch", level="full", must_detect=("value",), page="generated/torch.func.vmap.html")
 def vmap_keeps_trees(lab: Lab) -> None:
     """Inputs and outputs may be nested tuples, lists and dicts. Outputs keep their structure."""
     x = lab.integers(3, 2)
@@ -75,7 +80,7 @@ def vmap_keeps_trees(lab: Lab) -> None:
     lab.same("a result with names", (result.values, result.indices))
 
 
-@behaviour("functorch", level="full", must_detect=("value",))
+@behaviour("functorch", level="full", must_detect=("value",), page="generated/torch.func.vmap.html")
 def vmap_nests(lab: Lab) -> None:
     """Each level of a nested ``vmap`` maps one more dimension, over the same inputs or different inputs."""
     x, y = lab.integers(2, 3, 4), lab.integers(5, 4)
@@ -89,7 +94,14 @@ def vmap_nests(lab: Lab) -> None:
     lab.same("diagonals", vmap(vmap(torch.diag_embed))(x))
 
 
-@behaviour("functorch", level="full", must_detect=("error", "message"))
+@behaviour(
+    "functorch",
+    level="full",
+    must_detect=("error", "message"),
+    page="generated/torch.func.vmap.html",
+    basis="parity",
+    ground="No page says that these arguments are an error",
+)
 def vmap_refuses_arguments(lab: Lab) -> None:
     """Arguments that ``vmap`` cannot map raise ValueErrors that name the problem."""
     x = lab.integers(3, 2)
@@ -98,7 +110,8 @@ def vmap_refuses_arguments(lab: Lab) -> None:
     lab.raises(
         "sizes differ", lambda: vmap(torch.mul)(x, lab.integers(2, 2)), ValueError, match="(?i)same size"
     )
-    lab.raises("wrong tree", lambda: vmap(torch.mul, in_dims=(0,))(x, x), ValueError, match="in_dims")
+    with lab.documented():
+        lab.raises("wrong tree", lambda: vmap(torch.mul, in_dims=(0,))(x, x), ValueError, match="in_dims")
     lab.raises("a word as dimension", lambda: vmap(torch.sum, in_dims="0")(x), ValueError, match="in_dims")  # type: ignore[arg-type]
     lab.raises("a number as input", lambda: vmap(torch.mul, in_dims=(0, 0))(x, 2), ValueError, match="in_dim")
     lab.raises("out of range", lambda: vmap(torch.sum, in_dims=2)(x), ValueError, match="in_dim")
@@ -106,20 +119,38 @@ def vmap_refuses_arguments(lab: Lab) -> None:
     lab.raises("none of them", lambda: vmap(torch.mul, in_dims=(None, None))(x, x), ValueError)
 
 
-@behaviour("functorch", level="full", must_detect=("error", "message"))
+@behaviour(
+    "functorch",
+    level="full",
+    must_detect=("error", "message"),
+    page="generated/torch.func.vmap.html",
+    ground="The page says that the function must return tensors, and out_dims have one entry per output",
+)
 def vmap_refuses_results(lab: Lab) -> None:
     """Results that are not tensors, and ``out_dims`` that do not match the results, raise ValueErrors."""
     x = lab.integers(3, 2)
     lab.raises("a number", lambda: vmap(lambda a: 3)(x), ValueError, match="(?i)tensor")
     lab.raises("a word inside", lambda: vmap(lambda a: (a, "b"))(x), ValueError, match="(?i)tensor")
-    lab.raises("a word as out_dims", lambda: vmap(lambda a: a, out_dims="0")(x), ValueError, match="out_dims")  # type: ignore[arg-type]
+    with lab.parity("No page says that this call is an error"):
+        lab.raises(
+            "a word as out_dims",
+            lambda: vmap(lambda a: a, out_dims="0")(x),
+            ValueError,
+            match="out_dims",  # type: ignore[arg-type]
+        )
     lab.raises("too many", lambda: vmap(lambda a: a, out_dims=(0, 0))(x), ValueError, match="out_dims")
     lab.raises("too few", lambda: vmap(lambda a: (a, a), out_dims=(0,))(x), ValueError, match="out_dims")
-    lab.raises("out of range", lambda: vmap(lambda a: a, out_dims=5)(x), IndexError, match="(?i)out of range")
-    lab.raises("None for a mapped one", lambda: vmap(lambda a: a, out_dims=None)(x), ValueError, match="None")
+    with lab.parity("No page says that this call is an error"):
+        lab.raises(
+            "out of range", lambda: vmap(lambda a: a, out_dims=5)(x), IndexError, match="(?i)out of range"
+        )
+    with lab.parity("The page does not mention None as out_dims"):
+        lab.raises(
+            "None for a mapped one", lambda: vmap(lambda a: a, out_dims=None)(x), ValueError, match="None"
+        )
 
 
-@behaviour("functorch", level="full", must_detect=("error",))
+@behaviour("functorch", level="full", must_detect=("error",), page="func.ux_limitations.html")
 def vmap_refuses_values(lab: Lab) -> None:
     """Under ``vmap``, operations that need the value of one element (``item``, control flow, a data-dependent
     shape) raise an error. A write of a batch into a tensor that is not mapped raises an error too.
@@ -149,7 +180,7 @@ def vmap_refuses_values(lab: Lab) -> None:
     lab.raises("allclose", lambda: vmap(torch.allclose)(x, x), RuntimeError)
 
 
-@behaviour("functorch", level="full", must_detect=("value", "alias"))
+@behaviour("functorch", level="full", must_detect=("value", "alias"), page="func.ux_limitations.html")
 def vmap_writes_in_place(lab: Lab) -> None:
     """An in-place write inside ``vmap`` changes the mapped tensor and its base."""
     x = lab.integers(3, 2)
@@ -169,7 +200,14 @@ def vmap_writes_in_place(lab: Lab) -> None:
     lab.same("another dimension", wide)
 
 
-@behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "functorch",
+    dtypes=WIDE_FLOATS,
+    level="full",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.func.vmap.html",
+)
 def vmap_differentiates(lab: Lab) -> None:
     """A backward pass through ``vmap`` returns the gradients of the single calls. ``is_grads_batched``
     computes a batch of backward passes.
@@ -188,7 +226,13 @@ def vmap_differentiates(lab: Lab) -> None:
     lab.close("a Jacobian of batched gradients", jacobian)
 
 
-@behaviour("functorch", level="full", must_detect=("value",))
+@behaviour(
+    "functorch",
+    level="full",
+    must_detect=("value",),
+    page="func.ux_limitations.html",
+    ground="The UX limitations page defines vmap as a loop over elements with stacked results",
+)
 def vmap_indexes(lab: Lab) -> None:
     """Under ``vmap``, indexing with tensors, masked fills and index writes act on each element of a batch."""
     x = lab.integers(3, 4)
@@ -208,7 +252,13 @@ def vmap_indexes(lab: Lab) -> None:
     lab.same("bucketize", vmap(lambda v: torch.bucketize(v, edges))(x))
 
 
-@behaviour("functorch", level="full", capabilities=("random",), must_detect=("error",))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("random",),
+    must_detect=("error",),
+    page="func.ux_limitations.html",
+)
 def vmap_randomness(lab: Lab) -> None:
     """Random numbers inside ``vmap`` raise an error unless ``randomness`` is "different" or "same"."""
     x = lab.integers(64, 2)
@@ -239,7 +289,7 @@ def vmap_randomness(lab: Lab) -> None:
     lab.same("its shape", list(dropped.shape))
 
 
-@behaviour("functorch", level="full", must_detect=("value",))
+@behaviour("functorch", level="full", must_detect=("value",), page="generated/torch.func.vmap.html")
 def vmap_in_chunks(lab: Lab) -> None:
     """``vmap`` with ``chunk_size`` returns the same results, for any size of the last chunk."""
     x = lab.integers(7, 3)
@@ -247,10 +297,13 @@ def vmap_in_chunks(lab: Lab) -> None:
         lab.same(f"in chunks of {size}", vmap(lambda a: (a * 2, a.sum()), chunk_size=size)(x))
     lab.same("with out_dims", vmap(lambda a: a * 2, out_dims=1, chunk_size=4)(x))
     lab.same("in_dims", vmap(torch.sum, in_dims=1, chunk_size=2)(x))
-    lab.raises("no chunk", lambda: vmap(torch.sum, chunk_size=0)(x), ValueError, match="chunk")
+    with lab.parity("The page allows None or an integer and does not say that 0 is an error"):
+        lab.raises("no chunk", lambda: vmap(torch.sum, chunk_size=0)(x), ValueError, match="chunk")
 
 
-@behaviour("functorch", level="full", must_detect=("value",))
+@behaviour(
+    "functorch", level="full", must_detect=("value",), page="generated/torch.func.stack_module_state.html"
+)
 def vmap_of_modules(lab: Lab) -> None:
     """Modules can be mapped over inputs and, with ``functional_call``, over stacked parameters."""
     torch.manual_seed(0)

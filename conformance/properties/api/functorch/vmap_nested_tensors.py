@@ -21,7 +21,14 @@ def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
     return list(tensor.unbind())
 
 
-@behaviour("functorch", level="full", capabilities=("nested",))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("nested",),
+    page="nested.html",
+    basis="consistency",
+    ground="vmap over a nested tensor and the single call on each of its parts",
+)
 def batches_of_nested_parts(lab: Lab) -> None:
     """``vmap`` over a nested tensor acts on each part. Inside ``vmap``, a part is an ordinary tensor. This
     holds for pointwise operators, for products with nested, shared and mapped matrices, and for joins.
@@ -34,7 +41,8 @@ def batches_of_nested_parts(lab: Lab) -> None:
         return a * 5.0 + 4.0
 
     lab.same("pointwise", parts_of(vmap(record_nested_and_scale)(x)))
-    lab.same("a part is nested", kinds)
+    with lab.parity("No page says what is_nested returns inside of vmap"):
+        lab.same("a part is nested", kinds)
     y = nested_tensor(lab, (2, 4), (2, 1), (2, 3))
     one_matrix, matrices = lab.integers(2, 5), lab.integers(3, 2, 5)
     join = nested_tensor(lab, (1, 2), (5, 2), (2, 2))
@@ -63,14 +71,23 @@ def batches_of_nested_parts(lab: Lab) -> None:
     }
     for name, (result, expected_parts) in results.items():
         lab.same(name, parts_of(result))
-        lab.holds(f"{name}: nested", result.is_nested)
+        with lab.parity("No page says that the result of vmap over a nested tensor is nested"):
+            lab.holds(f"{name}: nested", result.is_nested)
         lab.holds(
             f"{name}: part by part",
             all(torch.equal(a, b) for a, b in zip(parts_of(result), expected_parts, strict=True)),
         )
 
 
-@behaviour("functorch", level="full", capabilities=("nested",), must_detect=("error", "message"))
+@behaviour(
+    "functorch",
+    level="full",
+    capabilities=("nested",),
+    must_detect=("error", "message"),
+    page="nested.html",
+    basis="parity",
+    ground="No page describes vmap over nested tensors",
+)
 def batches_refuse_nested(lab: Lab) -> None:
     """``vmap`` maps a nested tensor only over dimension 0 and only at one level. Any other dimension in
     ``in_dims`` or ``out_dims``, and a second level, raise errors.

@@ -100,7 +100,14 @@ def index_with_arrays(index: Any) -> Any:
     return numpy.array(index, dtype=bool if truth else numpy.int64)
 
 
-@behaviour("indexing", dtypes=ALL, level="bringup", must_detect=("alias", "shape"))
+@behaviour(
+    "indexing",
+    dtypes=ALL,
+    level="bringup",
+    must_detect=("alias", "shape"),
+    page="tensor_view.html",
+    ground="The page says that indexing follows NumPy",
+)
 def basic_indices(lab: Lab) -> None:
     """Integers, slices, Ellipsis and None select the same elements as in NumPy and return views."""
     base = lab.integers(4, 3, 5, low=0, high=6)
@@ -108,15 +115,25 @@ def basic_indices(lab: Lab) -> None:
     for index in BASIC:
         result = base[index]
         lab.expect(f"[{index}]", result, array[index])
-        lab.same(f"strides of [{index}]", result, strides=True)
+        with lab.parity("No page gives the storage offset of a view without elements"):
+            lab.same(f"strides of [{index}]", result, strides=True)
         lab.shares(f"[{index}] and the base", base, result)
     lab.same("an element of no dimensions", base[1, 1, 1][...])
-    lab.expect("slices from tensors", base[lab.put(1) : lab.put(3)], array[1:3])
-    lab.apart("what True selects and the base", base, base[True])
-    lab.same("True and False", [base[0, 0][True], base[0, 0][False], base[0, 0, 0][None, True]])
+    with lab.parity("No page says that the bounds of a slice may be tensors"):
+        lab.expect("slices from tensors", base[lab.put(1) : lab.put(3)], array[1:3])
+    with lab.parity("The NumPy page does not say what an index of True or False selects"):
+        lab.apart("what True selects and the base", base, base[True])
+        lab.same("True and False", [base[0, 0][True], base[0, 0][False], base[0, 0, 0][None, True]])
 
 
-@behaviour("indexing", dtypes=ALL, level="core", must_detect=("value", "shape"))
+@behaviour(
+    "indexing",
+    dtypes=ALL,
+    level="core",
+    must_detect=("value", "shape"),
+    page="tensor_view.html",
+    ground="The page says that indexing follows NumPy",
+)
 def advanced_indices(lab: Lab) -> None:
     """Tensors and lists of integers or booleans select the same elements as in NumPy. They can be combined
     with each other and with basic indices, and the indexed tensor may have any strides.
@@ -152,6 +169,8 @@ def advanced_indices(lab: Lab) -> None:
     level="core",
     capabilities=("data_dependent_shapes",),
     must_detect=("value", "shape", "error"),
+    page="tensor_view.html",
+    ground="The page says that indexing follows NumPy",
 )
 def masks(lab: Lab) -> None:
     """A mask selects the elements for which it is true, over one dimension or several, alone or with other
@@ -185,24 +204,39 @@ def masks(lab: Lab) -> None:
     )
     lab.same("none", [base[torch.zeros_like(all_of)], base[torch.zeros_like(by_row)]])
     lab.same("of no elements", base[:0][torch.zeros(0, dtype=torch.bool, device=lab.device)])
-    lab.same(
-        "of no dimensions",
-        [
-            base[torch.ones((), dtype=torch.bool, device=lab.device)],
-            base[torch.zeros((), dtype=torch.bool, device=lab.device)],
-        ],
-    )
+    with lab.parity("The NumPy page excludes masks without dimensions from its rule"):
+        lab.same(
+            "of no dimensions",
+            [
+                base[torch.ones((), dtype=torch.bool, device=lab.device)],
+                base[torch.zeros((), dtype=torch.bool, device=lab.device)],
+            ],
+        )
     lab.expect(
         "equal to its nonzero elements",
         base[by_element],
         to_wide_array(base[by_element.nonzero(as_tuple=True)]),
     )
-    lab.raises("too short", lambda: base[by_row[:3]], IndexError, match="(?i)mask|shape")
-    lab.raises("too many dimensions", lambda: base[0, 0][all_of], IndexError)
-    lab.raises("another inner size", lambda: base[by_element[:, :2]], IndexError, match="(?i)mask|shape")
+    lab.raises(
+        "too short", lambda: base[by_row[:3]], IndexError, match="(?i)mask|shape", type_is_documented=True
+    )
+    lab.raises("too many dimensions", lambda: base[0, 0][all_of], IndexError, type_is_documented=True)
+    lab.raises(
+        "another inner size",
+        lambda: base[by_element[:, :2]],
+        IndexError,
+        match="(?i)mask|shape",
+        type_is_documented=True,
+    )
 
 
-@behaviour("indexing", must_detect=("value",))
+@behaviour(
+    "indexing",
+    must_detect=("value",),
+    page="tensor_view.html",
+    basis="parity",
+    ground="No page says that uint8 indices are masks; in NumPy they are positions",
+)
 def masks_of_bytes(lab: Lab) -> None:
     """An index of uint8 acts as a mask, with a deprecation warning."""
     base = lab.integers(3, 4)
@@ -218,41 +252,72 @@ def masks_of_bytes(lab: Lab) -> None:
     lab.same("after writing", base)
 
 
-@behaviour("indexing", dtypes=("float32", "int64", "bool"), level="core", must_detect=("error",))
+@behaviour(
+    "indexing",
+    dtypes=("float32", "int64", "bool"),
+    level="core",
+    must_detect=("error",),
+    page="tensor_view.html",
+    ground="The page says that indexing follows NumPy",
+)
 def indices_out_of_range(lab: Lab) -> None:
     """An index that is out of range, an index of a wrong type and too many indices raise an IndexError. A
     step that is not positive raises a ValueError.
     """
     base = lab.integers(4, 3)
-    lab.raises("[4]", lambda: base[4], IndexError, match="(?i)out of")
-    lab.raises("[-5]", lambda: base[-5], IndexError, match="(?i)out of")
-    lab.raises("[0, 3]", lambda: base[0, 3], IndexError, match="(?i)out of")
-    lab.raises("[0, 0, 0]", lambda: base[0, 0, 0], IndexError, match="(?i)too many indices")
-    lab.raises("[..., 0, 0, 0]", lambda: base[..., 0, 0, 0], IndexError, match="(?i)too many indices")
-    lab.raises(
-        "a number of no dimensions", lambda: base[0, 0][0], IndexError, match="(?i)0-dim|invalid index"
-    )
-    lab.raises("[1.0]", lambda: base[1.0], IndexError, TypeError)  # type: ignore[index]
-    lab.raises("['x']", lambda: base["x"], IndexError, TypeError)  # type: ignore[index]
+    lab.raises("[4]", lambda: base[4], IndexError, match="(?i)out of", type_is_documented=True)
+    lab.raises("[-5]", lambda: base[-5], IndexError, match="(?i)out of", type_is_documented=True)
+    lab.raises("[0, 3]", lambda: base[0, 3], IndexError, match="(?i)out of", type_is_documented=True)
+    with lab.parity("No page says that too many indices are an error"):
+        lab.raises("[0, 0, 0]", lambda: base[0, 0, 0], IndexError, match="(?i)too many indices")
+        lab.raises("[..., 0, 0, 0]", lambda: base[..., 0, 0, 0], IndexError, match="(?i)too many indices")
+        lab.raises(
+            "a number of no dimensions", lambda: base[0, 0][0], IndexError, match="(?i)0-dim|invalid index"
+        )
+    with lab.parity("No page says that a fraction as an index is an error"):
+        lab.raises("[1.0]", lambda: base[1.0], IndexError, TypeError)  # type: ignore[index]
+    with lab.parity("No page says that a string as an index is an error"):
+        lab.raises("['x']", lambda: base["x"], IndexError, TypeError)  # type: ignore[index]
     lab.raises("[::0]", lambda: base[::0], ValueError, match="(?i)step|zero")
-    lab.raises("[::-1]", lambda: base[::-1], ValueError, match="(?i)step")
-    lab.raises("floating tensors", lambda: base[lab.put([0.0, 1.0])], IndexError, match="(?i)long|int")
-    lab.raises("slices of floats", lambda: base[0.5:2], TypeError, IndexError)
+    with lab.parity("No page says that negative steps are refused; NumPy accepts them"):
+        lab.raises("[::-1]", lambda: base[::-1], ValueError, match="(?i)step")
+    with lab.parity("No page says that floating index tensors are an error"):
+        lab.raises("floating tensors", lambda: base[lab.put([0.0, 1.0])], IndexError, match="(?i)long|int")
+    with lab.parity("No page says that fractions as bounds of a slice are an error"):
+        lab.raises("slices of floats", lambda: base[0.5:2], TypeError, IndexError)
     lab.raises(
         "shapes that do not broadcast",
         lambda: base[lab.put([0, 1]), lab.put([0, 1, 2])],
         IndexError,
         match="(?i)broadcast",
+        type_is_documented=True,
     )
-    lab.raises("an empty row", lambda: base[:, :0][:, 0], IndexError)
+    lab.raises("an empty row", lambda: base[:, :0][:, 0], IndexError, type_is_documented=True)
     lab.raises(
-        "any of no rows", lambda: base[:0][lab.put([], dtype=torch.int64), lab.put([5])[:0]][0], IndexError
+        "any of no rows",
+        lambda: base[:0][lab.put([], dtype=torch.int64), lab.put([5])[:0]][0],
+        IndexError,
+        type_is_documented=True,
     )
-    lab.raises("writing to [4]", lambda: base.__setitem__(4, 1), IndexError, match="(?i)out of")
-    lab.raises("writing to [::-1]", lambda: base.__setitem__(_S(None, None, -1), 1), ValueError)
+    lab.raises(
+        "writing to [4]",
+        lambda: base.__setitem__(4, 1),
+        IndexError,
+        match="(?i)out of",
+        type_is_documented=True,
+    )
+    with lab.parity("No page says that negative steps are refused; NumPy accepts them"):
+        lab.raises("writing to [::-1]", lambda: base.__setitem__(_S(None, None, -1), 1), ValueError)
 
 
-@behaviour("indexing", dtypes=("float32", "int64"), level="core", must_detect=("value", "error"))
+@behaviour(
+    "indexing",
+    dtypes=("float32", "int64"),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.index_select.html",
+    ground="each function has a page of its own with the formula",
+)
 def index_functions_read(lab: Lab) -> None:
     """``index_select``, ``gather``, ``take``, ``take_along_dim`` and ``masked_select`` read the selected
     elements. A wrong dtype of the index or an index out of range raises an error.
@@ -268,8 +333,10 @@ def index_functions_read(lab: Lab) -> None:
             f"int32 ({dim})", base.index_select(dim, index.int()), numpy.take(array, [3, 0, 0, 2], dim)
         )
     lab.same("index_select of nothing", base.index_select(0, lab.put([], dtype=torch.int64)))
-    lab.expect("index_select with no dimensions", base[0].index_select(0, lab.put(3)), array[0, 3:4])
-    lab.expect("take", base.take(lab.put([[0, 19], [-1, 7]])), numpy.take(array, [[0, 19], [-1, 7]]))
+    with lab.parity("The page asks for an index with one dimension; none without dimensions"):
+        lab.expect("index_select with no dimensions", base[0].index_select(0, lab.put(3)), array[0, 3:4])
+    with lab.parity("The page of take does not say that negative indices count from the end"):
+        lab.expect("take", base.take(lab.put([[0, 19], [-1, 7]])), numpy.take(array, [[0, 19], [-1, 7]]))
     lab.expect("take of a transpose", base.t().take(lab.put([1, 5])), numpy.take(array.T, [1, 5]))
     order = base.argsort(dim=1, stable=True)
     lab.expect(
@@ -288,43 +355,59 @@ def index_functions_read(lab: Lab) -> None:
         [part.tolist() for part in numpy.unravel_index([0, 7, 19], (4, 5))],
     )
     lab.same("unravel_index of a shape in a number", torch.unravel_index(lab.put([[3, 1]]), 4))
-    lab.raises(
-        "index_select by floats", lambda: base.index_select(0, lab.put([0.0])), RuntimeError, IndexError
-    )
-    lab.raises(
-        "index_select by two dimensions",
-        lambda: base.index_select(0, lab.put([[0]])),
-        RuntimeError,
-        IndexError,
-    )
-    lab.raises("take by floats", lambda: base.take(lab.put([0.0])))
+    with lab.parity("The page names the index dtypes and does not say that others are an error"):
+        lab.raises(
+            "index_select by floats", lambda: base.index_select(0, lab.put([0.0])), RuntimeError, IndexError
+        )
+    with lab.parity("The page describes the index as 1-D and does not say that others are an error"):
+        lab.raises(
+            "index_select by two dimensions",
+            lambda: base.index_select(0, lab.put([[0]])),
+            RuntimeError,
+            IndexError,
+        )
+    with lab.parity("The page names the index dtype and does not say that others are an error"):
+        lab.raises("take by floats", lambda: base.take(lab.put([0.0])))
     lab.raises(
         "take_along_dim by floats", lambda: base.take_along_dim(order.float(), 1), match="(?i)long|dtype"
     )
-    lab.raises(
-        "take_along_dim of other dimensions", lambda: base.take_along_dim(order[0], 1), match="(?i)dimensions"
-    )
-    lab.raises(
-        "take_along_dim of a dimension that does not exist", lambda: base.take_along_dim(order, 3), IndexError
-    )
-    lab.raises(
-        "unravel_index of floats",
-        lambda: torch.unravel_index(lab.put([0.5]), (2, 2)),
-        TypeError,
-        ValueError,
-        match="(?i)int",
-    )
-    lab.raises(
-        "unravel_index of a float shape",
-        lambda: torch.unravel_index(lab.put([0]), (2, 2.0)),  # type: ignore[arg-type]
-        TypeError,
-    )
+    with lab.parity("No page says that this call is an error"):
+        lab.raises(
+            "take_along_dim of other dimensions",
+            lambda: base.take_along_dim(order[0], 1),
+            match="(?i)dimensions",
+        )
+        lab.raises(
+            "take_along_dim of a dimension that does not exist",
+            lambda: base.take_along_dim(order, 3),
+            IndexError,
+        )
+    with lab.parity("The page names the index dtype and does not say that others are an error"):
+        lab.raises(
+            "unravel_index of floats",
+            lambda: torch.unravel_index(lab.put([0.5]), (2, 2)),
+            TypeError,
+            ValueError,
+            match="(?i)int",
+        )
+    with lab.parity("No page says that this call is an error"):
+        lab.raises(
+            "unravel_index of a float shape",
+            lambda: torch.unravel_index(lab.put([0]), (2, 2.0)),  # type: ignore[arg-type]
+            TypeError,
+        )
     lab.raises(
         "unravel_index of a negative shape", lambda: torch.unravel_index(lab.put([0]), (2, -2)), ValueError
     )
 
 
-@behaviour("indexing", must_detect=("value",))
+@behaviour(
+    "indexing",
+    must_detect=("value",),
+    page="tensor_view.html",
+    basis="parity",
+    ground="No page says that host indices are accepted; a tutorial asks for one device",
+)
 def indices_of_the_host(lab: Lab) -> None:
     """CPU indices can read and write a tensor on the device. A dimensionless CPU tensor can be assigned to
     elements of a tensor on the device.
@@ -344,7 +427,13 @@ def indices_of_the_host(lab: Lab) -> None:
     lab.same("after index_put_", base)
 
 
-@behaviour("indexing", dtypes=("float32", "int64"), must_detect=("value",))
+@behaviour(
+    "indexing",
+    dtypes=("float32", "int64"),
+    must_detect=("value",),
+    page="tensor_view.html",
+    ground="The page says that indexing follows NumPy",
+)
 def combined_indices_at_random(lab: Lab) -> None:
     """Random combinations of slices, None, lists and masks select the same elements as in NumPy."""
     chooser = random.Random(5)

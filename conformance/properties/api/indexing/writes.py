@@ -21,7 +21,14 @@ def _writes_each_element_once(index: Any) -> bool:
     return len(set(elements.tolist())) == len(elements)
 
 
-@behaviour("indexing", dtypes=ALL, level="core", must_detect=("value",))
+@behaviour(
+    "indexing",
+    dtypes=ALL,
+    level="core",
+    must_detect=("value",),
+    page="tensor_view.html",
+    ground="The page says that assignment follows NumPy",
+)
 def assignment_to_indices(lab: Lab) -> None:
     """Assignment to an index writes a number, a tensor of the same shape or a tensor that broadcasts to the
     selected elements. Other elements do not change.
@@ -47,7 +54,14 @@ def assignment_to_indices(lab: Lab) -> None:
             lab.expect(f"[{index}] = a row", base, array)
 
 
-@behaviour("indexing", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value", "error"))
+@behaviour(
+    "indexing",
+    dtypes=("float32", "int64", "bool"),
+    level="core",
+    must_detect=("value", "error"),
+    page="tensor_view.html",
+    ground="The NumPy page demands values that broadcast to the selected shape",
+)
 def what_may_be_assigned(lab: Lab) -> None:
     """A dimensionless tensor, a number, a boolean, and a tensor with additional leading dimensions of size 1
     can be assigned. If the values do not broadcast, the assignment raises an error and writes nothing.
@@ -58,23 +72,28 @@ def what_may_be_assigned(lab: Lab) -> None:
     base[2] = lab.integers(1, 1, 3)
     base[..., 1] = True
     base[3:, :] = lab.integers(1, 1, 1, 3)
-    lab.same("after all", base)
+    with lab.parity("No page says that additional leading dimensions of size 1 are accepted"):
+        lab.same("after all", base)
     number = lab.put(0, dtype=lab.dtype)
     number[()] = 1
     lab.expect("a number", number, 1)
     number[...] = 0
     lab.expect("a number by an ellipsis", number, 0)
     number[True] = 1
-    lab.expect("a number by True", number, 1)
+    with lab.parity("The NumPy page does not say what an index of True or False selects"):
+        lab.expect("a number by True", number, 1)
     number[False] = 0
-    lab.expect("a number by False", number, 1)
+    with lab.parity("The NumPy page does not say what an index of True or False selects"):
+        lab.expect("a number by False", number, 1)
     base[lab.put(1)] = 1
     base[lab.put(2), lab.put(0)] = lab.put(0).to(lab.dtype)
     base[False] = 1
-    lab.same("by tensors without dimensions and False", base)
+    with lab.parity("The NumPy page does not say what an index of True or False selects"):
+        lab.same("by tensors without dimensions and False", base)
     base[True] = lab.integers(4, 3)
     base[None, 0] = 1
-    lab.same("by True and None", base)
+    with lab.parity("The NumPy page does not say what an index of True or False selects"):
+        lab.same("by True and None", base)
     before = to_wide_array(base)
     lab.raises("a row of 2", lambda: base.__setitem__(0, lab.integers(2)), match="(?i)expand|match|shape")
     lab.raises(
@@ -106,6 +125,7 @@ def _first_rows(count: int) -> slice:
     dtypes=("float32", "float64", "int64", "int32", "bool"),
     level="core",
     must_detect=("value", "error"),
+    page="generated/torch.Tensor.index_put_.html",
 )
 def index_put_sets_and_adds(lab: Lab) -> None:
     """``index_put_`` writes values. With ``accumulate``, it adds the values to the elements, also if an index
@@ -130,9 +150,12 @@ def index_put_sets_and_adds(lab: Lab) -> None:
     )
     array = to_wide_array(base)
     numpy.add.at(array, (slice(None), to_wide_array(columns)), to_wide_array(source)[None])  # type: ignore[arg-type]
-    lab.expect(
-        "no index for rows", torch.ops.aten.index_put(base, [None, columns], source.expand(4, 4), True), array
-    )
+    with lab.parity("The page describes the indices as tensors; it does not mention None"):
+        lab.expect(
+            "no index for rows",
+            torch.ops.aten.index_put(base, [None, columns], source.expand(4, 4), True),
+            array,
+        )
     gapped = lab.integers(8, 6, low=0, high=2)[::2, ::2]
     array = to_wide_array(gapped)
     numpy.add.at(array, (to_wide_array(rows), to_wide_array(columns)), to_wide_array(source))
@@ -163,12 +186,13 @@ def index_put_sets_and_adds(lab: Lab) -> None:
     array[to_wide_array(square), 0] = to_wide_array(source).reshape(2, 2)
     lab.expect("two dimensions of indices", base.index_put((square, lab.put(0)), source.view(2, 2)), array)
     other_dtype = torch.float64 if lab.dtype != torch.float64 else torch.float32
-    lab.raises(
-        "values of another dtype",
-        lambda: base.index_put_((rows,), lab.integers(4, 3, dtype=other_dtype)),
-        RuntimeError,
-        match="(?i)dtype|type",
-    )
+    with lab.parity("The page says that values have the dtype of the tensor, not that others are an error"):
+        lab.raises(
+            "values of another dtype",
+            lambda: base.index_put_((rows,), lab.integers(4, 3, dtype=other_dtype)),
+            RuntimeError,
+            match="(?i)dtype|type",
+        )
     lab.raises(
         "values that do not broadcast",
         lambda: base.index_put_((rows, columns), source[:3]),
@@ -178,10 +202,17 @@ def index_put_sets_and_adds(lab: Lab) -> None:
         "a place out of range",
         lambda: base.cpu().index_put_((torch.tensor([4]),), torch.ones((), dtype=lab.dtype)),
         IndexError,
+        type_is_documented=True,
     )
 
 
-@behaviour("indexing", dtypes=("float32", "int64"), must_detect=("value",))
+@behaviour(
+    "indexing",
+    dtypes=("float32", "int64"),
+    must_detect=("value",),
+    page="generated/torch.Tensor.index_add_.html",
+    ground="sums of small whole numbers have no rounding",
+)
 def adding_at_many_indices(lab: Lab) -> None:
     """Functions that add at indices return exact sums, however often an index repeats."""
     positions = lab.integers(5000, low=0, high=37, dtype=torch.int64)
@@ -200,7 +231,14 @@ def adding_at_many_indices(lab: Lab) -> None:
     lab.expect("rows by index_add", zeros.index_add(0, rows, matrix), total)
 
 
-@behaviour("indexing", dtypes=("float32", "int64", "complex64"), level="core", must_detect=("value", "error"))
+@behaviour(
+    "indexing",
+    dtypes=("float32", "int64", "complex64"),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.Tensor.index_copy_.html",
+    ground="each function has a page of its own",
+)
 def index_functions_write(lab: Lab) -> None:
     """``index_copy``, ``index_fill``, ``index_add``, ``put``, ``masked_fill`` and ``masked_scatter`` write at
     the given positions. Wrong positions, dtypes and sizes raise errors.
@@ -215,13 +253,17 @@ def index_functions_write(lab: Lab) -> None:
     array = to_wide_array(base)
     array[[2, 0]] = 5
     lab.expect("index_fill", base.index_fill(0, positions, 5), array)
-    lab.expect("index_fill by a tensor", base.index_fill(0, positions, lab.put(5, dtype=lab.dtype)), array)
+    with lab.parity("The page describes the value as a number, not as a tensor"):
+        lab.expect(
+            "index_fill by a tensor", base.index_fill(0, positions, lab.put(5, dtype=lab.dtype)), array
+        )
     array = to_wide_array(base)
     numpy.add.at(array, [2, 2], 3 * to_wide_array(source))
     lab.expect("index_add", base.index_add(0, lab.put([2, 2]), source, alpha=3), array)
     array = to_wide_array(base)
     array.ravel()[[1, -1, 6]] = to_wide_array(source)[0]
-    lab.expect("put", base.put(lab.put([1, -1, 6]), source[0]), array)
+    with lab.parity("The page of put_ does not say that negative indices count from the end"):
+        lab.expect("put", base.put(lab.put([1, -1, 6]), source[0]), array)
     array = to_wide_array(base)
     numpy.add.at(array.ravel(), [4, 4, 6], to_wide_array(source)[0])
     lab.expect("put that adds", base.put(lab.put([4, 4, 6]), source[0], accumulate=True), array)
@@ -229,7 +271,8 @@ def index_functions_write(lab: Lab) -> None:
     array = to_wide_array(base)
     array[to_wide_array(mask)] = 9
     lab.expect("masked_fill", base.masked_fill(mask, 9), array)
-    lab.expect("masked_fill by a tensor", base.masked_fill(mask, lab.put(9, dtype=lab.dtype)), array)
+    with lab.parity("The page describes the value as a number, not as a tensor"):
+        lab.expect("masked_fill by a tensor", base.masked_fill(mask, lab.put(9, dtype=lab.dtype)), array)
     array = to_wide_array(base)
     array[to_wide_array(mask)] = to_wide_array(source).ravel()
     lab.expect("masked_scatter", base.masked_scatter(mask, source), array)
@@ -239,27 +282,37 @@ def index_functions_write(lab: Lab) -> None:
         RuntimeError,
         IndexError,
     )
-    lab.raises(
-        "index_copy by floats",
-        lambda: base.index_copy(0, positions.float(), source),
-        RuntimeError,
-        IndexError,
-    )
-    lab.raises(
-        "index_add of another dtype",
-        lambda: base.index_add(0, positions, source.to(torch.float64)),
-        match="(?i)scalar type|dtype",
-    )
-    lab.raises("index_fill by two dimensions", lambda: base.index_fill(0, positions, source))
-    lab.raises(
-        "masked_fill by integers", lambda: base.masked_fill(lab.put([1, 0, 1]), 1), match="(?i)bool|mask"
-    )
-    lab.raises(
-        "masked_scatter of too few", lambda: base.cpu().masked_scatter(mask.cpu(), source[0, :2].cpu())
-    )
+    with lab.parity("The page names the index dtype and does not say that others are an error"):
+        lab.raises(
+            "index_copy by floats",
+            lambda: base.index_copy(0, positions.float(), source),
+            RuntimeError,
+            IndexError,
+        )
+    with lab.parity("The page does not say that a source of another dtype is an error"):
+        lab.raises(
+            "index_add of another dtype",
+            lambda: base.index_add(0, positions, source.to(torch.float64)),
+            match="(?i)scalar type|dtype",
+        )
+    with lab.parity("The page describes the value as a number and does not say that others are an error"):
+        lab.raises("index_fill by two dimensions", lambda: base.index_fill(0, positions, source))
+    with lab.parity("The page describes the mask as boolean and does not say that others are an error"):
+        lab.raises(
+            "masked_fill by integers", lambda: base.masked_fill(lab.put([1, 0, 1]), 1), match="(?i)bool|mask"
+        )
+    with lab.parity("The page says that the source should suffice, not that the call fails otherwise"):
+        lab.raises(
+            "masked_scatter of too few", lambda: base.cpu().masked_scatter(mask.cpu(), source[0, :2].cpu())
+        )
 
 
-@behaviour("indexing", must_detect=("error",))
+@behaviour(
+    "indexing",
+    must_detect=("error",),
+    page="https://docs.pytorch.org/tutorials/beginner/introyt/tensors_deeper_tutorial.html",
+    ground="The tutorial demands one device for all tensors of a computation",
+)
 def indices_of_another_device(lab: Lab) -> None:
     """Values that ``index_put_`` writes, and the indices of ``gather``, ``take``, ``take_along_dim`` and
     ``index_select``, must be on the tensor's device. A CPU tensor cannot be indexed by a tensor of the
@@ -281,10 +334,19 @@ def indices_of_another_device(lab: Lab) -> None:
         lab, "a host tensor", lambda: base.cpu()[lab.put([0, 1])], RuntimeError, IndexError
     )
     meta = torch.zeros(1, 1, dtype=torch.int64, device="meta")
-    lab.raises("an index of meta", lambda: base.take_along_dim(meta, 0), match="(?i)device")
+    lab.raises(
+        "an index of meta", lambda: base.take_along_dim(meta, 0), match="(?i)device", type_is_documented=True
+    )
 
 
-@behaviour("indexing", capabilities=("autograd",), level="training", must_detect=("value",))
+@behaviour(
+    "indexing",
+    capabilities=("autograd",),
+    level="training",
+    must_detect=("value",),
+    page="notes/autograd.html",
+    ground="The values follow from the chain rule",
+)
 def backward_through_indices(lab: Lab) -> None:
     """Gradients of an index operation flow to the elements that were read. They add up for elements that were
     read twice, and are zero for elements that were overwritten.

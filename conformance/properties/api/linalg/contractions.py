@@ -50,7 +50,7 @@ EQUATIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
 )
 
 
-@behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value",))
+@behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value",), page="generated/torch.einsum.html")
 def einsum_by_equation(lab: Lab) -> None:
     """``einsum`` returns the results of ``numpy.einsum`` for equations with repeated, missing and reordered
     letters and with ellipses. It accepts several operands of any strides.
@@ -91,7 +91,7 @@ def einsum_by_equation(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=_DTYPES, must_detect=("value",))
+@behaviour("linalg", dtypes=_DTYPES, must_detect=("value",), page="generated/torch.einsum.html")
 def einsum_by_lists(lab: Lab) -> None:
     """``einsum`` accepts lists of integers instead of letters, with Ellipsis and with or without an output
     list. The results equal the results of equations with letters, also for random equations.
@@ -143,7 +143,13 @@ def einsum_by_lists(lab: Lab) -> None:
         )
 
 
-@behaviour("linalg", level="core", must_detect=("error", "message"))
+@behaviour(
+    "linalg",
+    level="core",
+    must_detect=("error", "message"),
+    page="generated/torch.einsum.html",
+    ground="The page states the rules that these equations break, mostly with the word must",
+)
 def einsum_refuses(lab: Lab) -> None:
     """Equations that do not match their operands raise errors that describe the mismatch."""
     x, y = lab.integers(2), lab.integers(2, 3)
@@ -166,12 +172,19 @@ def einsum_refuses(lab: Lab) -> None:
         ("a, ba", [x, y], "does not broadcast"),
     ):
         lab.raises(repr(equation), lambda: torch.einsum(equation, *operands), match=f"(?i){message}")
-    lab.raises("no operand", lambda: torch.einsum("", []), ValueError, match="(?i)at least one operand")
+    with lab.parity("No page says that a call without operands is an error"):
+        lab.raises("no operand", lambda: torch.einsum("", []), ValueError, match="(?i)at least one operand")
     lab.raises("a letter below 0", lambda: torch.einsum(x, [-1]), ValueError, match="(?i)range")
     lab.raises("a letter above 51", lambda: torch.einsum(x, [52]), ValueError, match="(?i)range")
 
 
-@behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=_DTYPES,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.multi_dot.html",
+)
 def chains_of_products(lab: Lab) -> None:
     """``multi_dot`` and ``chain_matmul`` multiply any number of matrices. The first and the last operand of
     ``multi_dot`` may be a vector. ``tensordot`` sums over the chosen dimensions.
@@ -207,14 +220,19 @@ def chains_of_products(lab: Lab) -> None:
         ("sizes between", [b, lab.integers(3, 2), b], "cannot be multiplied"),
         ("dtypes", [b, b.to(torch.float64 if lab.dtype != torch.float64 else torch.float32)], "dtype"),
     ):
-        lab.raises(f"multi_dot of {name}", lambda: torch.linalg.multi_dot(operands), match=f"(?i){message}")
-    lab.raises(
-        "multi_dot into another dtype",
-        lambda: torch.linalg.multi_dot([b, b], out=torch.empty(0, dtype=torch.int64, device=lab.device)),
-        match="(?i)dtype",
-    )
+        with lab.parity("No page says that operands of two dtypes are an error"):
+            lab.raises(
+                f"multi_dot of {name}", lambda: torch.linalg.multi_dot(operands), match=f"(?i){message}"
+            )
+    with lab.parity("The rule that integral out= refuses floats is stated for arithmetic operations only"):
+        lab.raises(
+            "multi_dot into another dtype",
+            lambda: torch.linalg.multi_dot([b, b], out=torch.empty(0, dtype=torch.int64, device=lab.device)),
+            match="(?i)dtype",
+        )
     lab.raises("chain_matmul of nothing", lambda: torch.chain_matmul(), match="(?i)one or more")
-    lab.raises("chain_matmul of vectors", lambda: torch.chain_matmul(b, b), match="(?i)dimension")
+    with lab.parity("The page gives the expected shape and does not say that other shapes are an error"):
+        lab.raises("chain_matmul of vectors", lambda: torch.chain_matmul(b, b), match="(?i)dimension")
     x, y = lab.integers(3, 4, 5), lab.integers(4, 3, 2)
     expected = numpy.tensordot(to_wide_array(x), to_wide_array(y), ([1, 0], [0, 1]))
     lab.expect("tensordot", torch.tensordot(x, y, ([1, 0], [0, 1])), expected)
@@ -234,13 +252,21 @@ def chains_of_products(lab: Lab) -> None:
     lab.expect(
         "tensordot of numbers", torch.tensordot(b[0], b[1], 0), to_wide_array(b)[0] * to_wide_array(b)[1]
     )
-    lab.raises("tensordot over -1", lambda: torch.tensordot(u, v, -1), match="(?i)dims >= 0")
+    with lab.parity("The page speaks of non-negative dims and does not say that others are an error"):
+        lab.raises("tensordot over -1", lambda: torch.tensordot(u, v, -1), match="(?i)dims >= 0")
     lab.raises(
         "tensordot over other sizes", lambda: torch.tensordot(u, v, ([0], [0])), match="(?i)size|shape|match"
     )
 
 
-@behaviour("linalg", dtypes=(*_DTYPES, "int64"), level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=(*_DTYPES, "int64"),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.cross.html",
+    ground="The pages list floating and complex dtypes only, so int64 is parity",
+)
 def cross_products(lab: Lab) -> None:
     """``cross`` and ``linalg.cross`` agree with NumPy along any dimension of size 3, broadcast, and write
     into ``out=``. Any other size raises an error.
@@ -253,9 +279,11 @@ def cross_products(lab: Lab) -> None:
         lab.expect(f"{name} from the end", function(a, b, dim=-2), expected)
         lab.expect(f"{name} transposed", function(a.mT, b.mT, dim=2), expected.swapaxes(1, 2))
         out = torch.empty(0, dtype=lab.dtype, device=lab.device)
-        lab.holds(f"{name} returns out", function(a, b, dim=1, out=out) is out)
+        with lab.parity("No page says that the returned object is the out= tensor itself"):
+            lab.holds(f"{name} returns out", function(a, b, dim=1, out=out) is out)
         lab.expect(f"{name} into out", out, expected)
-        lab.raises(f"{name} of a size of 4", lambda: function(a, b, dim=0), match="(?i)3")
+        with lab.parity("The page speaks of vectors of three elements, not of an error for others"):
+            lab.raises(f"{name} of a size of 4", lambda: function(a, b, dim=0), match="(?i)3")
     lab.expect("the last dimension", torch.linalg.cross(a.mT, b.mT), expected.swapaxes(1, 2))
     lab.expect(
         "broadcast",
@@ -275,7 +303,13 @@ def cross_products(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=_DTYPES,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.matrix_power.html",
+)
 def matrix_powers(lab: Lab) -> None:
     """``matrix_power`` multiplies a matrix by itself n times. It returns the identity for n = 0 and a power
     of the inverse for negative n, also for batches.
@@ -312,8 +346,9 @@ def matrix_powers(lab: Lab) -> None:
             numpy.linalg.matrix_power(inverse, -power),
             roundings=64 * numpy.linalg.cond(unit),
         )
-    lab.raises("not square", lambda: torch.linalg.matrix_power(a[:2], 2), match="(?i)square")
-    lab.raises("a vector", lambda: torch.linalg.matrix_power(a[0], 2), match="(?i)2 dimensions")
+    with lab.parity("The page gives the expected shape and does not say that other shapes are an error"):
+        lab.raises("not square", lambda: torch.linalg.matrix_power(a[:2], 2), match="(?i)square")
+        lab.raises("a vector", lambda: torch.linalg.matrix_power(a[0], 2), match="(?i)2 dimensions")
     lab.raises(
         "a singular inverse",
         lambda: torch.linalg.matrix_power(torch.zeros_like(a), -1),
@@ -321,7 +356,13 @@ def matrix_powers(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=_DTYPES,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.matrix_exp.html",
+)
 def matrix_exponentials(lab: Lab) -> None:
     """``matrix_exp`` of a zero matrix is the identity. For a diagonal matrix, it is the diagonal matrix of
     the exponentials. For a nilpotent matrix, it is a polynomial of the matrix. Adding t times the identity
@@ -396,16 +437,24 @@ def matrix_exponentials(lab: Lab) -> None:
     lab.same(
         "nothing", [torch.linalg.matrix_exp(zero[:0, :0]), torch.linalg.matrix_exp(zero.expand(0, 4, 4))]
     )
-    lab.raises(
-        "integers",
-        lambda: torch.linalg.matrix_exp(torch.zeros(2, 2, dtype=torch.int32, device=lab.device)),
-        match="(?i)float",
-    )
-    lab.raises("a vector", lambda: torch.linalg.matrix_exp(zero[0]), match="(?i)2 dimensions")
-    lab.raises("not square", lambda: torch.linalg.matrix_exp(zero[:2]), match="(?i)square")
+    with lab.parity("The page lists dtypes and does not say that others are an error"):
+        lab.raises(
+            "integers",
+            lambda: torch.linalg.matrix_exp(torch.zeros(2, 2, dtype=torch.int32, device=lab.device)),
+            match="(?i)float",
+        )
+    with lab.parity("The page gives the expected shape and does not say that other shapes are an error"):
+        lab.raises("a vector", lambda: torch.linalg.matrix_exp(zero[0]), match="(?i)2 dimensions")
+        lab.raises("not square", lambda: torch.linalg.matrix_exp(zero[:2]), match="(?i)square")
 
 
-@behaviour("linalg", dtypes=(*WIDE_FLOATS, *COMPLEX), level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=(*WIDE_FLOATS, *COMPLEX),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.renorm.html",
+)
 def renormalising(lab: Lab) -> None:
     """``renorm`` scales down each slice whose p-norm exceeds the bound. Other slices do not change."""
     base = tensor_from_array(lab, numpy.array([[3.0, 4, 0, 0], [0.5, 0, 0, 0.5], [1, 1, 1, 1], [0, 0, 0, 0]]))
@@ -413,17 +462,20 @@ def renormalising(lab: Lab) -> None:
     for p in (1, 2, 3, 0.5, math.inf):
         norms = numpy.linalg.norm(array, p, axis=1, keepdims=True)
         expected = array * numpy.where(norms > 1.5, 1.5 / (norms + 1e-7), 1)
-        lab.expect(f"rows by {p}", torch.renorm(base, p, 0, 1.5), expected, roundings=64.0)
-        lab.expect(f"columns by {p}", torch.renorm(base.t(), p, 1, 1.5), expected.T, roundings=64.0)
+        with lab.parity("No page says that the norm is increased by 1e-7 before the division"):
+            lab.expect(f"rows by {p}", torch.renorm(base, p, 0, 1.5), expected, roundings=64.0)
+            lab.expect(f"columns by {p}", torch.renorm(base.t(), p, 1, 1.5), expected.T, roundings=64.0)
     cube = base.view(2, 2, 2, 2)
     norms = numpy.sqrt((abs(array.reshape(2, 8)) ** 2).sum(1))
     expected = array.reshape(2, 8) * numpy.where(norms > 2, 2 / (norms + 1e-7), 1)[:, None]
-    lab.expect(
-        "of four dimensions", torch.renorm(cube, 2, 0, 2.0), expected.reshape(2, 2, 2, 2), roundings=64.0
-    )
+    with lab.parity("No page says that the norm is increased by 1e-7 before the division"):
+        lab.expect(
+            "of four dimensions", torch.renorm(cube, 2, 0, 2.0), expected.reshape(2, 2, 2, 2), roundings=64.0
+        )
     copy = base.clone()
     lab.holds("renorm_ returns its input", copy.renorm_(2, 0, 100.0) is copy)
     lab.expect("below the bound", copy, array)
-    lab.raises("a vector", lambda: base[0].renorm(2, 0, 1.0), match="(?i)dim")
-    lab.raises("p of 0", lambda: base.renorm(0, 0, 1.0), match="(?i)positive")
-    lab.raises("a negative bound", lambda: base.renorm(2, 0, -1.0), match="(?i)maxnorm")
+    with lab.parity("No page says that this call is an error"):
+        lab.raises("a vector", lambda: base[0].renorm(2, 0, 1.0), match="(?i)dim")
+        lab.raises("p of 0", lambda: base.renorm(0, 0, 1.0), match="(?i)positive")
+        lab.raises("a negative bound", lambda: base.renorm(2, 0, -1.0), match="(?i)maxnorm")

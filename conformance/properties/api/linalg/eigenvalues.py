@@ -26,7 +26,13 @@ from conformance.properties.api.linalg._matrices import (
 _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.eigh.html",
+)
 def hermitian_eigenvalues(lab: Lab) -> None:
     """``eigh`` and ``eigvalsh`` return the eigenvalues of Hermitian matrices in ascending order. ``eigh``
     also returns orthonormal eigenvectors. Both read only the triangle that ``UPLO`` selects, work for batches
@@ -60,13 +66,17 @@ def hermitian_eigenvalues(lab: Lab) -> None:
                     roundings=matrix_roundings(size),
                 )
                 check_orthonormal_columns(lab, f"eigenvectors {name}{suffix}", v)
-                lab.same(f"small letters {name}{suffix}", torch.linalg.eigvalsh(matrix, uplo.lower()).shape)
+                with lab.parity("The page names L and U as values of UPLO, no small letters"):
+                    lab.same(
+                        f"small letters {name}{suffix}", torch.linalg.eigvalsh(matrix, uplo.lower()).shape
+                    )
         out = (
             torch.empty(0, dtype=a.real.dtype, device=lab.device),
             torch.empty(0, dtype=lab.dtype, device=lab.device),
         )
         result = torch.linalg.eigh(a, out=out)
-        lab.holds(f"eigh of {batch} of {size} returns out", result[0] is out[0] and result[1] is out[1])
+        with lab.parity("No page says that the returned object is the out= tensor itself"):
+            lab.holds(f"eigh of {batch} of {size} returns out", result[0] is out[0] and result[1] is out[1])
         lab.expect(
             f"out of {batch} of {size}",
             out[0],
@@ -75,32 +85,35 @@ def hermitian_eigenvalues(lab: Lab) -> None:
         )
     a = positive_definite_matrices(lab, 3, 3)
     for name, function in (("eigh", torch.linalg.eigh), ("eigvalsh", torch.linalg.eigvalsh)):
-        lab.raises(f"{name} of what is not square", lambda: function(a[:2]), match="(?i)square")
-        lab.raises(f"{name} of a vector", lambda: function(a[0]), match="(?i)2 dimensions")
+        with lab.parity("The page gives the expected shape and does not say that other shapes are an error"):
+            lab.raises(f"{name} of what is not square", lambda: function(a[:2]), match="(?i)square")
+            lab.raises(f"{name} of a vector", lambda: function(a[0]), match="(?i)2 dimensions")
         for uplo in ("a", "wrong"):
-            lab.raises(f"{name} of UPLO {uplo}", lambda: function(a, UPLO=uplo), match="(?i)'L' or 'U'")
+            with lab.parity("The page names L and U and does not say that others are an error"):
+                lab.raises(f"{name} of UPLO {uplo}", lambda: function(a, UPLO=uplo), match="(?i)'L' or 'U'")
     real = a.real.dtype
     lab.warns(
         "eigvalsh into another shape",
         lambda: torch.linalg.eigvalsh(a, out=torch.empty(7, dtype=real, device=lab.device)),
         match="(?i)resized",
     )
-    lab.raises(
-        "eigvalsh into integers",
-        lambda: torch.linalg.eigvalsh(a, out=torch.empty(3, dtype=torch.int32, device=lab.device)),
-        match="(?i)int",
-    )
-    lab.raises(
-        "eigh into integers",
-        lambda: torch.linalg.eigh(
-            a,
-            out=(
-                torch.empty(0, dtype=torch.int32, device=lab.device),
-                torch.empty(0, dtype=lab.dtype, device=lab.device),
+    with lab.parity("The rule that integral out= refuses floats is stated for arithmetic operations only"):
+        lab.raises(
+            "eigvalsh into integers",
+            lambda: torch.linalg.eigvalsh(a, out=torch.empty(3, dtype=torch.int32, device=lab.device)),
+            match="(?i)int",
+        )
+        lab.raises(
+            "eigh into integers",
+            lambda: torch.linalg.eigh(
+                a,
+                out=(
+                    torch.empty(0, dtype=torch.int32, device=lab.device),
+                    torch.empty(0, dtype=lab.dtype, device=lab.device),
+                ),
             ),
-        ),
-        match="(?i)int",
-    )
+            match="(?i)int",
+        )
     expect_error_for_two_devices(
         lab,
         "eigvalsh elsewhere",
@@ -109,7 +122,13 @@ def hermitian_eigenvalues(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.eig.html",
+)
 def general_eigenvalues(lab: Lab) -> None:
     """``eig`` and ``eigvals`` return the complex eigenvalues in any order. ``eig`` also returns eigenvectors:
     the matrix times a vector is the vector times its eigenvalue. A matrix that contains NaN or infinity, or
@@ -145,22 +164,32 @@ def general_eigenvalues(lab: Lab) -> None:
     )
     lab.same("dtype", torch.linalg.eigvals(turn).dtype)
     for name, function in (("eig", torch.linalg.eig), ("eigvals", torch.linalg.eigvals)):
-        lab.raises(f"{name} of a vector", lambda: function(turn[0]), match="(?i)2 dimensions")
-        lab.raises(f"{name} of what is not square", lambda: function(turn[:1]), match="(?i)square")
+        with lab.parity("The page gives the expected shape and does not say that other shapes are an error"):
+            lab.raises(f"{name} of a vector", lambda: function(turn[0]), match="(?i)2 dimensions")
+            lab.raises(f"{name} of what is not square", lambda: function(turn[:1]), match="(?i)square")
     for bad in (math.inf, math.nan):
         invalid = tensor_from_array(lab, [[1.0, 0], [0, bad]])
-        lab.raises(f"eig of {bad}", lambda: torch.linalg.eig(invalid), match="(?i)input tensor should not")
+        with lab.parity("No page says that NaN or infinity in the matrix is an error"):
+            lab.raises(
+                f"eig of {bad}", lambda: torch.linalg.eig(invalid), match="(?i)input tensor should not"
+            )
     integers = torch.empty(0, dtype=torch.int32, device=lab.device)
-    lab.raises("eigvals into integers", lambda: torch.linalg.eigvals(turn, out=integers), match="(?i)int")
-    lab.raises(
-        "eig into integers", lambda: torch.linalg.eig(turn, out=(integers, integers.clone())), match="(?i)int"
-    )
-    if not lab.dtype.is_complex:
+    with lab.parity("The rule that integral out= refuses floats is stated for arithmetic operations only"):
+        lab.raises("eigvals into integers", lambda: torch.linalg.eigvals(turn, out=integers), match="(?i)int")
         lab.raises(
-            "eigvals into real numbers",
-            lambda: torch.linalg.eigvals(turn, out=torch.empty(0, dtype=lab.dtype, device=lab.device)),
-            match="(?i)castable",
+            "eig into integers",
+            lambda: torch.linalg.eig(turn, out=(integers, integers.clone())),
+            match="(?i)int",
         )
+    if not lab.dtype.is_complex:
+        with lab.parity(
+            "The rule that real out= refuses complex values is stated for arithmetic operations only"
+        ):
+            lab.raises(
+                "eigvals into real numbers",
+                lambda: torch.linalg.eigvals(turn, out=torch.empty(0, dtype=lab.dtype, device=lab.device)),
+                match="(?i)castable",
+            )
     lab.warns(
         "eigvals into another shape",
         lambda: torch.linalg.eigvals(turn, out=torch.empty(1, dtype=wide, device=lab.device)),
@@ -168,7 +197,9 @@ def general_eigenvalues(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value",))
+@behaviour(
+    "linalg", dtypes=DTYPES, level="core", must_detect=("value",), page="generated/torch.linalg.svd.html"
+)
 def singular_values(lab: Lab) -> None:
     """``svd``, ``svdvals`` and ``torch.svd`` return singular values in descending order. The factors are
     orthonormal, reduced or full, and their product is the matrix. This holds for batches, any strides and
@@ -242,7 +273,12 @@ def singular_values(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=("float64", "complex128"), must_detect=("value",))
+@behaviour(
+    "linalg",
+    dtypes=("float64", "complex128"),
+    must_detect=("value",),
+    page="generated/torch.svd_lowrank.html",
+)
 def low_rank_factors(lab: Lab) -> None:
     """``svd_lowrank`` and ``pca_lowrank`` factorise a matrix of low rank. ``lobpcg`` returns the largest or
     smallest eigenvalues and their eigenvectors.
@@ -303,7 +339,14 @@ def low_rank_factors(lab: Lab) -> None:
                 lab.holds(f"vectors by {method} {largest} are scaled", residue < 1e-4)
 
 
-@behaviour("linalg", dtypes=("complex128",), capabilities=("autograd",), must_detect=("error",))
+@behaviour(
+    "linalg",
+    dtypes=("complex128",),
+    capabilities=("autograd",),
+    must_detect=("error",),
+    page="generated/torch.linalg.svd.html",
+    ground="The pages say that a dependence on the phase is checked when gradients are computed",
+)
 def free_phases_have_no_gradient(lab: Lab) -> None:
     """The phase of a complex eigenvector or singular vector is arbitrary. The backward pass of a function
     that depends on this phase raises an error.

@@ -24,7 +24,13 @@ from conformance.properties.api.linalg._matrices import (
 )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.lstsq.html",
+)
 def least_squares(lab: Lab) -> None:
     """``lstsq`` returns the least-squares solution of square and overdetermined systems of full rank. It
     accepts batches that broadcast and empty matrices.
@@ -49,12 +55,13 @@ def least_squares(lab: Lab) -> None:
         )
     for matrix_shape, sides_shape in (((1, 3, 3), (2, 3, 2)), ((2, 1, 3, 3), (1, 2, 3, 1))):
         a, b = diagonally_dominant_matrices(lab, *matrix_shape), lab.integers(*sides_shape)
-        lab.expect(
-            f"{matrix_shape} for {sides_shape}",
-            torch.linalg.lstsq(a, b).solution,
-            numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
-            roundings=matrix_roundings(3),
-        )
+        with lab.parity("The page mentions batches, not that batch dimensions broadcast"):
+            lab.expect(
+                f"{matrix_shape} for {sides_shape}",
+                torch.linalg.lstsq(a, b).solution,
+                numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
+                roundings=matrix_roundings(3),
+            )
     a, b = diagonally_dominant_matrices(lab, 3, 3), lab.integers(3, 2)
     lab.same(
         "nothing",
@@ -65,10 +72,14 @@ def least_squares(lab: Lab) -> None:
         ],
     )
     other_dtype = torch.float64 if lab.dtype != torch.float64 else torch.float32
-    lab.raises("a vector", lambda: torch.linalg.lstsq(a[0], b), match="(?i)2 dimensions")
-    lab.raises("for a number", lambda: torch.linalg.lstsq(a, b[0, 0]), match="(?i)1 dimension")
-    lab.raises("for other rows", lambda: torch.linalg.lstsq(a, b[:2]), match="(?i)should match")
-    lab.raises("for another dtype", lambda: torch.linalg.lstsq(a, b.to(other_dtype)), match="(?i)same dtype")
+    with lab.parity("The page gives the expected shape and does not say that other shapes are an error"):
+        lab.raises("a vector", lambda: torch.linalg.lstsq(a[0], b), match="(?i)2 dimensions")
+        lab.raises("for a number", lambda: torch.linalg.lstsq(a, b[0, 0]), match="(?i)1 dimension")
+        lab.raises("for other rows", lambda: torch.linalg.lstsq(a, b[:2]), match="(?i)should match")
+    with lab.parity("No page says that two dtypes are an error"):
+        lab.raises(
+            "for another dtype", lambda: torch.linalg.lstsq(a, b.to(other_dtype)), match="(?i)same dtype"
+        )
     lab.raises(
         "by a driver that is invalid",
         lambda: torch.linalg.lstsq(a, b, driver="fictitious"),
@@ -79,7 +90,13 @@ def least_squares(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.tensorinv.html",
+)
 def systems_of_tensors(lab: Lab) -> None:
     """``tensorsolve`` and ``tensorinv`` solve and invert tensors that are square matrices after a reshape.
     Other shapes and singular matrices raise errors.
@@ -130,14 +147,21 @@ def systems_of_tensors(lab: Lab) -> None:
         torch.linalg.tensorsolve(none, torch.empty(0, 0, dtype=lab.dtype, device=lab.device)),
     )
     for ind in (0, -1):
-        lab.raises(
-            f"tensorinv of {ind}", lambda: torch.linalg.tensorinv(a, ind), match="(?i)positive integer"
-        )
-    lab.raises("tensorinv of no square", lambda: torch.linalg.tensorinv(a, 1), match="(?i)requirement")
+        with lab.parity("The page does not say that ind must be positive"):
+            lab.raises(
+                f"tensorinv of {ind}", lambda: torch.linalg.tensorinv(a, ind), match="(?i)positive integer"
+            )
+    lab.raises(
+        "tensorinv of no square",
+        lambda: torch.linalg.tensorinv(a, 1),
+        match="(?i)requirement",
+        type_is_documented=True,
+    )
     lab.raises(
         "tensorsolve of no square",
         lambda: torch.linalg.tensorsolve(a, lab.integers(2, 2)),
         match="(?i)requirement|shape|size",
+        type_is_documented=True,
     )
     lab.raises(
         "tensorinv of zeros",
@@ -152,11 +176,12 @@ def systems_of_tensors(lab: Lab) -> None:
         lambda: torch.linalg.tensorinv(square, 1, out=small),
         match="(?i)resized",
     )
-    lab.raises(
-        "tensorinv into integers",
-        lambda: torch.linalg.tensorinv(square, 1, out=small.real.int()),
-        match="(?i)int",
-    )
+    with lab.parity("The rule that integral out= refuses floats is stated for arithmetic operations only"):
+        lab.raises(
+            "tensorinv into integers",
+            lambda: torch.linalg.tensorinv(square, 1, out=small.real.int()),
+            match="(?i)int",
+        )
     lab.warns(
         "tensorsolve into another shape",
         lambda: torch.linalg.tensorsolve(
@@ -164,14 +189,15 @@ def systems_of_tensors(lab: Lab) -> None:
         ),
         match="(?i)resized",
     )
-    lab.raises(
-        "tensorsolve into integers",
-        lambda: torch.linalg.tensorsolve(square, lab.integers(4), out=small.real.int()),
-        match="(?i)int",
-    )
+    with lab.parity("The rule that integral out= refuses floats is stated for arithmetic operations only"):
+        lab.raises(
+            "tensorsolve into integers",
+            lambda: torch.linalg.tensorsolve(square, lab.integers(4), out=small.real.int()),
+            match="(?i)int",
+        )
 
 
-@behaviour("linalg", dtypes=DTYPES, must_detect=("value",))
+@behaviour("linalg", dtypes=DTYPES, must_detect=("value",), page="generated/torch.linalg.ldl_factor_ex.html")
 def symmetric_factors(lab: Lab) -> None:
     """``ldl_factor`` returns a unit lower factor and a diagonal whose product is the matrix, if the matrix
     needs no pivoting. ``ldl_solve`` solves systems with these factors, for symmetric and for Hermitian
@@ -189,9 +215,11 @@ def symmetric_factors(lab: Lab) -> None:
             diagonal = numpy.einsum("...ii->...i", to_wide_array(factors))[..., None, :]
             upper = adjoint(lower) if hermitian else lower.swapaxes(-1, -2)
             if bool((to_wide_array(pivots) == numpy.arange(1, 5)).all()):
-                lab.holds(
-                    f"{name} multiplies back", numpy.allclose((lower * diagonal) @ upper, array, atol=1e-3)
-                )
+                with lab.parity("The page leaves open whether the lower or the upper factor is stored"):
+                    lab.holds(
+                        f"{name} multiplies back",
+                        numpy.allclose((lower * diagonal) @ upper, array, atol=1e-3),
+                    )
             result = torch.linalg.ldl_solve(factors, pivots, b, hermitian=hermitian)
             lab.expect(
                 f"solution of {name}",

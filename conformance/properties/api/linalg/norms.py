@@ -30,7 +30,14 @@ def _norm_by_definition(array: Array, order: float, dim: Any, keep: bool) -> Arr
         return (size**order).sum(axes, keepdims=keep) ** (1 / order)
 
 
-@behaviour("linalg", dtypes=(*FLOATS, *COMPLEX), level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=(*FLOATS, *COMPLEX),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.vector_norm.html",
+    ground="The page lists float, double and complex dtypes only, so float16 and bfloat16 are parity",
+)
 def vector_norms(lab: Lab) -> None:
     """``vector_norm``, ``linalg.norm`` and ``torch.norm`` agree with the definition of the norm for every
     order, over all elements, one dimension or several. ``keepdim=``, ``out=`` and ``dtype=`` are supported.
@@ -93,7 +100,8 @@ def vector_norms(lab: Lab) -> None:
     lab.expect("in another dtype", result, _norm_by_definition(array, 3, 1, False), roundings=64.0)
     lab.expect("its dtype", result.dtype, torch.float64)
     out = torch.empty(0, dtype=real, device=lab.device)
-    lab.holds("vector_norm returns out", torch.linalg.vector_norm(base, 2, 0, out=out) is out)
+    with lab.parity("No page says that the returned object is the out= tensor itself"):
+        lab.holds("vector_norm returns out", torch.linalg.vector_norm(base, 2, 0, out=out) is out)
     lab.expect("out", out, _norm_by_definition(array, 2, 0, False), roundings=64.0)
     ones = torch.ones(600, dtype=lab.dtype, device=lab.device)
     lab.expect(
@@ -101,27 +109,37 @@ def vector_norms(lab: Lab) -> None:
         [torch.linalg.vector_norm(ones, order).item() for order in (0, 1, math.inf, -math.inf)],
         [600.0, 600.0, 1.0, 1.0],
     )
-    lab.raises("a complex order", lambda: torch.linalg.vector_norm(base, 1j), match="(?i)complex")
-    lab.raises(
-        "a dimension that does not exist",
-        lambda: torch.linalg.vector_norm(base, dim=(3,)),
-        IndexError,
-        match="(?i)dim",
-    )
-    lab.raises(
-        "the same dimension twice",
-        lambda: torch.linalg.vector_norm(base, dim=(0, -3)),
-        match="(?i)multiple times",
-    )
-    lab.raises("a dimension of a float", lambda: torch.linalg.vector_norm(base, dim=(0, 1.0)), TypeError)
-    lab.raises(
-        "integers",
-        lambda: torch.linalg.vector_norm(torch.ones(3, dtype=torch.int64, device=lab.device)),
-        match="(?i)float",
-    )
+    with lab.parity("No page says that this call is an error"):
+        lab.raises("a complex order", lambda: torch.linalg.vector_norm(base, 1j), match="(?i)complex")
+        lab.raises(
+            "a dimension that does not exist",
+            lambda: torch.linalg.vector_norm(base, dim=(3,)),
+            IndexError,
+            match="(?i)dim",
+        )
+        lab.raises(
+            "the same dimension twice",
+            lambda: torch.linalg.vector_norm(base, dim=(0, -3)),
+            match="(?i)multiple times",
+        )
+        lab.raises("a dimension of a float", lambda: torch.linalg.vector_norm(base, dim=(0, 1.0)), TypeError)
+    with lab.parity("The page lists dtypes and does not say that others are an error"):
+        lab.raises(
+            "integers",
+            lambda: torch.linalg.vector_norm(torch.ones(3, dtype=torch.int64, device=lab.device)),
+            match="(?i)float",
+        )
 
 
-@behaviour("linalg", dtypes=("float32", "float64", "complex64"), level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=("float32", "float64", "complex64"),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.vector_norm.html",
+    basis="parity",
+    ground="No page says that empty extremes are refused or how infinities and NaNs propagate",
+)
 def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
     """The norm of zero elements is 0. For an order whose reduction has no identity (infinity and negative
     orders), it is an error. Infinities and NaNs propagate.
@@ -140,11 +158,14 @@ def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
                 f"{order} of no rows", lambda: torch.linalg.norm(none, order, 0), RuntimeError, IndexError
             )
         else:
-            lab.expect(f"{order} of nothing", torch.linalg.vector_norm(none, order), 0.0)
-            lab.expect(f"{order} of no rows", torch.linalg.norm(none, order, 0), [0.0] * 4)
-        lab.same(f"{order} beside nothing", torch.linalg.norm(none, order, 1))
+            with lab.documented():
+                lab.expect(f"{order} of nothing", torch.linalg.vector_norm(none, order), 0.0)
+                lab.expect(f"{order} of no rows", torch.linalg.norm(none, order, 0), [0.0] * 4)
+        with lab.documented():
+            lab.same(f"{order} beside nothing", torch.linalg.norm(none, order, 1))
     for order in ("fro", "nuc"):
-        lab.expect(f"{order} of nothing", torch.linalg.matrix_norm(none, order), 0.0)
+        with lab.documented():
+            lab.expect(f"{order} of nothing", torch.linalg.matrix_norm(none, order), 0.0)
     for pair in itertools.product((math.inf, -math.inf, 0.0, math.nan, 1.0), repeat=2):
         x = lab.put(pair, dtype=lab.dtype)
         for order in (0, 1, 2, 3, math.inf, -1, -2, -math.inf):
@@ -168,7 +189,13 @@ def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
                 )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.norm.html",
+)
 def matrix_norms(lab: Lab) -> None:
     """``matrix_norm``, ``linalg.norm``, ``torch.norm`` and ``nuclear_norm`` agree with NumPy for every order
     and pair of dimensions, with and without ``keepdim``. Invalid orders and dimensions raise errors.
@@ -221,50 +248,68 @@ def matrix_norms(lab: Lab) -> None:
         _norm_by_definition(array, 2, (0, 1), False),
         roundings=matrix_roundings(4),
     )
-    lab.expect(
-        "nuclear_norm",
-        torch.nuclear_norm(base, (1, 0)),
-        numpy.linalg.norm(array, "nuc", (1, 0)),
-        roundings=matrix_roundings(4),
-    )
+    with lab.parity("torch.nuclear_norm is on no page"):
+        lab.expect(
+            "nuclear_norm",
+            torch.nuclear_norm(base, (1, 0)),
+            numpy.linalg.norm(array, "nuc", (1, 0)),
+            roundings=matrix_roundings(4),
+        )
     out = torch.empty(0, dtype=base.real.dtype, device=lab.device)
-    lab.expect(
-        "nuclear_norm into out",
-        torch.nuclear_norm(base, (0, 1), keepdim=True, out=out),
-        numpy.linalg.norm(array, "nuc", (0, 1), True),
-        roundings=matrix_roundings(4),
-    )
+    with lab.parity("torch.nuclear_norm is on no page"):
+        lab.expect(
+            "nuclear_norm into out",
+            torch.nuclear_norm(base, (0, 1), keepdim=True, out=out),
+            numpy.linalg.norm(array, "nuc", (0, 1), True),
+            roundings=matrix_roundings(4),
+        )
     vector, matrix = base[0, 0, 0], base[0, :, :, 0]
-    lab.raises("of a vector", lambda: torch.linalg.matrix_norm(vector), match="(?i)2 dimensions")
-    lab.raises("of one dimension", lambda: torch.linalg.matrix_norm(matrix, dim=(0,)), match="(?i)2-tuple")
+    with lab.parity("The page gives the expected shape and does not say that other shapes are an error"):
+        lab.raises("of a vector", lambda: torch.linalg.matrix_norm(vector), match="(?i)2 dimensions")
+    with lab.parity("No page says that this call is an error"):
+        lab.raises(
+            "of one dimension", lambda: torch.linalg.matrix_norm(matrix, dim=(0,)), match="(?i)2-tuple"
+        )
     for order in (0, 3.5, "fail"):
         lab.raises(f"order {order}", lambda: torch.linalg.norm(matrix, order), match="(?i)not supported")
-    lab.raises("a complex order", lambda: torch.linalg.matrix_norm(matrix, 1 + 2j), match="(?i)complex")
+    with lab.parity("No page says that this call is an error"):
+        lab.raises("a complex order", lambda: torch.linalg.matrix_norm(matrix, 1 + 2j), match="(?i)complex")
     for order in ("fro", "nuc", 2):
-        lab.raises(
-            f"{order} of one dimension twice",
-            lambda: torch.linalg.norm(matrix, order, (0, 0)),
-            match="(?i)different|multiple",
-        )
-        lab.raises(
-            f"{order} of a dimension that does not exist",
-            lambda: torch.linalg.norm(matrix, order, (0, 4)),
-            IndexError,
-        )
+        with lab.parity("No page says that this call is an error"):
+            lab.raises(
+                f"{order} of one dimension twice",
+                lambda: torch.linalg.norm(matrix, order, (0, 0)),
+                match="(?i)different|multiple",
+            )
+            lab.raises(
+                f"{order} of a dimension that does not exist",
+                lambda: torch.linalg.norm(matrix, order, (0, 4)),
+                IndexError,
+            )
     lab.raises("nuc of a vector", lambda: torch.linalg.norm(vector, "nuc"), match="(?i)2 dimensions")
     lab.raises("order 1 of three dimensions", lambda: torch.linalg.norm(base, 1), match="(?i)1D or 2D")
-    lab.raises("three dimensions", lambda: torch.linalg.norm(base, 1, (0, 1, 2)), match="(?i)length 1 or 2")
+    with lab.parity("No page says that three dimensions are an error"):
+        lab.raises(
+            "three dimensions", lambda: torch.linalg.norm(base, 1, (0, 1, 2)), match="(?i)length 1 or 2"
+        )
     lab.raises(
         "torch.norm nuc of a vector", lambda: torch.norm(vector, "nuc", (0,)), RuntimeError, IndexError
     )
-    lab.raises(
-        "torch.norm nuc of one dimension twice",
-        lambda: torch.norm(matrix, "nuc", (0, 0)),
-        match="(?i)different",
-    )
+    with lab.parity("No page says that this call is an error"):
+        lab.raises(
+            "torch.norm nuc of one dimension twice",
+            lambda: torch.norm(matrix, "nuc", (0, 0)),
+            match="(?i)different",
+        )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.cond.html",
+)
 def condition_numbers(lab: Lab) -> None:
     """``cond`` is the norm of the matrix times the norm of its inverse. For the orders 2, -2 and None,
     ``cond`` is a quotient of singular values. ``cond`` is infinite for a singular matrix and 0 for an empty
@@ -290,23 +335,34 @@ def condition_numbers(lab: Lab) -> None:
             )
     singular = tensor_from_array(lab, numpy.stack([numpy.eye(3), numpy.diag([1.0, 1, 0]), 2 * numpy.eye(3)]))
     for order in (1, -1, math.inf, -math.inf, "fro", "nuc"):
-        lab.expect(f"{order} of a singular matrix", torch.linalg.cond(singular, order)[1], math.inf)
+        with lab.parity("The page even says that a singular matrix raises RuntimeError for these orders"):
+            lab.expect(f"{order} of a singular matrix", torch.linalg.cond(singular, order)[1], math.inf)
     none = singular[:, :0, :0]
     for order in ("fro", 2):
-        lab.expect(f"{order} of nothing", torch.linalg.cond(none, order), [0.0] * 3)
+        with lab.parity("No page gives the condition number of a matrix without elements"):
+            lab.expect(f"{order} of nothing", torch.linalg.cond(none, order), [0.0] * 3)
     out = torch.empty(0, dtype=singular.real.dtype, device=lab.device)
-    lab.holds("cond returns out", torch.linalg.cond(singular, 1, out=out) is out)
-    lab.raises("a vector", lambda: torch.linalg.cond(singular[0, 0]), match="(?i)2 dimensions")
-    lab.raises("what is not square", lambda: torch.linalg.cond(singular[0, :2], 1), match="(?i)square")
-    for order in ("wrong_norm", 5):
-        lab.raises(
-            f"order {order}", lambda: torch.linalg.cond(singular, order), match="(?i)invalid norm type"
-        )
+    with lab.parity("No page says that the returned object is the out= tensor itself"):
+        lab.holds("cond returns out", torch.linalg.cond(singular, 1, out=out) is out)
+    with lab.parity("The page gives the expected shape and does not say that other shapes are an error"):
+        lab.raises("a vector", lambda: torch.linalg.cond(singular[0, 0]), match="(?i)2 dimensions")
     lab.raises(
-        "into integers",
-        lambda: torch.linalg.cond(singular, 2, out=torch.empty(0, dtype=torch.int32, device=lab.device)),
-        match="(?i)int",
+        "what is not square",
+        lambda: torch.linalg.cond(singular[0, :2], 1),
+        match="(?i)square",
+        type_is_documented=True,
     )
+    for order in ("wrong_norm", 5):
+        with lab.parity("The page lists supported orders and does not say that others are an error"):
+            lab.raises(
+                f"order {order}", lambda: torch.linalg.cond(singular, order), match="(?i)invalid norm type"
+            )
+    with lab.parity("The rule that integral out= refuses floats is stated for arithmetic operations only"):
+        lab.raises(
+            "into integers",
+            lambda: torch.linalg.cond(singular, 2, out=torch.empty(0, dtype=torch.int32, device=lab.device)),
+            match="(?i)int",
+        )
     lab.warns(
         "into another shape",
         lambda: torch.linalg.cond(

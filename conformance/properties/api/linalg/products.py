@@ -19,7 +19,13 @@ from conformance.properties.api._numpy_values import expect_error_for_two_device
 _PRODUCTS = (*FLOATS, *COMPLEX)
 
 
-@behaviour("linalg", dtypes=_PRODUCTS, level="bringup", must_detect=("value", "shape"))
+@behaviour(
+    "linalg",
+    dtypes=_PRODUCTS,
+    level="bringup",
+    must_detect=("value", "shape"),
+    page="generated/torch.matmul.html",
+)
 def matrix_products(lab: Lab) -> None:
     """``matmul`` multiplies vectors, matrices and batches whose dimensions broadcast, for any strides and
     into ``out=``.
@@ -42,8 +48,11 @@ def matrix_products(lab: Lab) -> None:
             name = f"{left_shape} and {right_shape}{' turned' if turned else ''}"
             lab.expect(name, torch.matmul(a, b), expected)
             out = torch.empty(0, dtype=lab.dtype, device=lab.device)
-            lab.holds(f"matmul of {name} returns out", torch.matmul(a, b, out=out) is out)
-            lab.expect(f"out of {name}", out, expected)
+            with lab.parity(
+                "for two vectors the page says that out= is not supported; other shapes are documented"
+            ):
+                lab.holds(f"matmul of {name} returns out", torch.matmul(a, b, out=out) is out)
+                lab.expect(f"out of {name}", out, expected)
     a, b = lab.integers(2, 3, 4, 4, low=-2, high=3), lab.integers(3, 2, 3, 4, 4, low=-2, high=3)
     lab.expect(
         "a permuted batch",
@@ -52,7 +61,15 @@ def matrix_products(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=_PRODUCTS, level="core", must_detect=("value",), capabilities=("strides",))
+@behaviour(
+    "linalg",
+    dtypes=_PRODUCTS,
+    level="core",
+    must_detect=("value",),
+    capabilities=("strides",),
+    page="generated/torch.mm.html",
+    ground="The product is defined by its elements, so strides cannot change it",
+)
 def mm_and_bmm_of_any_strides(lab: Lab) -> None:
     """``mm``, ``bmm`` and ``mv`` accept transposed, sliced, expanded and overlapping operands, write into an
     ``out=`` of any strides, and return zeros for an empty sum.
@@ -126,7 +143,16 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
         )
 
 
-@behaviour("linalg", dtypes=("int8", "int16", "int32", "int64", "uint8"), must_detect=("value",))
+@behaviour(
+    "linalg",
+    dtypes=("int8", "int16", "int32", "int64", "uint8"),
+    must_detect=("value",),
+    page="generated/torch.mm.html",
+    ground=(
+        "an exact product follows from the definition; no page promises integer dtypes, so a refusal is "
+        "accepted"
+    ),
+)
 def integer_products(lab: Lab) -> None:
     """``mm``, ``matmul``, ``mv``, ``dot`` and ``bmm`` of integers are exact, or raise an error that contains
     "implemented" or "support".
@@ -149,10 +175,17 @@ def integer_products(lab: Lab) -> None:
             sound = bool(numpy.array_equal(to_wide_array(call()), expected))
         except RuntimeError as error:
             sound = "implemented" in str(error) or "support" in str(error)
-        lab.holds(f"{name} is exact, or the refusal names the dtype or the operator", sound)
+        with lab.parity("No page says which words a refusal contains"):
+            lab.holds(f"{name} is exact, or the refusal names the dtype or the operator", sound)
 
 
-@behaviour("linalg", dtypes=_PRODUCTS, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=_PRODUCTS,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.addmm.html",
+)
 def sums_of_products(lab: Lab) -> None:
     """``addmm``, ``addmv``, ``addr``, ``addbmm`` and ``baddbmm`` return ``beta`` times a tensor that
     broadcasts plus ``alpha`` times a product, also in place and into ``out=``. With ``beta=0`` the tensor is
@@ -211,21 +244,31 @@ def sums_of_products(lab: Lab) -> None:
         expanded = [x[:1].expand(x.shape) for x in operands]
         lab.same(f"{name} of expanded operands", function(full, *expanded))
         expect_error_for_two_devices(lab, f"{name} of two devices", lambda: function(full.cpu(), *operands))
-    lab.raises("addmm of other sizes", lambda: torch.addmm(m, m, m), match="(?i)shape|size")
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises("addmm of other sizes", lambda: torch.addmm(m, m, m), match="(?i)shape|size")
     lab.raises(
         "addmm of a tensor that does not broadcast",
         lambda: torch.addmm(lab.integers(2, 5), m, n),
         match="(?i)expand|size|match|broadcast",
     )
-    lab.raises("addmv of a number", lambda: torch.addmv(v, m, w[0]))
+    with lab.parity("No page says that a number in place of a vector is an error"):
+        lab.raises("addmv of a number", lambda: torch.addmv(v, m, w[0]))
     if not lab.dtype.is_complex and lab.dtype.itemsize >= 4:
         old = p[0] @ q[0]
         old_values = to_wide_array(old)
         lab.warns("the old order of addbmm_", lambda: old.addbmm_(1, p, q), match="(?i)deprecated")  # type: ignore[arg-type,call-arg]
-        lab.expect("the old order of addbmm_", old, old_values + cases["addbmm"][1])
+        with lab.parity("The order of arguments with a leading number is on no page"):
+            lab.expect("the old order of addbmm_", old, old_values + cases["addbmm"][1])
 
 
-@behaviour("linalg", dtypes=(*_PRODUCTS, "int64", "int32"), level="core", must_detect=("value",))
+@behaviour(
+    "linalg",
+    dtypes=(*_PRODUCTS, "int64", "int32"),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.mm.html",
+    ground="A sum over nothing is zero by definition",
+)
 def products_over_nothing(lab: Lab) -> None:
     """If the summed dimension is empty, a product is zero, and ``addmm`` and related functions return
     ``beta`` times the added tensor. If another dimension is empty, the result is empty.
@@ -259,11 +302,14 @@ def products_over_nothing(lab: Lab) -> None:
         lab.expect(name, result, numpy.zeros(result.shape))
         if name not in ("ger",):
             out = torch.full_like(result, 7)
-            lab.expect(
-                f"{name} into out",
-                function(empty_tensor(*left_shape), empty_tensor(*right_shape), out=out),  # type: ignore[operator]
-                numpy.zeros(result.shape),
-            )
+            with lab.parity(
+                "for two vectors the page says that out= is not supported; other shapes are documented"
+            ):
+                lab.expect(
+                    f"{name} into out",
+                    function(empty_tensor(*left_shape), empty_tensor(*right_shape), out=out),  # type: ignore[operator]
+                    numpy.zeros(result.shape),
+                )
     for name, shape, left_shape, right_shape in (
         ("addmm", (2, 3), (2, 0), (0, 3)),
         ("addmv", (2,), (2, 0), (0,)),
@@ -292,7 +338,13 @@ def products_over_nothing(lab: Lab) -> None:
         )
 
 
-@behaviour("linalg", dtypes=_PRODUCTS, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=_PRODUCTS,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.inner.html",
+)
 def inner_products(lab: Lab) -> None:
     """``dot``, ``vdot``, ``inner`` and ``vecdot`` of vectors of any strides are exact. ``vdot`` and
     ``vecdot`` conjugate the first operand. Operands whose lengths, dtypes or dimensions do not match raise
@@ -346,9 +398,10 @@ def inner_products(lab: Lab) -> None:
     for function in (torch.dot, torch.vdot):
         function_name = function.__name__
         other_dtype = torch.float64 if lab.dtype != torch.float64 else torch.float32
-        lab.raises(
-            f"{function_name} of two dtypes", lambda: function(a, b.to(other_dtype)), match="(?i)dtype"
-        )
+        with lab.parity("No page says that operands of two dtypes are an error"):
+            lab.raises(
+                f"{function_name} of two dtypes", lambda: function(a, b.to(other_dtype)), match="(?i)dtype"
+            )
         lab.raises(f"{function_name} of a matrix", lambda: function(a.view(1, 60), b), match="(?i)1D tensors")
         lab.raises(f"{function_name} of other lengths", lambda: function(a, b[:5]), match="(?i)size")
         expect_error_for_two_devices(
@@ -359,14 +412,23 @@ def inner_products(lab: Lab) -> None:
         lambda: torch.inner(a.view(6, 10), b.view(10, 6)),
         match="(?i)last dimension",
     )
-    lab.raises("mv of a number", lambda: torch.mv(a.view(6, 10), b[0]))
-    lab.raises("mm of other sizes", lambda: torch.mm(a.view(6, 10), b.view(6, 10)), match="(?i)6x10|shapes")
-    lab.raises(
-        "mm of two dtypes", lambda: torch.mm(a.view(6, 10), b.view(10, 6).to(torch.int16)), match="(?i)dtype"
-    )
+    with lab.parity("No page says that a number in place of a vector is an error"):
+        lab.raises("mv of a number", lambda: torch.mv(a.view(6, 10), b[0]))
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises(
+            "mm of other sizes", lambda: torch.mm(a.view(6, 10), b.view(6, 10)), match="(?i)6x10|shapes"
+        )
+    with lab.parity("No page says that operands of two dtypes are an error"):
+        lab.raises(
+            "mm of two dtypes",
+            lambda: torch.mm(a.view(6, 10), b.view(10, 6).to(torch.int16)),
+            match="(?i)dtype",
+        )
 
 
-@behaviour("linalg", dtypes=ALL, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg", dtypes=ALL, level="core", must_detect=("value", "error"), page="generated/torch.outer.html"
+)
 def outer_products(lab: Lab) -> None:
     """``outer``, ``ger`` and ``kron`` agree with NumPy: ``outer`` and ``ger`` for vectors of any strides,
     ``kron`` for tensors of any dimensions. An ``out=`` of another shape is resized with a warning. An
@@ -404,14 +466,26 @@ def outer_products(lab: Lab) -> None:
                 matrix, matrix, out=out.to(torch.int32 if not lab.dtype.is_complex else torch.float32)
             ),
             match="(?i)can't be cast",
+            text_is_documented=True,
+            type_is_documented=True,
         )
-    lab.raises("outer of a number", lambda: torch.outer(a, b[0]), match="(?i)1-D|vector|dim")
-    lab.raises("outer of a matrix", lambda: torch.outer(matrix, b), match="(?i)1-D|vector|dim")
-    lab.raises("ger of a number", lambda: torch.ger(a[0], b))
-    lab.raises("addr of a number", lambda: torch.addr(matrix, a[0], b))
+    with lab.parity("No page says that a number in place of a vector is an error"):
+        lab.raises("outer of a number", lambda: torch.outer(a, b[0]), match="(?i)1-D|vector|dim")
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises("outer of a matrix", lambda: torch.outer(matrix, b), match="(?i)1-D|vector|dim")
+    with lab.parity("No page says that a number in place of a vector is an error"):
+        lab.raises("ger of a number", lambda: torch.ger(a[0], b))
+        lab.raises("addr of a number", lambda: torch.addr(matrix, a[0], b))
 
 
-@behaviour("linalg", dtypes=(*NUMBERS, "bool"), level="core", must_detect=("value", "dtype"))
+@behaviour(
+    "linalg",
+    dtypes=(*NUMBERS, "bool"),
+    level="core",
+    must_detect=("value", "dtype"),
+    page="generated/torch.addr.html",
+    ground="The formula is an arithmetic operation, so the promotion rules of tensor_attributes.html hold",
+)
 def addr_by_dtype(lab: Lab) -> None:
     """The results of ``addr`` and ``outer`` have the common dtype of the operands. For numbers, ``beta`` and
     ``alpha`` are factors. For booleans, False removes the tensor (``beta``) or the product (``alpha``).
@@ -424,11 +498,12 @@ def addr_by_dtype(lab: Lab) -> None:
     outer = numpy.outer(to_wide_array(a), to_wide_array(b))
     if lab.dtype == torch.bool:
         for beta, alpha in itertools.product((True, False), repeat=2):
-            lab.expect(
-                f"{beta} and {alpha}",
-                torch.addr(m, a, b, beta=beta, alpha=alpha),
-                (to_wide_array(m) & beta) | (outer & alpha),
-            )
+            with lab.parity("No page says what beta and alpha do to booleans"):
+                lab.expect(
+                    f"{beta} and {alpha}",
+                    torch.addr(m, a, b, beta=beta, alpha=alpha),
+                    (to_wide_array(m) & beta) | (outer & alpha),
+                )
     else:
         lab.expect("2 and 3", torch.addr(m, a, b, beta=2, alpha=3), 2 * to_wide_array(m) + 3 * outer)
         lab.expect("0 and 2", torch.addr(m, a, b, beta=0, alpha=2), 2 * outer)

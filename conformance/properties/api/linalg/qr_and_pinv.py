@@ -22,7 +22,13 @@ from conformance.properties.api.linalg._matrices import (
 _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.qr.html",
+)
 def orthogonal_factors(lab: Lab) -> None:
     """``qr`` in each of its modes, and ``geqrf`` with ``householder_product`` and ``ormqr``, return an
     orthonormal and an upper triangular factor whose product is the matrix.
@@ -91,34 +97,44 @@ def orthogonal_factors(lab: Lab) -> None:
                     roundings=matrix_roundings(5),
                 )
     a = lab.integers(3, 3)
-    lab.raises("a vector", lambda: torch.linalg.qr(a[0]), match="(?i)2 dimensions")
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises("a vector", lambda: torch.linalg.qr(a[0]), match="(?i)2 dimensions")
     lab.raises("another mode", lambda: torch.linalg.qr(a, "hello"), match="(?i)unrecognized mode")
-    lab.raises(
-        "householder_product of a vector",
-        lambda: torch.linalg.householder_product(a[0], a[0]),
-        match="(?i)2 dimensions",
-    )
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises(
+            "householder_product of a vector",
+            lambda: torch.linalg.householder_product(a[0], a[0]),
+            match="(?i)2 dimensions",
+        )
     lab.raises(
         "more reflectors than columns",
         lambda: torch.linalg.householder_product(a, lab.integers(4)),
         match="(?i)tau",
+        type_is_documented=True,
     )
     lab.raises(
         "more columns than rows",
         lambda: torch.linalg.householder_product(a[:2], lab.integers(2)),
         match="(?i)greater than or equal",
+        type_is_documented=True,
     )
-    lab.raises(
-        "tau of another dtype",
-        lambda: torch.linalg.householder_product(a, lab.integers(3, dtype=torch.int32)),
-        match="(?i)dtype",
-    )
-    lab.raises("ormqr of a vector", lambda: torch.ormqr(a[0], a[0], a), match="(?i)2 dimensions")
-    lab.raises("ormqr of other rows", lambda: torch.ormqr(a, a[0], a[:2]), match="(?i)other")
-    lab.raises("ormqr of other batches", lambda: torch.ormqr(a[None], a[0], a[None]), match="(?i)dimension")
+    with lab.parity("No page says that tau of another dtype is an error"):
+        lab.raises(
+            "tau of another dtype",
+            lambda: torch.linalg.householder_product(a, lab.integers(3, dtype=torch.int32)),
+            match="(?i)dtype",
+        )
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises("ormqr of a vector", lambda: torch.ormqr(a[0], a[0], a), match="(?i)2 dimensions")
+        lab.raises("ormqr of other rows", lambda: torch.ormqr(a, a[0], a[:2]), match="(?i)other")
+        lab.raises(
+            "ormqr of other batches", lambda: torch.ormqr(a[None], a[0], a[None]), match="(?i)dimension"
+        )
 
 
-@behaviour("linalg", capabilities=("autograd",), must_detect=("error",))
+@behaviour(
+    "linalg", capabilities=("autograd",), must_detect=("error",), page="generated/torch.linalg.qr.html"
+)
 def gradients_of_orthogonal_factors(lab: Lab) -> None:
     """``qr`` is differentiable with ``mode="reduced"`` and not with ``mode="r"``. With ``mode="complete"``,
     it is differentiable only for matrices with at most as many rows as columns.
@@ -137,7 +153,13 @@ def gradients_of_orthogonal_factors(lab: Lab) -> None:
                 lab.holds(f"{name} has a finite gradient", bool(torch.isfinite(a.grad).all()))
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.matrix_rank.html",
+)
 def ranks(lab: Lab) -> None:
     """``matrix_rank`` counts the singular values that exceed the tolerance. With ``hermitian=True`` it counts
     absolute eigenvalues. The tolerance is the larger of ``atol`` and of ``rtol`` times the largest value. The
@@ -170,12 +192,18 @@ def ranks(lab: Lab) -> None:
     )
     lab.expect("tol of old", rank(a[2], 1.5), 2)
     real = a.real.dtype
-    lab.expect("a tensor of atol", rank(a[2], atol=lab.put([0.2, 0.75, 3.0], dtype=real)), [4, 3, 1])
-    lab.expect("a tensor of atol of each", rank(a, atol=lab.put([2.0, 2, 1.5, 1], dtype=real)), [0, 1, 2, 0])
+    with lab.parity(
+        "The page wants a tolerance that broadcasts with the singular values; one per matrix does not"
+    ):
+        lab.expect("a tensor of atol", rank(a[2], atol=lab.put([0.2, 0.75, 3.0], dtype=real)), [4, 3, 1])
+        lab.expect(
+            "a tensor of atol of each", rank(a, atol=lab.put([2.0, 2, 1.5, 1], dtype=real)), [0, 1, 2, 0]
+        )
     lab.same("nothing", [rank(a[:, :0]), rank(a[:0]), rank(a[0, :0, :0], hermitian=True), rank(a[..., :0])])
     out = torch.empty(0, dtype=torch.int64, device=lab.device)
     lab.holds("matrix_rank returns out", rank(a, out=out) is out)
-    lab.raises("a vector", lambda: rank(a[0, 0]), match="(?i)2 dimensions")
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises("a vector", lambda: rank(a[0, 0]), match="(?i)2 dimensions")
     lab.raises(
         "into bool",
         lambda: rank(a, out=torch.empty(0, dtype=torch.bool, device=lab.device)),
@@ -191,7 +219,13 @@ def ranks(lab: Lab) -> None:
 # Real matrices only: under a TorchDispatchMode, torch's pinv loses a conjugate bit of complex matrices. The
 # tests inject faults by a TorchDispatchMode, and cannot tell an injected fault from this error of torch. The
 # property ``value/linalg.pinv`` covers complex matrices.
-@behaviour("linalg", dtypes=WIDE_FLOATS, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=WIDE_FLOATS,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.pinv.html",
+)
 def pseudo_inverses(lab: Lab) -> None:
     """``pinv`` and ``pinverse`` meet the four Moore-Penrose conditions for matrices of any shape and rank.
     They treat small singular values as zero and accept ``hermitian=True``.
@@ -250,19 +284,24 @@ def pseudo_inverses(lab: Lab) -> None:
         roundings=matrix_roundings(4),
     )
     each = lab.put([0.1, 0.6], dtype=diagonal.real.dtype)
-    lab.expect(
-        "a tensor of rcond",
-        torch.linalg.pinv(diagonal.expand(2, 4, 4), rcond=each)[1],
-        numpy.diag([0.25, 0, 0, 0]),
-        roundings=matrix_roundings(4),
-    )
-    lab.raises("a vector", lambda: torch.linalg.pinv(diagonal[0]), match="(?i)2 or more dimensions")
-    for option_name in ("rcond", "atol", "rtol"):
-        lab.raises(
-            f"a complex {option_name}",
-            lambda: torch.linalg.pinv(diagonal, **{option_name: lab.put(1j)}),
-            match="(?i)complex",
+    with lab.parity(
+        "The page wants a tolerance that broadcasts with the singular values; one per matrix does not"
+    ):
+        lab.expect(
+            "a tensor of rcond",
+            torch.linalg.pinv(diagonal.expand(2, 4, 4), rcond=each)[1],
+            numpy.diag([0.25, 0, 0, 0]),
+            roundings=matrix_roundings(4),
         )
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises("a vector", lambda: torch.linalg.pinv(diagonal[0]), match="(?i)2 or more dimensions")
+    for option_name in ("rcond", "atol", "rtol"):
+        with lab.parity("No page says that a complex tolerance is an error"):
+            lab.raises(
+                f"a complex {option_name}",
+                lambda: torch.linalg.pinv(diagonal, **{option_name: lab.put(1j)}),
+                match="(?i)complex",
+            )
     lab.raises(
         "into integers",
         lambda: torch.linalg.pinv(diagonal, out=torch.empty(4, 4, dtype=torch.int32, device=lab.device)),

@@ -37,7 +37,9 @@ def _identities_with_one_singular(
     return tensor_from_array(lab, array)
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value",))
+@behaviour(
+    "linalg", dtypes=DTYPES, level="core", must_detect=("value",), page="generated/torch.linalg.solve.html"
+)
 def solving_systems(lab: Lab) -> None:
     """``linalg.solve`` and ``solve_ex`` return the solution x of A x = b or, with ``left=False``, of x A = b.
     They accept vectors, matrices, batches that broadcast and any strides, and write into ``out=``.
@@ -83,15 +85,24 @@ def solving_systems(lab: Lab) -> None:
     ):
         a, b = diagonally_dominant_matrices(lab, *matrix_shape), lab.integers(*sides_shape)
         expected = numpy.linalg.solve(to_wide_array(a), to_wide_array(b))
-        lab.expect(
-            f"{matrix_shape} for {sides_shape}",
-            torch.linalg.solve(a, b),
-            expected,
-            roundings=matrix_roundings(3),
-        )
+        with lab.parity(
+            "The page broadcasts only B of shape (n,) or (n, k); batches of both sides are on no page"
+        ):
+            lab.expect(
+                f"{matrix_shape} for {sides_shape}",
+                torch.linalg.solve(a, b),
+                expected,
+                roundings=matrix_roundings(3),
+            )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.inv.html",
+)
 def inverses(lab: Lab) -> None:
     """``inverse``, ``linalg.inv`` and ``inv_ex`` invert matrices in batches and of any strides. For a
     singular matrix, ``inverse`` and ``inv`` raise a LinAlgError that names the batch element, and ``inv_ex``
@@ -140,12 +151,31 @@ def inverses(lab: Lab) -> None:
         ("inv", torch.linalg.inv),
         ("inv_ex", lambda x: torch.linalg.inv_ex(x, check_errors=True)),
     ):
-        lab.raises(f"{name} of a singular matrix", lambda: function(bad), error, match="(?i)singular|zero")
-        lab.raises(f"{name} of a batch with one", lambda: function(batch), error, match="(?i)batch element 3")  # type: ignore[arg-type]
-        lab.raises(f"{name} of what is not square", lambda: function(bad[:2]), match="(?i)square")
-        lab.raises(f"{name} of a vector", lambda: function(bad[0]), match="(?i)2 dimensions")
+        lab.raises(
+            f"{name} of a singular matrix",
+            lambda: function(bad),
+            error,
+            match="(?i)singular|zero",
+            type_is_documented=True,
+        )
+        lab.raises(
+            f"{name} of a batch with one",
+            lambda: function(batch),  # type: ignore[arg-type]
+            error,
+            match="(?i)batch element 3",
+            type_is_documented=True,
+        )
+        with lab.parity("The page states the expected shape, but not that another shape is an error"):
+            lab.raises(f"{name} of what is not square", lambda: function(bad[:2]), match="(?i)square")
+            lab.raises(f"{name} of a vector", lambda: function(bad[0]), match="(?i)2 dimensions")
     large = _identities_with_one_singular(lab, 64, 4, 2, batch_index=(0, 1), diagonal_index=10)
-    lab.raises("a large batch with one", lambda: torch.inverse(large), error, match="(?i)batch element 1")
+    lab.raises(
+        "a large batch with one",
+        lambda: torch.inverse(large),
+        error,
+        match="(?i)batch element 1",
+        type_is_documented=True,
+    )
     lab.raises(
         "into integers",
         lambda: torch.linalg.inv(
@@ -168,7 +198,13 @@ def inverses(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.lu_factor.html",
+)
 def lu_factorisations(lab: Lab) -> None:
     """``lu_factor``, ``lu_factor_ex``, ``linalg.lu`` and ``torch.lu`` return factors whose product is the
     matrix. ``lu_solve`` solves with the factors from either side and with the adjoint. ``lu_unpack`` omits
@@ -258,7 +294,8 @@ def lu_factorisations(lab: Lab) -> None:
     lab.expect(
         "sizes without both", [x.numel() for x in torch.lu_unpack(factors, pivots, False, False)], [0, 0, 0]
     )
-    lab.raises("pivots of int64", lambda: torch.lu_unpack(factors, pivots.long()), match="(?i)int32")
+    with lab.parity("No page says that pivots of int64 are an error"):
+        lab.raises("pivots of int64", lambda: torch.lu_unpack(factors, pivots.long()), match="(?i)int32")
     lab.expect(
         "info of a singular matrix",
         torch.linalg.lu_factor_ex(_identities_with_one_singular(lab, 3, diagonal_index=1)).info,
@@ -268,10 +305,17 @@ def lu_factorisations(lab: Lab) -> None:
         "lu_factor of a singular matrix",
         lambda: torch.linalg.lu_factor(_identities_with_one_singular(lab, 3)),
         RuntimeError,
+        type_is_documented=True,
     )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.det.html",
+)
 def determinants(lab: Lab) -> None:
     """``det``, ``logdet`` and ``slogdet`` of integer matrices are exact. Scaling a row scales the
     determinant, and exchanging two rows changes its sign. For empty matrices, the results are 1, 0 and (1,
@@ -340,13 +384,15 @@ def determinants(lab: Lab) -> None:
             numpy.nan,
         )
     for name, function in (("det", torch.linalg.det), ("slogdet", torch.linalg.slogdet)):
-        lab.raises(f"{name} of what is not square", lambda: function(ones[:, :2]), match="(?i)square")
-        lab.raises(f"{name} of a vector", lambda: function(ones[0, 0]), match="(?i)2 dimensions")
-    lab.raises(
-        "slogdet of halves",
-        lambda: torch.linalg.slogdet(torch.ones(2, 2, dtype=torch.bfloat16, device=lab.device)),
-        match="(?i)low precision",
-    )
+        with lab.parity("The page states the expected shape, but not that another shape is an error"):
+            lab.raises(f"{name} of what is not square", lambda: function(ones[:, :2]), match="(?i)square")
+            lab.raises(f"{name} of a vector", lambda: function(ones[0, 0]), match="(?i)2 dimensions")
+    with lab.parity("The page lists the supported dtypes, but not that others are an error"):
+        lab.raises(
+            "slogdet of halves",
+            lambda: torch.linalg.slogdet(torch.ones(2, 2, dtype=torch.bfloat16, device=lab.device)),
+            match="(?i)low precision",
+        )
     out = (
         torch.empty(1, dtype=lab.dtype, device=lab.device),
         torch.empty(1, dtype=ones.real.dtype, device=lab.device),
@@ -358,7 +404,13 @@ def determinants(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
+@behaviour(
+    "linalg",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.linalg.cholesky.html",
+)
 def cholesky_factorisations(lab: Lab) -> None:
     """``cholesky`` returns the lower (or upper) factor for batches and any strides. ``cholesky_ex`` returns
     ``info`` instead of raising errors. ``cholesky_solve`` and ``cholesky_inverse`` work with the factor. A
@@ -435,10 +487,24 @@ def cholesky_factorisations(lab: Lab) -> None:
         ("cholesky", torch.linalg.cholesky),
         ("cholesky_ex", lambda x: torch.linalg.cholesky_ex(x, check_errors=True)),
     ):
-        lab.raises(f"{name} of a bad matrix", lambda: function(bad), error, match="(?i)positive-definite")
-        lab.raises(f"{name} of a batch with one", lambda: function(batch), error, match="(?i)batch element 3")
-        lab.raises(f"{name} of what is not square", lambda: function(bad[:2]), match="(?i)square")
-        lab.raises(f"{name} of a vector", lambda: function(bad[0]), match="(?i)2 dimensions")
+        lab.raises(
+            f"{name} of a bad matrix",
+            lambda: function(bad),
+            error,
+            match="(?i)positive-definite",
+            type_is_documented=True,
+        )
+        lab.raises(
+            f"{name} of a batch with one",
+            lambda: function(batch),
+            error,
+            match="(?i)batch element 3",
+            text_is_documented=True,
+            type_is_documented=True,
+        )
+        with lab.parity("The page states the expected shape, but not that another shape is an error"):
+            lab.raises(f"{name} of what is not square", lambda: function(bad[:2]), match="(?i)square")
+            lab.raises(f"{name} of a vector", lambda: function(bad[0]), match="(?i)2 dimensions")
     eye = torch.eye(3, dtype=lab.dtype, device=lab.device)
     for name, function in (
         ("cholesky_inverse", torch.cholesky_inverse),
@@ -452,9 +518,12 @@ def cholesky_factorisations(lab: Lab) -> None:
             lambda: function(eye, out=torch.empty(3, 3, dtype=torch.int32, device=lab.device)),
             match="(?i)int",
         )
-    lab.raises(
-        "cholesky_inverse of a vector", lambda: torch.cholesky_inverse(bad[0]), match="(?i)2 dimensions"
-    )
-    lab.raises(
-        "cholesky_inverse of what is not square", lambda: torch.cholesky_inverse(bad[:2]), match="(?i)square"
-    )
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises(
+            "cholesky_inverse of a vector", lambda: torch.cholesky_inverse(bad[0]), match="(?i)2 dimensions"
+        )
+        lab.raises(
+            "cholesky_inverse of what is not square",
+            lambda: torch.cholesky_inverse(bad[:2]),
+            match="(?i)square",
+        )

@@ -19,7 +19,13 @@ from conformance.properties.api.linalg._matrices import (
 )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value",))
+@behaviour(
+    "linalg",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.linalg.solve_triangular.html",
+)
 def triangular_systems(lab: Lab) -> None:
     """``solve_triangular`` and ``triangular_solve`` read only one triangle of the matrix. With
     ``unitriangular``, they take ones as the diagonal. They solve from either side. Operands may be
@@ -59,12 +65,13 @@ def triangular_systems(lab: Lab) -> None:
             expected[0],
             roundings=roundings,
         )
-        lab.expect(
-            f"broadcast {name}",
-            torch.linalg.solve_triangular(a[0], right_side[:1], **options),
-            expected[:1],
-            roundings=roundings,
-        )
+        with lab.parity("No page says that the batches of solve_triangular broadcast"):
+            lab.expect(
+                f"broadcast {name}",
+                torch.linalg.solve_triangular(a[0], right_side[:1], **options),
+                expected[:1],
+                roundings=roundings,
+            )
         out = torch.empty(0, dtype=lab.dtype, device=lab.device)
         lab.holds(
             f"{name} returns out", torch.linalg.solve_triangular(a, right_side, out=out, **options) is out
@@ -81,12 +88,16 @@ def triangular_systems(lab: Lab) -> None:
             for transpose in (False, True):
                 system = part.swapaxes(1, 2) if transpose else part
                 result = torch.triangular_solve(b, a, upper, transpose, unit)[0]
-                lab.expect(
-                    f"triangular_solve {name}{' transposed' if transpose else ''}",
-                    result,
-                    numpy.linalg.solve(system, to_wide_array(b)),
-                    roundings=roundings,
-                )
+                with lab.parity(
+                    "The page assumes a triangular matrix; it does not say that the other triangle is not "
+                    "read"
+                ):
+                    lab.expect(
+                        f"triangular_solve {name}{' transposed' if transpose else ''}",
+                        result,
+                        numpy.linalg.solve(system, to_wide_array(b)),
+                        roundings=roundings,
+                    )
     none = torch.empty(2, 0, 0, dtype=lab.dtype, device=lab.device)
     lab.same(
         "nothing",
@@ -99,7 +110,7 @@ def triangular_systems(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", must_detect=("value",))
+@behaviour("linalg", must_detect=("value",), page="generated/torch.linalg.solve.html")
 def large_systems(lab: Lab) -> None:
     """Systems with large matrices, and with batches of more than 65,536 small matrices, are solved
     correctly.

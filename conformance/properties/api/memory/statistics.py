@@ -14,7 +14,15 @@ from conformance.properties.api.memory import _host_memory_model
 MEBIBYTE = 1 << 20
 
 
-@behaviour("memory", level="core", must_detect=())
+@behaviour(
+    "memory",
+    level="core",
+    must_detect=(),
+    page="generated/torch.accelerator.memory.memory_allocated.html",
+    ground=(
+        "The page counts the memory of live tensors; how far an allocation may be rounded up is on no page"
+    ),
+)
 def statistics_add_up(lab: Lab) -> None:
     """Allocated bytes grow by the size of each allocation and shrink when the memory is freed. Reserved bytes
     are not fewer than allocated bytes. The peak persists until it is reset.
@@ -40,7 +48,9 @@ def statistics_add_up(lab: Lab) -> None:
     lab.holds("an emptied cache keeps what is allocated", memory.reserved() >= memory.allocated() == before)
 
 
-@behaviour("memory", level="core", must_detect=())
+@behaviour(
+    "memory", level="core", must_detect=(), page="generated/torch.accelerator.memory.memory_stats.html"
+)
 def tables_of_statistics(lab: Lab) -> None:
     """``memory_stats`` reports the current, peak and cumulative bytes. The numbers agree with each other,
     with ``memory_allocated`` and with ``memory_reserved``.
@@ -55,14 +65,21 @@ def tables_of_statistics(lab: Lab) -> None:
         for kind in ("current", "peak", "allocated", "freed")
     ]
     lab.holds("every number has its name", all(name in stats for name in names))
-    lab.holds("allocated is what the getter says", stats["allocated_bytes.all.current"] == memory.allocated())
-    lab.holds("reserved is what the getter says", stats["reserved_bytes.all.current"] == memory.reserved())
+    with lab.consistent("The table and memory_allocated must report the same number"):
+        lab.holds(
+            "allocated is what the getter says", stats["allocated_bytes.all.current"] == memory.allocated()
+        )
+    with lab.consistent("The table and memory_reserved must report the same number"):
+        lab.holds(
+            "reserved is what the getter says", stats["reserved_bytes.all.current"] == memory.reserved()
+        )
     for name in _host_memory_model.STATISTICS:
         lab.holds(
             f"the peak of {name} is not below", stats[f"{name}.all.peak"] >= stats[f"{name}.all.current"]
         )
     active, allocated = stats["active_bytes.all.current"], stats["allocated_bytes.all.current"]
-    lab.holds("active bytes are not below allocated ones", active >= allocated >= MEBIBYTE)
+    with lab.consistent("allocated memory is in use, so active bytes must not be fewer"):
+        lab.holds("active bytes are not below allocated ones", active >= allocated >= MEBIBYTE)
     allocated_total, freed_total = stats["allocated_bytes.all.allocated"], stats["allocated_bytes.all.freed"]
     more = memory.allocate(2 * MEBIBYTE)
     del block
@@ -87,7 +104,15 @@ def tables_of_statistics(lab: Lab) -> None:
     )
 
 
-@behaviour("memory", level="training", capabilities=("autograd",), must_detect=())
+@behaviour(
+    "memory",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=(),
+    page="generated/torch.accelerator.memory.memory_allocated.html",
+    basis="consistency",
+    ground="The same live tensors must occupy the same memory after ten and after a thousand steps",
+)
 def nothing_is_lost(lab: Lab) -> None:
     """A thousand training steps with views, copies and errors leave no more memory allocated than ten
     training steps.
@@ -118,7 +143,14 @@ def nothing_is_lost(lab: Lab) -> None:
     lab.same("the weight", weight)
 
 
-@behaviour("memory", level="core", capabilities=("memory_limit",), must_detect=())
+@behaviour(
+    "memory",
+    level="core",
+    capabilities=("memory_limit",),
+    must_detect=(),
+    page="generated/torch.cuda.OutOfMemoryError.html",
+    ground="The class is torch.OutOfMemoryError, raised when a device is out of memory",
+)
 def running_out_of_memory(lab: Lab) -> None:
     """A request for more memory than the device has raises ``torch.OutOfMemoryError`` and allocates nothing.
     Later work succeeds.
@@ -129,16 +161,29 @@ def running_out_of_memory(lab: Lab) -> None:
     before = memory.allocated()
     for turn in range(2):
         lab.raises(
-            f"too much, {turn}", lambda: memory.allocate(_host_memory_model.TOO_MUCH), torch.OutOfMemoryError
+            f"too much, {turn}",
+            lambda: memory.allocate(_host_memory_model.TOO_MUCH),
+            torch.OutOfMemoryError,
+            type_is_documented=True,
         )
-        lab.holds(f"nothing was taken, {turn}", memory.allocated() == before)
-        lab.same(f"work goes on, {turn}", live + turn)
-        lab.holds(f"memory is available, {turn}", memory.allocate(MEBIBYTE).numel() == MEBIBYTE)
+        with lab.consistent("allocated memory before and after the failed request must be equal"):
+            lab.holds(f"nothing was taken, {turn}", memory.allocated() == before)
+        with lab.consistent("A live tensor must have the same values before and after the failed request"):
+            lab.same(f"work goes on, {turn}", live + turn)
+        with lab.consistent("memory that was available before the failed request must be available after it"):
+            lab.holds(f"memory is available, {turn}", memory.allocate(MEBIBYTE).numel() == MEBIBYTE)
         memory.wait_for_frees()
-    lab.holds("it is a RuntimeError", issubclass(torch.OutOfMemoryError, RuntimeError))
+    with lab.parity("No page says that OutOfMemoryError is a RuntimeError"):
+        lab.holds("it is a RuntimeError", issubclass(torch.OutOfMemoryError, RuntimeError))
 
 
-@behaviour("memory", must_detect=())
+@behaviour(
+    "memory",
+    must_detect=(),
+    page="generated/torch.accelerator.memory.memory_reserved.html",
+    basis="consistency",
+    ground="The same allocations, repeated, must not need more reserved memory than before",
+)
 def memory_is_reused(lab: Lab) -> None:
     """Repeated allocation and freeing of the same sizes does not increase reserved memory and does not change
     live tensors.

@@ -73,7 +73,7 @@ def _add_three_in_place(tensor: torch.Tensor) -> bytes:
     return b"done"
 
 
-@behaviour("multiprocessing", must_detect=())
+@behaviour("multiprocessing", must_detect=(), page="generated/torch.Tensor.share_memory_.html")
 def host_memory_is_shared(lab: Lab) -> None:
     """While a device is in use, writes of a forked child to shared host tensors are visible in its parent.
     Writes of the child to other host tensors are not visible.
@@ -111,7 +111,7 @@ def _through_pickle(value: Any) -> Any:
     return pickle.loads(bytes(multiprocessing.reduction.ForkingPickler.dumps(value)))
 
 
-@behaviour("multiprocessing", must_detect=())
+@behaviour("multiprocessing", must_detect=(), page="notes/multiprocessing.html")
 def tensors_through_queues(lab: Lab) -> None:
     """Host tensors pass through a queue in shared memory. Views still share memory, and parameters and
     ``requires_grad`` are preserved. A tensor that is not a leaf and requires grad raises an error.
@@ -127,17 +127,24 @@ def tensors_through_queues(lab: Lab) -> None:
                 lab.same(f"empty, {name}, {dtype}", _through_pickle(torch.empty(0, dtype=dtype)), host=True)
             for needs in (True, False):
                 received = _through_pickle(torch.ones(2).requires_grad_(needs))
-                lab.holds(
-                    f"requires_grad {needs}, {name}", received.requires_grad is needs and received.is_leaf
-                )
+                with lab.consistent("A received tensor must need gradients like the tensor that was sent"):
+                    lab.holds(
+                        f"requires_grad {needs}, {name}", received.requires_grad is needs and received.is_leaf
+                    )
             weight = _through_pickle(nn.Parameter(torch.ones(2)))
-            lab.holds(f"a parameter, {name}", type(weight) is nn.Parameter)
+            with lab.consistent("A received parameter must be a parameter like the one that was sent"):
+                lab.holds(f"a parameter, {name}", type(weight) is nn.Parameter)
             count = _through_pickle(nn.Parameter(torch.tensor(3), requires_grad=False))
-            lab.holds(f"a parameter of an integer, {name}", type(count) is nn.Parameter and int(count) == 3)
+            with lab.consistent("A received parameter must be a parameter like the one that was sent"):
+                lab.holds(
+                    f"a parameter of an integer, {name}", type(count) is nn.Parameter and int(count) == 3
+                )
     result = torch.ones(2, requires_grad=True) * 2
-    lab.raises("a result of a graph", lambda: _through_pickle(result), match="(?i)requires_grad|leaf")
+    with lab.parity("No page says that a tensor with a graph cannot be sent"):
+        lab.raises("a result of a graph", lambda: _through_pickle(result), match="(?i)requires_grad|leaf")
     meta = _through_pickle(torch.empty(3, 4, device="meta"))
-    lab.holds("meta tensors keep their shape", meta.is_meta and list(meta.shape) == [3, 4])
+    with lab.consistent("A received meta tensor must have the shape of the one that was sent"):
+        lab.holds("meta tensors keep their shape", meta.is_meta and list(meta.shape) == [3, 4])
     lab.same("the device", lab.integers(3) * 2)
 
 
@@ -151,7 +158,14 @@ def _compute_on_host() -> bytes:
     return b"done" if float((x * x).sum()) == 285.0 else b"wrong"
 
 
-@behaviour("multiprocessing", level="core", capabilities=("fork",), must_detect=())
+@behaviour(
+    "multiprocessing",
+    level="core",
+    capabilities=("fork",),
+    must_detect=(),
+    page="notes/multiprocessing.html",
+    ground="The note expects runtime errors in the child if the runtime is not fork safe",
+)
 def forks_beside_a_device(lab: Lab) -> None:
     """If the parent process has used the device, a forked child can use the device or gets a RuntimeError.
     The child's work on the host succeeds, and the parent can continue to use the device.
@@ -164,16 +178,20 @@ def forks_beside_a_device(lab: Lab) -> None:
     lab.holds("the child neither hangs nor dies", reply not in (b"late", b""))
     as_documented = reply == b"worked" or reply.startswith(b"RuntimeError")
     lab.holds("it works, or a RuntimeError says that it may not", as_documented)
-    lab.holds("the child's work on the host goes on", _reply_of_forked_child(_compute_on_host) == b"done")
+    with lab.consistent("work on the host must give the same result in the child as in the parent"):
+        lab.holds("the child's work on the host goes on", _reply_of_forked_child(_compute_on_host) == b"done")
 
     def delete_inherited_tensor() -> bytes:
         nonlocal x
         del x
         return b"freed"
 
-    lab.holds(
-        "a child may drop what it inherited", _reply_of_forked_child(delete_inherited_tensor) == b"freed"
-    )
+    with lab.parity("No page says that a forked child may delete an inherited tensor"):
+        lab.holds(
+            "a child may drop what it inherited", _reply_of_forked_child(delete_inherited_tensor) == b"freed"
+        )
     time.sleep(0)
-    lab.holds("the parent's values are untouched", torch.equal(x.cpu(), before))
-    lab.same("the parent goes on", (x + 1, total))
+    with lab.consistent("A tensor of the parent must have the same values before and after a fork"):
+        lab.holds("the parent's values are untouched", torch.equal(x.cpu(), before))
+    with lab.consistent("work of the parent must give the same results before and after a fork"):
+        lab.same("the parent goes on", (x + 1, total))

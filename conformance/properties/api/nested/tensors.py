@@ -55,16 +55,25 @@ def nested_construction(lab: Lab) -> None:
         )
         lab.same(f"in another dtype, {layout}", [wide.dtype, *_detached_parts(wide)])
     lab.raises(
-        "parts of other ranks", lambda: torch.nested.nested_tensor([lab.integers(2, 3), lab.integers(2)])
+        "parts of other ranks",
+        lambda: torch.nested.nested_tensor([lab.integers(2, 3), lab.integers(2)]),
+        type_is_documented=True,
     )
     whole = torch.nested.nested_tensor(
         [lab.integers(2, dtype=torch.int64), lab.integers(3, dtype=torch.int64)]
     )
     lab.same("whole numbers", [whole.dtype, *_detached_parts(whole)])
-    lab.raises("its shape", lambda: torch.nested.nested_tensor(_make_parts(lab)).size(1))
+    with lab.parity("No page says that the size of a ragged dimension is an error"):
+        lab.raises("its shape", lambda: torch.nested.nested_tensor(_make_parts(lab)).size(1))
 
 
-@behaviour("nested", dtypes=("float32",), level="core", must_detect=("value",))
+@behaviour(
+    "nested",
+    dtypes=("float32",),
+    level="core",
+    must_detect=("value",),
+    ground="operations are called as on ordinary tensors; the page does not list which are supported",
+)
 def nested_arithmetic(lab: Lab) -> None:
     """Pointwise functions, softmax, linear, conversions and arithmetic with numbers or nested tensors act on
     each part of a nested tensor.
@@ -134,10 +143,13 @@ def jagged_layout(lab: Lab) -> None:
     buffer = io.BytesIO()
     torch.save(jagged, buffer)
     buffer.seek(0)
-    lab.same("saved", _detached_parts(torch.load(buffer, weights_only=False)))
-    lab.same("copied", _detached_parts(copy.deepcopy(jagged)))
+    with lab.consistent("A loaded nested tensor must equal the saved one"):
+        lab.same("saved", _detached_parts(torch.load(buffer, weights_only=False)))
+    with lab.consistent("A copy of a nested tensor must equal the original"):
+        lab.same("copied", _detached_parts(copy.deepcopy(jagged)))
     back = torch.nested.masked_select(
         lab.integers(2, 3), lab.put([[True, False, True], [False, True, False]])
     )
     lab.same("selected by a mask", _detached_parts(back))
-    lab.holds("a tensor is printed with its offsets", "offsets" in repr(jagged))
+    with lab.parity("No page says what the printed form of a nested tensor contains"):
+        lab.holds("a tensor is printed with its offsets", "offsets" in repr(jagged))

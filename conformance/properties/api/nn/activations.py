@@ -18,7 +18,15 @@ from conformance.properties.api._exact_modules import with_whole_number_state
 NAN, INF = math.nan, math.inf
 
 
-@behaviour("nn", level="core", dtypes=("float32", "bfloat16"), must_detect=("value",))
+@behaviour(
+    "nn",
+    level="core",
+    dtypes=("float32", "bfloat16"),
+    must_detect=("value",),
+    page="generated/torch.nn.ReLU.html",
+    basis="parity",
+    ground="No page says what an activation returns for NaN",
+)
 def activations_of_nan(lab: Lab) -> None:
     """Activations return NaN for NaN. For infinity, they return their limits."""
     x = lab.put([NAN, INF, -INF, 0.0], dtype=lab.dtype)
@@ -42,18 +50,33 @@ def activations_of_nan(lab: Lab) -> None:
         y = getattr(F, name)(x)
         lab.holds(f"{name} of NaN is NaN", bool(y[0].isnan()))
         if not (math.isnan(high) or math.isnan(low)):
-            lab.expect(f"{name} at infinity", y[1:3], [high, low], roundings=4, dtype=torch.bfloat16)
+            with lab.documented():
+                lab.expect(f"{name} at infinity", y[1:3], [high, low], roundings=4, dtype=torch.bfloat16)
     weight = lab.put([0.25], dtype=lab.dtype)
     lab.same("prelu", F.prelu(x[:3], weight))
     lab.holds("prelu of NaN", bool(F.prelu(x[:1], weight).isnan()))
-    lab.same("clamped", F.threshold(lab.put([1.0, -1.0, 3.0], dtype=lab.dtype), 0.5, 9.0))
-    lab.expect(
-        "softplus above its threshold is the identity", F.softplus(lab.put([30.0], dtype=lab.dtype)), [30.0]
-    )
-    lab.expect("softshrink", F.softshrink(lab.put([-2.0, 0.25, 2.0], dtype=lab.dtype), 0.5), [-1.5, 0.0, 1.5])
+    with lab.documented():
+        lab.same("clamped", F.threshold(lab.put([1.0, -1.0, 3.0], dtype=lab.dtype), 0.5, 9.0))
+    with lab.documented():
+        lab.expect(
+            "softplus above its threshold is the identity",
+            F.softplus(lab.put([30.0], dtype=lab.dtype)),
+            [30.0],
+        )
+    with lab.documented():
+        lab.expect(
+            "softshrink", F.softshrink(lab.put([-2.0, 0.25, 2.0], dtype=lab.dtype), 0.5), [-1.5, 0.0, 1.5]
+        )
 
 
-@behaviour("nn", level="training", capabilities=("autograd", "inplace"), must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    level="training",
+    capabilities=("autograd", "inplace"),
+    must_detect=("value", "error"),
+    page="generated/torch.nn.ELU.html",
+    ground="inplace does the operation in place, and views share memory with their base",
+)
 def activations_in_place(lab: Lab) -> None:
     """In-place activations write into views, and the gradients are correct. In-place activations
     except ``relu`` and ``threshold`` raise an error for overlapping memory. For a negative slope or alpha,
@@ -89,24 +112,34 @@ def activations_in_place(lab: Lab) -> None:
                 )
     overlap = lab.floats(1, 6).expand(6, 6)
     for name, call in list(calls.items())[1:4]:  # not relu and threshold, which accept overlapping memory
-        lab.raises(f"{name} of overlapping memory", lambda: call(overlap), match="(?i)unsupported operation")
+        with lab.parity(
+            "tensor.expand.html warns of wrong results after a write to such a tensor; no page names an error"
+        ):
+            lab.raises(
+                f"{name} of overlapping memory", lambda: call(overlap), match="(?i)unsupported operation"
+            )
     for name, module in (("hardswish", nn.Hardswish(True)), ("silu", nn.SiLU(True)), ("mish", nn.Mish(True))):
-        lab.raises(
-            f"{name} of overlapping memory",
-            lambda: module(overlap),
-            match="(?i)unsupported operation",
-        )
+        with lab.parity(
+            "tensor.expand.html warns of wrong results after a write to such a tensor; no page names an error"
+        ):
+            lab.raises(
+                f"{name} of overlapping memory",
+                lambda: module(overlap),
+                match="(?i)unsupported operation",
+            )
     x = lab.put([-1.0, 1.0], requires_grad=True)
-    lab.raises(
-        "leaky_relu of a negative slope, backward",
-        lambda: F.leaky_relu_(x * 1, -2.0).sum().backward(),
-        match="(?i)negative slope|slope",
-    )
-    lab.raises(
-        "elu of a negative alpha, backward",
-        lambda: F.elu_(x * 1, -2.0).sum().backward(),
-        match="(?i)alpha|negative",
-    )
+    with lab.parity("No page says that the backward pass of a negative slope is an error"):
+        lab.raises(
+            "leaky_relu of a negative slope, backward",
+            lambda: F.leaky_relu_(x * 1, -2.0).sum().backward(),
+            match="(?i)negative slope|slope",
+        )
+    with lab.parity("No page says that the backward pass of a negative alpha is an error"):
+        lab.raises(
+            "elu of a negative alpha, backward",
+            lambda: F.elu_(x * 1, -2.0).sum().backward(),
+            match="(?i)alpha|negative",
+        )
     zero = lab.put([-1.0, 2.0], requires_grad=True)
     F.leaky_relu_(zero * 1, 0.0).sum().backward()
     lab.expect("gradient of a slope of zero", zero.grad, [0.0, 1.0])
@@ -116,7 +149,13 @@ def activations_in_place(lab: Lab) -> None:
     lab.same("prelu of a frozen weight", (x.grad, frozen.weight.grad))
 
 
-@behaviour("nn", level="core", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "nn",
+    level="core",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.functional.log_softmax.html",
+)
 def softmax_of_large_input(lab: Lab) -> None:
     """Softmax and ``log_softmax`` are stable for large numbers. Softmax of a single element is 1, and of an
     empty tensor empty. Gradients are correct.
@@ -139,7 +178,8 @@ def softmax_of_large_input(lab: Lab) -> None:
         y = F.softmax(none, 1)
         y.sum().backward()
         lab.same(f"of {shape}", (y, none.grad, F.log_softmax(none, 1)))
-    lab.holds("all minus infinity is NaN", bool(F.softmax(lab.put([[-INF, -INF]]), 1).isnan().all()))
+    with lab.parity("The formula divides zero by zero here, and no page names the result"):
+        lab.holds("all minus infinity is NaN", bool(F.softmax(lab.put([[-INF, -INF]]), 1).isnan().all()))
     lab.close("over dimensions", [F.softmax(lab.floats(3, 4, 5), dim) for dim in (0, 1, 2, -1)], roundings=16)
     lab.close(
         "in another dtype",
@@ -150,7 +190,12 @@ def softmax_of_large_input(lab: Lab) -> None:
     lab.close("of long rows", (F.softmax(wide, 1), F.log_softmax(wide, 1)), roundings=64)
 
 
-@behaviour("nn", capabilities=("random",), must_detect=("value",))
+@behaviour(
+    "nn",
+    capabilities=("random",),
+    must_detect=("value",),
+    page="generated/torch.nn.functional.gumbel_softmax.html",
+)
 def gumbel_softmax(lab: Lab) -> None:
     """``gumbel_softmax`` returns probabilities or, with ``hard=True``, one-hot rows with the gradient of the
     probabilities. Classes occur with the frequencies that the logits determine.
@@ -168,10 +213,18 @@ def gumbel_softmax(lab: Lab) -> None:
     torch.manual_seed(2)
     first = F.gumbel_softmax(logits, dim=0)
     torch.manual_seed(2)
-    lab.holds("a seed repeats it", torch.equal(first, F.gumbel_softmax(logits, dim=0)))
+    with lab.consistent("two calls after the same seed must return the same samples"):
+        lab.holds("a seed repeats it", torch.equal(first, F.gumbel_softmax(logits, dim=0)))
 
 
-@behaviour("nn", level="core", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "nn",
+    level="core",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="notes/autograd.html",
+    ground="derivatives of the documented formulas; the note fixes the gradient at the kink of hardtanh",
+)
 def second_gradients_of_activations(lab: Lab) -> None:
     """First and second gradients of activations are correct. Activations that are not differentiable at some
     points are tested at other points.
@@ -203,7 +256,13 @@ def second_gradients_of_activations(lab: Lab) -> None:
         lab.close(f"second of {call.__name__}", torch.autograd.grad(first.sum(), x), roundings=1024)
 
 
-@behaviour("nn", level="core", capabilities=("autograd",), must_detect=("shape",))
+@behaviour(
+    "nn",
+    level="core",
+    capabilities=("autograd",),
+    must_detect=("shape",),
+    ground="The shape formulas hold for any batch size; no page mentions zero",
+)
 def layers_of_nothing(lab: Lab) -> None:
     """Linear, bilinear and other layers return results and gradients of the correct shapes for an empty
     batch.

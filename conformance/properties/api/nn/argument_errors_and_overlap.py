@@ -21,7 +21,14 @@ untyped_functions: Any = torch._C._nn
 untyped_threshold: Any = F.threshold
 
 
-@behaviour("nn", capabilities=("autograd",), must_detect=("value", "shape"))
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    must_detect=("value", "shape"),
+    page="generated/torch.nn.MSELoss.html",
+    basis="parity",
+    ground="The pages ask for a target of the input's shape; none mentions broadcasting",
+)
 def losses_of_broadcast_targets(lab: Lab) -> None:
     """Pointwise losses broadcast input and target with a warning. The unreduced loss has the broadcast shape,
     also if the target requires a gradient. The reduced loss is the sum or mean of the unreduced loss.
@@ -43,24 +50,38 @@ def losses_of_broadcast_targets(lab: Lab) -> None:
             lab.close(f"{name}, {larger_operand} larger: value", each)
             lab.holds(f"{name}, {larger_operand} larger: shape", each.shape == (2, 10))
             whole = function(input.expand(2, 10), target_tensor.expand(2, 10), reduction="none")
-            lab.holds(f"{name}, {larger_operand} larger: as expanded", torch.allclose(each, whole))
+            with lab.consistent("The loss of broadcast operands must equal the loss of expanded operands"):
+                lab.holds(f"{name}, {larger_operand} larger: as expanded", torch.allclose(each, whole))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                lab.expect(
-                    f"{name}, {larger_operand}: sum",
-                    function(input, target_tensor, reduction="sum"),
-                    to_wide_array(each).sum(),
-                    roundings=64,
-                )
+                with lab.consistent("The sum must equal the sum of the unreduced loss"):
+                    lab.expect(
+                        f"{name}, {larger_operand}: sum",
+                        function(input, target_tensor, reduction="sum"),
+                        to_wide_array(each).sum(),
+                        roundings=64,
+                    )
                 mean = function(input, target_tensor, reduction="mean")
-                lab.expect(f"{name}, {larger_operand}: mean", mean, to_wide_array(each).mean(), roundings=64)
+                with lab.consistent("The mean must equal the mean of the unreduced loss"):
+                    lab.expect(
+                        f"{name}, {larger_operand}: mean", mean, to_wide_array(each).mean(), roundings=64
+                    )
         target = lab.integers(5, 10, requires_grad=True)
         result = function(lab.integers(5, 10), target, reduction="none")
-        lab.holds(f"{name}: a target with a gradient keeps the shape", result.shape == target.shape)
-        lab.close(f"{name}: gradient of the target", torch.autograd.grad(result.sum(), target)[0])
+        with lab.documented():
+            lab.holds(f"{name}: a target with a gradient keeps the shape", result.shape == target.shape)
+        with lab.documented():
+            lab.close(f"{name}: gradient of the target", torch.autograd.grad(result.sum(), target)[0])
 
 
-@behaviour("nn", capabilities=("autograd", "forward_ad"), must_detect=("error",))
+@behaviour(
+    "nn",
+    capabilities=("autograd", "forward_ad"),
+    must_detect=("error",),
+    page="generated/torch.nn.BCELoss.html",
+    basis="parity",
+    ground="No page says that other shapes, other probabilities or missing derivatives raise an error",
+)
 def refused_by_losses(lab: Lab) -> None:
     """Losses raise an error for shapes that do not match and for probabilities outside of [0, 1]. Computing a
     derivative that torch does not implement raises an error.
@@ -106,7 +127,13 @@ def refused_by_losses(lab: Lab) -> None:
             )
 
 
-@behaviour("nn", must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    must_detect=("value", "error"),
+    page="generated/torch.Tensor.expand.html",
+    basis="parity",
+    ground="The page warns of wrong results after a write to such a tensor; no page names an error",
+)
 def activations_into_overlapping_memory(lab: Lab) -> None:
     """An activation raises an error if it writes into a tensor whose elements share memory. ``threshold`` is
     an exception, because writing the same value twice is harmless.
@@ -123,7 +150,17 @@ def activations_into_overlapping_memory(lab: Lab) -> None:
         lab.same(f"threshold {name}", row * 1)
 
 
-@behaviour("nn", dtypes=("float64",), capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "nn",
+    dtypes=("float64",),
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.ELU.html",
+    basis="consistency",
+    ground=(
+        "The output gradient before and after the backward pass; gradients and finite differences of softplus"
+    ),
+)
 def activations_keep_gradients_whole(lab: Lab) -> None:
     """The backward pass of an in-place module does not change the output gradient that it receives.
     ``softplus`` with a low threshold passes ``gradcheck``.
@@ -141,14 +178,21 @@ def activations_keep_gradients_whole(lab: Lab) -> None:
         module.eval()(leaf + 0).backward(output_gradient)
         name = type(module).__name__
         lab.holds(f"{name} leaves the gradient", torch.equal(output_gradient, before))
-        lab.close(f"gradient of {name}", leaf.grad, roundings=64)
+        with lab.documented():
+            lab.close(f"gradient of {name}", leaf.grad, roundings=64)
     soft = nn.Softplus(threshold=1)
     point = lab.put(0.9, dtype=torch.float64, requires_grad=True)
-    lab.close("softplus near its threshold", soft(point).detach())
+    with lab.documented():
+        lab.close("softplus near its threshold", soft(point).detach())
     lab.holds("gradcheck of softplus passes", gradcheck(soft, point))
 
 
-@behaviour("nn", must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    must_detect=("value", "error"),
+    page="generated/torch.nn.ConvTranspose2d.html",
+    ground="The page names a number and a tuple as padding, not a list; Module.html describes pre-hooks",
+)
 def options_and_pickles_of_modules(lab: Lab) -> None:
     """Padding can be a list or a tuple. Lists and dicts of parameters are created without a warning. Pickling
     a module with ``spectral_norm`` raises an error that names ``state_dict``. State-dict pre-hooks of a lazy
@@ -170,8 +214,10 @@ def options_and_pickles_of_modules(lab: Lab) -> None:
     )
     lab.same("their parameters", [p.shape for module in containers for p in module.parameters()])
     normed = torch.nn.utils.parametrizations.spectral_norm(lab.to(nn.Linear(5, 7)))
-    lab.raises("its pickle", lambda: pickle.dumps(normed), RuntimeError, match="state_dict")
-    lab.same("its state", sorted(normed.state_dict()))
+    with lab.parity("No page says that a module with spectral_norm cannot be pickled"):
+        lab.raises("its pickle", lambda: pickle.dumps(normed), RuntimeError, match="state_dict")
+    with lab.parity("No page names the buffers that spectral_norm adds to the state"):
+        lab.same("its state", sorted(normed.state_dict()))
     lazy, prefixes = nn.LazyLinear(3), []
     lazy.register_state_dict_pre_hook(lambda module, prefix, keep: prefixes.append(prefix))
     lazy.state_dict(prefix="before.")

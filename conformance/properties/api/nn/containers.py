@@ -21,7 +21,13 @@ def _linear_layers(lab: Lab, count: int) -> list[nn.Linear]:
     return [with_whole_number_state(lab, nn.Linear(2, 2)) for _ in range(count)]
 
 
-@behaviour("nn", level="core", must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.nn.Sequential.html",
+    ground="The page describes the order of calls and append, insert, extend; other edits are on no page",
+)
 def sequential_edits(lab: Lab) -> None:
     """A ``Sequential`` can be indexed, changed, sliced, joined and repeated like a list. It calls its layers
     in list order.
@@ -36,51 +42,62 @@ def sequential_edits(lab: Lab) -> None:
         ]
 
     net = nn.Sequential(first, second, third)
-    lab.same(
-        "length and items",
-        [len(net), net[0] is first, net[-1] is third, layer_numbers(net[1:]), layer_numbers(net[::2])],  # type: ignore[arg-type]
-    )
-    lab.holds("a slice is a Sequential", isinstance(net[:2], nn.Sequential))
-    lab.same("result of a slice", net[:2](x))
+    with lab.parity("No page says that a Sequential can be edited like a list in this way"):
+        lab.same(
+            "length and items",
+            [len(net), net[0] is first, net[-1] is third, layer_numbers(net[1:]), layer_numbers(net[::2])],  # type: ignore[arg-type]
+        )
+        lab.holds("a slice is a Sequential", isinstance(net[:2], nn.Sequential))
+        lab.same("result of a slice", net[:2](x))
     net[1] = fourth
-    lab.same("after an item was set", (layer_numbers(net), net(x)))
+    with lab.parity("No page says that a Sequential can be edited like a list in this way"):
+        lab.same("after an item was set", (layer_numbers(net), net(x)))
     net[-1] = second
-    lab.same("after the last was set", (layer_numbers(net), net(x)))
+    with lab.parity("No page says that a Sequential can be edited like a list in this way"):
+        lab.same("after the last was set", (layer_numbers(net), net(x)))
     named = nn.Sequential(OrderedDict(a=first, b=second))
     named[0] = third
-    lab.same("names stay", (list(dict(named.named_children())), named(x)))
+    with lab.parity("No page says that a Sequential can be edited like a list in this way"):
+        lab.same("names stay", (list(dict(named.named_children())), named(x)))
     del net[0]
-    lab.same("after an item was deleted", (layer_numbers(net), list(dict(net.named_children())), net(x)))
+    with lab.parity("No page says that a Sequential can be edited like a list in this way"):
+        lab.same("after an item was deleted", (layer_numbers(net), list(dict(net.named_children())), net(x)))
     net = nn.Sequential(first, second, third, fourth)
     del net[1:3]
-    lab.same("after a slice was deleted", layer_numbers(net))
+    with lab.parity("No page says that a Sequential can be edited like a list in this way"):
+        lab.same("after a slice was deleted", layer_numbers(net))
     joined = nn.Sequential(first, second) + nn.Sequential(third)
     lab.same("joined", (layer_numbers(joined), joined(x)))
     joined += nn.Sequential(fourth)
-    lab.same("joined in place", layer_numbers(joined))
-    lab.same(
-        "repeated", (layer_numbers(nn.Sequential(first) * 2), layer_numbers(2 * nn.Sequential(first, second)))
-    )
+    with lab.parity("No page says that a Sequential can be edited like a list in this way"):
+        lab.same("joined in place", layer_numbers(joined))
+        lab.same(
+            "repeated",
+            (layer_numbers(nn.Sequential(first) * 2), layer_numbers(2 * nn.Sequential(first, second))),
+        )
     net = nn.Sequential(first)
     net *= 3
-    lab.same("repeated in place", (layer_numbers(net), net(x)))
+    with lab.parity("No page says that a Sequential can be edited like a list in this way"):
+        lab.same("repeated in place", (layer_numbers(net), net(x)))
     net.append(second)
     lab.same("appended", layer_numbers(net))
-    lab.holds("pop returns the layer", net.pop(-1) is second)
+    with lab.parity("No page says that a Sequential can be edited like a list in this way"):
+        lab.holds("pop returns the layer", net.pop(-1) is second)
     net.insert(1, third)
     lab.same("inserted", layer_numbers(net))
     net.extend([fourth, second])
     lab.same("extended", layer_numbers(net))
-    lab.raises("an index out of range", lambda: net[9], IndexError)
-    lab.raises("deleting out of range", lambda: net.__delitem__(9), IndexError)
-    lab.raises("inserting no module", lambda: net.insert(0, [1]), AssertionError, TypeError)  # type: ignore[arg-type]
-    lab.raises("inserting out of range", lambda: net.insert(-99, first), IndexError)
-    lab.raises("adding no Sequential", lambda: net.__add__([first]), ValueError)
-    lab.raises("multiplying by a float", lambda: net * 1.5, TypeError)  # type: ignore[operator]
-    lab.raises("multiplying by zero", lambda: net * 0, ValueError)
+    with lab.parity("No page says that this call is an error"):
+        lab.raises("an index out of range", lambda: net[9], IndexError)
+        lab.raises("deleting out of range", lambda: net.__delitem__(9), IndexError)
+        lab.raises("inserting no module", lambda: net.insert(0, [1]), AssertionError, TypeError)  # type: ignore[arg-type]
+        lab.raises("inserting out of range", lambda: net.insert(-99, first), IndexError)
+        lab.raises("adding no Sequential", lambda: net.__add__([first]), ValueError)
+        lab.raises("multiplying by a float", lambda: net * 1.5, TypeError)  # type: ignore[operator]
+        lab.raises("multiplying by zero", lambda: net * 0, ValueError)
 
 
-@behaviour("nn", must_detect=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"), page="generated/torch.nn.ModuleList.html")
 def module_lists_and_dicts(lab: Lab) -> None:
     """``ModuleList`` and ``ModuleDict`` work like a list and a dict. Their modules are registered as
     submodules and are in the state dict.
@@ -111,9 +128,11 @@ def module_lists_and_dicts(lab: Lab) -> None:
     lab.holds(
         "an empty list has nothing", len(nn.ModuleList()) == 0 and not list(nn.ModuleList().parameters())
     )
-    lab.raises("extending by no iterable", lambda: items.extend(first), TypeError)  # type: ignore[arg-type]
-    lab.raises("an index out of range", lambda: items[9], IndexError)
-    lab.raises("a list that is called", lambda: items(x), NotImplementedError)
+    with lab.parity("No page says that this call is an error"):
+        lab.raises("extending by no iterable", lambda: items.extend(first), TypeError)  # type: ignore[arg-type]
+    lab.raises("an index out of range", lambda: items[9], IndexError, type_is_documented=True)
+    with lab.parity("No page says that calling a list of modules is an error"):
+        lab.raises("a list that is called", lambda: items(x), NotImplementedError)
 
     table = nn.ModuleDict({"b": first, "a": second})
     table["c"] = third
@@ -130,14 +149,15 @@ def module_lists_and_dicts(lab: Lab) -> None:
     lab.same("state of the dict", list(table.state_dict()))
     table.clear()
     lab.same("cleared", len(table))
-    lab.raises("a key that is missing", lambda: table["z"], KeyError)
-    lab.raises("a key that is not a string", lambda: table.update({1: first}), TypeError)  # type: ignore[dict-item]
-    lab.raises("a value that is not a module", lambda: table.update({"z": 1}), TypeError)  # type: ignore[dict-item]
-    lab.raises("updating by a number", lambda: table.update(1), TypeError)  # type: ignore[arg-type]
-    lab.raises("a pair of three", lambda: table.update([("a", first, 1)]), ValueError)  # type: ignore[arg-type]
+    lab.raises("a key that is missing", lambda: table["z"], KeyError, type_is_documented=True)
+    with lab.parity("No page says that this call is an error"):
+        lab.raises("a key that is not a string", lambda: table.update({1: first}), TypeError)  # type: ignore[dict-item]
+        lab.raises("a value that is not a module", lambda: table.update({"z": 1}), TypeError)  # type: ignore[dict-item]
+        lab.raises("updating by a number", lambda: table.update(1), TypeError)  # type: ignore[arg-type]
+        lab.raises("a pair of three", lambda: table.update([("a", first, 1)]), ValueError)  # type: ignore[arg-type]
 
 
-@behaviour("nn", must_detect=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"), page="generated/torch.nn.ParameterList.html")
 def parameter_lists_and_dicts(lab: Lab) -> None:
     """``ParameterList`` and ``ParameterDict`` register tensors as parameters. They also store values that are
     not tensors.
@@ -159,31 +179,40 @@ def parameter_lists_and_dicts(lab: Lab) -> None:
     lab.same("length", len(items))
     mixed = nn.ParameterList([tensors[0], "word", 7])
     lab.same("other values are kept", (list(mixed)[1:], len(list(mixed.parameters()))))
-    lab.raises("an index out of range", lambda: items[9], IndexError)
-    lab.raises("extending by a tensor", lambda: items.extend(tensors[0]), TypeError)
-    lab.raises("a list that is called", lambda: items(tensors[0]), RuntimeError)
+    lab.raises("an index out of range", lambda: items[9], IndexError, type_is_documented=True)
+    with lab.parity("No page says that this call is an error"):
+        lab.raises("extending by a tensor", lambda: items.extend(tensors[0]), TypeError)
+    with lab.parity("No page says that calling a list of parameters is an error"):
+        lab.raises("a list that is called", lambda: items(tensors[0]), RuntimeError)
 
     table = nn.ParameterDict({"b": nn.Parameter(tensors[0]), "a": tensors[1]})
     table["c"] = tensors[2]
     lab.holds(
         "values become parameters", all(isinstance(parameter, nn.Parameter) for parameter in table.values())
     )
-    lab.same("keys", (list(table), "a" in table, len(table)))
+    with lab.parity(
+        "The page says that the order of a plain dict is not kept; which order results is on no page"
+    ):
+        lab.same("keys", (list(table), "a" in table, len(table)))
     lab.same("by key", table["a"])
     table.update({"d": tensors[3]})
     lab.same("names of parameters", sorted(name for name, _ in table.named_parameters()))
     lab.same("pop", table.pop("b"))
     lab.same("setdefault", (table.setdefault("e", nn.Parameter(tensors[0])), table.get("zz", 5)))
     both = table | nn.ParameterDict({"z": tensors[1]})
-    lab.same("joined", list(both))
+    with lab.parity("No page says that dictionaries of parameters can be joined by this operator"):
+        lab.same("joined", list(both))
     copied = table.copy()
     lab.holds("a copy holds the same parameters", copied["a"] is table["a"] and copied is not table)
     lab.same("made from keys", list(nn.ParameterDict().fromkeys(["u", "v"])))
     lab.same("the last item", table.popitem()[0])
     table.clear()
     lab.same("cleared", len(table))
-    lab.raises("a key that is missing", lambda: table["zz"], KeyError, AttributeError)
-    lab.raises("a key that is not a string", lambda: table.update({1: tensors[0]}), TypeError)  # type: ignore[dict-item]
+    lab.raises(
+        "a key that is missing", lambda: table["zz"], KeyError, AttributeError, type_is_documented=True
+    )
+    with lab.parity("No page says that this call is an error"):
+        lab.raises("a key that is not a string", lambda: table.update({1: tensors[0]}), TypeError)  # type: ignore[dict-item]
 
 
 class ContainerModule(nn.Module):
@@ -197,7 +226,13 @@ class ContainerModule(nn.Module):
         self.note = [1, 2]
 
 
-@behaviour("nn", must_detect=("alias",))
+@behaviour(
+    "nn",
+    must_detect=("alias",),
+    page="generated/torch.nn.Module.html",
+    basis="consistency",
+    ground="A copied or unpickled container must equal the original and own its parameters",
+)
 def copies_of_containers(lab: Lab) -> None:
     """``deepcopy`` and ``pickle`` return containers with equal values and separate parameters. ``copy.copy``
     returns a container that shares the modules.
@@ -213,18 +248,21 @@ def copies_of_containers(lab: Lab) -> None:
         lab.holds(f"{method_name} keeps types", type(copied.items) is nn.ParameterList)
     shallow = copy.copy(module.layers)
     lab.holds("a copy holds the same modules", shallow[0] is module.layers[0])
-    lab.shares("a detached parameter", module.items[0].detach(), module.items[0])
+    with lab.documented():
+        lab.shares("a detached parameter", module.items[0].detach(), module.items[0])
     moved = module.to(lab.device)
-    lab.holds("moving returns the module", moved is module)
+    with lab.documented():
+        lab.holds("moving returns the module", moved is module)
 
 
-@behaviour("nn", must_detect=("shape",))
+@behaviour("nn", must_detect=("shape",), page="generated/torch.nn.Module.html")
 def parameter_lists_on_meta(lab: Lab) -> None:
     """Lists of meta parameters can be printed. ``to_empty`` allocates them on the device."""
     items = nn.ParameterList(
         [nn.Parameter(torch.empty(2, 3, device="meta")), nn.Parameter(torch.empty(4, device="meta"))]
     )
-    lab.holds("their shapes are printed", "(2x3)" in repr(items).replace(" ", "") or "2x3" in repr(items))
+    with lab.parity("No page says how a list of parameters is printed"):
+        lab.holds("their shapes are printed", "(2x3)" in repr(items).replace(" ", "") or "2x3" in repr(items))
     real = items.to_empty(device=lab.device)
     lab.holds("they are real", all(parameter.device.type == lab.device.type for parameter in real))
     with torch.no_grad():

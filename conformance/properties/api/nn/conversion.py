@@ -10,7 +10,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import gradients_by_name, with_whole_number_state
 
 
-@behaviour("nn", level="core", must_detect=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"), page="generated/torch.nn.Module.html")
 def casting_modules(lab: Lab) -> None:
     """``to``, ``float``, ``half``, ``bfloat16`` and ``type`` cast floating-point parameters and buffers in
     place and return the module.
@@ -35,15 +35,18 @@ def casting_modules(lab: Lab) -> None:
     lab.same("still runs", net[0](x))
     net[0](x).sum().backward()
     net.half()
-    lab.same("gradients are cast too", gradients_by_name(net[0]))
+    with lab.parity("No page says that gradients are cast with their parameters"):
+        lab.same("gradients are cast too", gradients_by_name(net[0]))
     net.float()
     lab.raises("to an integer", lambda: net.to(torch.int64), TypeError)
-    lab.raises("to two dtypes", lambda: net.to(torch.float32, torch.float16), TypeError)  # type: ignore[call-overload]
-    lab.raises("to a word that is not a device", lambda: net.to("nowhere"), RuntimeError)
+    with lab.parity("No page says that this call is an error"):
+        lab.raises("to two dtypes", lambda: net.to(torch.float32, torch.float16), TypeError)  # type: ignore[call-overload]
+    with lab.parity("No page says that an unknown device name is an error"):
+        lab.raises("to a word that is not a device", lambda: net.to("nowhere"), RuntimeError)
     lab.raises("to a memory format by place", lambda: net.to(lab.device, 1), TypeError)  # type: ignore[call-overload]
 
 
-@behaviour("nn", dtypes=("complex64",), must_detect=("value",))
+@behaviour("nn", dtypes=("complex64",), must_detect=("value",), page="generated/torch.nn.Module.html")
 def complex_modules(lab: Lab) -> None:
     """A module with complex parameters can be called. Casting a real module to a complex dtype issues a
     warning.
@@ -61,7 +64,13 @@ def complex_modules(lab: Lab) -> None:
     lab.same("gradient", net.weight.grad)
 
 
-@behaviour("nn", level="core", must_detect=("value",))
+@behaviour(
+    "nn",
+    level="core",
+    must_detect=("value",),
+    page="future_mod.html",
+    ground="The page says that conversion changes the existing parameters in place by default",
+)
 def parameters_keep_their_identity(lab: Lab) -> None:
     """Moving or casting a module keeps its Parameter objects, so that optimizers still update them. The
     parameters are still leaves.
@@ -93,7 +102,12 @@ def parameters_keep_their_identity(lab: Lab) -> None:
         torch.__future__.set_overwrite_module_params_on_conversion(overwrite)
 
 
-@behaviour("nn", must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    must_detect=("value", "error"),
+    page="notes/autograd.html",
+    ground="The note describes version counters; the page of Module.apply shows writes to parameters",
+)
 def views_in_modules(lab: Lab) -> None:
     """In-place writes to parameters in ``Module.apply`` change the values and the version counters of the
     parameters.
@@ -106,7 +120,8 @@ def views_in_modules(lab: Lab) -> None:
     lab.holds("a new version", net.weight._version > version)
     row = net.weight.view(-1)
     net.half()
-    lab.holds("views of before keep their dtype", row.dtype == torch.float32)
+    with lab.parity("No page says what becomes of older views of a converted parameter"):
+        lab.holds("views of before keep their dtype", row.dtype == torch.float32)
     net.float()
     x = lab.integers(2, 3, requires_grad=True)
     y = net(x)
@@ -115,13 +130,19 @@ def views_in_modules(lab: Lab) -> None:
     lab.raises("backward after a write", lambda: torch.autograd.grad(y.sum(), x), match="(?i)inplace")
 
 
-@behaviour("nn", level="core", must_detect=("shape", "error"))
+@behaviour("nn", level="core", must_detect=("shape", "error"), page="meta.html")
 def modules_from_meta(lab: Lab) -> None:
     """``to_empty`` allocates the memory of a meta module, and of its submodules if ``recurse`` is set.
     ``skip_init`` creates a module without initialization.
     """
     net = nn.Sequential(nn.Linear(2, 3, device="meta"), nn.BatchNorm1d(3, device="meta"))
-    lab.raises("to(device) from meta", lambda: net.to(lab.device), NotImplementedError, match="(?i)to_empty")
+    lab.raises(
+        "to(device) from meta",
+        lambda: net.to(lab.device),
+        NotImplementedError,
+        match="(?i)to_empty",
+        type_is_documented=True,
+    )
     lab.holds("to_empty returns the module", net.to_empty(device=lab.device) is net)
     lab.same("places", [parameter.device.type == lab.device.type for parameter in net.parameters()])
     with torch.no_grad():

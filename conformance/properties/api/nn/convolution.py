@@ -21,7 +21,12 @@ MODULES = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
 @behaviour(
-    "nn", dtypes=("float32", "complex64"), level="core", capabilities=("autograd",), must_detect=("value",)
+    "nn",
+    dtypes=("float32", "complex64"),
+    level="core",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.functional.conv2d.html",
 )
 def same_and_valid_padding(lab: Lab) -> None:
     """``padding="valid"`` adds no padding. ``padding="same"`` preserves the size. If the total padding is
@@ -34,17 +39,25 @@ def same_and_valid_padding(lab: Lab) -> None:
             label = f"{dims} dimensions, kernel {kernel}, dilation {dilation}"
             same = call(x, w, padding="same", dilation=dilation)
             lab.holds(f"the size is kept: {label}", same.shape[2:] == x.shape[2:])
-            show_close_convolution(lab, f"same: {label}", same)
+            with lab.parity(
+                "for odd total padding no page says on which side the additional element lies; even cases "
+                "are documented"
+            ):
+                show_close_convolution(lab, f"same: {label}", same)
             total_padding = [dilation * (size - 1) for size in w.shape[2:]]
             padding_by_side = [side for pad in reversed(total_padding) for side in (pad // 2, pad - pad // 2)]
             show_close_convolution(
                 lab, f"padded by hand: {label}", call(F.pad(x, padding_by_side), w, dilation=dilation)
             )
-            show_close_convolution(
-                lab,
-                f"gradients: {label}",
-                torch.autograd.grad(same.real.sum() if same.is_complex() else same.sum(), (x, w)),
-            )
+            with lab.parity(
+                "for odd total padding no page says on which side the additional element lies; even cases "
+                "are documented"
+            ):
+                show_close_convolution(
+                    lab,
+                    f"gradients: {label}",
+                    torch.autograd.grad(same.real.sum() if same.is_complex() else same.sum(), (x, w)),
+                )
         x, w = (
             lab.integers(2, 2, *(5,) * dims, requires_grad=True),
             lab.integers(3, 2, *(2,) * dims, requires_grad=True),
@@ -60,7 +73,13 @@ def same_and_valid_padding(lab: Lab) -> None:
         lab.raises(f"an unknown word: {dims}", lambda: call(x, w, padding="full"))
 
 
-@behaviour("nn", level="core", must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.nn.Conv2d.html",
+    ground="The padding modes are those of torch.nn.functional.pad",
+)
 def padding_of_convolution_modules(lab: Lab) -> None:
     """For each ``padding_mode`` (zeros, reflect, replicate, circular), a convolution module equals ``F.pad``
     followed by the convolution. Impossible padding raises an error.
@@ -89,14 +108,16 @@ def padding_of_convolution_modules(lab: Lab) -> None:
         lab.raises(f"{dims}: an unknown mode", lambda: make(2, 2, 3, padding_mode="blue"), ValueError)  # type: ignore[arg-type]
         lab.raises(f"{dims}: same with a stride", lambda: make(2, 2, 3, padding="same", stride=2), ValueError)
         lab.raises(f"{dims}: no groups", lambda: make(2, 2, 3, groups=0), ValueError)
-        lab.raises(f"{dims}: negative groups", lambda: make(2, 2, 3, groups=-1), ValueError)
+        with lab.parity("No page says that a negative number of groups is an error"):
+            lab.raises(f"{dims}: negative groups", lambda: make(2, 2, 3, groups=-1), ValueError)
         lab.raises(f"{dims}: channels that groups do not divide", lambda: make(3, 4, 3, groups=2), ValueError)
         lab.raises(f"{dims}: outputs that groups do not divide", lambda: make(4, 3, 3, groups=2), ValueError)
-    lab.raises(
-        "a transposed one that reflects",
-        lambda: nn.ConvTranspose2d(2, 2, 3, padding_mode="reflect"),
-        ValueError,
-    )
+    with lab.parity("The page of ConvTranspose2d does not describe padding_mode"):
+        lab.raises(
+            "a transposed one that reflects",
+            lambda: nn.ConvTranspose2d(2, 2, 3, padding_mode="reflect"),
+            ValueError,
+        )
 
 
 @behaviour(
@@ -105,6 +126,7 @@ def padding_of_convolution_modules(lab: Lab) -> None:
     dtypes=("float32", "float64", "complex64"),
     capabilities=("autograd",),
     must_detect=("value",),
+    page="generated/torch.nn.Conv2d.html",
 )
 def grouped_convolutions(lab: Lab) -> None:
     """A grouped convolution equals one convolution per group, in values and gradients. This includes
@@ -152,7 +174,13 @@ def grouped_convolutions(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "nn",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.functional.conv2d.html",
+)
 def convolution_gradients(lab: Lab) -> None:
     """First and second gradients of convolutions are correct for strides, paddings, dilations and groups.
     ``torch.nn.grad`` returns the same gradients.
@@ -212,7 +240,14 @@ def convolution_gradients(lab: Lab) -> None:
     show_close_convolution(lab, "of time, batch, channels", (y, torch.autograd.grad(y.sum(), tbc)))
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("error",))
+@behaviour(
+    "nn",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=("error",),
+    page="notes/autograd.html",
+    ground="The note mentions the error of a second backward pass without retain_graph",
+)
 def backward_of_a_convolution_twice(lab: Lab) -> None:
     """A second backward pass through a freed graph of a convolution raises an error. Calling a convolution
     module with None raises an error.
@@ -220,11 +255,20 @@ def backward_of_a_convolution_twice(lab: Lab) -> None:
     module = with_whole_number_state(lab, nn.Conv2d(2, 3, 3))
     y = module(lab.integers(2, 2, 5, 5)).sum()
     y.backward()
-    lab.raises("backward twice", lambda: y.backward(), match="retain_graph")
-    lab.raises("no input", lambda: module(None), TypeError)
+    lab.raises("backward twice", lambda: y.backward(), match="retain_graph", text_is_documented=True)
+    with lab.parity("No page says that calling a module with None is an error"):
+        lab.raises("no input", lambda: module(None), TypeError)
 
 
-@behaviour("nn", level="core", dtypes=("float32", "bfloat16", "complex64"), must_detect=("error", "message"))
+@behaviour(
+    "nn",
+    level="core",
+    dtypes=("float32", "bfloat16", "complex64"),
+    must_detect=("error", "message"),
+    page="generated/torch.nn.Conv2d.html",
+    basis="parity",
+    ground="No page says that these sizes, strides, paddings, dilations or dtypes raise an error",
+)
 def refusals_of_convolutions(lab: Lab) -> None:
     """Convolutions raise an error for kernels that are too large, for strides and dilations that are not
     positive, and for negative padding. Wrong channels, dtypes or numbers of dimensions raise an error too.
@@ -276,17 +320,18 @@ def refusals_of_convolutions(lab: Lab) -> None:
                 lab.integers(5),
             ),
         )
-        lab.same(
-            f"{dims}: a kernel that just fits",
-            with_whole_number_state(lab, make(1, 1, 4))(lab.integers(2, 1, *size)).shape,
-        )
-        lab.same(
-            f"{dims}: with padding",
-            with_whole_number_state(lab, make(1, 1, 6, padding=1))(lab.integers(2, 1, *size)).shape,
-        )
+        with lab.documented():
+            lab.same(
+                f"{dims}: a kernel that just fits",
+                with_whole_number_state(lab, make(1, 1, 4))(lab.integers(2, 1, *size)).shape,
+            )
+            lab.same(
+                f"{dims}: with padding",
+                with_whole_number_state(lab, make(1, 1, 6, padding=1))(lab.integers(2, 1, *size)).shape,
+            )
 
 
-@behaviour("nn", level="core", must_detect=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"), page="generated/torch.nn.ConvTranspose2d.html")
 def sizes_of_transposed_convolutions(lab: Lab) -> None:
     """A transposed convolution maps the output shape of a convolution to the input shape of this convolution.
     ``output_size`` selects one of the sizes that the stride allows.
@@ -299,7 +344,8 @@ def sizes_of_transposed_convolutions(lab: Lab) -> None:
         if 12 <= height <= 14:
             show_close_convolution(lab, f"size {size}", module(x, output_size=size))
         else:
-            lab.raises(f"size {size}", lambda: module(x, output_size=size), ValueError)
+            with lab.parity("No page says that an output_size out of range is an error"):
+                lab.raises(f"size {size}", lambda: module(x, output_size=size), ValueError)
     lab.same("a size with batch and channels", module(x, output_size=(2, 3, 12, 14)).shape)
     for kernel, stride, padding, dilation in ((2, 1, 0, 1), (3, 2, 1, 1), (3, 3, 2, 2), (2, 3, 1, 3)):
         options: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}

@@ -20,7 +20,7 @@ untyped_functional: Any = F
 REDUCTIONS = ("none", "mean", "sum")
 
 
-@behaviour("nn", must_detect=("value", "warning"))
+@behaviour("nn", must_detect=("value", "warning"), page="generated/torch.nn.KLDivLoss.html")
 def kl_divergence(lab: Lab) -> None:
     """``kl_div`` accepts probabilities or, with ``log_target=True``, logarithms as targets, in any
     floating-point dtype. ``reduction="batchmean"`` divides the sum by the batch size.
@@ -50,14 +50,18 @@ def kl_divergence(lab: Lab) -> None:
     )
     lab.warns("mean", lambda: F.kl_div(x, t, reduction="mean"), match="(?i)batchmean")
     if lab.target.declares("float64"):
-        lab.same("a target of another dtype", F.kl_div(x, t.double(), reduction="none").dtype)
-    lab.close("a target of half", F.kl_div(x, t.half(), reduction="none"), roundings=64, dtype=torch.float16)
+        with lab.parity("No page says that input and target may have different dtypes"):
+            lab.same("a target of another dtype", F.kl_div(x, t.double(), reduction="none").dtype)
+    with lab.parity("No page says that input and target may have different dtypes"):
+        lab.close(
+            "a target of half", F.kl_div(x, t.half(), reduction="none"), roundings=64, dtype=torch.float16
+        )
     needs = t.clone().requires_grad_()
     F.kl_div(x, needs, reduction="sum").backward()
     lab.close("gradient of the target", needs.grad, roundings=64)
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour("nn", must_detect=("value",), page="generated/torch.nn.CosineEmbeddingLoss.html")
 def losses_between_vectors(lab: Lab) -> None:
     """Cosine embedding, margin ranking and triplet losses agree with their definitions for each reduction and
     margin.
@@ -133,7 +137,7 @@ def losses_between_vectors(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour("nn", must_detect=("value",), page="generated/torch.nn.GaussianNLLLoss.html")
 def gaussian_losses(lab: Lab) -> None:
     """``gaussian_nll_loss`` accepts one variance per element or per row. Variances below ``eps`` are replaced
     by ``eps``.
@@ -168,7 +172,7 @@ def gaussian_losses(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour("nn", must_detect=("value",), page="generated/torch.nn.functional.pdist.html")
 def distances(lab: Lab) -> None:
     """``pairwise_distance``, ``cosine_similarity`` and ``pdist`` agree with their definitions and accept
     empty inputs. ``pairwise_distance`` and ``cosine_similarity`` broadcast.
@@ -182,7 +186,8 @@ def distances(lab: Lab) -> None:
         [[5.0], [5.0]],
         roundings=8,
     )
-    lab.expect("broadcast", F.pairwise_distance(a, a[:1], eps=0.0), [0.0, 5.0], roundings=8)
+    with lab.parity("The page of PairwiseDistance asks for equal shapes; broadcasting is on no page"):
+        lab.expect("broadcast", F.pairwise_distance(a, a[:1], eps=0.0), [0.0, 5.0], roundings=8)
     lab.expect("one pair", F.pairwise_distance(a[0], a[1], eps=0.0), 5.0, roundings=8)
     x: Any = lab.put([[1.0, 0.0], [0.0, 0.0], [3.0, 4.0]], dtype=lab.dtype, requires_grad=True)
     y = lab.put([[2.0, 0.0], [1.0, 1.0], [-3.0, -4.0]], dtype=lab.dtype)
@@ -211,10 +216,11 @@ def distances(lab: Lab) -> None:
     lab.expect("no coordinates", F.pdist(lab.integers(3, 0)), [0.0, 0.0, 0.0])
     many = lab.floats(200, 3)
     lab.close("many points", F.pdist(many), roundings=16)
-    lab.raises("pdist of three dimensions", lambda: F.pdist(lab.floats(2, 3, 4)))
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises("pdist of three dimensions", lambda: F.pdist(lab.floats(2, 3, 4)))
 
 
-@behaviour("nn", must_detect=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"), page="generated/torch.nn.CTCLoss.html")
 def connectionist_temporal_classification(lab: Lab) -> None:
     """``ctc_loss`` returns equal results for padded and concatenated targets, and for lengths in tuples and
     tensors. The loss is infinite if no alignment of the target exists. Invalid lengths raise an error.
@@ -267,16 +273,18 @@ def connectionist_temporal_classification(lab: Lab) -> None:
     untyped_functional.ctc_loss(log, targets, (2, 6), (3, 2), reduction="sum", zero_infinity=True).backward()
     lab.expect("with a gradient of zero", log.grad[:, 0].abs().sum(), 0.0)
     lab.holds("and a finite one beside", log.grad.isfinite().all())
-    lab.raises("too few input lengths", lambda: untyped_functional.ctc_loss(log, targets, (6,), (3, 2)))
-    lab.raises("too few target lengths", lambda: untyped_functional.ctc_loss(log, targets, (6, 6), (3,)))
-    lab.raises(
-        "lengths that are floats",
-        lambda: untyped_functional.ctc_loss(log, targets, lab.put([6.0, 6.0]), lab.put([3, 2])),
-    )
-    lab.raises(
-        "target lengths that are floats",
-        lambda: untyped_functional.ctc_loss(log, targets, lab.put([6, 6]), lab.put([3.0, 2.0])),
-    )
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises("too few input lengths", lambda: untyped_functional.ctc_loss(log, targets, (6,), (3, 2)))
+        lab.raises("too few target lengths", lambda: untyped_functional.ctc_loss(log, targets, (6, 6), (3,)))
+    with lab.parity("No page says that lengths of a floating-point dtype are an error"):
+        lab.raises(
+            "lengths that are floats",
+            lambda: untyped_functional.ctc_loss(log, targets, lab.put([6.0, 6.0]), lab.put([3, 2])),
+        )
+        lab.raises(
+            "target lengths that are floats",
+            lambda: untyped_functional.ctc_loss(log, targets, lab.put([6, 6]), lab.put([3.0, 2.0])),
+        )
     lab.raises(
         "an input longer than there is", lambda: untyped_functional.ctc_loss(log, targets, (7, 6), (3, 2))
     )
@@ -285,7 +293,7 @@ def connectionist_temporal_classification(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", must_detect=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"), page="generated/torch.nn.AdaptiveLogSoftmaxWithLoss.html")
 def adaptive_log_softmax(lab: Lab) -> None:
     """``AdaptiveLogSoftmaxWithLoss`` returns log probabilities whose exponentials add up to one. Invalid
     cutoffs and targets raise an error.
@@ -307,13 +315,19 @@ def adaptive_log_softmax(lab: Lab) -> None:
     lab.same("predictions", module.predict(x))
     lab.same("are the largest", log.argmax(1))
     lab.close("without a batch", module(x[0], target[0])[0], roundings=64, matrix=True)
-    lab.raises("a target out of range", lambda: module(x, target + 5))
-    lab.raises("targets of another batch", lambda: module(x, target[:3]))
-    lab.raises("an input of one dimension and several targets", lambda: module(x[0], target))
+    with lab.parity("The page states the range of targets, but not that another target is an error"):
+        lab.raises("a target out of range", lambda: module(x, target + 5))
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises("targets of another batch", lambda: module(x, target[:3]))
+        lab.raises("an input of one dimension and several targets", lambda: module(x[0], target))
     for cutoffs in ([5, 2], [2, 2], [0, 2], [2, 8], [2.5]):
-        lab.raises(
-            f"cutoffs {cutoffs}",
-            lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 8, cutoffs),  # type: ignore[arg-type]
-            ValueError,
-            TypeError,
-        )
+        with lab.parity(
+            "only the order and integer type of cutoffs are on the page; repeated, zero and too large ones "
+            "are not"
+        ):
+            lab.raises(
+                f"cutoffs {cutoffs}",
+                lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 8, cutoffs),  # type: ignore[arg-type]
+                ValueError,
+                TypeError,
+            )

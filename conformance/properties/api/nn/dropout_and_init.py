@@ -20,7 +20,13 @@ FEATURES = {2: F.dropout1d, 3: F.dropout1d, 4: F.dropout2d, 5: F.dropout3d}
 SIGMAS = 6.0
 
 
-@behaviour("nn", level="core", capabilities=("random",), must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    level="core",
+    capabilities=("random",),
+    must_detect=("value", "error"),
+    page="generated/torch.nn.Dropout.html",
+)
 def ends_of_dropout(lab: Lab) -> None:
     """Dropout with ``p=0`` and dropout in eval mode return the input. Dropout with ``p=1`` returns zeros. A
     probability outside of [0, 1] raises an error.
@@ -31,7 +37,8 @@ def ends_of_dropout(lab: Lab) -> None:
             y = F.dropout(x, p, training)
             lab.same(f"p={p}, training={training}", y)
             lab.same(f"gradient, p={p}, training={training}", torch.autograd.grad(y.sum(), x))
-            lab.same(f"the operator, p={p}, training={training}", torch.native_dropout(x, p, training)[0])
+            with lab.parity("torch.native_dropout has no page"):
+                lab.same(f"the operator, p={p}, training={training}", torch.native_dropout(x, p, training)[0])
     for make in (
         nn.Dropout,
         nn.Dropout1d,
@@ -51,14 +58,21 @@ def ends_of_dropout(lab: Lab) -> None:
             )
             lab.same(f"{make.__name__} in eval mode, in place {inplace}", (module(z), z))
         for p in (-0.1, 1.1):
-            lab.raises(f"{make.__name__} of {p}", lambda: make(p), ValueError)
+            with lab.parity("No page says that a number outside of [0, 1] is an error"):
+                lab.raises(f"{make.__name__} of {p}", lambda: make(p), ValueError)
     for p in (-0.1, 1.1):
-        lab.raises(f"a function of {p}", lambda: F.dropout(x, p), ValueError)
+        with lab.parity("No page says that a number outside of [0, 1] is an error"):
+            lab.raises(f"a function of {p}", lambda: F.dropout(x, p), ValueError)
     lab.same("of nothing", F.dropout(lab.integers(0)).shape)
 
 
 @behaviour(
-    "nn", level="core", dtypes=("float32", "bfloat16"), capabilities=("random",), must_detect=("value",)
+    "nn",
+    level="core",
+    dtypes=("float32", "bfloat16"),
+    capabilities=("random",),
+    must_detect=("value",),
+    page="generated/torch.nn.Dropout.html",
 )
 def shares_of_dropout(lab: Lab) -> None:
     """Dropout zeroes elements with the given probability and scales the remaining elements. The backward pass
@@ -91,7 +105,13 @@ def shares_of_dropout(lab: Lab) -> None:
     lab.same("a tiny probability drops nothing", tiny)
 
 
-@behaviour("nn", level="core", capabilities=("random",), must_detect=("warning", "error"))
+@behaviour(
+    "nn",
+    level="core",
+    capabilities=("random",),
+    must_detect=("warning", "error"),
+    page="generated/torch.nn.Dropout1d.html",
+)
 def dropout_of_features(lab: Lab) -> None:
     """Feature dropout zeroes whole channels, with and without a batch dimension. An input with another number
     of dimensions issues a warning or raises an error.
@@ -119,10 +139,13 @@ def dropout_of_features(lab: Lab) -> None:
         with lab_work():
             flat = make(0.5)(torch.ones(size, device=lab.device)).cpu().flatten(1)
         lab.holds(f"{make.__name__} without a batch", bool((flat == flat[:, :1]).all()))
-    lab.raises(
-        "Dropout1d of four dimensions", lambda: nn.Dropout1d()(lab.floats(1, 2, 2, 2)), match="(?i)2D or 3D"
-    )
-    lab.raises("Dropout1d of one", lambda: nn.Dropout1d()(lab.floats(2)), match="(?i)2D or 3D")
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises(
+            "Dropout1d of four dimensions",
+            lambda: nn.Dropout1d()(lab.floats(1, 2, 2, 2)),
+            match="(?i)2D or 3D",
+        )
+        lab.raises("Dropout1d of one", lambda: nn.Dropout1d()(lab.floats(2)), match="(?i)2D or 3D")
     lab.warns("Dropout2d of five dimensions", lambda: nn.Dropout2d()(lab.floats(1, 2, 2, 2, 2)), match="5-D")
     lab.warns("Dropout2d of two", lambda: nn.Dropout2d()(lab.floats(1, 2)), match="2-D")
     lab.warns("Dropout2d of three", lambda: nn.Dropout2d()(lab.floats(1, 2, 2)), match="(?i)1D dropout")
@@ -130,7 +153,9 @@ def dropout_of_features(lab: Lab) -> None:
     lab.warns("Dropout3d of three", lambda: nn.Dropout3d()(lab.floats(1, 2, 2)), match="3-D")
 
 
-@behaviour("nn", capabilities=("random",), must_detect=("value",))
+@behaviour(
+    "nn", capabilities=("random",), must_detect=("value",), page="generated/torch.nn.AlphaDropout.html"
+)
 def alpha_dropout(lab: Lab) -> None:
     """Alpha dropout preserves a mean of zero and a variance of one."""
     x = lab.put(torch.randn(20_000, generator=torch.Generator().manual_seed(3)))
@@ -146,7 +171,7 @@ def alpha_dropout(lab: Lab) -> None:
     lab.same("in eval mode", nn.AlphaDropout(0.5).eval()(x))
 
 
-@behaviour("nn", level="core", must_detect=("value", "error", "warning"))
+@behaviour("nn", level="core", must_detect=("value", "error", "warning"), page="nn.init.html")
 def constant_initialization(lab: Lab) -> None:
     """``constant_``, ``ones_``, ``zeros_``, ``eye_`` and ``dirac_`` fill their argument, record no graph, and
     return the argument.
@@ -178,30 +203,36 @@ def constant_initialization(lab: Lab) -> None:
             if groups == 1:
                 lab.expect(f"the rest is zero, {dims}", y[:, 3:].abs().sum(), 0.0)
     for shape in ((3,), (2, 2, 2)):
-        lab.raises(f"eye of {shape}", lambda: init.eye_(torch.empty(shape, device=lab.device)), ValueError)
-        lab.raises(
-            f"sparse of {shape}",
-            lambda: init.sparse_(torch.empty(shape, device=lab.device), 0.1),
-            ValueError,
-        )
-    for shape in ((3,), (2, 2), (1,) * 6):
-        lab.raises(
-            f"dirac of {shape}",
-            lambda: init.dirac_(torch.empty(shape, device=lab.device)),
-            ValueError,
-        )
-    lab.raises(
-        "dirac of groups that do not divide",
-        lambda: init.dirac_(torch.empty(4, 2, 3, device=lab.device), 3),
-        ValueError,
-    )
-    for shape in ((), (3,)):
-        for call in (init.xavier_uniform_, init.xavier_normal_, init.kaiming_uniform_, init.kaiming_normal_):  # type: ignore[assignment]
+        with lab.parity("The page states the expected shape, but not that another shape is an error"):
             lab.raises(
-                f"{call.__name__} of {shape}",
-                lambda: call(torch.empty(shape, device=lab.device)),  # type: ignore[call-overload]
+                f"eye of {shape}", lambda: init.eye_(torch.empty(shape, device=lab.device)), ValueError
+            )
+            lab.raises(
+                f"sparse of {shape}",
+                lambda: init.sparse_(torch.empty(shape, device=lab.device), 0.1),
                 ValueError,
             )
+    for shape in ((3,), (2, 2), (1,) * 6):
+        with lab.parity("The page states the expected shape, but not that another shape is an error"):
+            lab.raises(
+                f"dirac of {shape}",
+                lambda: init.dirac_(torch.empty(shape, device=lab.device)),
+                ValueError,
+            )
+    with lab.parity("No page says that groups which do not divide the channels are an error"):
+        lab.raises(
+            "dirac of groups that do not divide",
+            lambda: init.dirac_(torch.empty(4, 2, 3, device=lab.device), 3),
+            ValueError,
+        )
+    for shape in ((), (3,)):
+        for call in (init.xavier_uniform_, init.xavier_normal_, init.kaiming_uniform_, init.kaiming_normal_):  # type: ignore[assignment]
+            with lab.parity("No page says that fewer than two dimensions are an error"):
+                lab.raises(
+                    f"{call.__name__} of {shape}",
+                    lambda: call(torch.empty(shape, device=lab.device)),  # type: ignore[call-overload]
+                    ValueError,
+                )
     for call in (init.kaiming_uniform_, init.kaiming_normal_):  # type: ignore[assignment]
         lab.warns(
             f"{call.__name__} of nothing",
@@ -216,7 +247,7 @@ def constant_initialization(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", must_detect=("error",))
+@behaviour("nn", must_detect=("error",), page="nn.init.html")
 def gains_of_nonlinearities(lab: Lab) -> None:
     """``calculate_gain`` returns the gain of each nonlinearity. Unknown names, and slopes that are not
     numbers, raise an error.
@@ -236,8 +267,10 @@ def gains_of_nonlinearities(lab: Lab) -> None:
         expected = math.sqrt(2 / (1 + (0.01 if slope is None else slope) ** 2))
         lab.holds(f"of leaky_relu, {slope}", abs(init.calculate_gain("leaky_relu", slope) - expected) < 1e-12)
     for slope in (True, [1], {"a": 1}):
-        lab.raises(f"a slope of {slope}", lambda: init.calculate_gain("leaky_relu", slope), ValueError)
-    lab.raises("an unknown name", lambda: init.calculate_gain("garbage"), ValueError)  # type: ignore[arg-type]
+        with lab.parity("No page says that this call is an error"):
+            lab.raises(f"a slope of {slope}", lambda: init.calculate_gain("leaky_relu", slope), ValueError)
+    with lab.parity("No page says that an unknown name is an error"):
+        lab.raises("an unknown name", lambda: init.calculate_gain("garbage"), ValueError)  # type: ignore[arg-type]
 
 
 def _check_uniform(lab: Lab, name: str, tensor: torch.Tensor, low: float, high: float) -> None:
@@ -278,7 +311,7 @@ def _check_normal(lab: Lab, name: str, tensor: torch.Tensor, mean: float, deviat
     )
 
 
-@behaviour("nn", level="core", capabilities=("random",), must_detect=("value",))
+@behaviour("nn", level="core", capabilities=("random",), must_detect=("value",), page="nn.init.html")
 def random_initialization(lab: Lab) -> None:
     """The random functions of ``nn.init`` draw from the documented distributions. Their scale depends on
     fan-in, fan-out and gain.
@@ -339,7 +372,12 @@ def random_initialization(lab: Lab) -> None:
 
 
 @behaviour(
-    "nn", level="core", dtypes=("float32", "float16", "bfloat16"), capabilities=("random",), must_detect=()
+    "nn",
+    level="core",
+    dtypes=("float32", "float16", "bfloat16"),
+    capabilities=("random",),
+    must_detect=(),
+    page="nn.init.html",
 )
 def truncated_normal_initialization(lab: Lab) -> None:
     """``trunc_normal_`` draws from the truncated normal distribution: its values are within the bounds, have
@@ -377,7 +415,8 @@ def truncated_normal_initialization(lab: Lab) -> None:
         )
         unique = host.unique().numel()
         floor = {torch.float32: 5000, torch.float16: 400, torch.bfloat16: 50}[lab.dtype]
-        lab.holds(f"of many values: {label}", unique > floor)
+        with lab.parity("No page says how many different values are drawn"):
+            lab.holds(f"of many values: {label}", unique > floor)
         if deviation == 0.1:
             lab.holds(f"none at the bounds: {label}", not bool(((host == low) | (host == high)).any()))
     lab.expect("at last", init.zeros_(x).sum(), 0.0)

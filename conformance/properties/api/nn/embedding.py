@@ -23,6 +23,7 @@ MODES = ("sum", "mean", "max")
     dtypes=("float32", "bfloat16", "float64"),
     capabilities=("autograd",),
     must_detect=("value", "error"),
+    page="generated/torch.nn.Embedding.html",
 )
 def embeddings(lab: Lab) -> None:
     """An embedding selects rows of its weight. The gradients of a repeated row add up. The gradient of the
@@ -57,26 +58,34 @@ def embeddings(lab: Lab) -> None:
     lab.holds("they are frozen", not pretrained.weight.requires_grad)
     lab.holds("unless asked", nn.Embedding.from_pretrained(table.detach(), freeze=False).weight.requires_grad)
     ints = lab.integers(4, 2, dtype=torch.int32)
-    lab.same("from rows of integers", nn.Embedding.from_pretrained(ints)(lab.put([0, 3])))
+    with lab.parity("The page wants a floating-point table; a table of integers is on no page"):
+        lab.same("from rows of integers", nn.Embedding.from_pretrained(ints)(lab.put([0, 3])))
     first = torch.autograd.grad(F.embedding(index, table).square().sum(), table, create_graph=True)
     lab.same("second gradient", torch.autograd.grad(first[0].sum(), table))
     lab.raises("a table of no dimension", lambda: F.embedding(index, table.sum()), RuntimeError, IndexError)
     lab.raises("a table of three", lambda: F.embedding(index, table[None]), match="2-D")
-    lab.raises("indices of floats", lambda: F.embedding(index.float(), table))
+    with lab.parity("The page wants integer indices, but does not say that others are an error"):
+        lab.raises("indices of floats", lambda: F.embedding(index.float(), table))
     for padding in (6, -7):
-        lab.raises(
-            f"padding {padding}",
-            lambda: F.embedding(index, table, padding_idx=padding),
-            AssertionError,
-        )
-        lab.raises(
-            f"padding {padding} of the module",
-            lambda: nn.Embedding(6, 3, padding_idx=padding),
-            AssertionError,
-        )
+        with lab.parity("No page says that padding_idx out of range is an error"):
+            lab.raises(
+                f"padding {padding}",
+                lambda: F.embedding(index, table, padding_idx=padding),
+                AssertionError,
+            )
+            lab.raises(
+                f"padding {padding} of the module",
+                lambda: nn.Embedding(6, 3, padding_idx=padding),
+                AssertionError,
+            )
 
 
-@behaviour("nn", capabilities=("sparse", "autograd"), must_detect=("value",))
+@behaviour(
+    "nn",
+    capabilities=("sparse", "autograd"),
+    must_detect=("value",),
+    page="generated/torch.nn.Embedding.html",
+)
 def sparse_embeddings(lab: Lab) -> None:
     """With ``sparse=True`` the gradient is a COO tensor with one entry for each selected row, including
     repetitions.
@@ -84,8 +93,12 @@ def sparse_embeddings(lab: Lab) -> None:
     module: Any = with_whole_number_state(lab, nn.Embedding(10, 3, sparse=True))
     module(lab.put([7, 1, 3])).sum().backward()
     grad: Any = module.weight.grad
-    lab.holds("the gradient is sparse", grad.is_sparse and not grad.is_coalesced())
-    lab.same("rows", (grad._indices(), grad._values(), grad.shape))
+    with lab.parity("The gradient is documented to be sparse; that it is not coalesced is on no page"):
+        lab.holds("the gradient is sparse", grad.is_sparse and not grad.is_coalesced())
+    with lab.parity(
+        "No page says which entries the uncoalesced gradient has, and _indices and _values are private"
+    ):
+        lab.same("rows", (grad._indices(), grad._values(), grad.shape))
     module(lab.put([8, 1, 3])).sum().backward()
     lab.same("added up", module.weight.grad.to_dense())
     lab.same("coalesced", module.weight.grad.coalesce().values())
@@ -102,7 +115,7 @@ def sparse_embeddings(lab: Lab) -> None:
         lab.close(f"of bags by {mode}", bag.weight.grad.to_dense(), roundings=8)
 
 
-@behaviour("nn", capabilities=("autograd",), must_detect=("value",))
+@behaviour("nn", capabilities=("autograd",), must_detect=("value",), page="generated/torch.nn.Embedding.html")
 def norms_of_embeddings(lab: Lab) -> None:
     """``max_norm`` rescales in place the rows that are selected and no other rows. The returned rows are
     rescaled.
@@ -111,7 +124,10 @@ def norms_of_embeddings(lab: Lab) -> None:
     original_table = table.clone()
     y = F.embedding(lab.put([0, 1, 0]), table, max_norm=1.0)
     lab.expect("rows", y, [[0.6, 0.8], [0.5, 0.5], [0.6, 0.8]], roundings=16)
-    lab.expect("the table", table[[0, 2]], [[0.6, 0.8], [6.0, 8.0]], roundings=16)
+    with lab.parity(
+        "that a selected row is rescaled is documented; that other rows are left alone is on no page"
+    ):
+        lab.expect("the table", table[[0, 2]], [[0.6, 0.8], [6.0, 8.0]], roundings=16)
     lab.expect(
         "by the sum",
         F.embedding(lab.put([2]), original_table, max_norm=7.0, norm_type=1.0),
@@ -134,6 +150,7 @@ def norms_of_embeddings(lab: Lab) -> None:
     dtypes=("float32", "float64", "bfloat16"),
     capabilities=("autograd",),
     must_detect=("value",),
+    page="generated/torch.nn.EmbeddingBag.html",
 )
 def bags_of_embeddings(lab: Lab) -> None:
     """A bag is the sum, mean or maximum of its rows, or zeros if it is empty. The backward pass returns the
@@ -205,7 +222,12 @@ def bags_of_embeddings(lab: Lab) -> None:
 
 
 @behaviour(
-    "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
+    "nn",
+    level="core",
+    dtypes=("float32", "float64"),
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.functional.embedding_bag.html",
 )
 def weights_of_samples(lab: Lab) -> None:
     """``embedding_bag`` multiplies each row by its weight in ``per_sample_weights`` before it adds the rows.
@@ -249,7 +271,7 @@ def weights_of_samples(lab: Lab) -> None:
             lab.same(f"needs {bag_needs}, {scale_needs}", (y, y.requires_grad))
 
 
-@behaviour("nn", must_detect=("error", "message"))
+@behaviour("nn", must_detect=("error", "message"), page="generated/torch.nn.functional.embedding_bag.html")
 def refusals_of_bags(lab: Lab) -> None:
     """``embedding_bag`` raises an error for offsets with a two-dimensional index, for a flat index without
     offsets, and for invalid offsets and padding. Sample weights raise an error if their shape is wrong or
@@ -270,27 +292,32 @@ def refusals_of_bags(lab: Lab) -> None:
         ValueError,
         match="(?i)1D",
     )
-    lab.raises(
-        "an index of three dimensions",
-        lambda: F.embedding_bag(square[None], table),
-        ValueError,
-        match="(?i)1D or 2D",
-    )
-    lab.raises(
-        "a table of three dimensions", lambda: F.embedding_bag(square, table[None]), ValueError, RuntimeError
-    )
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises(
+            "an index of three dimensions",
+            lambda: F.embedding_bag(square[None], table),
+            ValueError,
+            match="(?i)1D or 2D",
+        )
+        lab.raises(
+            "a table of three dimensions",
+            lambda: F.embedding_bag(square, table[None]),
+            ValueError,
+            RuntimeError,
+        )
     lab.raises("an unknown mode", lambda: F.embedding_bag(square, table, mode="product"), ValueError)
     for padding in (5, -6):
-        lab.raises(
-            f"padding {padding}",
-            lambda: F.embedding_bag(square, table, padding_idx=padding),
-            match="padding_idx",
-        )
-        lab.raises(
-            f"padding {padding} of the module",
-            lambda: nn.EmbeddingBag(5, 2, padding_idx=padding),
-            AssertionError,
-        )
+        with lab.parity("No page says that padding_idx out of range is an error"):
+            lab.raises(
+                f"padding {padding}",
+                lambda: F.embedding_bag(square, table, padding_idx=padding),
+                match="padding_idx",
+            )
+            lab.raises(
+                f"padding {padding} of the module",
+                lambda: nn.EmbeddingBag(5, 2, padding_idx=padding),
+                AssertionError,
+            )
     scale = lab.floats(2, 2)
     lab.raises(
         "weights of another shape",

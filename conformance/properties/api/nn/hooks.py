@@ -21,7 +21,7 @@ def _two_linear_layers(lab: Lab) -> nn.Sequential:
     )
 
 
-@behaviour("nn", level="core", must_detect=("value",))
+@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.Module.html")
 def forward_hooks(lab: Lab) -> None:
     """Forward hooks run in order of registration, prepended hooks first. A hook receives the module, its
     input and its output. Hooks can replace the input and the output.
@@ -58,7 +58,10 @@ def forward_hooks(lab: Lab) -> None:
     lab.same("what the last hook sees", hook_arguments)
     for handle in (before, single, after, last):
         handle.remove()
-    with net[0].register_forward_hook(lambda module, args, output: output * 5):
+    with (
+        net[0].register_forward_hook(lambda module, args, output: output * 5),
+        lab.parity("No page says that a handle of a hook is a context manager"),
+    ):
         lab.same("within a context", net(x))
     lab.same("after it", net(x))
     once: list[Any] = []
@@ -76,7 +79,7 @@ class _ShiftModule(nn.Module):
         return input if shift is None else input + shift
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour("nn", must_detect=("value",), page="generated/torch.nn.Module.html")
 def hooks_with_keywords(lab: Lab) -> None:
     """Hooks with ``with_kwargs=True`` receive the keyword arguments and can change them. Hooks with
     ``always_call=True`` also run if ``forward`` fails.
@@ -105,13 +108,20 @@ def hooks_with_keywords(lab: Lab) -> None:
     calls: list[str] = []
     module.register_forward_hook(lambda *args: calls.append("always"), always_call=True)
     module.register_forward_hook(lambda *args: calls.append("else"))
-    lab.raises("a call that fails", lambda: module(x, shift="word"), TypeError, RuntimeError)
+    with lab.parity("No page says that adding a word to a tensor is an error"):
+        lab.raises("a call that fails", lambda: module(x, shift="word"), TypeError, RuntimeError)
     lab.same("hooks of a call that fails", calls)
     module(x)
     lab.same("and of one that does not", calls)
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "nn",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.Module.html",
+)
 def backward_hooks(lab: Lab) -> None:
     """Full backward hooks receive the gradients of inputs and outputs and can replace the input gradients.
     Backward pre-hooks can replace the output gradients.
@@ -192,7 +202,13 @@ class _InPlaceModule(nn.Module):
         return input.clone()
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error", "message"))
+@behaviour(
+    "nn",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=("value", "error", "message"),
+    page="generated/torch.nn.Module.html",
+)
 def corners_of_backward_hooks(lab: Lab) -> None:
     """With backward hooks, inputs keep ``requires_grad``. A hook receives None for arguments that are not
     tensors. A hook that returns a wrong number of gradients raises an error, and so does an in-place write to
@@ -203,7 +219,8 @@ def corners_of_backward_hooks(lab: Lab) -> None:
     needs = _RequiresGradRecorder(flags)
     needs.register_full_backward_hook(lambda *args: None)
     needs(x, x.detach(), x)
-    lab.same("which inputs need gradients", flags)
+    with lab.consistent("inputs must need gradients with hooks as they do without"):
+        lab.same("which inputs need gradients", flags)
     with_text = _TextModule()
     gradients: list[Any] = []
     with_text.register_full_backward_hook(lambda module, inputs, outputs: gradients.append((inputs, outputs)))
@@ -218,7 +235,10 @@ def corners_of_backward_hooks(lab: Lab) -> None:
     linear(lab.integers(1, 2)).sum().backward()
     lab.same("an input that needs no gradient", calls)
     handle.remove()
-    with linear.register_full_backward_hook(lambda module, inputs, outputs: lab.integers(1, 2)):
+    with (
+        linear.register_full_backward_hook(lambda module, inputs, outputs: lab.integers(1, 2)),
+        lab.parity("No page says that a gradient for an input without need is an error"),
+    ):
         lab.raises("a gradient for no one", lambda: linear(lab.integers(1, 2)).sum().backward())
     lab.same("the last argument alone", nn.L1Loss()(x.detach(), x))
     act = nn.ReLU()
@@ -226,10 +246,16 @@ def corners_of_backward_hooks(lab: Lab) -> None:
         ("too few", lambda m, grad_output: ()),
         ("too many", lambda m, grad_output: (*grad_output, x)),
     ):
-        with act.register_full_backward_pre_hook(hook):
+        with (
+            act.register_full_backward_pre_hook(hook),
+            lab.parity("No page says that a wrong number of gradients is an error"),
+        ):
             lab.raises(f"{name} from a pre-hook", lambda: act(x).sum().backward(), match="expected 1")
     for name, after in (("too few", lambda m, i, o: ()), ("too many", lambda m, i, o: (*i, x))):
-        with act.register_full_backward_hook(after):
+        with (
+            act.register_full_backward_hook(after),
+            lab.parity("No page says that a wrong number of gradients is an error"),
+        ):
             lab.raises(f"{name} from a hook", lambda: act(x).sum().backward(), match="expected 1")
     writes = _InPlaceModule()
     for register in (writes.register_full_backward_hook, writes.register_full_backward_pre_hook):
@@ -237,9 +263,15 @@ def corners_of_backward_hooks(lab: Lab) -> None:
             writes(x, False).sum().backward()
             lab.raises("a write to the input", lambda: writes(x.clone(), True), match="(?i)inplace")
             out = writes(x, False)
-            lab.raises("a write to the output", lambda: out.add_(1), match="(?i)inplace")
+            with lab.parity(
+                "documented for a full backward hook; the page of the pre-hook forbids only writes to inputs"
+            ):
+                lab.raises("a write to the output", lambda: out.add_(1), match="(?i)inplace")
     lab.same("gradient at last", x.grad)
-    with act.register_full_backward_hook(lambda *args: None):
+    with (
+        act.register_full_backward_hook(lambda *args: None),
+        lab.parity("No page says that both kinds of backward hooks exclude each other"),
+    ):
         lab.raises(
             "two kinds at once", lambda: act.register_backward_hook(lambda *args: None), match="(?i)full"
         )
@@ -263,7 +295,11 @@ class _DictModule(nn.Module):
         return {"x": table["x"] * 2}
 
 
-@behaviour("nn", must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    must_detect=("value", "error"),
+    page="generated/torch.nn.modules.module.register_module_forward_hook.html",
+)
 def hooks_for_all_modules(lab: Lab) -> None:
     """Global hooks run for every module, before the module's own hooks. Registration hooks receive each
     registered object and can replace it.
@@ -309,7 +345,8 @@ def hooks_for_all_modules(lab: Lab) -> None:
         handle.remove()
     handle = registry.register_module_full_backward_hook(lambda module, grad_input, grad_output: ())
     try:
-        lab.raises("too few gradients", lambda: nn.ReLU()(x).sum().backward())
+        with lab.parity("No page says that a wrong number of gradients is an error"):
+            lab.raises("too few gradients", lambda: nn.ReLU()(x).sum().backward())
     finally:
         handle.remove()
     names: list[str] = []
@@ -344,7 +381,13 @@ def _double_output(module: nn.Module, args: Any, output: torch.Tensor) -> torch.
     return output * 2
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour(
+    "nn",
+    must_detect=("value",),
+    page="generated/torch.nn.Module.html",
+    basis="consistency",
+    ground="A copied or unpickled module must return the results of the original",
+)
 def hooks_of_copies(lab: Lab) -> None:
     """Copies of a module by ``deepcopy`` and ``pickle`` have the hooks of the module."""
     net, x = _two_linear_layers(lab), lab.integers(3, 2)

@@ -12,7 +12,14 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("nn", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "nn",
+    dtypes=("float32", "float64"),
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.ELU.html",
+    ground="The pages say that inplace does the same operation in place",
+)
 def modules_in_place(lab: Lab) -> None:
     """Each module of the module database that has an option ``inplace`` returns the same results and
     gradients with and without ``inplace``. It writes into its input only with ``inplace=True``.

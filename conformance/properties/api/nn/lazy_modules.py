@@ -42,7 +42,7 @@ def _is_normalization(module_class: Any) -> bool:
     return "Norm" in module_class.__name__
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour("nn", must_detect=("value",), page="generated/torch.nn.modules.lazy.LazyModuleMixin.html")
 def lazy_modules_become_real(lab: Lab) -> None:
     """The first input determines the sizes of a lazy module's parameters. The parameters are initialized on
     the device, and the module changes its class. Afterwards, the module computes like any module of its new
@@ -76,13 +76,14 @@ def lazy_modules_become_real(lab: Lab) -> None:
                 lab.close(f"{make.__name__} {affine} {track}", y, roundings=64)
                 lab.same(f"state of {make.__name__} {affine} {track}", sorted(module.state_dict()))
     named = _make_lazy(lab, nn.LazyBatchNorm1d, ())
-    lab.close("called with a keyword", named(input=lab.integers(3, 4)), roundings=64)
+    with lab.parity("No page says that the first input may be passed by keyword"):
+        lab.close("called with a keyword", named(input=lab.integers(3, 4)), roundings=64)
     chain = nn.Sequential(_make_lazy(lab, nn.LazyLinear, (5,)), _make_lazy(lab, nn.LazyLinear, (2,)))
     chain(lab.integers(3, 4))
     lab.same("one after another", [list(parameter.shape) for parameter in chain.parameters()])
 
 
-@behaviour("nn", must_detect=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"), page="generated/torch.nn.modules.lazy.LazyModuleMixin.html")
 def states_of_lazy_modules(lab: Lab) -> None:
     """Loading a state dict can determine the sizes of a lazy module's parameters. The state of an
     uninitialized module cannot be loaded into an initialized module.
@@ -99,17 +100,29 @@ def states_of_lazy_modules(lab: Lab) -> None:
             lab.close(f"{make.__name__}: result", (module(x), source(x)), roundings=64, matrix=True)
             lab.holds(f"{make.__name__} has become {real.__name__}", type(module) is real)
         waiting = _make_lazy(lab, make, few, **options)
-        lab.raises(
-            f"{make.__name__}: a real one from a waiting one",
-            lambda: source.load_state_dict(waiting.state_dict()),
-            match="(?i)uninitialized",
-        )
+        with lab.parity("No page says that an initialized module refuses an uninitialized state"):
+            lab.raises(
+                f"{make.__name__}: a real one from a waiting one",
+                lambda: source.load_state_dict(waiting.state_dict()),
+                match="(?i)uninitialized",
+            )
         second = _make_lazy(lab, make, few, **options)
         second.load_state_dict(waiting.state_dict())
-        lab.holds(f"{make.__name__} goes on waiting for one that waits", second.has_uninitialized_params())
+        with lab.consistent(
+            "A module that loads an uninitialized state must be uninitialized like its source"
+        ):
+            lab.holds(
+                f"{make.__name__} goes on waiting for one that waits", second.has_uninitialized_params()
+            )
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour(
+    "nn",
+    must_detect=("value",),
+    page="generated/torch.nn.modules.lazy.LazyModuleMixin.html",
+    basis="consistency",
+    ground="A copied or unpickled module must have the class and results of the original",
+)
 def copies_of_lazy_modules(lab: Lab) -> None:
     """Lazy modules can be pickled while they are uninitialized, and copied and pickled once they are
     initialized.
@@ -150,7 +163,9 @@ class _Uninitialized(nn.modules.lazy.LazyModuleMixin, nn.Module):
         return input * 2
 
 
-@behaviour("nn", must_detect=("value", "error"))
+@behaviour(
+    "nn", must_detect=("value", "error"), page="generated/torch.nn.parameter.UninitializedParameter.html"
+)
 def parameters_that_wait(lab: Lab) -> None:
     """Uninitialized parameters can be moved, cast and materialized in place. Computing with them or sharing
     them raises an error.
@@ -179,9 +194,12 @@ def parameters_that_wait(lab: Lab) -> None:
             torch.optim.LBFGS,
         )
     ]
-    lab.raises(
-        "Adagrad, which makes its state at once", lambda: torch.optim.Adagrad(module.parameters()), ValueError
-    )
+    with lab.parity("No page says that Adagrad refuses uninitialized parameters"):
+        lab.raises(
+            "Adagrad, which makes its state at once",
+            lambda: torch.optim.Adagrad(module.parameters()),
+            ValueError,
+        )
     module.value.materialize((3,))
     with torch.no_grad():
         module.value.fill_(1)
@@ -189,7 +207,10 @@ def parameters_that_wait(lab: Lab) -> None:
         module.value.grad = torch.ones_like(module.value)
         optimizer.param_groups[0]["lr"] = 2.0
         optimizer.step()  # type: ignore[call-arg]
-    lab.expect("an optimizer that knew it before moves it", module.value.detach() + 0, [-1.0, -1.0, -1.0])
+    with lab.parity(
+        "The page of LazyModuleMixin makes the optimizer after the first input; the other order is on no page"
+    ):
+        lab.expect("an optimizer that knew it before moves it", module.value.detach() + 0, [-1.0, -1.0, -1.0])
     waiting = UninitializedParameter(device=lab.device)  # type: ignore[call-arg]
     for operation, call in (
         ("+", lambda: waiting + 1),

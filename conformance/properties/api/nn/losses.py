@@ -14,7 +14,7 @@ from conformance.behaviours.lab import Lab
 REDUCTIONS = ("none", "mean", "sum")
 
 
-@behaviour("nn", level="core", must_detect=("value",))
+@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.SmoothL1Loss.html")
 def losses_of_differences(lab: Lab) -> None:
     """L1, MSE, Huber and smooth L1 losses of integers equal their definitions, for each reduction and with
     gradients.
@@ -49,10 +49,16 @@ def losses_of_differences(lab: Lab) -> None:
     F.smooth_l1_loss(x, target, reduction="sum", beta=0.0).backward()
     lab.expect("gradient without a bend", x.grad, [0.0, 1.0, -1.0, 1.0])
     whole = lab.put([0, 1, 0, 4], dtype=torch.int64)
-    lab.same("a target of integers", F.smooth_l1_loss(x.detach(), whole, reduction="none"))
+    with lab.parity("No page says that the target may have an integer dtype"):
+        lab.same("a target of integers", F.smooth_l1_loss(x.detach(), whole, reduction="none"))
 
 
-@behaviour("nn", must_detect=("warning", "error", "message"))
+@behaviour(
+    "nn",
+    must_detect=("warning", "error", "message"),
+    page="generated/torch.nn.HuberLoss.html",
+    ground="The pages list the reductions and the ranges of beta, delta and margin",
+)
 def refusals_of_losses(lab: Lab) -> None:
     """Losses raise an error for invalid reductions, parameters and sizes. They issue a warning for a target
     of another size and for deprecated arguments.
@@ -87,40 +93,44 @@ def refusals_of_losses(lab: Lab) -> None:
             match="(?i)deprecated",
         )
     probabilities = torch.sigmoid(x)
-    lab.raises(
-        "BCE of two sizes",
-        lambda: F.binary_cross_entropy(probabilities, lab.floats(3)),
-        ValueError,
-        match="(?i)size",
-    )
-    lab.raises(
-        "BCE with logits of two sizes",
-        lambda: F.binary_cross_entropy_with_logits(x, lab.floats(2, 2)),
-        ValueError,
-        match="(?i)size",
-    )
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises(
+            "BCE of two sizes",
+            lambda: F.binary_cross_entropy(probabilities, lab.floats(3)),
+            ValueError,
+            match="(?i)size",
+        )
+        lab.raises(
+            "BCE with logits of two sizes",
+            lambda: F.binary_cross_entropy_with_logits(x, lab.floats(2, 2)),
+            ValueError,
+            match="(?i)size",
+        )
     a, b, sign = lab.floats(3, 2), lab.floats(3, 2), lab.put([1.0, -1.0, 1.0])
-    lab.raises(
-        "cosine embedding of other signs", lambda: F.cosine_embedding_loss(a, b, sign.view(1, 3).expand(2, 3))
-    )
-    lab.raises(
-        "cosine embedding of too many signs",
-        lambda: F.cosine_embedding_loss(a, b, lab.put([1.0, 1.0, 1.0, 1.0])),
-    )
-    lab.raises(
-        "cosine embedding of vectors that do not fit",
-        lambda: F.cosine_embedding_loss(a, lab.floats(3, 5), sign),
-    )
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises(
+            "cosine embedding of other signs",
+            lambda: F.cosine_embedding_loss(a, b, sign.view(1, 3).expand(2, 3)),
+        )
+        lab.raises(
+            "cosine embedding of too many signs",
+            lambda: F.cosine_embedding_loss(a, b, lab.put([1.0, 1.0, 1.0, 1.0])),
+        )
+        lab.raises(
+            "cosine embedding of vectors that do not fit",
+            lambda: F.cosine_embedding_loss(a, lab.floats(3, 5), sign),
+        )
     lab.raises(
         "Gaussian NLL with a size that does not fit",
         lambda: F.gaussian_nll_loss(a, b, lab.floats(3, 7).abs()),
         ValueError,
     )
-    lab.raises(
-        "Gaussian NLL with a negative variance",
-        lambda: F.gaussian_nll_loss(a, b, -torch.ones_like(a)),
-        ValueError,
-    )
+    with lab.parity("The page speaks of positive variances, but does not say that others are an error"):
+        lab.raises(
+            "Gaussian NLL with a negative variance",
+            lambda: F.gaussian_nll_loss(a, b, -torch.ones_like(a)),
+            ValueError,
+        )
     lab.raises(
         "Gaussian NLL with another reduction",
         lambda: F.gaussian_nll_loss(a, b, b.abs(), reduction="total"),
@@ -129,7 +139,7 @@ def refusals_of_losses(lab: Lab) -> None:
     lab.raises("triplets of a negative margin", lambda: nn.TripletMarginLoss(margin=-1.0), ValueError)
 
 
-@behaviour("nn", level="core", must_detect=("value",))
+@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.NLLLoss.html")
 def negative_log_likelihood(lab: Lab) -> None:
     """``nll_loss`` negates the input at the target class and multiplies it by the class weight. Targets equal
     to ``ignore_index`` are omitted. For the mean, the sum of the losses is divided by the sum of the weights.
@@ -157,23 +167,33 @@ def negative_log_likelihood(lab: Lab) -> None:
     nothing = lab.put([2, 2, 2])
     lab.expect("all ignored, sum", F.nll_loss(x, nothing, ignore_index=2, reduction="sum"), 0.0)
     lab.expect("all ignored, none", F.nll_loss(x, nothing, ignore_index=2, reduction="none"), [0.0, 0.0, 0.0])
-    lab.holds("all ignored, mean is NaN", F.nll_loss(x, nothing, ignore_index=2).isnan())
+    with lab.parity("The formula divides zero by zero here, and no page names the result"):
+        lab.holds("all ignored, mean is NaN", F.nll_loss(x, nothing, ignore_index=2).isnan())
     zero = lab.put([0.0, 0.0, 0.0])
-    lab.holds("weights of zero, mean is NaN", F.nll_loss(x, target, zero).isnan())
+    with lab.parity("The formula divides zero by zero here, and no page names the result"):
+        lab.holds("weights of zero, mean is NaN", F.nll_loss(x, target, zero).isnan())
     lab.expect("weights of zero, sum", F.nll_loss(x, target, zero, reduction="sum"), 0.0)
     empty, none = lab.integers(0, 3), lab.put(torch.empty(0, dtype=torch.int64))
     lab.expect("no samples, none", F.nll_loss(empty, none, reduction="none"), [])
     lab.expect("no samples, sum", F.nll_loss(empty, none, reduction="sum"), 0.0)
-    lab.holds("no samples, mean is NaN", F.nll_loss(empty, none).isnan())
+    with lab.parity("The formula divides zero by zero here, and no page names the result"):
+        lab.holds("no samples, mean is NaN", F.nll_loss(empty, none).isnan())
     images = lab.integers(2, 3, 2, 2)
     labels = lab.integers(2, 2, 2, low=0, high=3, dtype=torch.int64)
     for reduction in ("none", "sum"):
         lab.same(f"of images, {reduction}", F.nll_loss(images, labels, weight, reduction=reduction))
-    lab.same("targets of bytes", F.nll_loss(x.detach(), target.to(torch.uint8), reduction="none"))
+    with lab.parity("No page says that targets may have the dtype uint8"):
+        lab.same("targets of bytes", F.nll_loss(x.detach(), target.to(torch.uint8), reduction="none"))
     lab.expect("one sample", F.nll_loss(x.detach()[1], target[1]), 32.0)
 
 
-@behaviour("nn", must_detect=("error", "message"))
+@behaviour(
+    "nn",
+    must_detect=("error", "message"),
+    page="generated/torch.nn.NLLLoss.html",
+    basis="parity",
+    ground="The page states the shapes, but not that other targets are an error",
+)
 def refusals_of_nll(lab: Lab) -> None:
     """``nll_loss`` raises an error for targets of another batch size, for targets with too many dimensions,
     and if the number of weights differs from the number of classes.
@@ -189,15 +209,16 @@ def refusals_of_nll(lab: Lab) -> None:
         lambda: F.nll_loss(x, lab.integers(4, 3, low=0, high=3, dtype=torch.int64)),
         match="(?i)target|multi",
     )
-    lab.raises("too few weights", lambda: F.nll_loss(x, target, lab.floats(2)), match="(?i)weight")
-    lab.raises(
-        "weights of two dimensions", lambda: F.nll_loss(x, target, lab.floats(3, 1)), match="(?i)weight"
-    )
+    with lab.documented():
+        lab.raises("too few weights", lambda: F.nll_loss(x, target, lab.floats(2)), match="(?i)weight")
+        lab.raises(
+            "weights of two dimensions", lambda: F.nll_loss(x, target, lab.floats(3, 1)), match="(?i)weight"
+        )
     lab.raises("a target of floats", lambda: F.nll_loss(x, lab.floats(4)))
     lab.raises("images and flat targets", lambda: F.nll_loss(lab.floats(2, 3, 2, 2), lab.put([0, 1])))
 
 
-@behaviour("nn", level="core", must_detect=("value",))
+@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.CrossEntropyLoss.html")
 def cross_entropy_of_targets(lab: Lab) -> None:
     """``cross_entropy`` accepts class indices or probabilities. It returns the same loss for indices and for
     equivalent one-hot probabilities, also with label smoothing, weights and ignored targets.
@@ -246,13 +267,15 @@ def cross_entropy_of_targets(lab: Lab) -> None:
                 f"and of probabilities {smooth}, {reduction}",
                 torch.allclose(result, smoothed_probabilities, rtol=1e-5, atol=1e-5),
             )
-        lab.close(
-            f"weighed and smoothed, {reduction}",
-            F.cross_entropy(x, index, weight, label_smoothing=0.2, reduction=reduction),
-            roundings=64,
-        )
+        with lab.parity("No page says how class weights and label smoothing combine"):
+            lab.close(
+                f"weighed and smoothed, {reduction}",
+                F.cross_entropy(x, index, weight, label_smoothing=0.2, reduction=reduction),
+                roundings=64,
+            )
         ignoring = F.cross_entropy(x, index, weight, ignore_index=3, label_smoothing=0.2, reduction=reduction)
-        lab.close(f"ignoring one, {reduction}", ignoring, roundings=64)
+        with lab.parity("No page says how class weights and label smoothing combine"):
+            lab.close(f"ignoring one, {reduction}", ignoring, roundings=64)
     remaining = torch.tensor([0, 2, 3], device=lab.device)
     part = F.cross_entropy(x[remaining], index[remaining], weight, label_smoothing=0.2)
     lab.holds(
@@ -277,7 +300,7 @@ def cross_entropy_of_targets(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", must_detect=("error", "message"))
+@behaviour("nn", must_detect=("error", "message"), page="generated/torch.nn.CrossEntropyLoss.html")
 def refusals_of_cross_entropy(lab: Lab) -> None:
     """``cross_entropy`` raises an error for a label smoothing above 1, for probabilities of an integer dtype,
     and for ``ignore_index`` with probabilities.
@@ -300,10 +323,13 @@ def refusals_of_cross_entropy(lab: Lab) -> None:
         match="(?i)floating|integral",
     )
     lab.raises("too few weights", lambda: F.cross_entropy(x, index, lab.floats(2)), match="(?i)weight")
-    lab.raises("another batch", lambda: F.cross_entropy(x, lab.put([0, 1, 2])), ValueError, match="(?i)batch")
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises(
+            "another batch", lambda: F.cross_entropy(x, lab.put([0, 1, 2])), ValueError, match="(?i)batch"
+        )
 
 
-@behaviour("nn", level="core", must_detect=("value",))
+@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.BCEWithLogitsLoss.html")
 def binary_cross_entropy(lab: Lab) -> None:
     """Binary cross entropy is never negative and has the documented values at 0 and 1. The variant with
     logits is stable for large logits. Weights broadcast.
@@ -360,18 +386,24 @@ def binary_cross_entropy(lab: Lab) -> None:
     lab.close("gradient of BCE", half.grad, roundings=64)
 
 
-@behaviour("nn", must_detect=("error", "message"))
+@behaviour(
+    "nn",
+    must_detect=("error", "message"),
+    page="generated/torch.nn.BCEWithLogitsLoss.html",
+    ground="The pages demand weights that broadcast with the input",
+)
 def ranges_of_probabilities(lab: Lab) -> None:
     """Binary cross entropy raises an error for targets of another size and for weights that do not
     broadcast.
     """
     target = lab.put([1.0, 0.0])
-    lab.raises(
-        "BCE of two sizes",
-        lambda: nn.BCELoss()(lab.put([0.5, 0.5]), lab.put([[1.0, 0.0]])),
-        ValueError,
-        match="(?i)size",
-    )
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises(
+            "BCE of two sizes",
+            lambda: nn.BCELoss()(lab.put([0.5, 0.5]), lab.put([[1.0, 0.0]])),
+            ValueError,
+            match="(?i)size",
+        )
     lab.raises(
         "weights that do not fit", lambda: F.binary_cross_entropy(target, target, lab.put([1.0, 1.0, 1.0]))
     )

@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import gradients_by_name, with_whole_number_state
 
 
-@behaviour("nn", level="core", must_detect=("value",))
+@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.BatchNorm1d.html")
 def batch_norm_statistics(lab: Lab) -> None:
     """In train mode only, batch norm updates its running statistics and counts the batches. The update uses
     the momentum or, with ``momentum=None``, the average over all batches.
@@ -25,7 +25,8 @@ def batch_norm_statistics(lab: Lab) -> None:
     lab.expect("variance, unbiased", norm.running_var, [1.5, 4.5])
     norm(x)
     lab.expect("mean of two", norm.running_mean, [0.75, 4.5])
-    lab.expect("count", norm.num_batches_tracked, 2)
+    with lab.parity("num_batches_tracked is on no page"):
+        lab.expect("count", norm.num_batches_tracked, 2)
     norm.eval()
     lab.close("in eval mode", norm(x), roundings=16)
     lab.expect("they rest", norm.running_mean, [0.75, 4.5])
@@ -43,7 +44,8 @@ def batch_norm_statistics(lab: Lab) -> None:
     tracked = nn.BatchNorm1d(2, device=lab.device, dtype=lab.dtype)
     tracked.track_running_stats = False
     tracked(x)
-    lab.same("switched off they are still there", (tracked.running_mean, tracked.num_batches_tracked))
+    with lab.parity("No page says what a later change of track_running_stats does"):
+        lab.same("switched off they are still there", (tracked.running_mean, tracked.num_batches_tracked))
     mean, variance = lab.put([0.0, 0.0], dtype=lab.dtype), lab.put([1.0, 1.0], dtype=lab.dtype)
     F.batch_norm(x, mean, variance, training=True, momentum=1.0)
     lab.expect(
@@ -56,7 +58,13 @@ def batch_norm_statistics(lab: Lab) -> None:
     lab.expect("one of zero leaves them", mean, [1.0, 6.0])
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "nn",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.BatchNorm2d.html",
+)
 def batch_norm_gradients(lab: Lab) -> None:
     """Gradients of batch norm are correct in train and eval mode, with and without affine parameters, in one
     to three dimensions.
@@ -81,7 +89,14 @@ def batch_norm_gradients(lab: Lab) -> None:
     lab.close("one row of many", norm(lab.floats(1, 3, 5, 5)), roundings=64)
 
 
-@behaviour("nn", dtypes=("bfloat16", "float16"), must_detect=("dtype",))
+@behaviour(
+    "nn",
+    dtypes=("bfloat16", "float16"),
+    must_detect=("dtype",),
+    page="generated/torch.nn.BatchNorm2d.html",
+    basis="parity",
+    ground="No page says that input and parameters of batch norm may have different dtypes",
+)
 def mixed_batch_norm(lab: Lab) -> None:
     """Batch norm of a low-precision input with float32 parameters and statistics returns a result of the
     input's dtype.
@@ -99,11 +114,17 @@ def mixed_batch_norm(lab: Lab) -> None:
         lab.close(f"statistics, training={training}", norm.running_mean, roundings=8, dtype=lab.dtype)
     layer = nn.LayerNorm(8).to(lab.device)
     x = lab.floats(4, 8)
-    with torch.no_grad():
+    with torch.no_grad(), lab.documented():
         lab.close("layer norm of a reduced dtype", layer.to(lab.dtype)(x), roundings=8)
 
 
-@behaviour("nn", must_detect=("error", "message"))
+@behaviour(
+    "nn",
+    must_detect=("error", "message"),
+    page="generated/torch.nn.BatchNorm1d.html",
+    basis="parity",
+    ground="No page says that single values or other sizes raise an error",
+)
 def refusals_of_normalization(lab: Lab) -> None:
     """Normalization raises an error for a single value per channel in train mode, and for statistics and
     parameters of wrong sizes. Wrong numbers of channels or groups raise an error too.
@@ -170,8 +191,9 @@ def refusals_of_normalization(lab: Lab) -> None:
         ValueError,
         match="(?i)more than 1",
     )
-    lab.raises("groups that do not divide", lambda: nn.GroupNorm(3, 4), ValueError, match="(?i)divisible")
-    lab.raises("channels that do not divide", lambda: F.group_norm(lab.floats(2, 4, 3), 3))
+    with lab.documented():
+        lab.raises("groups that do not divide", lambda: nn.GroupNorm(3, 4), ValueError, match="(?i)divisible")
+        lab.raises("channels that do not divide", lambda: F.group_norm(lab.floats(2, 4, 3), 3))
     lab.raises(
         "a normalized shape that differs",
         lambda: with_whole_number_state(lab, nn.LayerNorm(5))(lab.floats(2, 4)),
@@ -182,7 +204,7 @@ def refusals_of_normalization(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", level="core", must_detect=("value",))
+@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.InstanceNorm1d.html")
 def instance_norm(lab: Lab) -> None:
     """Instance norm normalizes each channel of each sample to mean zero and variance one. With
     ``track_running_stats``, it updates running statistics.
@@ -206,7 +228,7 @@ def instance_norm(lab: Lab) -> None:
         lab.close(f"without a batch, {dims}", norm(x.detach()[0]), roundings=128)
 
 
-@behaviour("nn", level="core", must_detect=("value",))
+@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.GroupNorm.html")
 def layer_and_group_norm(lab: Lab) -> None:
     """Layer norm normalizes over the last dimensions. Group norm normalizes over groups of channels. Both
     accept empty and strided input.
@@ -256,7 +278,8 @@ def layer_and_group_norm(lab: Lab) -> None:
         norm = with_whole_number_state(lab, make(4))
         y = norm(lab.integers(0, 4, *(2,) * dims).requires_grad_())
         y.sum().backward()
-        lab.same(f"{make.__name__} of no samples", (y, norm.weight.grad))
+        with lab.parity("No page says that batch norm in train mode accepts an empty batch"):
+            lab.same(f"{make.__name__} of no samples", (y, norm.weight.grad))
     lab.same("local response norm of no samples", F.local_response_norm(lab.integers(0, 4, 3), 2))
     lab.close(
         "local response norm",

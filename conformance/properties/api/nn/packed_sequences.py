@@ -11,7 +11,13 @@ from conformance.behaviours.behaviour import INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("nn", dtypes=("float32", *INTEGERS), level="core", must_detect=("value",))
+@behaviour(
+    "nn",
+    dtypes=("float32", *INTEGERS),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.nn.utils.rnn.pad_sequence.html",
+)
 def padding_sequences(lab: Lab) -> None:
     """``pad_sequence`` stacks sequences and pads the shorter ones on the left or right. ``unpad_sequence``
     removes the padding.
@@ -41,10 +47,17 @@ def padding_sequences(lab: Lab) -> None:
                 rnn.unpad_sequence(padded, torch.tensor([4, 1, 3]), batch_first=first),
             )
     stacked = lab.integers(2, 3, 2)
-    lab.same("a tensor of sequences", (rnn.pad_sequence(stacked), rnn.pad_sequence(tuple(stacked))))  # type: ignore[arg-type]
+    with lab.parity("The page wants a list of tensors; a tensor in its place is on no page"):
+        lab.same("a tensor of sequences", (rnn.pad_sequence(stacked), rnn.pad_sequence(tuple(stacked))))  # type: ignore[arg-type]
 
 
-@behaviour("nn", dtypes=("float32", "int64"), level="core", must_detect=("value", "error", "message"))
+@behaviour(
+    "nn",
+    dtypes=("float32", "int64"),
+    level="core",
+    must_detect=("value", "error", "message"),
+    page="generated/torch.nn.utils.rnn.pack_padded_sequence.html",
+)
 def packing_sequences(lab: Lab) -> None:
     """A ``PackedSequence`` stores the elements of all sequences by time step, longest sequence first, and the
     original order of the sequences. Unpacking is the inverse of packing.
@@ -76,16 +89,24 @@ def packing_sequences(lab: Lab) -> None:
         lambda: rnn.pack_padded_sequence(lab.integers(3, 3), [1, 3, 2]),
         match="enforce_sorted=False",
     )
-    lab.raises(
-        "an empty batch",
-        lambda: rnn.pack_padded_sequence(lab.integers(0, 0), torch.empty(0, dtype=torch.int64)),
-        match="(?i)empty",
-    )
-    lab.raises(
-        "a length of zero", lambda: rnn.pack_padded_sequence(lab.integers(3, 2), [2, 0]), match="(?i)length"
-    )
-    lab.raises("more lengths than sequences", lambda: rnn.pack_padded_sequence(lab.integers(3, 2), [2, 1, 1]))
-    lab.raises("a number", lambda: rnn.pad_sequence(5), match="(?i)iterable")  # type: ignore[arg-type]
+    with lab.parity("No page says that an empty batch is an error"):
+        lab.raises(
+            "an empty batch",
+            lambda: rnn.pack_padded_sequence(lab.integers(0, 0), torch.empty(0, dtype=torch.int64)),
+            match="(?i)empty",
+        )
+    with lab.parity("No page says that a length of zero is an error"):
+        lab.raises(
+            "a length of zero",
+            lambda: rnn.pack_padded_sequence(lab.integers(3, 2), [2, 0]),
+            match="(?i)length",
+        )
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises(
+            "more lengths than sequences", lambda: rnn.pack_padded_sequence(lab.integers(3, 2), [2, 1, 1])
+        )
+    with lab.parity("The page wants a list of tensors, but does not say that another value is an error"):
+        lab.raises("a number", lambda: rnn.pad_sequence(5), match="(?i)iterable")  # type: ignore[arg-type]
     for trailing in ((), (3,), (2, 2)):
         padded = lab.integers(5, 3, *trailing)
         lengths = torch.tensor([3, 5, 1])
@@ -104,10 +125,18 @@ def packing_sequences(lab: Lab) -> None:
             lambda: rnn.pad_packed_sequence(packed, total_length=short),
             ValueError,
             match="total_length",
+            type_is_documented=True,
         )
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "nn",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.utils.rnn.pad_packed_sequence.html",
+    ground="gradients follow from copying elements",
+)
 def gradients_through_packing(lab: Lab) -> None:
     """Gradients of a packed sequence flow to the packed elements. The gradient of the padding is zero."""
     padded = lab.integers(4, 3, 2, requires_grad=True)
@@ -120,7 +149,12 @@ def gradients_through_packing(lab: Lab) -> None:
     lab.expect("through padding", parts[0].grad, [2.0, 2.0])
 
 
-@behaviour("nn", dtypes=("float32", "int32"), must_detect=("value",))
+@behaviour(
+    "nn",
+    dtypes=("float32", "int32"),
+    must_detect=("value",),
+    page="generated/torch.nn.utils.rnn.PackedSequence.html",
+)
 def moving_packed_sequences(lab: Lab) -> None:
     """A packed sequence can be cast and moved like a tensor. The order of its sequences is preserved. If
     dtype and device do not change, ``to`` returns the same object.

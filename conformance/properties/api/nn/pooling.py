@@ -29,7 +29,12 @@ ADAPTIVE_MAXIMUM: dict[int, Any] = {
 
 
 @behaviour(
-    "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
+    "nn",
+    level="core",
+    dtypes=("float32", "float64"),
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.AvgPool2d.html",
 )
 def average_pooling(lab: Lab) -> None:
     """Average pooling divides the sum over a window by the window size or by ``divisor_override``.
@@ -37,7 +42,10 @@ def average_pooling(lab: Lab) -> None:
     """
     x = lab.put([[[0.0, 4.0, 8.0, 12.0, 20.0]]], dtype=lab.dtype)
     lab.expect("windows of two", F.avg_pool1d(x, 2), [[[2.0, 10.0]]])
-    lab.expect("with ceil_mode", F.avg_pool1d(x, 2, ceil_mode=True), [[[2.0, 10.0, 20.0]]])
+    with lab.parity(
+        "The formula divides by the window size; what divides a window beyond the end is on no page"
+    ):
+        lab.expect("with ceil_mode", F.avg_pool1d(x, 2, ceil_mode=True), [[[2.0, 10.0, 20.0]]])
     lab.expect("padding counts", F.avg_pool1d(x, 2, padding=1), [[[0.0, 6.0, 16.0]]])
     lab.expect("or does not", F.avg_pool1d(x, 2, padding=1, count_include_pad=False), [[[0.0, 6.0, 16.0]]])
     ones = torch.ones(1, 1, 3, 4, 3, device=lab.device, dtype=lab.dtype)
@@ -75,6 +83,7 @@ def average_pooling(lab: Lab) -> None:
     dtypes=("float32", "bfloat16", "float64"),
     capabilities=("autograd",),
     must_detect=("value",),
+    page="generated/torch.nn.MaxPool2d.html",
 )
 def maximum_pooling(lab: Lab) -> None:
     """Max pooling returns the maximum of each window and its index in the input. The gradient flows to the
@@ -118,10 +127,12 @@ def maximum_pooling(lab: Lab) -> None:
                 )
         if shuffled is not None:
             x = shuffled.view(2, 3, *(6,) * dims)
-            lab.same(f"{dims}: adaptive", ADAPTIVE_MAXIMUM[dims](x, 4, return_indices=True))
-            lab.same(
-                f"{dims}: adaptive without a batch", ADAPTIVE_MAXIMUM[dims](x[0], 4, return_indices=True)[1]
-            )
+            with lab.parity("No page says over which windows adaptive pooling runs"):
+                lab.same(f"{dims}: adaptive", ADAPTIVE_MAXIMUM[dims](x, 4, return_indices=True))
+                lab.same(
+                    f"{dims}: adaptive without a batch",
+                    ADAPTIVE_MAXIMUM[dims](x[0], 4, return_indices=True)[1],
+                )
     lab.expect(
         "one element and padding", F.max_pool1d(lab.put([[1.0]], dtype=lab.dtype), 2, None, 1, 2), [[-INF]]
     )
@@ -138,7 +149,14 @@ def maximum_pooling(lab: Lab) -> None:
     lab.holds("every place has a gradient", (flat.grad == 1).all())  # type: ignore[union-attr]
 
 
-@behaviour("nn", level="core", must_detect=("value",))
+@behaviour(
+    "nn",
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.nn.MaxPool2d.html",
+    basis="parity",
+    ground="No page says what a maximum over NaN is, or which of equal elements gets the gradient",
+)
 def extremes_in_pooling(lab: Lab) -> None:
     """Max pooling returns NaN if a window contains NaN. Minus infinity is an ordinary value. The indices are
     in range.
@@ -159,7 +177,8 @@ def extremes_in_pooling(lab: Lab) -> None:
         y, where = MAXIMUM[dims](
             torch.full((1, 1, *(1,) * dims), -INF, device=lab.device), 1, return_indices=True
         )
-        lab.same(f"of minus infinity, {dims}", (y, where))
+        with lab.documented():
+            lab.same(f"of minus infinity, {dims}", (y, where))
         if dims > 1:
             pool = (nn.FractionalMaxPool2d if dims == 2 else nn.FractionalMaxPool3d)(2, output_size=1)
             for value in (NAN, -INF):
@@ -180,7 +199,7 @@ def extremes_in_pooling(lab: Lab) -> None:
         lab.holds(f"negative integers in {layout} are pooled, or the refusal names the dtype", sound)
 
 
-@behaviour("nn", level="core", must_detect=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"), page="generated/torch.nn.MaxUnpool2d.html")
 def unpooling(lab: Lab) -> None:
     """Max unpooling writes the values to the indices that pooling returned. Other elements are zero.
     ``output_size`` may be any size that pooling maps to the size of the input.
@@ -218,21 +237,26 @@ def unpooling(lab: Lab) -> None:
                 back2(y, torch.zeros_like(where), output_size=(height, 5)).shape[2] == height,
             )
         else:
-            lab.raises(f"a size of {height}", lambda: back2(y, where, output_size=(height, 5)), ValueError)
+            with lab.parity("No page says that an output_size out of range is an error"):
+                lab.raises(
+                    f"a size of {height}", lambda: back2(y, where, output_size=(height, 5)), ValueError
+                )
     layout = torch.channels_last
     image = lab.permutation(2 * 3 * 36).float().view(2, 3, 6, 6).contiguous(memory_format=layout)
     y, where = F.max_pool2d(image, 2, return_indices=True)
     lab.same("channels last", F.max_unpool2d(y, where, 2))  # type: ignore[arg-type]
-    lab.raises(
-        "too few sizes of a kernel",
-        lambda: F.max_unpool3d(
-            torch.ones(1, 3, 1, 1, 1, device=lab.device),
-            torch.zeros(1, 3, 1, 1, 1, dtype=torch.int64, device=lab.device),
-            [1, 1],
-        ),
-    )
-    lab.raises("places of another shape", lambda: F.max_unpool2d(y, where[:1], 2))  # type: ignore[arg-type]
-    lab.raises("places of another dtype", lambda: F.max_unpool2d(y, where.int(), 2))  # type: ignore[arg-type]
+    with lab.parity("The page states the expected shape, but not that another shape is an error"):
+        lab.raises(
+            "too few sizes of a kernel",
+            lambda: F.max_unpool3d(
+                torch.ones(1, 3, 1, 1, 1, device=lab.device),
+                torch.zeros(1, 3, 1, 1, 1, dtype=torch.int64, device=lab.device),
+                [1, 1],
+            ),
+        )
+        lab.raises("places of another shape", lambda: F.max_unpool2d(y, where[:1], 2))  # type: ignore[arg-type]
+    with lab.parity("No page says that indices of int32 are an error"):
+        lab.raises("places of another dtype", lambda: F.max_unpool2d(y, where.int(), 2))  # type: ignore[arg-type]
 
 
 @behaviour(
@@ -241,26 +265,30 @@ def unpooling(lab: Lab) -> None:
     dtypes=("float32", "float64"),
     capabilities=("autograd",),
     must_detect=("value", "error"),
+    page="generated/torch.nn.AdaptiveAvgPool2d.html",
 )
 def adaptive_pooling(lab: Lab) -> None:
     """Adaptive pooling returns a result of the requested size. None preserves the size of a dimension. A size
     of one returns the mean or maximum of the input.
     """
     x = lab.put([[[0.0, 2.0, 4.0, 6.0, 8.0]]], dtype=lab.dtype)
-    lab.expect("averages", F.adaptive_avg_pool1d(x, 2), [[[2.0, 6.0]]])
-    lab.expect("maxima", F.adaptive_max_pool1d(x, 2), [[[4.0, 8.0]]])
+    with lab.parity("No page says over which windows adaptive pooling runs"):
+        lab.expect("averages", F.adaptive_avg_pool1d(x, 2), [[[2.0, 6.0]]])
+        lab.expect("maxima", F.adaptive_max_pool1d(x, 2), [[[4.0, 8.0]]])
     for dims in (1, 2, 3):
         z = lab.integers(2, 3, *(4, 8, 6)[:dims], requires_grad=True)
         for call in (ADAPTIVE_AVERAGE[dims], ADAPTIVE_MAXIMUM[dims]):
             for size in (1, 3, 7):
                 y = call(z, size)
-                lab.close(f"{call.__name__} to {size}", y, roundings=8)
+                with lab.parity("No page says over which windows adaptive pooling runs"):
+                    lab.close(f"{call.__name__} to {size}", y, roundings=8)
                 if call is ADAPTIVE_AVERAGE[dims]:
-                    lab.close(
-                        f"gradient of {call.__name__} to {size}",
-                        torch.autograd.grad(y.sum(), z),
-                        roundings=32,
-                    )
+                    with lab.parity("No page says over which windows adaptive pooling runs"):
+                        lab.close(
+                            f"gradient of {call.__name__} to {size}",
+                            torch.autograd.grad(y.sum(), z),
+                            roundings=32,
+                        )
             if dims > 1:
                 lab.same(
                     f"{call.__name__} that keeps a dimension", call(z, (2,) * (dims - 1) + (None,)).shape
@@ -272,11 +300,13 @@ def adaptive_pooling(lab: Lab) -> None:
             f"one is the largest, {dims}",
             ADAPTIVE_MAXIMUM[dims](z, 1).flatten() == z.flatten(2).amax(2).flatten(),
         )
-        lab.raises(
-            f"no channels, {dims}",
-            lambda: ADAPTIVE_MAXIMUM[dims](lab.integers(1, 0, *(4,) * dims), 2),
-        )
-    lab.raises("a size that no memory holds", lambda: F.adaptive_max_pool1d(lab.integers(2, 2, 2), 2**62))
+        with lab.parity("No page says that an input without channels is an error"):
+            lab.raises(
+                f"no channels, {dims}",
+                lambda: ADAPTIVE_MAXIMUM[dims](lab.integers(1, 0, *(4,) * dims), 2),
+            )
+    with lab.parity("No page says that a too large output size is an error"):
+        lab.raises("a size that no memory holds", lambda: F.adaptive_max_pool1d(lab.integers(2, 2, 2), 2**62))
     for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
         for call in (F.adaptive_avg_pool2d, F.adaptive_avg_pool3d):
             shape = (1, 4, 4) if call is F.adaptive_avg_pool2d else (1, 4, 4, 4)
@@ -293,6 +323,8 @@ def adaptive_pooling(lab: Lab) -> None:
     dtypes=("float32", "bfloat16"),
     capabilities=("channels_last",),
     must_detect=("value",),
+    page="generated/torch.nn.MaxPool2d.html",
+    ground="The result is defined by the elements, so the memory format cannot change it",
 )
 def channels_last_pooling(lab: Lab) -> None:
     """Pooling of channels-last input, contiguous or sliced, returns the values and indices of pooling of
@@ -331,7 +363,13 @@ def channels_last_pooling(lab: Lab) -> None:
                     lab.close(f"gradients of {name} of {source_name}, cut={cut}", both, roundings=16)
 
 
-@behaviour("nn", must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    must_detect=("value", "error"),
+    page="generated/torch.nn.FractionalMaxPool2d.html",
+    basis="parity",
+    ground="No page says how _random_samples determine the windows",
+)
 def fractional_pooling(lab: Lab) -> None:
     """Fractional max pooling with given random samples is deterministic, also without a batch dimension.
     Impossible sizes raise an error.
@@ -344,13 +382,15 @@ def fractional_pooling(lab: Lab) -> None:
         lab.same(f"{dims}: gradient", torch.autograd.grad(y.sum(), x))
         lab.same(f"{dims}: without a batch", call(x[0], 2, output_size=3, _random_samples=samples))
         lab.same(f"{dims}: by a ratio", call(x, 2, output_ratio=(0.5,) * dims, _random_samples=samples))
-        lab.same(f"{dims}: no samples", call(lab.integers(0, 2, *(7,) * dims), 2, output_size=3).shape)
-        lab.same(f"{dims}: of random places", call(x, 2, output_size=3).shape)
-        lab.raises(
-            f"{dims}: too large",
-            lambda: call(x, 2, output_size=(9,) + (3,) * (dims - 1), _random_samples=samples),
-            match="(?i)too large",
-        )
+        with lab.documented():
+            lab.same(f"{dims}: no samples", call(lab.integers(0, 2, *(7,) * dims), 2, output_size=3).shape)
+            lab.same(f"{dims}: of random places", call(x, 2, output_size=3).shape)
+        with lab.documented():
+            lab.raises(
+                f"{dims}: too large",
+                lambda: call(x, 2, output_size=(9,) + (3,) * (dims - 1), _random_samples=samples),
+                match="(?i)too large",
+            )
         for size in ((), (3,)):
             lab.raises(
                 f"{dims}: a size of {size}",
@@ -367,12 +407,21 @@ def fractional_pooling(lab: Lab) -> None:
             f"{dims}: samples of another batch",
             lambda: call(x, 2, output_size=3, _random_samples=samples[:0]),
         )
-    lab.raises("neither size nor ratio", lambda: nn.FractionalMaxPool2d(2), ValueError)
-    lab.raises("both", lambda: nn.FractionalMaxPool2d(2, output_size=3, output_ratio=0.5), ValueError)
-    lab.raises("a ratio of one and a half", lambda: nn.FractionalMaxPool2d(2, output_ratio=1.5), ValueError)
+    with lab.documented():
+        lab.raises("neither size nor ratio", lambda: nn.FractionalMaxPool2d(2), ValueError)
+        lab.raises("both", lambda: nn.FractionalMaxPool2d(2, output_size=3, output_ratio=0.5), ValueError)
+        lab.raises(
+            "a ratio of one and a half", lambda: nn.FractionalMaxPool2d(2, output_ratio=1.5), ValueError
+        )
 
 
-@behaviour("nn", level="core", must_detect=("value", "error"), capabilities=("strides",))
+@behaviour(
+    "nn",
+    level="core",
+    must_detect=("value", "error"),
+    capabilities=("strides",),
+    page="generated/torch.nn.MaxPool2d.html",
+)
 def sizes_of_pooling(lab: Lab) -> None:
     """The size of a pooled result depends on kernel size, stride, padding and ``ceil_mode`` as documented. An
     empty batch returns an empty result, and invalid sizes raise an error.
@@ -388,14 +437,19 @@ def sizes_of_pooling(lab: Lab) -> None:
             ):
                 lab.same(f"{call.__name__} {options}", call(x, **options).shape)
             lab.same(f"{call.__name__} of no samples", call(lab.integers(0, 2, *(5,) * dims), 3))
-            lab.raises(f"{call.__name__}: a stride of zero", lambda: call(x, 2, stride=0), match="(?i)stride")
-            lab.raises(f"{call.__name__}: a kernel that does not fit", lambda: call(x, 9))
+            with lab.parity("only the page of MaxPool1d demands a positive stride"):
+                lab.raises(
+                    f"{call.__name__}: a stride of zero", lambda: call(x, 2, stride=0), match="(?i)stride"
+                )
+            with lab.parity("No page says that a window larger than the input is an error"):
+                lab.raises(f"{call.__name__}: a kernel that does not fit", lambda: call(x, 9))
             lab.raises(f"{call.__name__}: too much padding", lambda: call(x, 2, padding=2), match="(?i)pad")
             if dims > 1:
-                lab.raises(
-                    f"{call.__name__}: no channels in a batch",
-                    lambda: call(lab.integers(1, 0, *(0,) * dims), 2),
-                )
+                with lab.parity("No page says that an input without channels is an error"):
+                    lab.raises(
+                        f"{call.__name__}: no channels in a batch",
+                        lambda: call(lab.integers(1, 0, *(0,) * dims), 2),
+                    )
     lab.expect(
         "the last window begins inside",
         F.max_pool2d(lab.integers(1, 1, 6, 7), 1, stride=2, ceil_mode=True).new_ones(()),

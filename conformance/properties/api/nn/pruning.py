@@ -16,7 +16,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import with_whole_number_state
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour("nn", must_detect=("value",), page="generated/torch.nn.utils.prune.PruningContainer.html")
 def masks_of_pruning_containers(lab: Lab) -> None:
     """A pruning container applies its latest method only to the entries that earlier masks did not remove. A
     structured method removes whole slices along its dimension.
@@ -40,7 +40,7 @@ def masks_of_pruning_containers(lab: Lab) -> None:
     lab.same("how many methods", len(container))
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour("nn", must_detect=("value",), page="generated/torch.nn.utils.prune.global_unstructured.html")
 def pruning_by_scores(lab: Lab) -> None:
     """Pruning by importance scores removes the entries with the lowest scores, in one module or in several.
     Scores equal to the values give the same masks as pruning without scores.
@@ -78,7 +78,12 @@ def pruning_by_scores(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", capabilities=("serialization",), must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    capabilities=("serialization",),
+    must_detect=("value", "error"),
+    page="https://docs.pytorch.org/tutorials/intermediate/pruning_tutorial.html",
+)
 def pruned_modules_saved(lab: Lab) -> None:
     """Pickled and saved copies of a pruned module contain the original weight and the mask. The state dict of
     a pruned module can be loaded into another pruned module.
@@ -102,7 +107,8 @@ def pruned_modules_saved(lab: Lab) -> None:
     loaded = torch.load(buffer, weights_only=False)
     for name, copied in {"saved": loaded, "pickled": pickle.loads(pickle.dumps(model))}.items():
         lab.same(f"{name}: names", sorted(copied.state_dict()))
-        lab.same(f"{name}: weight and result", [copied[0].weight, copied(x)])
+        with lab.consistent("A loaded or unpickled module must have the weight and result of the original"):
+            lab.same(f"{name}: weight and result", [copied[0].weight, copied(x)])
     second_model = nn.Sequential(
         with_whole_number_state(lab, nn.Linear(4, 3)),
         nn.ReLU(),
@@ -124,7 +130,13 @@ def pruned_modules_saved(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", capabilities=("autograd",), must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    must_detect=("value", "error"),
+    page="generated/torch.nn.utils.prune.BasePruningMethod.html",
+    ground="A mask of ones leaves the product of weight and mask unchanged",
+)
 def pruning_methods_of_ones_own(lab: Lab) -> None:
     """A custom pruning method whose mask is all ones changes neither results nor gradients. If a pruning
     method raises an error, the module does not change.
@@ -147,7 +159,8 @@ def pruning_methods_of_ones_own(lab: Lab) -> None:
     pruned.sum().backward()
     lab.same("results and gradients before", before)
     lab.same("results and gradients after", [pruned, module.weight_orig.grad, module.bias.grad])
-    lab.holds("calling it twice gives the same", torch.equal(module(x), module(x)))
+    with lab.consistent("two calls of a pruned module must return the same result"):
+        lab.holds("calling it twice gives the same", torch.equal(module(x), module(x)))
     for make in (
         lambda: with_whole_number_state(lab, nn.Linear(4, 3)),
         lambda: with_whole_number_state(lab, nn.Conv1d(2, 2, 2)),
@@ -157,12 +170,17 @@ def pruning_methods_of_ones_own(lab: Lab) -> None:
             failing_method = mock.patch.object(
                 prune.L1Unstructured, "compute_mask", side_effect=KeyError("no mask")
             )
-            with failing_method:
+            with (
+                failing_method,
+                lab.consistent("The caller must get the error that the method itself raises"),
+            ):
                 lab.raises(
                     f"a failing method for {name}",
                     lambda: prune.l1_unstructured(unpruned_module, name, amount=0.5),
                     KeyError,
                     match="no mask",
                 )
-            lab.same(f"names after it for {name}", sorted(unpruned_module.state_dict()))
-            lab.holds(f"{name} is a parameter", isinstance(getattr(unpruned_module, name), nn.Parameter))
+            with lab.consistent("The state of the module before and after the failed call must be equal"):
+                lab.same(f"names after it for {name}", sorted(unpruned_module.state_dict()))
+            with lab.consistent("The parameter before and after the failed call must be a parameter"):
+                lab.holds(f"{name} is a parameter", isinstance(getattr(unpruned_module, name), nn.Parameter))

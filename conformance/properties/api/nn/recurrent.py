@@ -25,7 +25,7 @@ def _with_small_weights(lab: Lab, module: nn.Module) -> nn.Module:
     return module
 
 
-@behaviour("nn", level="core", must_detect=("value",))
+@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.LSTM.html")
 def recurrent_modules(lab: Lab) -> None:
     """RNN, LSTM and GRU return correct results for each batch layout, without a batch, with and without
     initial states, and for several layers, directions and biases.
@@ -81,7 +81,7 @@ def recurrent_modules(lab: Lab) -> None:
     lab.close("projections", (y, h, c), roundings=256, matrix=True)
 
 
-@behaviour("nn", level="core", must_detect=("value",))
+@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.LSTMCell.html")
 def recurrent_cells(lab: Lab) -> None:
     """A recurrent cell computes one time step of its module, with and without a state, with and without a
     batch, and with a state of size zero.
@@ -106,7 +106,8 @@ def recurrent_cells(lab: Lab) -> None:
         lab.close(f"{make.__name__}: without bias", bare(x.detach()), roundings=128, matrix=True)
         none = make(3, 0).to(lab.device)
         result_without_state = none(x.detach())
-        lab.same(f"{make.__name__}: a state of no elements", result_without_state)
+        with lab.parity("No page says that a state of size zero is accepted"):
+            lab.same(f"{make.__name__}: a state of no elements", result_without_state)
     relu = with_whole_number_state(lab, nn.RNNCell(2, 2, nonlinearity="relu"))
     lab.same("relu of whole numbers", relu(lab.integers(3, 2), lab.integers(3, 2)))
     lstm = _with_small_weights(lab, nn.LSTMCell(3, 4))
@@ -118,7 +119,14 @@ def recurrent_cells(lab: Lab) -> None:
     lab.close("gradient of the cell alone", torch.autograd.grad(c.sum(), x), roundings=512, matrix=True)
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "nn",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.LSTM.html",
+    ground="gradients follow from the formulas; retain_graph is on the page of autograd.grad",
+)
 def recurrent_gradients_again(lab: Lab) -> None:
     """With ``retain_graph``, backward passes of recurrent modules can be repeated. Second-order gradients are
     correct.
@@ -133,16 +141,19 @@ def recurrent_gradients_again(lab: Lab) -> None:
         )
         y, _ = module(x)
         (slope,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
-        lab.close(
-            f"{make.__name__}: second gradient", torch.autograd.grad(slope.square().sum(), x), roundings=8192
-        )
+        with lab.parity("No page says that recurrent modules can be differentiated twice"):
+            lab.close(
+                f"{make.__name__}: second gradient",
+                torch.autograd.grad(slope.square().sum(), x),
+                roundings=8192,
+            )
         x.grad = None
         for _ in range(2):
             module(x)[0].sum().backward()
         lab.close(f"{make.__name__}: added up", x.grad, roundings=1024, matrix=True)
 
 
-@behaviour("nn", level="core", must_detect=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"), page="generated/torch.nn.LSTM.html")
 def packed_sequences_in_modules(lab: Lab) -> None:
     """For each sequence of a packed batch, a recurrent module returns the result of this sequence alone. The
     batch may be sorted by length or not.
@@ -178,7 +189,7 @@ def packed_sequences_in_modules(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour("nn", must_detect=("value",), page="generated/torch.nn.LSTM.html")
 def dropout_in_recurrent_modules(lab: Lab) -> None:
     """Dropout between layers applies in train mode only. With ``p=0`` it does not change the results. With
     ``p=1`` the later layers receive zeros.
@@ -201,12 +212,19 @@ def dropout_in_recurrent_modules(lab: Lab) -> None:
         torch.manual_seed(3)
         first = module(x)[0]
         torch.manual_seed(3)
-        lab.holds(f"{make.__name__}: a seed repeats it", torch.equal(first, module(x)[0]))
+        with lab.consistent("two calls after the same seed must return the same result"):
+            lab.holds(f"{make.__name__}: a seed repeats it", torch.equal(first, module(x)[0]))
         lab.holds(f"{make.__name__}: it is at work", not torch.equal(first, module(x)[0]))
     lab.warns("dropout with one layer", lambda: nn.LSTM(2, 2, dropout=0.5), match="(?i)num_layers")
 
 
-@behaviour("nn", must_detect=("error", "message"))
+@behaviour(
+    "nn",
+    must_detect=("error", "message"),
+    page="generated/torch.nn.LSTM.html",
+    basis="parity",
+    ground="No page says that these sizes, options and dtypes raise an error",
+)
 def refusals_of_recurrent_modules(lab: Lab) -> None:
     """Recurrent modules raise an error for invalid options, for wrong sizes and dtypes of input and state,
     and for empty sequences.
@@ -251,18 +269,20 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
             RuntimeError,
         )
     for make in (nn.RNN, nn.GRU):
+        with lab.documented():
+            lab.raises(
+                f"projections in {make.__name__}",
+                lambda: make(2, 3, proj_size=1),
+                ValueError,
+                match="(?i)proj_size",
+            )
+    with lab.documented():
         lab.raises(
-            f"projections in {make.__name__}",
-            lambda: make(2, 3, proj_size=1),
+            "a projection as large as the state",
+            lambda: nn.LSTM(2, 3, proj_size=3),
             ValueError,
             match="(?i)proj_size",
         )
-    lab.raises(
-        "a projection as large as the state",
-        lambda: nn.LSTM(2, 3, proj_size=3),
-        ValueError,
-        match="(?i)proj_size",
-    )
     lab.raises(
         "a negative projection", lambda: nn.LSTM(2, 3, proj_size=-1), ValueError, match="(?i)proj_size"
     )
@@ -272,15 +292,16 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
         lambda: short(lab.floats(4, 2, 2), (lab.floats(1, 2, 3), lab.floats(1, 2, 3))),
         match="(?i)expected hidden",
     )
-    lab.raises(
-        "a nonlinearity that is unknown",
-        lambda: nn.RNN(2, 3, nonlinearity="garbage"),
-        ValueError,
-        match="(?i)nonlinearity",
-    )
-    lab.raises(
-        "no nonlinearity", lambda: nn.RNN(2, 3, nonlinearity=None), ValueError, match="(?i)nonlinearity"
-    )
+    with lab.documented():
+        lab.raises(
+            "a nonlinearity that is unknown",
+            lambda: nn.RNN(2, 3, nonlinearity="garbage"),
+            ValueError,
+            match="(?i)nonlinearity",
+        )
+        lab.raises(
+            "no nonlinearity", lambda: nn.RNN(2, 3, nonlinearity=None), ValueError, match="(?i)nonlinearity"
+        )
     for kind in (nn.RNNCell, nn.LSTMCell, nn.GRUCell):
         cell = with_whole_number_state(lab, kind(2, 3))
         lab.raises(f"{kind.__name__}: another size of input", lambda: cell(lab.floats(4, 5)))
@@ -291,7 +312,12 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
             lab.raises(f"{kind.__name__}: a state of {size}", lambda: cell(lab.floats(4, 2), state))
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour(
+    "nn",
+    must_detect=("value",),
+    page="generated/torch.nn.LSTM.html",
+    ground="The formula uses the weights that the module's attributes name",
+)
 def weights_of_recurrent_modules(lab: Lab) -> None:
     """Weights of recurrent modules can be replaced, shared and moved, and ``flatten_parameters`` may be
     omitted. A copy computes the same results and has separate weights.
@@ -310,12 +336,15 @@ def weights_of_recurrent_modules(lab: Lab) -> None:
         module.weight_hh_l1.zero_()
     lab.close("and changes both", module(x)[0], roundings=256, matrix=True)
     copied: Any = copy.deepcopy(module)
-    lab.close("a copy", copied(x)[0], roundings=256, matrix=True)
+    with lab.consistent("A copy must return the result of the original"):
+        lab.close("a copy", copied(x)[0], roundings=256, matrix=True)
     with torch.no_grad():
         copied.bias_ih_l0.add_(1)
-    lab.close("is its own", module(x)[0], roundings=256, matrix=True)
+    with lab.consistent("The original must return the same result before and after its copy changes"):
+        lab.close("is its own", module(x)[0], roundings=256, matrix=True)
     moved = module.to("cpu").to(lab.device)
-    lab.close("to the host and back", moved(x)[0], roundings=256, matrix=True)
+    with lab.consistent("A module must return the same result before and after a move to the host and back"):
+        lab.close("to the host and back", moved(x)[0], roundings=256, matrix=True)
 
     class LSTMWithoutFlattening(nn.LSTM):
         """An LSTM whose ``flatten_parameters`` does nothing."""
@@ -327,4 +356,7 @@ def weights_of_recurrent_modules(lab: Lab) -> None:
     partial.load_state_dict(
         {name: value for name, value in module.state_dict().items() if name.endswith("l0")}
     )
-    lab.close("one that does not flatten", partial(x)[0], roundings=256, matrix=True)
+    with lab.consistent(
+        "A module with unflattened weights must return the result of one with flattened weights"
+    ):
+        lab.close("one that does not flatten", partial(x)[0], roundings=256, matrix=True)

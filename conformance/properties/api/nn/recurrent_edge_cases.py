@@ -25,7 +25,13 @@ def _with_fixed_weights(lab: Lab, module: nn.Module) -> Any:
     return lab.to(module)
 
 
-@behaviour("nn", capabilities=("autograd",), must_detect=("value", "shape"))
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    must_detect=("value", "shape"),
+    page="generated/torch.nn.RNN.html",
+    ground="The page gives the shapes for any batch size N; it does not name N = 0",
+)
 def recurrence_over_empty_batches(lab: Lab) -> None:
     """RNN, GRU and LSTM return empty results for an empty batch. The gradients of their weights are zero."""
     for kind in (nn.RNN, nn.GRU, nn.LSTM):
@@ -42,7 +48,7 @@ def recurrence_over_empty_batches(lab: Lab) -> None:
             lab.holds(f"gradients of {name} are zeros", all(not bool(g.any()) for g in gradients))
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour("nn", must_detect=("value",), page="generated/torch.nn.RNN.html")
 def dropout_between_recurrent_layers(lab: Lab) -> None:
     """In train mode, dropout between layers with a probability between 0 and 1 draws a new mask for each
     call, also in a copy of the module. In eval mode it does not change the results.
@@ -68,7 +74,7 @@ def dropout_between_recurrent_layers(lab: Lab) -> None:
         lab.holds(f"{probability}: evaluation draws nothing", torch.equal(evaluated, module(x)[0].detach()))
 
 
-@behaviour("nn", must_detect=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"), page="generated/torch.nn.LSTM.html")
 def states_of_projected_lstms(lab: Lab) -> None:
     """An LSTM with ``proj_size`` accepts initial states of the matching sizes and uses zeros by default.
     States of any other size raise an error.
@@ -93,11 +99,18 @@ def states_of_projected_lstms(lab: Lab) -> None:
         }.items():
             lab.raises(f"{name}: {mismatch}", lambda w=wrong: module(x, w))  # type: ignore[misc]
     lab.raises("a projection not below the hidden size", lambda: nn.LSTM(10, 20, proj_size=20), ValueError)
-    lab.raises("a projection below zero", lambda: nn.LSTM(10, 20, proj_size=-1), ValueError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("a projection below zero", lambda: nn.LSTM(10, 20, proj_size=-1), ValueError)
     lab.raises("a projection of an RNN", lambda: nn.RNN(10, 20, proj_size=5), ValueError)
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour(
+    "nn",
+    must_detect=("value",),
+    page="generated/torch.nn.LSTM.html",
+    basis="consistency",
+    ground="The LSTM restored from the old pickle and the original LSTM must give the same results",
+)
 def lstms_without_projections_in_pickles(lab: Lab) -> None:
     """An LSTM pickled before projections existed loads with ``proj_size=0`` and gives the same results."""
     module = _with_fixed_weights(lab, nn.LSTM(2, 3))

@@ -12,7 +12,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import with_whole_number_state
 
 
-@behaviour("nn", level="core", must_detect=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"), page="generated/torch.nn.Module.html")
 def registering_parameters(lab: Lab) -> None:
     """Parameters can be registered by assignment and by name, replaced, and set to None. Invalid names and
     values raise an error.
@@ -38,18 +38,24 @@ def registering_parameters(lab: Lab) -> None:
     del module.b
     lab.same("after a deletion", [n for n, _ in outer.named_parameters()])
     module.plain = 3
-    lab.raises("a name that is not a string", lambda: module.register_parameter(5, first), TypeError)
-    lab.raises("a name that is taken", lambda: module.register_parameter("plain", first), KeyError)
-    lab.raises("a name with a dot", lambda: module.register_parameter("x.y", first), KeyError)
-    lab.raises("an empty name", lambda: module.register_parameter("", first), KeyError)
-    lab.raises("a tensor", lambda: module.register_parameter("t", lab.integers(2)), TypeError)
-    lab.raises("a result", lambda: module.register_parameter("r", first * 2), TypeError, ValueError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("a name that is not a string", lambda: module.register_parameter(5, first), TypeError)
+        lab.raises("a name that is taken", lambda: module.register_parameter("plain", first), KeyError)
+        lab.raises("a name with a dot", lambda: module.register_parameter("x.y", first), KeyError)
+        lab.raises("an empty name", lambda: module.register_parameter("", first), KeyError)
+        lab.raises("a tensor", lambda: module.register_parameter("t", lab.integers(2)), TypeError)
+        lab.raises("a result", lambda: module.register_parameter("r", first * 2), TypeError, ValueError)
     lab.raises("a tensor in its place", lambda: setattr(module, "none", lab.integers(2)), TypeError)
-    lab.raises("a parameter that is missing", lambda: outer.get_parameter("inner.zz"), AttributeError)
+    lab.raises(
+        "a parameter that is missing",
+        lambda: outer.get_parameter("inner.zz"),
+        AttributeError,
+        type_is_documented=True,
+    )
     lab.raises("a number for a parameter", lambda: setattr(module, "none", 5), TypeError)
 
 
-@behaviour("nn", level="core", must_detect=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"), page="generated/torch.nn.Module.html")
 def registering_buffers(lab: Lab) -> None:
     """Buffers can be registered and looked up by name. They are in the state dict unless
     ``persistent=False``.
@@ -90,19 +96,23 @@ def registering_buffers(lab: Lab) -> None:
         ([n for n, _ in holder.named_buffers()], list(holder.state_dict())),
     )
     module.plain = 3
-    lab.raises("a name that is not a string", lambda: module.register_buffer(5, first), TypeError)
-    lab.raises("a name that is taken", lambda: module.register_buffer("plain", first), KeyError)
-    lab.raises("a name with a dot", lambda: module.register_buffer("x.y", first), KeyError)
-    lab.raises("a word", lambda: module.register_buffer("w", "word"), TypeError)
-    lab.raises("a buffer that is missing", lambda: module.get_buffer("zz"), AttributeError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("a name that is not a string", lambda: module.register_buffer(5, first), TypeError)
+        lab.raises("a name that is taken", lambda: module.register_buffer("plain", first), KeyError)
+        lab.raises("a name with a dot", lambda: module.register_buffer("x.y", first), KeyError)
+        lab.raises("a word", lambda: module.register_buffer("w", "word"), TypeError)
+    lab.raises(
+        "a buffer that is missing", lambda: module.get_buffer("zz"), AttributeError, type_is_documented=True
+    )
     lab.raises(
         "a parameter is not a buffer",
         lambda: with_whole_number_state(lab, nn.Linear(1, 1)).get_buffer("weight"),
         AttributeError,
+        type_is_documented=True,
     )
 
 
-@behaviour("nn", must_detect=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"), page="generated/torch.nn.Module.html")
 def registering_modules(lab: Lab) -> None:
     """Modules can be registered by assignment and by name, replaced, set to None, and looked up by path."""
     first, second = (
@@ -117,21 +127,27 @@ def registering_modules(lab: Lab) -> None:
     lab.same("children", ([n for n, _ in outer.named_children()], outer.a(x), outer.none))
     outer.add_module("a", second)
     lab.holds("a name may be registered again", outer.a is second)
-    lab.same("each child once", [n for n, _ in outer.named_children()])
+    with lab.parity("No page says that named_children lists a shared child once"):
+        lab.same("each child once", [n for n, _ in outer.named_children()])
     outer.a = nn.Sequential(first)
     lab.holds("a path leads to it", outer.get_submodule("a.0") is first and outer.get_submodule("") is outer)
     outer.set_submodule("a.0", second)
     lab.same("set by a path", outer.a(x))
     outer.plain = 3
-    lab.raises("a name that is not a string", lambda: outer.add_module(5, first), TypeError)
-    lab.raises("a name that is taken", lambda: outer.add_module("plain", first), KeyError)
-    lab.raises("a name with a dot", lambda: outer.add_module("x.y", first), KeyError)
-    lab.raises("an empty name", lambda: outer.add_module("", first), KeyError)
-    lab.raises("a number", lambda: outer.add_module("n", 5), TypeError)
-    lab.raises("a path that ends early", lambda: outer.get_submodule("a.7"), AttributeError)
-    lab.raises("an attribute that is missing", lambda: outer.zz, AttributeError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("a name that is not a string", lambda: outer.add_module(5, first), TypeError)
+        lab.raises("a name that is taken", lambda: outer.add_module("plain", first), KeyError)
+        lab.raises("a name with a dot", lambda: outer.add_module("x.y", first), KeyError)
+        lab.raises("an empty name", lambda: outer.add_module("", first), KeyError)
+        lab.raises("a number", lambda: outer.add_module("n", 5), TypeError)
+    lab.raises(
+        "a path that ends early", lambda: outer.get_submodule("a.7"), AttributeError, type_is_documented=True
+    )
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("an attribute that is missing", lambda: outer.zz, AttributeError)
     lab.raises("a module without super().__init__()", lambda: _WithoutSuperInit(), AttributeError)
-    lab.raises("a property that fails", lambda: _FailingProperty().some, AttributeError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("a property that fails", lambda: _FailingProperty().some, AttributeError)
     lab.same("a property that works", _FailingProperty().fine)
 
 
@@ -161,7 +177,7 @@ class _SharedLayerNet(nn.Module):
         self.deep = nn.Sequential(self.shared, nn.ReLU())
 
 
-@behaviour("nn", level="core", must_detect=("value",))
+@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.Module.html")
 def names_and_iteration(lab: Lab) -> None:
     """Parameters, buffers, children and modules are listed by path. A shared object is listed once, unless
     ``remove_duplicate=False``.
@@ -173,16 +189,18 @@ def names_and_iteration(lab: Lab) -> None:
     lab.same("own ones", [n for n, _ in net.named_parameters(recurse=False)])
     lab.same("buffers", [n for n, _ in net.named_buffers()])
     lab.same("own buffers", [n for n, _ in net.norm.named_buffers(prefix="p", recurse=False)])
-    lab.same("children", [n for n, _ in net.named_children()])
-    lab.same("count of children", len(list(net.children())))
+    with lab.parity("No page says that the children list a shared module once"):
+        lab.same("children", [n for n, _ in net.named_children()])
+        lab.same("count of children", len(list(net.children())))
     lab.same("modules", [n for n, _ in net.named_modules()])
     lab.same("all modules", [n for n, _ in net.named_modules(remove_duplicate=False)])
     lab.holds("the first is the module itself", next(net.modules()) is net)
     lab.same("sum over parameters", torch.stack([tensor.sum() for tensor in net.parameters()]))
     lab.same("sum over buffers", torch.stack([tensor.sum().to(lab.dtype) for tensor in net.buffers()]))
     names = dir(net)
-    lab.holds("dir lists what it holds", {"shared", "norm", "deep", "forward"} <= set(names))
-    lab.holds("dir leaves out numbers", not any(name.isdigit() for name in dir(nn.Sequential(nn.ReLU()))))
+    with lab.parity("No page says what dir of a module lists"):
+        lab.holds("dir lists what it holds", {"shared", "norm", "deep", "forward"} <= set(names))
+        lab.holds("dir leaves out numbers", not any(name.isdigit() for name in dir(nn.Sequential(nn.ReLU()))))
     lab.holds("names are printed", "(shared): Linear(in_features=2, out_features=2, bias=True)" in repr(net))
     class_names: list[str] = []
     lab.holds(
@@ -191,7 +209,7 @@ def names_and_iteration(lab: Lab) -> None:
     lab.same("apply goes from the inside", class_names)
 
 
-@behaviour("nn", level="training", must_detect=("value", "error"))
+@behaviour("nn", level="training", must_detect=("value", "error"), page="generated/torch.nn.Module.html")
 def switches_of_modules(lab: Lab) -> None:
     """``train``, ``eval``, ``requires_grad_`` and ``zero_grad`` apply to every submodule. ``train``, ``eval``
     and ``requires_grad_`` return the module.
@@ -208,7 +226,8 @@ def switches_of_modules(lab: Lab) -> None:
     lab.same("flags after train", [child.training for child in net.modules()])
     net.train(False)
     lab.same("flags after train(False)", [child.training for child in net.modules()])
-    lab.raises("train with a word", lambda: net.train("yes"), ValueError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("train with a word", lambda: net.train("yes"), ValueError)
     lab.holds("requires_grad_ returns the module", net[0].requires_grad_(False) is net[0])
     lab.same("which need gradients", [parameter.requires_grad for parameter in net.parameters()])
     net(x).sum().backward()
@@ -217,8 +236,9 @@ def switches_of_modules(lab: Lab) -> None:
     lab.same("added up", [parameter.grad for parameter in net.parameters()])
     gradient = net[1][1].weight.grad
     net.zero_grad(set_to_none=False)
-    lab.holds("zeroes the same tensor", net[1][1].weight.grad is gradient and net[0].weight.grad is None)
-    lab.expect("zeros", gradient, [[0.0, 0.0]])
+    with lab.parity("No page says that zeroing keeps the same gradient tensor"):
+        lab.holds("zeroes the same tensor", net[1][1].weight.grad is gradient and net[0].weight.grad is None)
+        lab.expect("zeros", gradient, [[0.0, 0.0]])
     net.zero_grad()
     lab.same("cleared", [parameter.grad is None for parameter in net.parameters()])
     with torch.no_grad():
@@ -232,7 +252,7 @@ class _DictModule(nn.Module):
         return {"twice": input * 2, "same": input}
 
 
-@behaviour("nn", must_detect=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"), page="generated/torch.nn.Module.html")
 def calls_of_modules(lab: Lab) -> None:
     """Calling a module returns the result of ``forward``. Calling a module without a ``forward`` method
     raises an error.
@@ -242,7 +262,8 @@ def calls_of_modules(lab: Lab) -> None:
     lab.same("a dict", result)
     result["twice"].sum().backward()
     lab.expect("its gradient", x.grad, [2.0, 2.0, 2.0])
-    lab.raises("no forward", lambda: nn.Module()(x), NotImplementedError)
-    lab.raises("an argument too many", lambda: _DictModule()(x, x), TypeError)
-    lab.raises("an argument of another name", lambda: _DictModule()(y=x), TypeError)
-    lab.raises("a constructor's word", lambda: nn.Module(5), TypeError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("no forward", lambda: nn.Module()(x), NotImplementedError)
+        lab.raises("an argument too many", lambda: _DictModule()(x, x), TypeError)
+        lab.raises("an argument of another name", lambda: _DictModule()(y=x), TypeError)
+        lab.raises("a constructor's word", lambda: nn.Module(5), TypeError)

@@ -15,7 +15,13 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import gradients_by_name, with_whole_number_state
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=("value", "error"),
+    page="generated/torch.nn.utils.parameters_to_vector.html",
+)
 def vectors_of_parameters(lab: Lab) -> None:
     """``parameters_to_vector`` joins parameters to one vector in their order. ``vector_to_parameters`` sets
     parameters from a vector.
@@ -29,13 +35,20 @@ def vectors_of_parameters(lab: Lab) -> None:
     nn.utils.vector_to_parameters(values, net.parameters())
     lab.same("back", [parameter.detach() for parameter in net.parameters()])
     lab.same("a vector again", nn.utils.parameters_to_vector(net.parameters()).detach() == values)
-    lab.raises("no tensor", lambda: nn.utils.vector_to_parameters([1.0], net.parameters()), TypeError)  # type: ignore[arg-type]
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("no tensor", lambda: nn.utils.vector_to_parameters([1.0], net.parameters()), TypeError)  # type: ignore[arg-type]
     vector = nn.utils.parameters_to_vector(net.parameters())
     vector.sum().backward()
     lab.expect("a gradient of one each", net[1].bias.grad, [1.0, 1.0])
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=("value", "error"),
+    page="generated/torch.nn.utils.clip_grad_norm_.html",
+)
 def clipped_gradients(lab: Lab) -> None:
     """``clip_grad_norm_`` scales gradients in place to a norm of any order and returns the norm before
     clipping. ``clip_grad_value_`` limits gradients to a range.
@@ -69,7 +82,8 @@ def clipped_gradients(lab: Lab) -> None:
             lambda: nn.utils.clip_grad_norm_(single, 1.0, error_if_nonfinite=True),
             match="(?i)non-finite",
         )
-        lab.same("is an error that changes nothing", single.grad)
+        with lab.consistent("after the call that failed, the gradient must be the one before the call"):
+            lab.same("is an error that changes nothing", single.grad)
         nn.utils.clip_grad_norm_(single, 1.0)
     single.grad = lab.put([-5.0, 5.0], dtype=lab.dtype)
     nn.utils.clip_grad_value_(single, 2.0)
@@ -81,7 +95,12 @@ def clipped_gradients(lab: Lab) -> None:
     lab.close("get_total_norm", nn.utils.get_total_norm([lab.put([3.0, 4.0], dtype=lab.dtype)]), roundings=8)
 
 
-@behaviour("nn", capabilities=("autograd",), must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    must_detect=("value", "error"),
+    page="generated/torch.nn.utils.parametrizations.weight_norm.html",
+)
 def weight_normalization(lab: Lab) -> None:
     """Weight norm stores the length and the direction of a weight as parameters. Their product is the
     original weight, and both receive gradients. It can be removed and copied.
@@ -109,13 +128,15 @@ def weight_normalization(lab: Lab) -> None:
             lab.same(
                 f"names after that, {api_name}, {dim}", sorted(name for name, _ in module.named_parameters())
             )
-    lab.raises(
-        "removing what is not there",
-        lambda: nn.utils.remove_weight_norm(with_whole_number_state(lab, nn.Linear(2, 2))),
-        ValueError,
-    )
+    with lab.parity("No page says that the call is an error"):
+        lab.raises(
+            "removing what is not there",
+            lambda: nn.utils.remove_weight_norm(with_whole_number_state(lab, nn.Linear(2, 2))),
+            ValueError,
+        )
     twice = nn.utils.weight_norm(with_whole_number_state(lab, nn.Linear(2, 2), low=1))
-    lab.raises("twice", lambda: nn.utils.weight_norm(twice))
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("twice", lambda: nn.utils.weight_norm(twice))
     recurrent = with_whole_number_state(lab, nn.LSTM(2, 3), low=1)
     with torch.no_grad():
         for parameter in recurrent.parameters():
@@ -132,7 +153,12 @@ def weight_normalization(lab: Lab) -> None:
     lab.close("its state, pickled", dict(by_pickle), roundings=16)
 
 
-@behaviour("nn", capabilities=("autograd",), must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    must_detect=("value", "error"),
+    page="generated/torch.nn.utils.parametrizations.spectral_norm.html",
+)
 def spectral_normalization(lab: Lab) -> None:
     """Spectral norm divides a weight by its largest singular value, which power iteration approximates. Only
     train mode iterates.
@@ -154,34 +180,43 @@ def spectral_normalization(lab: Lab) -> None:
         module.eval()
         first = module(x)
         lab.holds(f"{api_name}: eval mode rests", torch.equal(first, module(x)))
-        lab.same(f"{api_name}: names", sorted(name for name, _ in module.named_parameters()))
-        lab.same(
-            f"{api_name}: buffers",
-            sorted((name, list(buffer.shape)) for name, buffer in module.named_buffers()),
-        )
+        with lab.parity("No page names these parameters and buffers, such as weight_orig or _u"):
+            lab.same(f"{api_name}: names", sorted(name for name, _ in module.named_parameters()))
+            lab.same(
+                f"{api_name}: buffers",
+                sorted((name, list(buffer.shape)) for name, buffer in module.named_buffers()),
+            )
         square = wrap(nn.Linear(3, 3, bias=False, device=lab.device), n_power_iterations=40)
         square.load_state_dict(module.state_dict())
         square.eval()
         lab.close(f"{api_name}: loaded", square(x), roundings=256, matrix=True)
         if api_name == "old":
             nn.utils.remove_spectral_norm(module)
-            lab.raises(
-                "removing what is not there",
-                lambda: nn.utils.remove_spectral_norm(nn.Linear(2, 2)),
-                ValueError,
-            )
+            with lab.parity("No page says that the call is an error"):
+                lab.raises(
+                    "removing what is not there",
+                    lambda: nn.utils.remove_spectral_norm(nn.Linear(2, 2)),
+                    ValueError,
+                )
         else:
             parametrize.remove_parametrizations(module, "weight")
         lab.close(f"{api_name}: removed", module(x), roundings=256, matrix=True)
         transposed = wrap(with_whole_number_state(lab, nn.ConvTranspose2d(2, 3, 2), low=1))
         vectors = sorted(list(buffer.shape) for name, buffer in transposed.named_buffers())
         lab.same(f"{api_name}: of a transposed convolution", vectors)
-        lab.raises(
-            f"{api_name}: twice", lambda: nn.utils.spectral_norm(nn.utils.spectral_norm(nn.Linear(2, 2)))
-        )
+        with lab.parity("No page says that the call is an error"):
+            lab.raises(
+                f"{api_name}: twice", lambda: nn.utils.spectral_norm(nn.utils.spectral_norm(nn.Linear(2, 2)))
+            )
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error"))
+@behaviour(
+    "nn",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=("value", "error"),
+    page="generated/torch.nn.utils.prune.l1_unstructured.html",
+)
 def pruned_modules(lab: Lab) -> None:
     """Pruning masks the smallest entries, the smallest rows or given positions. The module keeps the original
     parameter. ``prune.remove`` makes the pruning permanent.
@@ -216,7 +251,8 @@ def pruned_modules(lab: Lab) -> None:
     lab.same("a copy", copied(x))
     prune.remove(module, "weight")
     lab.same("made final", (module(x), sorted(n for n, _ in module.named_parameters())))
-    lab.holds("it is the same parameter", module.weight is parameter and not prune.is_pruned(module))
+    with lab.parity("No page says that removal restores the original parameter object"):
+        lab.holds("it is the same parameter", module.weight is parameter and not prune.is_pruned(module))
     scored = linear_with_weight(rows)
     scores = lab.put([[4.0, 2.0, 1.0, 3.0], [-3.0, -1.0, -2.0, -4.0]])
     prune.l1_unstructured(scored, "weight", amount=2, importance_scores=scores)
@@ -260,24 +296,35 @@ def pruned_modules(lab: Lab) -> None:
         prune.L1Unstructured(amount=2).prune(values, before),
         [[0.0, 0.0, 3.0, 0.0], [5.0, 6.0, 0.0, 8.0]],
     )
-    lab.raises("adding no method", lambda: container.add_pruning_method(10), TypeError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("adding no method", lambda: container.add_pruning_method(10), TypeError)
     equal = prune.L1Unstructured(amount=0.2).compute_mask(
         torch.ones(10, 7, device=lab.device), torch.ones(10, 7, device=lab.device)
     )
     lab.expect("equal entries are cut by their number", (equal == 0).sum(), 14)
-    lab.raises("removing from a whole one", lambda: prune.remove(make_linear(), "weight"), ValueError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("removing from a whole one", lambda: prune.remove(make_linear(), "weight"), ValueError)
     for amount in (1.5, -1, 99):
+        with lab.parity("The page bounds only fractions, and does not say that other amounts are an error"):
+            lab.raises(
+                f"an amount of {amount}",
+                lambda: prune.l1_unstructured(make_linear(), "weight", amount),
+                ValueError,
+            )
+    with lab.parity("No page says that the call is an error"):
         lab.raises(
-            f"an amount of {amount}",
-            lambda: prune.l1_unstructured(make_linear(), "weight", amount),
-            ValueError,
+            "an amount that is a word",
+            lambda: prune.l1_unstructured(make_linear(), "weight", "some"),
+            TypeError,
         )
-    lab.raises(
-        "an amount that is a word", lambda: prune.l1_unstructured(make_linear(), "weight", "some"), TypeError
-    )
 
 
-@behaviour("nn", capabilities=("random",), must_detect=("value",))
+@behaviour(
+    "nn",
+    capabilities=("random",),
+    must_detect=("value",),
+    page="generated/torch.nn.utils.prune.random_unstructured.html",
+)
 def random_pruning(lab: Lab) -> None:
     """Random pruning masks the requested number of entries or rows and keeps the original parameter. Identity
     pruning does not change the weight.
@@ -304,7 +351,8 @@ def random_pruning(lab: Lab) -> None:
     lab.same("its gradient", identity.weight_orig.grad)
     method = prune.RandomStructured(amount=0.6, dim=2)
     mask = method.compute_mask(lab.integers(5, 4, 2).float(), torch.ones(5, 4, 2, device=lab.device))
-    lab.same("one column of two", sorted((mask == 0).sum((0, 1)).tolist()))
+    with lab.parity("No page says how a fraction of the channels is rounded to a count"):
+        lab.same("one column of two", sorted((mask == 0).sum((0, 1)).tolist()))
     recurrent = with_whole_number_state(lab, nn.LSTM(3, 2))
     prune.l1_unstructured(recurrent, "weight_ih_l0", 0.5)
     lab.same("a recurrent module", sorted(n for n, _ in recurrent.named_parameters()))
@@ -312,7 +360,12 @@ def random_pruning(lab: Lab) -> None:
     lab.same("and after removal", sorted(n for n, _ in recurrent.named_parameters()))
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour(
+    "nn",
+    must_detect=("value",),
+    page="generated/torch.nn.utils.fusion.fuse_conv_bn_eval.html",
+    ground="fusing both modules into one means that the one computes what both compute",
+)
 def fused_layers(lab: Lab) -> None:
     """A convolution or linear layer fused with its batch norm computes the same result as both layers. It
     preserves ``requires_grad``.
@@ -331,6 +384,8 @@ def fused_layers(lab: Lab) -> None:
         label = f"{type(make).__name__}, {getattr(make, 'bias', None) is not None}"
         lab.close(f"{label}: both", second(first(x)), roundings=128, matrix=True)
         lab.close(f"{label}: fused", fused(x), roundings=128, matrix=True)
-        lab.same(
-            f"{label}: what needs gradients", [parameter.requires_grad for parameter in fused.parameters()]
-        )
+        with lab.parity("No page says that the fused layer keeps requires_grad"):
+            lab.same(
+                f"{label}: what needs gradients",
+                [parameter.requires_grad for parameter in fused.parameters()],
+            )

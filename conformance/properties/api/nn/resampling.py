@@ -20,7 +20,12 @@ MODES = {
 
 
 @behaviour(
-    "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
+    "nn",
+    level="core",
+    dtypes=("float32", "float64"),
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.functional.interpolate.html",
 )
 def interpolation(lab: Lab) -> None:
     """Interpolation of a constant returns the constant. Known inputs give known intermediate values. A
@@ -102,7 +107,12 @@ def interpolation(lab: Lab) -> None:
     lab.same("a small factor", tiny.shape)
 
 
-@behaviour("nn", must_detect=("error",))
+@behaviour(
+    "nn",
+    must_detect=("error",),
+    page="generated/torch.nn.functional.interpolate.html",
+    ground="The pages state the accepted sizes, shapes and modes; they do not say which error follows",
+)
 def refusals_of_resampling(lab: Lab) -> None:
     """Interpolation, grid sampling, padding, folding and shuffling raise an error for invalid sizes, modes
     and dtypes.
@@ -110,37 +120,44 @@ def refusals_of_resampling(lab: Lab) -> None:
     x = lab.floats(1, 2, 4, 4)
     lab.raises("neither size nor factor", lambda: F.interpolate(x), ValueError)
     lab.raises("both", lambda: F.interpolate(x, size=3, scale_factor=2), ValueError)
-    lab.raises("a size of zero", lambda: F.interpolate(x, size=0))
-    lab.raises("corners of nearest", lambda: F.interpolate(x, size=3, align_corners=True), ValueError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("a size of zero", lambda: F.interpolate(x, size=0))
+    with lab.parity("The page says only that align_corners has no effect for this mode"):
+        lab.raises("corners of nearest", lambda: F.interpolate(x, size=3, align_corners=True), ValueError)
     lab.raises("linear of images", lambda: F.interpolate(x, size=3, mode="linear"), NotImplementedError)
-    lab.raises("a size too many", lambda: F.interpolate(x, size=(3, 3, 3)), ValueError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("a size too many", lambda: F.interpolate(x, size=(3, 3, 3)), ValueError)
     lab.raises("an unknown mode", lambda: F.interpolate(x, size=3, mode="other"), NotImplementedError)
     lab.raises("smoothed nearest", lambda: F.interpolate(x, size=3, antialias=True), ValueError)
     grid = lab.floats(1, 3, 3, 2)
     lab.raises("a grid of another batch", lambda: F.grid_sample(x, lab.floats(2, 3, 3, 2)))
     lab.raises("a grid of three coordinates", lambda: F.grid_sample(x, lab.floats(1, 3, 3, 3)))
-    lab.raises("a grid of another dtype", lambda: F.grid_sample(x, grid.half()))
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("a grid of another dtype", lambda: F.grid_sample(x, grid.half()))
     lab.raises("a grid of another rank", lambda: F.grid_sample(x, lab.floats(1, 3, 2)))
     lab.raises("an unknown mode of a grid", lambda: F.grid_sample(x, grid, mode="other"), ValueError)
     lab.raises(
         "an unknown padding of a grid", lambda: F.grid_sample(x, grid, padding_mode="other"), ValueError
     )
-    lab.raises("an empty image", lambda: F.grid_sample(lab.floats(1, 2, 0, 4), grid))
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("an empty image", lambda: F.grid_sample(lab.floats(1, 2, 0, 4), grid))
     lab.raises(
         "bicubic of volumes",
         lambda: F.grid_sample(lab.floats(1, 1, 2, 2, 2), lab.floats(1, 2, 2, 2, 3), mode="bicubic"),
     )
     theta = lab.floats(1, 2, 3)
-    lab.raises(
-        "a matrix of integers",
-        lambda: F.affine_grid(lab.integers(1, 2, 3, dtype=torch.int64), [1, 1, 2, 2]),
-        ValueError,
-    )
+    with lab.parity("No page says that the call is an error"):
+        lab.raises(
+            "a matrix of integers",
+            lambda: F.affine_grid(lab.integers(1, 2, 3, dtype=torch.int64), [1, 1, 2, 2]),
+            ValueError,
+        )
     lab.raises("a matrix of another shape", lambda: F.affine_grid(theta[0], [1, 1, 2, 2]), ValueError)
     lab.raises(
         "a matrix of volumes for images", lambda: F.affine_grid(lab.floats(1, 3, 4), [1, 1, 2, 2]), ValueError
     )
-    lab.raises("a size that is not positive", lambda: F.affine_grid(theta, [1, 1, 2, -2]), ValueError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("a size that is not positive", lambda: F.affine_grid(theta, [1, 1, 2, -2]), ValueError)
     lab.raises("a size of three", lambda: F.affine_grid(theta, [1, 1, 2]), NotImplementedError)
     lab.raises("reflection as large as the input", lambda: F.pad(x, (4, 0), mode="reflect"))
     lab.raises(
@@ -155,23 +172,32 @@ def refusals_of_resampling(lab: Lab) -> None:
         "an unknown padding", lambda: F.pad(x, (1, 1), mode="other"), NotImplementedError, RuntimeError
     )
     lab.raises("circular beyond the input", lambda: F.pad(x, (5, 5, 0, 0), mode="circular"))
-    lab.raises("cut below nothing", lambda: F.pad(x, (-3, -3)))
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("cut below nothing", lambda: F.pad(x, (-3, -3)))
     lab.raises("blocks that do not fit", lambda: F.fold(lab.floats(1, 6, 10), (4, 5), (2, 2)))
     lab.raises("blocks of another count", lambda: F.fold(lab.floats(1, 12, 11), (4, 5), (2, 2)))
     lab.raises(
         "unfolding two dimensions", lambda: F.unfold(lab.floats(3, 4), (2, 2)), RuntimeError, IndexError
     )
-    lab.raises("a block larger than the image", lambda: F.unfold(x, (6, 6)))
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("a block larger than the image", lambda: F.unfold(x, (6, 6)))
     lab.raises("shuffling channels that do not divide", lambda: F.pixel_shuffle(lab.floats(1, 3, 2, 2), 2))
-    lab.raises("shuffling by nothing", lambda: F.pixel_shuffle(lab.floats(1, 4, 2, 2), 0))
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("shuffling by nothing", lambda: F.pixel_shuffle(lab.floats(1, 4, 2, 2), 0))
     lab.raises("unshuffling sizes that do not divide", lambda: F.pixel_unshuffle(lab.floats(1, 1, 3, 2), 2))
     lab.raises("groups of channels that do not divide", lambda: F.channel_shuffle(lab.floats(1, 3, 2, 2), 2))
     lab.raises("unflattening to another size", lambda: nn.Unflatten(1, (3, 3))(lab.floats(2, 8)))
-    lab.raises("unflattening without a size", lambda: nn.Unflatten("a", 5), TypeError)  # type: ignore[arg-type]
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("unflattening without a size", lambda: nn.Unflatten("a", 5), TypeError)  # type: ignore[arg-type]
 
 
 @behaviour(
-    "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
+    "nn",
+    level="core",
+    dtypes=("float32", "float64"),
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.functional.grid_sample.html",
 )
 def sampled_grids(lab: Lab) -> None:
     """``grid_sample`` with an affine grid rotates and moves images, with known values for every padding mode.
@@ -235,7 +261,13 @@ def sampled_grids(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", level="core", dtypes=("float32", "complex64", "int64"), must_detect=("value",))
+@behaviour(
+    "nn",
+    level="core",
+    dtypes=("float32", "complex64", "int64"),
+    must_detect=("value",),
+    page="generated/torch.nn.functional.pad.html",
+)
 def paddings(lab: Lab) -> None:
     """Padding in the modes constant, reflect, replicate and circular copies the correct elements. Negative
     amounts crop.
@@ -243,7 +275,8 @@ def paddings(lab: Lab) -> None:
     row = lab.put([[[1, 2, 3, 4]]], dtype=lab.dtype)
     lab.expect("zeros", F.pad(row, (1, 2)), [[[0, 1, 2, 3, 4, 0, 0]]])
     lab.expect("another value", F.pad(row, (1, 0), value=7), [[[7, 1, 2, 3, 4]]])
-    lab.expect("cut", F.pad(row, (-1, 1)), [[[2, 3, 4, 0]]])
+    with lab.parity("only circular padding has a sentence on negative amounts; this is constant padding"):
+        lab.expect("cut", F.pad(row, (-1, 1)), [[[2, 3, 4, 0]]])
     lab.expect("in a circle", F.pad(row, (2, 1), mode="circular"), [[[3, 4, 1, 2, 3, 4, 1]]])
     if lab.dtype != torch.int64:
         lab.expect("reflected", F.pad(row, (2, 1), mode="reflect"), [[[3, 2, 1, 2, 3, 4, 3]]])
@@ -260,12 +293,19 @@ def paddings(lab: Lab) -> None:
     image = lab.integers(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)
     padded = F.pad(image, (1, 1))
     lab.same("channels last", padded)
-    lab.holds("keeps its memory format", padded.is_contiguous(memory_format=torch.channels_last))
+    with lab.parity("No page says that padding keeps the memory format"):
+        lab.holds("keeps its memory format", padded.is_contiguous(memory_format=torch.channels_last))
     lab.holds("nothing to pad is a copy", F.pad(row, (0, 0)).shape == row.shape)
     lab.same("a list", F.pad(row, [1, 1]))
 
 
-@behaviour("nn", level="core", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "nn",
+    level="core",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.Fold.html",
+)
 def folding_and_shuffling(lab: Lab) -> None:
     """``unfold`` extracts blocks, and ``fold`` adds blocks. ``pixel_shuffle`` moves channels to space, and
     ``pixel_unshuffle`` moves them back.
@@ -281,7 +321,8 @@ def folding_and_shuffling(lab: Lab) -> None:
         back = F.fold(blocks, (4, 5), **options)
         lab.same(f"added up, {options}", back)
         lab.same(f"gradient, {options}", torch.autograd.grad(back.square().sum(), x))
-        lab.same(f"without a batch, {options}", F.fold(F.unfold(x[0], **options), (4, 5), **options))
+        with lab.parity("The page of unfold says that only inputs with four dimensions are supported"):
+            lab.same(f"without a batch, {options}", F.fold(F.unfold(x[0], **options), (4, 5), **options))
     y = lab.integers(1, 8, 2, 3)
     lab.same("shuffled", F.pixel_shuffle(y, 2))
     lab.same("and back", (F.pixel_unshuffle(F.pixel_shuffle(y, 2), 2), y))

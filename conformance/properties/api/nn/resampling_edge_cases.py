@@ -14,7 +14,15 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("nn", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.Upsample.html",
+    ground=(
+        "The page of interpolate names the nearest rule of OpenCV; the mean follows from align_corners=False"
+    ),
+)
 def resampling_by_small_scales(lab: Lab) -> None:
     """Bilinear resampling of a 2x2 image to half its size returns the mean. Nearest resampling to fewer
     elements reads only elements of the input. The gradient of nearest resampling is nonzero only for the
@@ -34,7 +42,12 @@ def resampling_by_small_scales(lab: Lab) -> None:
         )
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour(
+    "nn",
+    must_detect=("value",),
+    page="generated/torch.nn.functional.interpolate.html",
+    ground="The page says that the mode matches the nearest neighbours of PIL and Scikit-Image",
+)
 def exact_nearest_positions(lab: Lab) -> None:
     """``nearest-exact`` resampling reads the element at the center of each output element, for upsampling and
     downsampling, by scale and by size.
@@ -53,7 +66,15 @@ def exact_nearest_positions(lab: Lab) -> None:
         )
 
 
-@behaviour("nn", dtypes=("bfloat16", "float16"), capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "nn",
+    dtypes=("bfloat16", "float16"),
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.functional.interpolate.html",
+    basis="consistency",
+    ground="The result in reduced precision and the float32 result of the same numbers must agree",
+)
 def resampling_in_reduced_precision(lab: Lab) -> None:
     """Resampling in reduced precision returns the results and gradients of float32, rounded to the dtype."""
     for mode, shape in (
@@ -80,10 +101,17 @@ def resampling_in_reduced_precision(lab: Lab) -> None:
             (gradient,) = torch.autograd.grad(result, x, weights)
             (wide_gradient,) = torch.autograd.grad(expected, wide, weights.float())
             agree = torch.allclose(gradient.float(), wide_gradient, rtol=tolerance, atol=8 * tolerance)
-            lab.holds(f"the gradient of {mode} of {shape}, {format} is that of float32", agree)
+            with lab.parity("The page warns that float16 gradients of these modes may be inaccurate on CUDA"):
+                lab.holds(f"the gradient of {mode} of {shape}, {format} is that of float32", agree)
 
 
-@behaviour("nn", must_detect=("error",))
+@behaviour(
+    "nn",
+    must_detect=("error",),
+    page="generated/torch.nn.functional.interpolate.html",
+    basis="parity",
+    ground="No page says that negative or huge scale factors are an error",
+)
 def refused_resampling(lab: Lab) -> None:
     """Scale factors that are negative, or so large that the output size overflows, raise an error."""
     x = torch.ones(1, 1, 16, 16, device=lab.device)
@@ -92,7 +120,7 @@ def refused_resampling(lab: Lab) -> None:
             lab.raises(f"{mode} by {scale}", lambda s=scale, m=mode: F.interpolate(x, scale_factor=s, mode=m))  # type: ignore[misc]
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour("nn", must_detect=("value",), page="generated/torch.nn.ChannelShuffle.html")
 def shuffled_channels_of_none(lab: Lab) -> None:
     """``channel_shuffle`` of an empty tensor returns an empty tensor of the same shape. With one group it
     preserves all elements.

@@ -26,7 +26,7 @@ def _net_with_shared_layer(lab: Lab) -> nn.Module:
     return net
 
 
-@behaviour("nn", level="core", must_detect=("value", "alias"))
+@behaviour("nn", level="core", must_detect=("value", "alias"), page="generated/torch.nn.Module.html")
 def contents_of_state_dicts(lab: Lab) -> None:
     """A state dict contains parameters and buffers by path. The entries are detached and share memory with
     the module. With ``keep_vars=True``, the entries are the parameters and buffers themselves.
@@ -46,10 +46,13 @@ def contents_of_state_dicts(lab: Lab) -> None:
     into: dict[str, Any] = {}
     net.norm.state_dict(destination=into)
     lab.same("into a dict", into)
-    lab.same("versions of modules are noted", entries._metadata["norm"])
+    with lab.parity("No page describes the private metadata of a state dict"):
+        lab.same("versions of modules are noted", entries._metadata["norm"])
 
 
-@behaviour("nn", level="core", must_detect=("value", "error", "message"))
+@behaviour(
+    "nn", level="core", must_detect=("value", "error", "message"), page="generated/torch.nn.Module.html"
+)
 def loading_state_dicts(lab: Lab) -> None:
     """Loading copies entries by name. Missing and unexpected entries raise an error or, if ``strict=False``,
     are returned. Entries of a wrong shape always raise an error.
@@ -77,11 +80,12 @@ def loading_state_dicts(lab: Lab) -> None:
     lab.same("both reported", (keys.missing_keys, keys.unexpected_keys))
     wrong = state_by_name(net) | {"norm.running_mean": lab.integers(5, 2)}
     for strict in (True, False):
-        lab.raises(
-            f"a wrong size, strict={strict}",
-            lambda: net.load_state_dict(wrong, strict=strict),
-            match="(?i)size",
-        )
+        with lab.parity("No page says that an entry of another shape is an error"):
+            lab.raises(
+                f"a wrong size, strict={strict}",
+                lambda: net.load_state_dict(wrong, strict=strict),
+                match="(?i)size",
+            )
     before = copy.deepcopy(state_by_name(net))
     net.load_state_dict({"block.0.bias": lab.put([5.0, 6.0]), "other": lab.integers(1)}, strict=False)
     lab.expect("a part of it", net.block[0].bias, [5.0, 6.0])
@@ -90,20 +94,28 @@ def loading_state_dicts(lab: Lab) -> None:
         "the rest is as it was",
         all(torch.equal(entry, before[name]) for name, entry in state_by_name(net).items()),
     )
-    lab.raises("a word for a dict", lambda: net.load_state_dict("word"), TypeError, match="(?i)dict")
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("a word for a dict", lambda: net.load_state_dict("word"), TypeError, match="(?i)dict")
     layer = with_whole_number_state(lab, nn.Linear(2, 2, bias=False))
     for array in (numpy.ones((2, 2)), ((1.0, 1.0), (1.0, 1.0))):
-        lab.raises(
-            "an entry that is not a tensor",
-            lambda: layer.load_state_dict({"weight": array}),
-            match="(?i)tensor",
-        )
+        with lab.parity("No page says that the call is an error"):
+            lab.raises(
+                "an entry that is not a tensor",
+                lambda: layer.load_state_dict({"weight": array}),
+                match="(?i)tensor",
+            )
     prefixed = {f"module.{name}": value for name, value in state_by_name(net).items()}
     nn.modules.utils.consume_prefix_in_state_dict_if_present(prefixed, "module.")
     lab.same("after a prefix was taken off", sorted(prefixed) == sorted(state_by_name(net)))
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour(
+    "nn",
+    must_detect=("value",),
+    page="generated/torch.nn.BatchNorm1d.html",
+    basis="parity",
+    ground="No page says how state dicts of older versions are loaded",
+)
 def older_state_dicts(lab: Lab) -> None:
     """A state dict of batch norm from before ``num_batches_tracked`` existed can be loaded. Loading then does
     not change the module's count, or sets it to its initial value.
@@ -121,15 +133,21 @@ def older_state_dicts(lab: Lab) -> None:
     norm(lab.integers(4, 2))
     lab.expect("it counts", norm.num_batches_tracked + 0, 1)
     without_statistics = nn.BatchNorm1d(2, track_running_stats=False)
-    lab.same("without statistics there are none", list(without_statistics.state_dict()))
-    lab.same(
-        "a state without them",
-        sorted(norm.load_state_dict(without_statistics.state_dict(), strict=False).missing_keys),
-    )
+    with lab.documented():
+        lab.same("without statistics there are none", list(without_statistics.state_dict()))
+        lab.same(
+            "a state without them",
+            sorted(norm.load_state_dict(without_statistics.state_dict(), strict=False).missing_keys),
+        )
     lab.same("what stays", state_by_name(norm))
 
 
-@behaviour("nn", must_detect=("value", "error", "message"), capabilities=("strides",))
+@behaviour(
+    "nn",
+    must_detect=("value", "error", "message"),
+    capabilities=("strides",),
+    page="generated/torch.nn.Module.html",
+)
 def assigned_state_dicts(lab: Lab) -> None:
     """With ``assign=True``, the entries of the state dict become the parameters. They can replace meta
     parameters and can have other strides and dtypes.
@@ -156,14 +174,25 @@ def assigned_state_dicts(lab: Lab) -> None:
     target.load_state_dict(values, assign=True)
     lab.same("another dtype", target[0].weight.dtype)
     values["0.weight"] = lab.integers(2, 5)
-    lab.raises("another shape", lambda: target.load_state_dict(values, assign=True), match="size mismatch")
+    with lab.parity("No page says that an entry of another shape is an error"):
+        lab.raises(
+            "another shape", lambda: target.load_state_dict(values, assign=True), match="size mismatch"
+        )
     with torch.device("meta"):
         lost = nn.Linear(2, 3)
     lab.warns("copying into meta", lambda: lost.load_state_dict(net[0].state_dict()), match="(?i)meta")
     lab.holds("it stays meta", lost.weight.is_meta)
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "nn",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.Module.html",
+    basis="consistency",
+    ground="The resumed training and the training that went on must make the same steps",
+)
 def assigned_states_and_optimizers(lab: Lab) -> None:
     """An optimizer over parameters loaded with ``assign=True``, whose own state is loaded too, makes the same
     steps as the saved optimizer.
@@ -231,7 +260,7 @@ class _CustomSaving(nn.Module):
             self.value.copy_(state_dict[prefix + "form"] - 1)
 
 
-@behaviour("nn", must_detect=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"), page="generated/torch.nn.Module.html")
 def state_of_another_form(lab: Lab) -> None:
     """State dicts contain the extra state of modules. A module can override how its parameters are saved and
     loaded. This also holds for nested modules.
@@ -243,23 +272,27 @@ def state_of_another_form(lab: Lab) -> None:
         second.load_state_dict(values)
         lab.same("extra state", second[0].extra)
     values = nn.Sequential(_ExtraState(1)).state_dict()
-    lab.raises(
-        "nothing that sets it", lambda: nn.Sequential(_OnlyGets()).load_state_dict(values), RuntimeError
-    )
+    with lab.parity("No page says that the call is an error"):
+        lab.raises(
+            "nothing that sets it", lambda: nn.Sequential(_OnlyGets()).load_state_dict(values), RuntimeError
+        )
     lab.same("nothing that gets it", list(_OnlySets().state_dict()))
-    lab.raises("nothing to set", lambda: _OnlySets().load_state_dict({}), RuntimeError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("nothing to set", lambda: _OnlySets().load_state_dict({}), RuntimeError)
     lab.raises(
         "nothing that takes it", lambda: nn.Linear(1, 1).load_state_dict({"_extra_state": 5}, strict=True)
     )
     saved = nn.Sequential(_CustomSaving(lab))
     loaded: Any = nn.Sequential(_CustomSaving(lab))
     values = saved.state_dict()
-    lab.same("its own form", dict(values))
+    with lab.parity("No page describes the private methods that save and load a module"):
+        lab.same("its own form", dict(values))
     loaded.load_state_dict(values)
-    lab.same("loaded", [loaded[0].value, loaded[0].inner.weight])
+    with lab.parity("No page describes the private methods that save and load a module"):
+        lab.same("loaded", [loaded[0].value, loaded[0].inner.weight])
 
 
-@behaviour("nn", must_detect=("value", "error", "message"))
+@behaviour("nn", must_detect=("value", "error", "message"), page="generated/torch.nn.Module.html")
 def hooks_of_state_dicts(lab: Lab) -> None:
     """Hooks run before and after saving and loading. They receive the correct prefix and entries, can change
     the entries, and can be removed.
@@ -294,7 +327,8 @@ def hooks_of_state_dicts(lab: Lab) -> None:
     net.load_state_dict(values)
     lab.same("before loading", hook_calls)
     lab.same("changed while loading", state_by_name(net))
-    lab.holds("the caller's dict is not changed", torch.equal(values["0.weight"], net[0].weight))
+    with lab.parity("No page says that the caller's dict is not changed by a hook"):
+        lab.holds("the caller's dict is not changed", torch.equal(values["0.weight"], net[0].weight))
     first.remove()
 
     def report_wrong_keys(module: nn.Module, keys: Any) -> None:
@@ -319,10 +353,17 @@ def hooks_of_state_dicts(lab: Lab) -> None:
     lab.same("forgiven by a hook", keys.unexpected_keys)
     copied = copy.deepcopy(net)
     keys = copied.load_state_dict(dict(net.state_dict()) | {"more": lab.integers(1)}, strict=True)
-    lab.same("copies keep their hooks", keys.unexpected_keys)
+    with lab.parity("No page says that a copied module keeps its hooks"):
+        lab.same("copies keep their hooks", keys.unexpected_keys)
 
 
-@behaviour("nn", must_detect=("value",))
+@behaviour(
+    "nn",
+    must_detect=("value",),
+    page="generated/torch.nn.Module.html",
+    basis="parity",
+    ground="No page says which entries a hook sees, or that loading leaves no reference cycles",
+)
 def loading_children(lab: Lab) -> None:
     """A ``load_state_dict`` pre-hook of a submodule receives only the entries of this submodule. Loading
     leaves no reference cycles.

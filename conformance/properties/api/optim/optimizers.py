@@ -52,7 +52,13 @@ def _make_parameters(lab: Lab) -> list[nn.Parameter]:
     return [nn.Parameter(lab.floats(3, 2)), nn.Parameter(lab.floats(4))]
 
 
-@behaviour("optim", level="training", must_detect=("value",))
+@behaviour(
+    "optim",
+    level="training",
+    must_detect=("value",),
+    page="generated/torch.optim.SGD.html",
+    ground="The update formula of each optimizer gives no change for a gradient of zero",
+)
 def steps_without_gradients(lab: Lab) -> None:
     """A step with zero gradients does not change parameters. ``step`` returns the result of its closure."""
     for name in DENSE_OPTIMIZERS:
@@ -81,7 +87,14 @@ def steps_without_gradients(lab: Lab) -> None:
     lab.expect("upwards", best.detach() + 0, [1.5])
 
 
-@behaviour("optim", level="training", must_detect=("value",))
+@behaviour(
+    "optim",
+    level="training",
+    must_detect=("value",),
+    page="generated/torch.optim.Optimizer.load_state_dict.html",
+    basis="consistency",
+    ground="The next step after loading and the next step of the original optimizer must agree",
+)
 def older_states_of_optimizers(lab: Lab) -> None:
     """A saved state without newer flags, or with the step count stored as a Python number, can be loaded. The
     next step equals the next step of the original optimizer.
@@ -119,7 +132,13 @@ def older_states_of_optimizers(lab: Lab) -> None:
             lab.holds(f"{name}, {state_name}: as the original", same)
 
 
-@behaviour("optim", level="training", must_detect=("value", "error"))
+@behaviour(
+    "optim",
+    level="training",
+    must_detect=("value", "error"),
+    page="generated/torch.optim.Optimizer.register_step_pre_hook.html",
+    ground="The pages of the hooks say when they run; copies and errors have no page",
+)
 def copies_and_hooks_of_optimizers(lab: Lab) -> None:
     """Optimizers can be printed and copied with all their attributes. Hooks run around steps and when a state
     is saved or loaded. Invalid parameter groups raise an error.
@@ -132,13 +151,16 @@ def copies_and_hooks_of_optimizers(lab: Lab) -> None:
         optimizer.step()
         copied = copy.deepcopy(optimizer)
         public = {attribute for attribute in vars(optimizer) if not attribute.startswith("_")}
-        lab.holds(
-            f"{name}: a copy holds the same",
-            public == {attribute for attribute in vars(copied) if not attribute.startswith("_")},
-        )
-        lab.holds(f"{name}: it prints its options", name in repr(optimizer) and "lr" in repr(optimizer))
+        with lab.consistent("A copied optimizer must have the attributes of the original"):
+            lab.holds(
+                f"{name}: a copy holds the same",
+                public == {attribute for attribute in vars(copied) if not attribute.startswith("_")},
+            )
+        with lab.parity("No page says what the text of an optimizer contains"):
+            lab.holds(f"{name}: it prints its options", name in repr(optimizer) and "lr" in repr(optimizer))
         keys = [sorted(key for key in values) for values in optimizer.state_dict()["state"].values()]
-        lab.same(f"{name}: what it keeps", keys)
+        with lab.parity("The page says that the content of the state differs between optimizers"):
+            lab.same(f"{name}: what it keeps", keys)
     parameters = _make_parameters(lab)
     optimizer = torch.optim.SGD(parameters, lr=0.5)
     order: list[str] = []
@@ -157,19 +179,22 @@ def copies_and_hooks_of_optimizers(lab: Lab) -> None:
         handle.remove()
     optimizer.step()
     lab.same("removed", (order, [parameter.detach() for parameter in parameters]))
-    lab.raises("no parameters", lambda: torch.optim.SGD([], lr=0.5), ValueError)
-    lab.raises("a tensor for a list", lambda: torch.optim.SGD(parameters[0], lr=0.5), TypeError)
-    lab.raises("a result of a graph", lambda: torch.optim.SGD([parameters[0] * 2], lr=0.5), ValueError)
-    lab.raises(
-        "a parameter in two groups", lambda: optimizer.add_param_group({"params": parameters[:1]}), ValueError
-    )
-    lab.raises("no tensor", lambda: torch.optim.SGD([1.0], lr=0.5), TypeError)  # type: ignore[arg-type]
-    lab.raises(
-        "a state of other groups",
-        lambda: optimizer.load_state_dict(torch.optim.SGD(parameters[:1], lr=0.5).state_dict()),
-        ValueError,
-    )
-    lab.raises("a negative rate", lambda: torch.optim.SGD(parameters, lr=-1.0), ValueError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("no parameters", lambda: torch.optim.SGD([], lr=0.5), ValueError)
+        lab.raises("a tensor for a list", lambda: torch.optim.SGD(parameters[0], lr=0.5), TypeError)
+        lab.raises("a result of a graph", lambda: torch.optim.SGD([parameters[0] * 2], lr=0.5), ValueError)
+        lab.raises(
+            "a parameter in two groups",
+            lambda: optimizer.add_param_group({"params": parameters[:1]}),
+            ValueError,
+        )
+        lab.raises("no tensor", lambda: torch.optim.SGD([1.0], lr=0.5), TypeError)  # type: ignore[arg-type]
+        lab.raises(
+            "a state of other groups",
+            lambda: optimizer.load_state_dict(torch.optim.SGD(parameters[:1], lr=0.5).state_dict()),
+            ValueError,
+        )
+        lab.raises("a negative rate", lambda: torch.optim.SGD(parameters, lr=-1.0), ValueError)
 
 
 @behaviour("optim", level="training", must_detect=("value",))
@@ -214,11 +239,14 @@ def rates_by_schedule(lab: Lab) -> None:
             if t == 2 and name != "a function":
                 restored = make(torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=2.0))
                 restored.load_state_dict(schedule.state_dict())
-                lab.holds(
-                    f"{name} from its state",
-                    restored.last_epoch == schedule.last_epoch
-                    and restored.get_last_lr() == schedule.get_last_lr(),
-                )
+                with lab.consistent(
+                    "The restored schedule and the original must have the same epoch and rate"
+                ):
+                    lab.holds(
+                        f"{name} from its state",
+                        restored.last_epoch == schedule.last_epoch
+                        and restored.get_last_lr() == schedule.get_last_lr(),
+                    )
         lab.expect(f"{name} moves by them", parameter.detach() + 0, [100.0 - moved], roundings=16)
     optimizer = torch.optim.SGD([nn.Parameter(lab.put([1.0]))], lr=1.0)
     both = schedules.SequentialLR(
@@ -253,7 +281,12 @@ def rates_by_schedule(lab: Lab) -> None:
     lab.same("each group from its own", [group["lr"] for group in two.param_groups])
 
 
-@behaviour("optim", level="training", must_detect=("value",))
+@behaviour(
+    "optim",
+    level="training",
+    must_detect=("value",),
+    page="generated/torch.optim.swa_utils.AveragedModel.html",
+)
 def averaged_models(lab: Lab) -> None:
     """An ``AveragedModel`` contains the mean or the moving average of the models that it received.
     ``update_bn`` recomputes the batch-norm statistics of the ``AveragedModel``.

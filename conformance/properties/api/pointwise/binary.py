@@ -15,7 +15,13 @@ from conformance.properties.api._numpy_values import expect_error_for_two_device
 _INF, _NAN = math.inf, math.nan
 
 
-@behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", must_detect=("value",))
+@behaviour(
+    "pointwise",
+    dtypes=(*FLOATS, *INTEGERS),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.div.html",
+)
 def rounded_division(lab: Lab) -> None:
     """``//``, ``remainder``, ``fmod``, and ``div`` with ``rounding_mode="floor"`` or
     ``rounding_mode="trunc"`` agree with Python for every combination of signs. This holds for tensors and
@@ -57,7 +63,14 @@ def rounded_division(lab: Lab) -> None:
         lab.holds("// 0 raises", True)
 
 
-@behaviour("pointwise", dtypes=FLOATS, level="core", must_detect=("value",))
+@behaviour(
+    "pointwise",
+    dtypes=FLOATS,
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.div.html",
+    ground="The dtypes are those of IEEE 754; fmod by zero has its own sentence",
+)
 def division_by_zero_and_infinity(lab: Lab) -> None:
     """Quotients and remainders with zero divisors, infinities and NaN follow IEEE 754 and the rounding of
     Python.
@@ -69,9 +82,12 @@ def division_by_zero_and_infinity(lab: Lab) -> None:
         lab.expect(f"by zero, {mode}", torch.div(a, zero, rounding_mode=mode), over)
         lab.expect(f"by the number 0, {mode}", torch.div(a, 0.0, rounding_mode=mode), over)
     lab.expect("by infinity", a / inf, [0.0, 0, 0, _NAN, _NAN, _NAN, 0, 0])
-    lab.expect(
-        "by infinity, down", torch.div(a, inf, rounding_mode="floor"), [0.0, -1, 0, _NAN, _NAN, _NAN, 0, -1]
-    )
+    with lab.parity("No page says what a finite number divided by infinity and rounded down is"):
+        lab.expect(
+            "by infinity, down",
+            torch.div(a, inf, rounding_mode="floor"),
+            [0.0, -1, 0, _NAN, _NAN, _NAN, 0, -1],
+        )
     lab.expect(
         "by infinity, towards zero",
         torch.div(a, inf, rounding_mode="trunc"),
@@ -79,12 +95,17 @@ def division_by_zero_and_infinity(lab: Lab) -> None:
     )
     for function_name in ("fmod", "remainder"):
         lab.expect(f"{function_name} by zero", getattr(torch, function_name)(a, zero), [_NAN] * 8)
-        lab.expect(f"{function_name} of infinity", getattr(torch, function_name)(a[3:6], 3.0), [_NAN] * 3)
+        with lab.parity("No page gives the remainder of infinity; only fmod names the C++ function"):
+            lab.expect(f"{function_name} of infinity", getattr(torch, function_name)(a[3:6], 3.0), [_NAN] * 3)
     lab.expect("fmod by infinity", torch.fmod(a[[0, 1, 6]], inf[:3]), [1.0, -1, 5])
 
 
 @behaviour(
-    "pointwise", dtypes=(*FLOATS, *INTEGERS, "complex64"), level="core", must_detect=("value", "error")
+    "pointwise",
+    dtypes=(*FLOATS, *INTEGERS, "complex64"),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.pow.html",
 )
 def powers(lab: Lab) -> None:
     """``pow`` of tensors and numbers in either order, in place and with negative exponents is exact if the
@@ -112,21 +133,31 @@ def powers(lab: Lab) -> None:
     if lab.dtype.is_floating_point:
         lab.expect("to 0.5", lab.put([0.0, 1, 4, 9], dtype=lab.dtype) ** 0.5, [0.0, 1, 2, 3], roundings=2.0)
         lab.expect("to -1 and -2", [(base**-1)[1].item(), (base**-2)[1].item()], [0.5, 0.25])
-        lab.expect(
-            "special",
-            lab.put([0.0, _INF, -_INF, _NAN, 1, -1], dtype=lab.dtype)
-            ** lab.put([0.0, -1, 3, 0, _NAN, _INF], dtype=lab.dtype),
-            [1.0, 0, -_INF, 1, 1, 1],
-        )
-        lab.expect("zero to -1", lab.put([0.0, -0.0], dtype=lab.dtype) ** -1, [_INF, -_INF])
+        with lab.parity("No page gives powers of infinities and NaN"):
+            lab.expect(
+                "special",
+                lab.put([0.0, _INF, -_INF, _NAN, 1, -1], dtype=lab.dtype)
+                ** lab.put([0.0, -1, 3, 0, _NAN, _INF], dtype=lab.dtype),
+                [1.0, 0, -_INF, 1, 1, 1],
+            )
+        with lab.parity("No page gives negative powers of signed zeros"):
+            lab.expect("zero to -1", lab.put([0.0, -0.0], dtype=lab.dtype) ** -1, [_INF, -_INF])
     elif not lab.dtype.is_complex:
-        lab.raises("integers to -1", lambda: base**-1, match="(?i)negative integer powers")
+        with lab.parity("No page says that the call is an error"):
+            lab.raises("integers to -1", lambda: base**-1, match="(?i)negative integer powers")
         lab.expect("integers to 0.5", lab.put([0, 4, 9], dtype=lab.dtype) ** 0.5, [0.0, 2, 3], roundings=2.0)
-        lab.raises("integers in place to 0.5", lambda: base.clone().pow_(0.5), match="(?i)can't be cast")
+        lab.raises(
+            "integers in place to 0.5",
+            lambda: base.clone().pow_(0.5),
+            match="(?i)can't be cast",
+            text_is_documented=True,
+            type_is_documented=True,
+        )
     lab.raises(
         "in place to a larger shape",
         lambda: base.clone()[:1].pow_(base.repeat(2, 1)),
         match="(?i)shape|size|broadcast",
+        type_is_documented=True,
     )
     lab.expect("float_power", torch.float_power(base, 2), array**2, roundings=8.0)
     lab.expect(
@@ -135,7 +166,8 @@ def powers(lab: Lab) -> None:
         torch.complex128 if lab.dtype.is_complex else torch.float64,
     )
     if lab.dtype not in (torch.float64, torch.complex128):
-        lab.raises("float_power_", lambda: base.clone().float_power_(2), match="(?i)dtype|type")
+        with lab.parity("No page says that the call is an error"):
+            lab.raises("float_power_", lambda: base.clone().float_power_(2), match="(?i)dtype|type")
     expect_error_for_two_devices(lab, "to a tensor elsewhere", lambda: base ** torch.ones(4, dtype=lab.dtype))
     lab.expect("to a number of the host", base ** torch.tensor(2, dtype=lab.dtype), array**2, roundings=8.0)
     lab.expect(
@@ -212,16 +244,22 @@ def functions_of_two_floats(lab: Lab) -> None:
             torch.nextafter(tensor_of(1, 1, 0, 2), tensor_of(2, 1, 0, 1)),
             torch.tensor([1 + step, 1, 0, 2 - step], dtype=torch.float64),
         )
-        lab.expect("nextafter of NaN", torch.nextafter(tensor_of(_NAN, 1), tensor_of(1, _NAN)), [_NAN, _NAN])
+        with lab.parity("No page gives the neighbour of NaN"):
+            lab.expect(
+                "nextafter of NaN", torch.nextafter(tensor_of(_NAN, 1), tensor_of(1, _NAN)), [_NAN, _NAN]
+            )
     lab.expect("heaviside", torch.heaviside(tensor_of(-1, 0, 2, -0.0), tensor_of(9, 9, 9, 7)), [0.0, 9, 1, 7])
-    lab.raises(
-        "heaviside of two dtypes", lambda: torch.heaviside(tensor_of(1), lab.put([1])), match="(?i)dtype|type"
-    )
-    lab.raises(
-        "heaviside of complex numbers",
-        lambda: torch.heaviside(lab.put([1j]), lab.put([1j])),
-        match="(?i)complex",
-    )
+    with lab.parity("No page says that the call is an error"):
+        lab.raises(
+            "heaviside of two dtypes",
+            lambda: torch.heaviside(tensor_of(1), lab.put([1])),
+            match="(?i)dtype|type",
+        )
+        lab.raises(
+            "heaviside of complex numbers",
+            lambda: torch.heaviside(lab.put([1j]), lab.put([1j])),
+            match="(?i)complex",
+        )
     expect_error_for_two_devices(
         lab,
         "heaviside of two devices",
@@ -234,12 +272,13 @@ def functions_of_two_floats(lab: Lab) -> None:
         roundings=2.0,
     )
     ys, xs = tensor_of(0, -0.0, 0, -0.0, 1, -1, _INF, 3), tensor_of(1, 1, -1, -1, 0, 0, _INF, -_INF)
-    lab.expect(
-        "atan2",
-        torch.atan2(ys, xs),
-        numpy.array([0, -0.0, math.pi, -math.pi, math.pi / 2, -math.pi / 2, math.pi / 4, math.pi]),
-        roundings=4.0,
-    )
+    with lab.parity("No page gives the angles of signed zeros and infinities"):
+        lab.expect(
+            "atan2",
+            torch.atan2(ys, xs),
+            numpy.array([0, -0.0, math.pi, -math.pi, math.pi / 2, -math.pi / 2, math.pi / 4, math.pi]),
+            roundings=4.0,
+        )
     lab.expect("ldexp", torch.ldexp(tensor_of(1, -3, 0.5, 0), lab.put([3, 1, -2, 5])), [8.0, -6, 0.125, 0])
     left, right = tensor_of(1, -2, 3, _INF, -_INF, -_INF), tensor_of(2, 2, 3, _INF, -_INF, 1)
     with numpy.errstate(all="ignore"):
@@ -290,6 +329,7 @@ WIDE_NAMES = tuple(getattr(torch, name) for name in WIDE_FLOATS)
     dtypes=("float32", "float64", "int64", "int32", "bool", "complex64"),
     level="core",
     must_detect=("value", "error"),
+    page="notes/broadcasting.html",
 )
 def operators_between_tensors_and_numbers(lab: Lab) -> None:
     """Python's arithmetic and comparison operators work between tensors that broadcast, with numbers on
@@ -332,7 +372,13 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
             expected = {"add": x | y, "mul": x & y}.get(symbol)
             lab.expect(symbol, getattr(a, method)(b), function(x, y) if expected is None else expected)
         lab.same(f"{symbol} with nothing", getattr(a[:0], method)(b))
-        lab.raises(f"{symbol} of other sizes", lambda: getattr(a, method)(a[:2]), match="(?i)size|broadcast")
+        lab.raises(
+            f"{symbol} of other sizes",
+            lambda: getattr(a, method)(a[:2]),
+            match="(?i)size|broadcast",
+            text_is_documented=True,
+            type_is_documented=True,
+        )
         expect_error_for_two_devices(
             lab,
             f"{symbol} of two devices",
@@ -352,20 +398,27 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
         lab.expect("addcmul", torch.addcmul(a, a, b, value=2), x + 2 * x * y)
     out = torch.empty(2, dtype=(a + b).dtype, device=lab.device)
     result = lab.warns("an out of another shape", lambda: torch.add(a, b, out=out), match="(?i)resized")
-    lab.holds("the out is returned", result is out)
+    with lab.parity("The notes on out= allow an error in place of resizing"):
+        lab.holds("the out is returned", result is out)
     memory = lab.integers(6, low=1, high=4)
+    with lab.parity(
+        "The page of expand warns of wrong results; no page says that overlapping memory is an error"
+    ):
+        lab.raises(
+            "into overlapping memory",
+            lambda: memory[:1].expand(3).add_(memory[:3]),
+            match="(?i)memory|single|expanded",
+        )
+        lab.raises(
+            "into part of an operand",
+            lambda: torch.add(memory[:5], memory[:5], out=memory[1:]),
+            match="(?i)memory|overlap",
+        )
     lab.raises(
-        "into overlapping memory",
-        lambda: memory[:1].expand(3).add_(memory[:3]),
-        match="(?i)memory|single|expanded",
-    )
-    lab.raises(
-        "into part of an operand",
-        lambda: torch.add(memory[:5], memory[:5], out=memory[1:]),
-        match="(?i)memory|overlap",
-    )
-    lab.raises(
-        "a larger result in place", lambda: memory[:1].clone().add_(memory), match="(?i)shape|size|broadcast"
+        "a larger result in place",
+        lambda: memory[:1].clone().add_(memory),
+        match="(?i)shape|size|broadcast",
+        type_is_documented=True,
     )
     logic = [
         ("logical_and", numpy.logical_and),
@@ -384,7 +437,14 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
     lab.expect("logical_xor at an offset", torch.logical_xor(odd, torch.ones_like(odd)), [True] * 16)
 
 
-@behaviour("pointwise", capabilities=("autograd",), level="training", must_detect=("value",))
+@behaviour(
+    "pointwise",
+    capabilities=("autograd",),
+    level="training",
+    must_detect=("value",),
+    page="notes/autograd.html",
+    ground="The note asks for the subgradient of minimum norm",
+)
 def gradients_where_two_are_equal(lab: Lab) -> None:
     """``maximum`` and ``minimum`` give each of two equal operands half of the gradient. The gradient of
     ``copysign`` is zero at zero. ``xlogy`` and ``lerp`` have the gradients of their definitions.

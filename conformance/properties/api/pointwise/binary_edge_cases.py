@@ -15,7 +15,13 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("pointwise", level="core", must_detect=("value",))
+@behaviour(
+    "pointwise",
+    level="core",
+    must_detect=("value",),
+    page="tensor_attributes.html",
+    ground="The examples of the page use augmented assignments as in-place operators",
+)
 def augmented_assignments(lab: Lab) -> None:
     """Augmented assignments write into their tensor and return the same object."""
     for name, right, expected in (
@@ -43,7 +49,7 @@ def augmented_assignments(lab: Lab) -> None:
     lab.expect("division", halves, [2.5, 4.0])
 
 
-@behaviour("pointwise", level="core", must_detect=("value", "error"))
+@behaviour("pointwise", level="core", must_detect=("value", "error"), page="generated/torch.maximum.html")
 def refusals_of_two_operands(lab: Lab) -> None:
     """``maximum`` and ``minimum`` of complex numbers, subtraction of booleans, and an ``out=`` that partly
     overlaps the operands raise errors.
@@ -64,16 +70,21 @@ def refusals_of_two_operands(lab: Lab) -> None:
         ("booleans from a number", lambda: True - truth),
         ("booleans from integers", lambda: torch.rsub(truth, True)),
     ):
-        lab.raises(case_name, call, match="(?i)bool")
+        with lab.parity("No page says that subtraction of booleans is an error"):
+            lab.raises(case_name, call, match="(?i)bool")
     memory = lab.put([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-    lab.raises(
-        "a power into part", lambda: torch.pow(2, memory[:5], out=memory[1:]), match="(?i)overlap|memory"
-    )
-    lab.expect("a power of all into itself", torch.pow(2, memory[:3], out=memory[:3]), [2.0, 4.0, 8.0])
-    lab.expect("the rest stays", memory, [2.0, 4.0, 8.0, 4.0, 5.0, 6.0])
+    with lab.parity("No page says that overlap of out= and an operand is an error"):
+        lab.raises(
+            "a power into part", lambda: torch.pow(2, memory[:5], out=memory[1:]), match="(?i)overlap|memory"
+        )
+    with lab.consistent("The power written into its own operand must equal the power itself"):
+        lab.expect("a power of all into itself", torch.pow(2, memory[:3], out=memory[:3]), [2.0, 4.0, 8.0])
+        lab.expect("the rest stays", memory, [2.0, 4.0, 8.0, 4.0, 5.0, 6.0])
 
 
-@behaviour("pointwise", must_detect=("value",), capabilities=("forward_ad",))
+@behaviour(
+    "pointwise", must_detect=("value",), capabilities=("forward_ad",), page="generated/torch.remainder.html"
+)
 def rare_arguments_of_two(lab: Lab) -> None:
     """``remainder`` and ``fmod`` of large dividends, sums of odd lengths, powers of a complex base, and
     tangents of ``maximum`` and ``minimum`` are correct.

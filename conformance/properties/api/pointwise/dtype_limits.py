@@ -13,7 +13,13 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("pointwise", dtypes=("int8", "int16", "int32", "int64", "uint8"), must_detect=("value",))
+@behaviour(
+    "pointwise",
+    dtypes=("int8", "int16", "int32", "int64", "uint8"),
+    must_detect=("value",),
+    page="generated/torch.bitwise_left_shift.html",
+    ground="an arithmetic shift of a number with fixed width drops the bits outside of it",
+)
 def shifts_within_the_width(lab: Lab) -> None:
     """A left shift by less than the bit width multiplies by a power of two and drops the bits outside the
     range. A right shift divides by a power of two and rounds down. Other amounts are undefined
@@ -30,7 +36,7 @@ def shifts_within_the_width(lab: Lab) -> None:
         lab.expect(f"right by {shift}", x >> amount, [value >> shift for value in numbers])
 
 
-@behaviour("pointwise", dtypes=("int64",), must_detect=("value",))
+@behaviour("pointwise", dtypes=("int64",), must_detect=("value",), page="generated/torch.remainder.html")
 def remainders_of_large_integers(lab: Lab) -> None:
     """The remainder of int64 numbers is exact and has the sign of the divisor, also for numbers that float64
     cannot represent.
@@ -44,7 +50,13 @@ def remainders_of_large_integers(lab: Lab) -> None:
     lab.expect("of numbers past 53 bits", large % (2**31), [1, 2**31 - 1])
 
 
-@behaviour("pointwise", dtypes=("bfloat16",), must_detect=("value",))
+@behaviour(
+    "pointwise",
+    dtypes=("bfloat16",),
+    must_detect=("value",),
+    page="generated/torch.nextafter.html",
+    ground="The next number of the dtype may be subnormal",
+)
 def neighbours_in_bfloat16(lab: Lab) -> None:
     """``nextafter`` of bfloat16 values returns the next value, also across zero, at infinity and for NaN."""
     patterns = [0x0000, 0x8000, 0x3F80, 0xBF80, 0x7F7F, 0xFF7F, 0x0001, 0x8001, 0x7F80]
@@ -61,12 +73,18 @@ def neighbours_in_bfloat16(lab: Lab) -> None:
         lab.same(f"next {side}", result)
         lab.holds(f"next {side} is the next number", torch.equal(result, bfloat16_from_bits(expected)))
     none = torch.full((2,), math.nan, dtype=torch.bfloat16, device=lab.device)
-    lab.same("of NaN", torch.nextafter(none, none).isnan())
+    with lab.parity("No page gives the neighbour of NaN"):
+        lab.same("of NaN", torch.nextafter(none, none).isnan())
     single = bfloat16_from_bits([0x3F80])
     lab.same("to itself", single.clone().nextafter_(single))
 
 
-@behaviour("pointwise", must_detect=("dtype",))
+@behaviour(
+    "pointwise",
+    must_detect=("dtype",),
+    page="tensor_attributes.html",
+    ground="The promotion rules for scalars; the page of xlogy does not name them",
+)
 def numbers_in_xlogy(lab: Lab) -> None:
     """A Python number on either side of ``xlogy`` and ``xlog1py`` does not change the dtype of the result."""
     for shape in ((), (3,)):
@@ -80,7 +98,14 @@ def numbers_in_xlogy(lab: Lab) -> None:
         lab.holds(f"half precision of {shape} stays", torch.xlogy(half, 5.0).dtype == torch.float16)
 
 
-@behaviour("pointwise", dtypes=("float64",), must_detect=("value",))
+@behaviour(
+    "pointwise",
+    dtypes=("float64",),
+    must_detect=("value",),
+    page="generated/torch.addcmul.html",
+    basis="parity",
+    ground="The page calls the value a number; no page allows a tensor for it",
+)
 def tensors_as_numbers_of_addcmul(lab: Lab) -> None:
     """The ``value`` argument of ``addcmul`` and ``addcdiv`` may be a dimensionless tensor that does not
     require grad. A tensor that requires grad raises an error.
@@ -93,7 +118,14 @@ def tensors_as_numbers_of_addcmul(lab: Lab) -> None:
     lab.raises("with a gradient", lambda: number.addcmul(y, y, value=needs), Exception)
 
 
-@behaviour("pointwise", dtypes=("bfloat16", "float16"), must_detect=("value",))
+@behaviour(
+    "pointwise",
+    dtypes=("bfloat16", "float16"),
+    must_detect=("value",),
+    page="generated/torch.lerp.html",
+    basis="consistency",
+    ground="The result in reduced precision and the float32 result of the same numbers must agree",
+)
 def lerp_in_reduced_precision(lab: Lab) -> None:
     """``lerp`` in reduced precision computes in float32 and rounds once. The weight may be a number, a
     dimensionless tensor, a row or a tensor.
@@ -118,7 +150,7 @@ def lerp_in_reduced_precision(lab: Lab) -> None:
             )
 
 
-@behaviour("pointwise", dtypes=("float32", "float64"), must_detect=("value",))
+@behaviour("pointwise", dtypes=("float32", "float64"), must_detect=("value",), page="special.html")
 def bessel_functions_at_their_limits(lab: Lab) -> None:
     """``i0`` agrees with NumPy for large and small numbers. ``i0`` is 1 at 0, not finite at infinity, and NaN
     for NaN.
@@ -144,10 +176,16 @@ def bessel_functions_at_their_limits(lab: Lab) -> None:
     # The correct value at infinity is infinity, but the CPU returns NaN.
     special = torch.i0(lab.put([math.inf, -math.inf, math.nan], dtype=lab.dtype))
     lab.same("of what is not finite", special.isfinite())
-    lab.same("of NaN", special[2].isnan())
+    with lab.parity("No page gives the Bessel function of NaN"):
+        lab.same("of NaN", special[2].isnan())
 
 
-@behaviour("pointwise", dtypes=("float32", "float64", "complex64", "complex128"), must_detect=("value",))
+@behaviour(
+    "pointwise",
+    dtypes=("float32", "float64", "complex64", "complex128"),
+    must_detect=("value",),
+    page="generated/torch.exp.html",
+)
 def values_of_one_and_of_many(lab: Lab) -> None:
     """``exp`` of a tensor with one element equals ``exp`` of the same number in a larger tensor. Square roots
     of complex numbers whose real and imaginary parts differ widely in magnitude agree with NumPy.
@@ -157,7 +195,8 @@ def values_of_one_and_of_many(lab: Lab) -> None:
     lab.close("one", single)
     lab.close("many", many)
     lab.expect("it is e", single, [math.e], roundings=4)
-    lab.holds("one is near each of many", torch.allclose(single.expand(17), many, rtol=1e-6))
+    with lab.consistent("The exponential of one element and that of the same number among many must agree"):
+        lab.holds("one is near each of many", torch.allclose(single.expand(17), many, rtol=1e-6))
     if lab.dtype.is_complex:
         # The numbers are small enough that their squares do not overflow, because a kernel may compute the
         # squares (torch's note "Numerical accuracy").

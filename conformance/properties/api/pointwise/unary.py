@@ -14,7 +14,9 @@ from conformance.properties.api._numpy_values import to_wide_array
 _INF, _NAN = math.inf, math.nan
 
 
-@behaviour("pointwise", dtypes=FLOATS, level="core", must_detect=("value",))
+@behaviour(
+    "pointwise", dtypes=FLOATS, level="core", must_detect=("value",), page="generated/torch.nan_to_num.html"
+)
 def replacing_special_values(lab: Lab) -> None:
     """``nan_to_num`` replaces NaN by 0 and infinities by the largest and smallest finite numbers of the
     dtype, or by given values. It works out of place, in place and with ``out=``.
@@ -31,7 +33,14 @@ def replacing_special_values(lab: Lab) -> None:
     lab.expect("in place", base, [1.0, 2, 3, 1.5])
 
 
-@behaviour("pointwise", dtypes=("complex64", "complex128"), level="core", must_detect=("value", "dtype"))
+@behaviour(
+    "pointwise",
+    dtypes=("complex64", "complex128"),
+    level="core",
+    must_detect=("value", "dtype"),
+    page="complex_numbers.html",
+    ground="The pages of the functions give formulas that hold for complex numbers",
+)
 def functions_of_complex_numbers(lab: Lab) -> None:
     """``nan_to_num`` replaces values in the real and in the imaginary part. ``abs`` and ``angle`` return real
     dtypes. ``silu``, ``log1p``, ``exp`` and ``reciprocal`` of complex numbers agree with their definitions.
@@ -39,7 +48,8 @@ def functions_of_complex_numbers(lab: Lab) -> None:
     top = torch.finfo(lab.dtype).max
     special = lab.put([complex(_NAN, 1), complex(_INF, -_INF), complex(2, _NAN)], dtype=lab.dtype)
     expected = torch.tensor([complex(0, 1), complex(top, -top), 2 + 0j], dtype=torch.complex128)
-    lab.expect("nan_to_num", special.nan_to_num(), expected)
+    with lab.parity("No page says how nan_to_num treats the parts of complex numbers"):
+        lab.expect("nan_to_num", special.nan_to_num(), expected)
     base = lab.put([3 + 4j, -5 + 12j, 0j, -1 + 0j, 1j], dtype=lab.dtype)
     array = to_wide_array(base)
     real = torch.float32 if lab.dtype == torch.complex64 else torch.float64
@@ -54,7 +64,8 @@ def functions_of_complex_numbers(lab: Lab) -> None:
         ),
         (real,) * 3,
     )
-    lab.raises("abs in place", lambda: base.clone().abs_(), match="(?i)complex")
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("abs in place", lambda: base.clone().abs_(), match="(?i)complex")
     lab.expect("silu", torch.nn.functional.silu(base), array / (1 + numpy.exp(-array)), roundings=32.0)
     lab.expect("log1p", torch.log1p(base[:3] / 8), numpy.log1p(array[:3] / 8), roundings=16.0)
     lab.expect("exp", torch.exp(base[2:]), numpy.exp(array[2:]), roundings=16.0)
@@ -68,7 +79,14 @@ def functions_of_complex_numbers(lab: Lab) -> None:
     )
 
 
-@behaviour("pointwise", dtypes=(*WIDE_FLOATS, "float16"), level="core", must_detect=("value", "error"))
+@behaviour(
+    "pointwise",
+    dtypes=(*WIDE_FLOATS, "float16"),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.frexp.html",
+    ground="The example shows mantissas from 0.5 and int32 exponents",
+)
 def mantissas_and_exponents(lab: Lab) -> None:
     """``frexp`` returns a mantissa whose magnitude is at least 0.5 and below 1, and an int32 exponent.
     ``ldexp`` is its inverse. Integers raise an error.
@@ -80,7 +98,8 @@ def mantissas_and_exponents(lab: Lab) -> None:
     lab.expect("exponents", result.exponent, exponent)
     lab.expect("dtypes", (result.mantissa.dtype, result.exponent.dtype), (lab.dtype, torch.int32))
     lab.expect("together", torch.ldexp(result.mantissa, result.exponent), to_wide_array(base))
-    lab.expect("infinities", torch.frexp(lab.put([_INF, -_INF], dtype=lab.dtype)).mantissa, [_INF, -_INF])
+    with lab.parity("No page gives the mantissa of infinity"):
+        lab.expect("infinities", torch.frexp(lab.put([_INF, -_INF], dtype=lab.dtype)).mantissa, [_INF, -_INF])
     out = (
         torch.empty(6, dtype=lab.dtype, device=lab.device),
         torch.empty(6, dtype=torch.int32, device=lab.device),
@@ -100,7 +119,7 @@ def mantissas_and_exponents(lab: Lab) -> None:
     )
 
 
-@behaviour("pointwise", dtypes=WIDE_FLOATS, level="core", must_detect=("value",))
+@behaviour("pointwise", dtypes=WIDE_FLOATS, level="core", must_detect=("value",), page="special.html")
 def special_functions(lab: Lab) -> None:
     """``digamma``, ``polygamma``, ``igamma``, ``igammac``, ``i0``, ``i1``, ``ndtr``, ``log_ndtr``, ``sinc``
     and ``lgamma`` return known values, also at poles, zero and infinity.
@@ -116,11 +135,12 @@ def special_functions(lab: Lab) -> None:
         numpy.array([-euler, 1 - euler, -euler - 2 * math.log(2), 2.251752589066721]),
         roundings=16.0,
     )
-    lab.expect(
-        "digamma at poles and infinity",
-        torch.digamma(tensor_of(0.0, -0.0, -1, -2, _INF, _NAN)),
-        [-_INF, _INF, _NAN, _NAN, _INF, _NAN],
-    )
+    with lab.parity("The page gives only digamma at 0; poles and NaN have no sentence"):
+        lab.expect(
+            "digamma at poles and infinity",
+            torch.digamma(tensor_of(0.0, -0.0, -1, -2, _INF, _NAN)),
+            [-_INF, _INF, _NAN, _NAN, _INF, _NAN],
+        )
     lab.expect(
         "polygamma",
         torch.polygamma(1, tensor_of(1, 2)),
@@ -195,7 +215,14 @@ def special_functions(lab: Lab) -> None:
     lab.expect("sinc close to zero", torch.sinc(tensor_of(1e-20, -1e-30)), [1.0, 1])
 
 
-@behaviour("pointwise", dtypes=FLOATS, level="core", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "pointwise",
+    dtypes=FLOATS,
+    level="core",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.Hardshrink.html",
+)
 def activations(lab: Lab) -> None:
     """``hardshrink``, ``hardswish``, ``hardsigmoid``, ``threshold``, ``silu`` and ``mish`` agree with their
     definitions, also at the bounds of piecewise definitions. The gradient of ``hardsigmoid`` is correct at
@@ -215,7 +242,8 @@ def activations(lab: Lab) -> None:
             x.hardshrink(bound),
             numpy.where((array < -bound) | (array > bound), array, 0),
         )
-    lab.expect("hardshrink of NaN", tensor_of(_NAN).hardshrink(0.5), [_NAN])
+    with lab.parity("The formula of the page gives 0 for NaN; no page says that NaN propagates"):
+        lab.expect("hardshrink of NaN", tensor_of(_NAN).hardshrink(0.5), [_NAN])
     lab.expect("hardswish", functional.hardswish(x), array * (array + 3).clip(0, 6) / 6, roundings=4.0)
     lab.expect("hardsigmoid", functional.hardsigmoid(x), (array + 3).clip(0, 6) / 6, roundings=4.0)
     copy = x.clone()
@@ -236,7 +264,13 @@ def activations(lab: Lab) -> None:
     )
 
 
-@behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", must_detect=("value", "error"))
+@behaviour(
+    "pointwise",
+    dtypes=(*FLOATS, *INTEGERS),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.abs.html",
+)
 def signs_and_bits(lab: Lab) -> None:
     """``abs`` removes the sign, also of zero and of the extreme numbers. ``~`` inverts the bits of integers
     and booleans, and raises an error for floats. ``isposinf`` and ``isneginf`` return bool and accept only a
@@ -245,7 +279,8 @@ def signs_and_bits(lab: Lab) -> None:
     if lab.dtype.is_floating_point:
         x = lab.put([-0.0, 0.0, -_INF, _NAN, -2.5], dtype=lab.dtype)
         lab.expect("abs", x.abs(), [0.0, 0, _INF, _NAN, 2.5])
-        lab.expect("signs after abs", torch.signbit(x.abs()[:3]), [False] * 3)
+        with lab.parity("No page gives the sign of the absolute value of zero"):
+            lab.expect("signs after abs", torch.signbit(x.abs()[:3]), [False] * 3)
         lab.expect(
             "abs of the extreme",
             lab.put([torch.finfo(lab.dtype).min], dtype=lab.dtype).abs() == torch.finfo(lab.dtype).max,
@@ -274,14 +309,16 @@ def signs_and_bits(lab: Lab) -> None:
     lab.expect("abs of zeros", torch.zeros(5, dtype=lab.dtype, device=lab.device).abs(), [0] * 5)
     memory = lab.integers(6, low=1, high=4).to(torch.float32)
     for function_name in ("sin", "exp", "neg", "sqrt"):
-        lab.raises(
-            f"{function_name} into overlapping memory",
-            lambda: getattr(torch, function_name)(memory[:1].expand(3), out=memory[:1].expand(3)),
-            match="(?i)memory|overlap|expanded",
-        )
-        lab.raises(
-            f"{function_name} into part of its input",
-            lambda: getattr(torch, function_name)(memory[:5], out=memory[1:]),
-            match="(?i)memory|overlap",
-        )
-    lab.same("into its own input", torch.neg(memory, out=memory))
+        with lab.parity("No page says that overlapping memory is an error"):
+            lab.raises(
+                f"{function_name} into overlapping memory",
+                lambda: getattr(torch, function_name)(memory[:1].expand(3), out=memory[:1].expand(3)),
+                match="(?i)memory|overlap|expanded",
+            )
+            lab.raises(
+                f"{function_name} into part of its input",
+                lambda: getattr(torch, function_name)(memory[:5], out=memory[1:]),
+                match="(?i)memory|overlap",
+            )
+    with lab.consistent("The negative written into its own operand must equal the negative itself"):
+        lab.same("into its own input", torch.neg(memory, out=memory))

@@ -15,7 +15,14 @@ def repr_without_device(tensor: torch.Tensor) -> str:
     return " ".join(re.sub(r",?\s*device='[^']*'", "", repr(tensor)).split())
 
 
-@behaviour("printing", dtypes=ALL, level="bringup", must_detect=("value",))
+@behaviour(
+    "printing",
+    dtypes=ALL,
+    level="bringup",
+    must_detect=("value",),
+    page="generated/torch.tensor.html",
+    ground="examples show the values, sizes and dtypes of printed tensors; no page specifies the text",
+)
 def printed_values(lab: Lab) -> None:
     """``repr`` shows the values. It shows the shape of an empty tensor, and dtypes other than the defaults
     (float32, int64, bool, complex64).
@@ -32,7 +39,13 @@ def printed_values(lab: Lab) -> None:
     lab.same("with a width", f"{rows[1, 1].clone().item()}")
 
 
-@behaviour("printing", level="core", must_detect=("value",))
+@behaviour(
+    "printing",
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.tensor.html",
+    ground="an example of the page shows the device of a printed tensor",
+)
 def printed_device(lab: Lab) -> None:
     """``repr`` names the device of a tensor unless it is the default device."""
     numbers = lab.put([0, 1, 2]) + 0
@@ -54,7 +67,12 @@ def printed_device(lab: Lab) -> None:
     )
 
 
-@behaviour("printing", must_detect=("value",))
+@behaviour(
+    "printing",
+    must_detect=("value",),
+    basis="parity",
+    ground="No page says how the format of printed numbers is chosen",
+)
 def printed_numbers(lab: Lab) -> None:
     """All numbers of a tensor are printed in one format. The format is scientific if their magnitudes differ
     widely. Signs, NaN and infinity are printed.
@@ -126,7 +144,13 @@ def print_options(lab: Lab) -> None:
     lab.same("back to the default", repr_without_device(tensor))
 
 
-@behaviour("printing", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "printing",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="notes/modules.html",
+    ground="examples show requires_grad and grad_fn in printed tensors",
+)
 def printed_history(lab: Lab) -> None:
     """``repr`` of a leaf that requires grad shows ``requires_grad=True``. ``repr`` of a result shows its
     ``grad_fn``.
@@ -140,7 +164,13 @@ def printed_history(lab: Lab) -> None:
     lab.same("a view", repr_without_device((leaf * 2)[0]))
 
 
-@behaviour("printing", must_detect=("value",), capabilities=("conj_neg_views",))
+@behaviour(
+    "printing",
+    must_detect=("value",),
+    capabilities=("conj_neg_views",),
+    page="generated/torch.conj.html",
+    ground="A conjugate view has the conjugated values; examples show that printing gives the values",
+)
 def printed_lazy_bits(lab: Lab) -> None:
     """``repr`` of a tensor with a lazy conjugate or negative bit shows the conjugated or negated values."""
     base = lab.put([1 + 2j, -3j], dtype=torch.complex64)
@@ -151,7 +181,13 @@ def printed_lazy_bits(lab: Lab) -> None:
     lab.same("parts", [repr_without_device(base.real + 0), repr_without_device(base.imag + 0)])
 
 
-@behaviour("printing", must_detect=("value",), capabilities=("sparse", "sparse_compressed"))
+@behaviour(
+    "printing",
+    must_detect=("value",),
+    capabilities=("sparse", "sparse_compressed"),
+    page="sparse.html",
+    ground="examples show indices, values, size and nnz of printed sparse tensors",
+)
 def printed_sparse(lab: Lab) -> None:
     """``repr`` of a sparse tensor shows indices, values, size and the number of specified elements."""
     dense = lab.put([[0.0, 1.0], [2.0, 0.0]]) + 0

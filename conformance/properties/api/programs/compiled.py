@@ -32,6 +32,8 @@ PROGRAM_LIMIT = 32
         "every tensor as on the CPU, with the inputs of the compilation and with other inputs."
     ),
     documentation="generated/torch.compile.html",
+    basis="consistency",
+    ground="The compiled program must leave the values of the program that is not compiled",
     level="core",
     applies=applies_in_dtypes(),
     capabilities=("compile", "views"),

@@ -84,6 +84,8 @@ PROGRAMS: dict[str, Program] = {
         "give the results, gradients and state of uncompiled calls on the CPU, in three steps."
     ),
     documentation="generated/torch.compile.html",
+    basis="consistency",
+    ground="The compiled program must give the results, gradients and state of uncompiled calls",
     level="core",
     applies=applies_in_dtypes(("float32",)),
     capabilities=("compile", "autograd", "views"),

@@ -84,10 +84,12 @@ def arithmetic_of_mixed_dtypes(lab: Lab) -> None:
             lab.expect(f"difference of {name}", (a - b).dtype, both)
         lab.expect(f"quotient of {name}", (a / b).dtype, both if dtype_category(both) > 1 else torch.float32)
         lab.expect(f"comparison of {name}", (a == b).dtype, torch.bool)
-        lab.expect(f"choice of {name}", torch.where(a == a, a, b).dtype, both)
-        lab.expect(f"joined {name}", torch.cat([a, b]).dtype, both)
+        with lab.parity("No page says that this function promotes the dtypes of its inputs"):
+            lab.expect(f"choice of {name}", torch.where(a == a, a, b).dtype, both)
+            lab.expect(f"joined {name}", torch.cat([a, b]).dtype, both)
         if dtype_category(both) < 3:
-            lab.expect(f"maximum of {name}", torch.maximum(a, b).dtype, both)
+            with lab.parity("No page says that this function promotes the dtypes of its inputs"):
+                lab.expect(f"maximum of {name}", torch.maximum(a, b).dtype, both)
             lab.expect(f"order of {name}", (a < b).dtype, torch.bool)
 
 
@@ -141,8 +143,9 @@ def values_of_mixed_dtypes(lab: Lab) -> None:
     """
     byte, short = lab.put([200, 255], dtype=torch.uint8), lab.put([-1, 100], dtype=torch.int8)
     lab.expect("uint8 + int8", byte + short, [199, 355])
-    lab.expect("uint8 + 1 wraps", byte + 1, [201, 0])
-    lab.expect("int8 + 100 wraps", short + 100, [99, -56])
+    with lab.parity("No page says that integers wrap at the limits of their dtype"):
+        lab.expect("uint8 + 1 wraps", byte + 1, [201, 0])
+        lab.expect("int8 + 100 wraps", short + 100, [99, -56])
     lab.expect("uint8 * int32", byte * lab.put([2, 2], dtype=torch.int32), [400, 510])
     lab.expect("int64 / int64", lab.put([7, 8]) / lab.put([2, 4]), [3.5, 2.0])
     lab.expect("int32 * 0.5", lab.put([3, 4], dtype=torch.int32) * 0.5, [1.5, 2.0])
@@ -188,22 +191,50 @@ def in_place_keeps_the_dtype(lab: Lab) -> None:
             a += b
             lab.same(f"{left} += {right}", a)
         else:
-            lab.raises(f"{left} += {right}", lambda: a.add_(b), match="(?i)can't be cast")
+            lab.raises(
+                f"{left} += {right}",
+                lambda: a.add_(b),
+                match="(?i)can't be cast",
+                text_is_documented=True,
+                type_is_documented=True,
+            )
     small = _integers_of_dtype(lab, torch.int64, 3)
     small.mul_(_integers_of_dtype(lab, torch.int64, 1)[0].to(torch.int8)).add_(True)
     lab.same("int64 by numbers", small)
-    lab.raises("int64 += 0.5", lambda: small.add_(0.5), match="(?i)can't be cast")
-    lab.raises("int64 /= int64", lambda: small.div_(small), match="(?i)can't be cast")
-    lab.raises("bool += int64", lambda: (small > 0).add_(small), match="(?i)can't be cast")
     lab.raises(
-        "float32 += 1j", lambda: _integers_of_dtype(lab, torch.float32, 2).add_(1j), match="(?i)can't be cast"
+        "int64 += 0.5",
+        lambda: small.add_(0.5),
+        match="(?i)can't be cast",
+        text_is_documented=True,
+        type_is_documented=True,
+    )
+    lab.raises(
+        "int64 /= int64",
+        lambda: small.div_(small),
+        match="(?i)can't be cast",
+        text_is_documented=True,
+        type_is_documented=True,
+    )
+    lab.raises(
+        "bool += int64",
+        lambda: (small > 0).add_(small),
+        match="(?i)can't be cast",
+        text_is_documented=True,
+        type_is_documented=True,
+    )
+    lab.raises(
+        "float32 += 1j",
+        lambda: _integers_of_dtype(lab, torch.float32, 2).add_(1j),
+        match="(?i)can't be cast",
+        text_is_documented=True,
+        type_is_documented=True,
     )
     half = _integers_of_dtype(lab, torch.float16, 3)
     half += _integers_of_dtype(lab, torch.float64, 3)
     lab.same("float16 += float64", half)
 
 
-@behaviour("promotion", dtypes=ANY, level="core", must_detect=("value", "error"))
+@behaviour("promotion", dtypes=ANY, level="core", must_detect=("value", "error"), page="notes/out.html")
 def results_are_cast_into_out(lab: Lab) -> None:
     """A result is computed in its promoted dtype and then cast to the dtype of ``out=``. The dtype of
     ``out=`` does not change the computation. An ``out=`` of a lower category (bool, integer, floating,
@@ -219,6 +250,8 @@ def results_are_cast_into_out(lab: Lab) -> None:
                 f"{source} + {source} into {target}",
                 lambda: torch.add(a, a, out=out),
                 match="(?i)can't be cast",
+                text_is_documented=True,
+                type_is_documented=True,
             )
         if torch.can_cast(torch.promote_types(source, torch.float32), target) and source.itemsize != 2:
             result = torch.square(a if dtype_category(source) > 1 else a.to(torch.float32), out=out)
@@ -232,6 +265,8 @@ def results_are_cast_into_out(lab: Lab) -> None:
         "square roots of int64 into int64",
         lambda: torch.sqrt(lab.put([4]), out=lab.put([0])),
         match="(?i)can't be cast",
+        text_is_documented=True,
+        type_is_documented=True,
     )
     big = lab.put([2**24 + 1, 3], dtype=torch.int32)
     lab.expect(
@@ -241,43 +276,68 @@ def results_are_cast_into_out(lab: Lab) -> None:
     )
     wide = torch.empty(2, dtype=torch.int64, device=lab.device)
     top = lab.put([2**31 - 1, 1], dtype=torch.int32)
-    lab.expect("int32 sums into int64 wrap first", torch.add(top, 1, out=wide), [-(2**31), 2])
+    with lab.parity("No page says that int32 sums wrap"):
+        lab.expect("int32 sums into int64 wrap first", torch.add(top, 1, out=wide), [-(2**31), 2])
     floats = torch.empty(2, dtype=torch.float64, device=lab.device)
     lab.expect("float32 thirds into float64", torch.div(lab.put([1.0, 2]), 4, out=floats), [0.25, 0.5])
     lab.same("comparisons into float32", torch.lt(big, 5, out=torch.empty(2, device=lab.device)))
-    lab.expect("clamp of int64 by floats", lab.put([1, 5]).clamp(1.5, 3.5).dtype, torch.float32)
-    lab.expect("clamp of int32 by int64", lab.put([1, 5], dtype=torch.int32).clamp(lab.put([2, 2])), [2, 5])
-    lab.raises(
-        "clamp of int64 into int64 by floats", lambda: lab.put([1, 5]).clamp_(1.5), match="(?i)can't be cast"
-    )
+    with lab.parity("No page says that clamp promotes the dtypes of its bounds"):
+        lab.expect("clamp of int64 by floats", lab.put([1, 5]).clamp(1.5, 3.5).dtype, torch.float32)
+        lab.expect(
+            "clamp of int32 by int64", lab.put([1, 5], dtype=torch.int32).clamp(lab.put([2, 2])), [2, 5]
+        )
+    with lab.parity("No page says that clamp takes part in type promotion"):
+        lab.raises(
+            "clamp of int64 into int64 by floats",
+            lambda: lab.put([1, 5]).clamp_(1.5),
+            match="(?i)can't be cast",
+        )
     mixed = torch.addcmul(
         lab.put([1.0]), lab.put([2], dtype=torch.int32), lab.put([3.0], dtype=torch.float64)
     )
-    lab.expect("addcmul of three dtypes", (mixed.dtype, mixed.item()), (torch.float64, 7.0))
+    with lab.parity("No page says that addcmul promotes the dtypes of its inputs"):
+        lab.expect("addcmul of three dtypes", (mixed.dtype, mixed.item()), (torch.float64, 7.0))
     lab.raises(
         "addcmul of floats into int64",
         lambda: torch.addcmul(lab.put([1.0]), lab.put([1.0]), lab.put([1.0]), out=wide[:1]),
         match="(?i)can't be cast|dtype",
+        text_is_documented=True,
+        type_is_documented=True,
     )
 
 
-@behaviour("promotion", dtypes=ANY, level="core", must_detect=("value", "error"))
+@behaviour(
+    "promotion",
+    dtypes=ANY,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.add.html",
+    basis="parity",
+    ground="No page restricts alpha, or says that these calls are errors",
+)
 def scaling_factors_fit_the_dtype(lab: Lab) -> None:
     """``alpha`` of ``add`` and ``sub`` raises an error if it is a fraction for integers, a bool for integers
     or a complex number for floats. ``addcdiv`` of integers and subtraction of booleans raise an error.
     Operators that require one dtype raise an error for mixed dtypes.
     """
     whole, truth, real = lab.put([1, 2]), lab.put([True, False]), lab.put([0.5, 1.5])
-    lab.expect("integers", whole.add(whole, alpha=3), [4, 8])
-    lab.expect("floats", real.add(real, alpha=2), [1.5, 4.5])
-    lab.expect("booleans", truth.add(truth, alpha=True), [True, False])
+    with lab.documented():
+        lab.expect("integers", whole.add(whole, alpha=3), [4, 8])
+        lab.expect("floats", real.add(real, alpha=2), [1.5, 4.5])
+        lab.expect("booleans", truth.add(truth, alpha=True), [True, False])
     lab.raises("integers by True", lambda: whole.add(whole, alpha=True), match="(?i)alpha")
     lab.raises("integers by 1.5", lambda: whole.add(whole, alpha=1.5), match="(?i)alpha")
     lab.raises("floats by 1j", lambda: real.add(real, alpha=1j), match="(?i)alpha|complex")
     lab.raises("booleans subtracted", lambda: truth - truth, match="(?i)bool")
     lab.raises("booleans negated", lambda: -truth, match="(?i)bool")
-    lab.raises("integer addcdiv", lambda: torch.addcdiv(whole, whole, whole), match="(?i)integer division")
-    lab.expect("addcdiv of integers and floats", torch.addcdiv(real, whole, lab.put([2.0, 4])), [1.0, 2.0])
+    with lab.documented():
+        lab.raises(
+            "integer addcdiv", lambda: torch.addcdiv(whole, whole, whole), match="(?i)integer division"
+        )
+    with lab.documented():
+        lab.expect(
+            "addcdiv of integers and floats", torch.addcdiv(real, whole, lab.put([2.0, 4])), [1.0, 2.0]
+        )
     lab.raises(
         "complex numbers in order", lambda: lab.put([1j]) < lab.put([1j]), match="(?i)complex|not implemented"
     )
@@ -290,7 +350,13 @@ def scaling_factors_fit_the_dtype(lab: Lab) -> None:
 
 
 @behaviour(
-    "promotion", dtypes=ANY, capabilities=("autograd",), level="training", must_detect=("value", "dtype")
+    "promotion",
+    dtypes=ANY,
+    capabilities=("autograd",),
+    level="training",
+    must_detect=("value", "dtype"),
+    page="generated/torch.Tensor.grad_dtype.html",
+    ground="by default gradients are cast to the dtype of the tensor",
 )
 def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
     """In an operation of mixed dtypes, the gradient of each input has the dtype of the input."""
@@ -314,7 +380,7 @@ def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
     lab.expect("through cat", (x.grad.dtype, x.grad.tolist()), (torch.float32, [1.0, 1.0]))
 
 
-@behaviour("promotion", dtypes=ANY, must_detect=("value", "error"))
+@behaviour("promotion", dtypes=ANY, must_detect=("value", "error"), page="generated/torch.div.html")
 def division_of_integers(lab: Lab) -> None:
     """True division of integers and booleans returns the default dtype. With ``rounding_mode``, the quotient
     of integers is an integer. A true quotient cannot be written into an integer ``out=`` or in place.
@@ -340,15 +406,32 @@ def division_of_integers(lab: Lab) -> None:
         [3.5, -3.5],
     )
     lab.raises(
-        "into int64", lambda: torch.div(seven, two, out=torch.empty_like(seven)), match="(?i)can't be cast"
+        "into int64",
+        lambda: torch.div(seven, two, out=torch.empty_like(seven)),
+        match="(?i)can't be cast",
+        text_is_documented=True,
+        type_is_documented=True,
     )
-    lab.raises("in place", lambda: seven.true_divide_(two), match="(?i)can't be cast")
+    lab.raises(
+        "in place",
+        lambda: seven.true_divide_(two),
+        match="(?i)can't be cast",
+        text_is_documented=True,
+        type_is_documented=True,
+    )
     seven.div_(two, rounding_mode="floor")
     lab.expect("floor in place", seven, [3, -4])
     lab.raises("another mode", lambda: seven.div(two, rounding_mode="up"), match="(?i)rounding_mode")
 
 
-@behaviour("promotion", dtypes=ANY, must_detect=("value", "error"))
+@behaviour(
+    "promotion",
+    dtypes=ANY,
+    must_detect=("value", "error"),
+    page="generated/torch.cat.html",
+    basis="parity",
+    ground="No page says that cat and stack accept several dtypes and promote them",
+)
 def joining_mixed_dtypes(lab: Lab) -> None:
     """``cat``, ``stack`` and related functions return the common dtype of all tensors. ``out=`` may have a
     higher category (bool, integer, floating, complex) and not a lower category.
@@ -372,27 +455,36 @@ def joining_mixed_dtypes(lab: Lab) -> None:
         torch.cat([bytes_, halves], out=torch.empty(3, dtype=torch.complex64, device=lab.device)),
         [1 + 0j, 2, 0.5],
     )
-    lab.raises(
-        "floats into int64",
-        lambda: torch.cat([bytes_, halves], out=torch.empty(3, dtype=torch.int64, device=lab.device)),
-        TypeError,
-        RuntimeError,
-        match="(?i)cast",
-    )
+    with lab.documented():
+        lab.raises(
+            "floats into int64",
+            lambda: torch.cat([bytes_, halves], out=torch.empty(3, dtype=torch.int64, device=lab.device)),
+            TypeError,
+            RuntimeError,
+            match="(?i)cast",
+        )
     base = lab.put([1.0, 2, 3])
     base[lab.put([0, 2])] = lab.put([7.0, 9])
-    lab.expect("assigned by index", base, [7.0, 2, 9])
+    with lab.documented():
+        lab.expect("assigned by index", base, [7.0, 2, 9])
     base[1] = lab.put(5)
     base[:1] = lab.put([4], dtype=torch.int8)
     lab.expect("assigned of integers", base, [4.0, 5, 9])
-    lab.raises(
-        "index_put_ of another dtype",
-        lambda: base.index_put_((lab.put([0]),), lab.put([1])),
-        match="(?i)dtype|type",
-    )
+    with lab.documented():
+        lab.raises(
+            "index_put_ of another dtype",
+            lambda: base.index_put_((lab.put([0]),), lab.put([1])),
+            match="(?i)dtype|type",
+        )
 
 
-@behaviour("promotion", dtypes=ANY, must_detect=("value",))
+@behaviour(
+    "promotion",
+    dtypes=ANY,
+    must_detect=("value",),
+    basis="parity",
+    ground="No page says how NumPy numbers promote",
+)
 def sums_with_numpy_numbers(lab: Lab) -> None:
     """NumPy numbers combined with a tensor promote like Python numbers."""
     cases: dict[str, Any] = {
@@ -408,7 +500,14 @@ def sums_with_numpy_numbers(lab: Lab) -> None:
             lab.same(f"{dtype} * {name}", lab.put([1, 2], dtype=dtype).mul(number))
 
 
-@behaviour("promotion", dtypes=ANY, capabilities=("sparse",), must_detect=("value",))
+@behaviour(
+    "promotion",
+    dtypes=ANY,
+    capabilities=("sparse",),
+    must_detect=("value",),
+    page="sparse.html",
+    ground="The page says that sparse layouts do not change the semantics of operators",
+)
 def mixed_dtypes_of_sparse_tensors(lab: Lab) -> None:
     """Sums, differences, products and quotients of sparse tensors of two dtypes have the dtype and the values
     of the results of dense tensors.

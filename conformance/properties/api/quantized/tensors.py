@@ -15,7 +15,13 @@ from conformance.behaviours.lab import Lab
 STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
 
 
-@behaviour("quantized", level="core", must_detect=("value",))
+@behaviour(
+    "quantized",
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.quantize_per_tensor.html",
+    ground="The page gives scale and zero point and an example; rounding of ties has no sentence",
+)
 def quantizing(lab: Lab) -> None:
     """``quantize_per_tensor`` and ``quantize_per_channel`` round to multiples of the scale and clamp to the
     range of the dtype. ``dequantize`` returns the rounded values.
@@ -50,7 +56,14 @@ def quantizing(lab: Lab) -> None:
     lab.same("axis", by_channel.q_per_channel_axis())
 
 
-@behaviour("quantized", level="core", must_detect=("value",))
+@behaviour(
+    "quantized",
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.quantize_per_tensor.html",
+    basis="consistency",
+    ground="A copy, view or loaded tensor must have the scale and zero point of the original",
+)
 def moving_quantized(lab: Lab) -> None:
     """A quantized tensor keeps its scale and zero point when it is viewed, copied, saved, loaded or moved
     between devices.
@@ -75,13 +88,15 @@ def moving_quantized(lab: Lab) -> None:
         )
     lab.same("on the host", quantized.cpu().dequantize(), host=True)
     lab.same("equal", torch.equal(quantized, quantized.clone()))
-    lab.holds("printed", "quantization_scheme" in repr(quantized) and "zero_point=1" in repr(quantized))
-    lab.raises(
-        "a step of a float tensor", lambda: lab.put([1.0]).q_scale(), RuntimeError, NotImplementedError
-    )
+    with lab.documented():
+        lab.holds("printed", "quantization_scheme" in repr(quantized) and "zero_point=1" in repr(quantized))
+    with lab.parity("No page says that the call is an error"):
+        lab.raises(
+            "a step of a float tensor", lambda: lab.put([1.0]).q_scale(), RuntimeError, NotImplementedError
+        )
 
 
-@behaviour("quantized", must_detect=("value",))
+@behaviour("quantized", must_detect=("value",), page="generated/torch.fake_quantize_per_tensor_affine.html")
 def fake_quantization(lab: Lab) -> None:
     """``fake_quantize`` rounds and clamps in floating point. The gradient is 1 for values that were not
     clamped, and 0 for clamped values.
@@ -90,10 +105,12 @@ def fake_quantization(lab: Lab) -> None:
     result = torch.fake_quantize_per_tensor_affine(x, 0.5, 4, 0, 255)
     lab.expect("values", result.detach(), [-2.0, -1.0, 0.0, 0.5, 3.0, 125.5])
     result.sum().backward()
-    lab.expect("gradient", x.grad, [0.0, 1.0, 1.0, 1.0, 1.0, 0.0])
+    with lab.parity("No page gives the gradient of fake quantization"):
+        lab.expect("gradient", x.grad, [0.0, 1.0, 1.0, 1.0, 1.0, 0.0])
     rows = lab.put([[1.1, 2.0], [1.1, 2.0]], requires_grad=True)
     scales, zeros = lab.put([0.5, 1.0]), lab.put([0, 0], dtype=torch.int32)
     by_channel = torch.fake_quantize_per_channel_affine(rows, scales, zeros, 0, 0, 3)
     lab.expect("by channel", by_channel.detach(), [[1.0, 1.5], [1.0, 2.0]])
     by_channel.sum().backward()
-    lab.expect("gradient by channel", rows.grad, [[1.0, 0.0], [1.0, 1.0]])
+    with lab.parity("No page gives the gradient of fake quantization"):
+        lab.expect("gradient by channel", rows.grad, [[1.0, 0.0], [1.0, 1.0]])

@@ -58,14 +58,21 @@ def seeds_repeat(lab: Lab) -> None:
         lab.same(f"what {name} gives", [first.shape, first.dtype])
 
 
-@behaviour("random", level="training", capabilities=("generator",), must_detect=())
+@behaviour(
+    "random",
+    level="training",
+    capabilities=("generator",),
+    must_detect=(),
+    page="generated/torch.Generator.html",
+)
 def generator_objects(lab: Lab) -> None:
     """A generator of the device draws the same numbers after the same seed. Its state can be read and set. It
     does not change the device's default generator.
     """
     generator = torch.Generator(device=lab.device)
     lab.holds("it is of the device", generator.device.type == lab.device.type)
-    lab.holds("manual_seed gives itself", generator.manual_seed(5) is generator)
+    with lab.parity("No page says that the returned generator is the same object"):
+        lab.holds("manual_seed gives itself", generator.manual_seed(5) is generator)
     lab.expect("its seed", generator.initial_seed(), 5)
     first = draw_numbers(lab, generator)
     state = generator.get_state()
@@ -106,13 +113,21 @@ def generator_objects(lab: Lab) -> None:
     )
     saved_generator = torch.Generator().manual_seed(9)
     restored = pickle.loads(pickle.dumps(saved_generator))
-    lab.holds(
-        "a generator of the host is pickled",
-        torch.equal(torch.rand(3, generator=saved_generator), torch.rand(3, generator=restored)),
-    )
+    with lab.parity("No page says that a generator can be pickled"):
+        lab.holds(
+            "a generator of the host is pickled",
+            torch.equal(torch.rand(3, generator=saved_generator), torch.rand(3, generator=restored)),
+        )
 
 
-@behaviour("random", capabilities=("generator",), must_detect=("error",))
+@behaviour(
+    "random",
+    capabilities=("generator",),
+    must_detect=("error",),
+    page="generated/torch.Generator.html",
+    basis="parity",
+    ground="No page says that these arguments are errors",
+)
 def generator_refusals(lab: Lab) -> None:
     """Generators of another device, states of a wrong size and arguments of a wrong type raise errors."""
     generator = torch.Generator(device=lab.device)
@@ -140,7 +155,16 @@ def _random_state_module(lab: Lab) -> Any:
     return torch if lab.device.type == "cpu" else torch.get_device_module(lab.device)
 
 
-@behaviour("random", level="training", must_detect=())
+@behaviour(
+    "random",
+    level="training",
+    must_detect=(),
+    page="random.html",
+    ground=(
+        "The pages of torch.random and of torch.cuda describe these functions; a device module offers the "
+        "same"
+    ),
+)
 def device_random_state(lab: Lab) -> None:
     """The state of the device's default generator can be saved, restored and forked. ``torch.manual_seed``
     seeds it.
@@ -169,10 +193,14 @@ def device_random_state(lab: Lab) -> None:
     module.set_rng_state(later)
     lab.holds("a fork leaves the state alone", torch.equal(outside, draw_numbers(lab)))
     generator = torch.manual_seed(4)
-    lab.holds("manual_seed gives the host's generator", generator.device.type == "cpu")
+    with lab.parity("No page says of which device the returned generator is"):
+        lab.holds("manual_seed gives the host's generator", generator.device.type == "cpu")
     drawn = draw_numbers(lab)
     module.manual_seed(4) if lab.device.type != "cpu" else torch.manual_seed(4)
-    lab.holds("the device's own manual_seed does the same", torch.equal(drawn, draw_numbers(lab)))
+    with lab.consistent(
+        "The seed set by torch and the same seed set by the device module must give the same numbers"
+    ):
+        lab.holds("the device's own manual_seed does the same", torch.equal(drawn, draw_numbers(lab)))
     lab.holds("torch.seed draws a new one", torch.seed() != torch.seed())
 
 

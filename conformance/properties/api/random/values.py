@@ -60,7 +60,9 @@ def normal_distribution_function(mean: float, deviation: float) -> Callable[[tor
     return lambda x: 0.5 * (1 + torch.erf((x - mean) / (deviation * math.sqrt(2))))
 
 
-@behaviour("random", dtypes=FLOATS, level="training", must_detect=("dtype",))
+@behaviour(
+    "random", dtypes=FLOATS, level="training", must_detect=("dtype",), page="generated/torch.rand.html"
+)
 def uniform_numbers(lab: Lab) -> None:
     """``rand``, ``rand_like`` and ``uniform_`` draw evenly from [0, 1) or the given range. They never draw
     the upper end.
@@ -83,15 +85,19 @@ def uniform_numbers(lab: Lab) -> None:
         check_mean(
             lab, f"uniform_({low}, {high})", sample, (low + high) / 2, (high - low) * math.sqrt(1 / 12)
         )
-    lab.expect("a range of one number", torch.zeros(3, **where).uniform_(2.0, 2.0), [2.0, 2.0, 2.0])
-    lab.raises("a range that is invalid", lambda: torch.zeros(3, **where).uniform_(1.0, 0.0))
+    with lab.parity("The density of the page is not defined for a range of one number"):
+        lab.expect("a range of one number", torch.zeros(3, **where).uniform_(2.0, 2.0), [2.0, 2.0, 2.0])
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("a range that is invalid", lambda: torch.zeros(3, **where).uniform_(1.0, 0.0))
     lab.same(
         "shapes",
         [torch.rand(2, 3, **where).shape, torch.rand((4,), **where).shape, torch.rand((), **where).shape],
     )
 
 
-@behaviour("random", dtypes=FLOATS, level="training", must_detect=("dtype",))
+@behaviour(
+    "random", dtypes=FLOATS, level="training", must_detect=("dtype",), page="generated/torch.normal.html"
+)
 def normal_numbers(lab: Lab) -> None:
     """``randn``, ``normal`` and ``normal_`` draw normal numbers with the given mean and standard deviation,
     which may be tensors.
@@ -127,17 +133,28 @@ def normal_numbers(lab: Lab) -> None:
     check_distribution_function(
         lab, "normal of both", torch.normal(means, spreads), normal_distribution_function(2.0, 3.0)
     )
-    lab.expect("a deviation of zero", torch.zeros(2, **where).normal_(5.0, 0.0), [5.0, 5.0])
-    lab.same("broadcast", torch.normal(torch.zeros(3, 1, **where), torch.ones(4, **where)).shape)
-    lab.raises("a negative deviation", lambda: torch.zeros(2, **where).normal_(0.0, -1.0), match="std")
-    lab.raises("a negative deviation of normal", lambda: torch.normal(0.0, -1.0, (2,), **where), match="std")
-    lab.raises("negative deviations", lambda: torch.normal(means, -spreads), match="std")
+    with lab.parity("No page speaks of a deviation of zero"):
+        lab.expect("a deviation of zero", torch.zeros(2, **where).normal_(5.0, 0.0), [5.0, 5.0])
+    with lab.parity("The page requires equal numbers of elements; it does not say that shapes broadcast"):
+        lab.same("broadcast", torch.normal(torch.zeros(3, 1, **where), torch.ones(4, **where)).shape)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("a negative deviation", lambda: torch.zeros(2, **where).normal_(0.0, -1.0), match="std")
+        lab.raises(
+            "a negative deviation of normal", lambda: torch.normal(0.0, -1.0, (2,), **where), match="std"
+        )
+        lab.raises("negative deviations", lambda: torch.normal(means, -spreads), match="std")
     lab.raises(
         "shapes that do not fit", lambda: torch.normal(torch.zeros(3, **where), torch.ones(4, **where))
     )
 
 
-@behaviour("random", dtypes=(*INTEGERS, "float32", "float64"), level="training", must_detect=("dtype",))
+@behaviour(
+    "random",
+    dtypes=(*INTEGERS, "float32", "float64"),
+    level="training",
+    must_detect=("dtype",),
+    page="generated/torch.randint.html",
+)
 def random_integers(lab: Lab) -> None:
     """``randint`` and ``random_`` draw every whole number of their range evenly, and no other number."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
@@ -173,17 +190,26 @@ def random_integers(lab: Lab) -> None:
         lab.holds("it reaches the upper half", int(free.long().max()) > top // 2)
         edge = torch.randint(top - 1, top, (4,), **where)
         lab.expect("close to the end of the dtype", edge, [top - 1] * 4)
+        with lab.parity("No page says that the call is an error"):
+            lab.raises(
+                "beyond the dtype",
+                lambda: torch.zeros(1, **where).random_(0, 2**63 - 1 if top < 2**62 else -1),
+            )
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("an empty range", lambda: torch.randint(3, 3, (2,), **where))
         lab.raises(
-            "beyond the dtype", lambda: torch.zeros(1, **where).random_(0, 2**63 - 1 if top < 2**62 else -1)
+            "an empty range of random_", lambda: torch.zeros(1, **where).random_(5, 5), match="(?i)from"
         )
-    lab.raises("an empty range", lambda: torch.randint(3, 3, (2,), **where))
-    lab.raises("an empty range of random_", lambda: torch.zeros(1, **where).random_(5, 5), match="(?i)from")
     lab.same("without a dtype", torch.randint(0, 5, (3,), device=lab.device).dtype)
     lab.same("into out", torch.randint(0, 5, (3,), out=torch.empty(0, **where)).dtype)
 
 
 @behaviour(
-    "random", dtypes=("float64", "float32", "int64", "int32"), level="training", must_detect=("value",)
+    "random",
+    dtypes=("float64", "float32", "int64", "int32"),
+    level="training",
+    must_detect=("value",),
+    page="generated/torch.randperm.html",
 )
 def permutations_into_out(lab: Lab) -> None:
     """``randperm`` with a generator writes a permutation into ``out=`` and does not write outside of
@@ -213,7 +239,7 @@ def permutations_into_out(lab: Lab) -> None:
         lab.holds(f"it is not the first one shifted by {shift}", equal < 20)
 
 
-@behaviour("random", level="training", must_detect=("value",))
+@behaviour("random", level="training", must_detect=("value",), page="generated/torch.randperm.html")
 def permutations(lab: Lab) -> None:
     """``randperm`` returns a permutation in any dtype that can represent its numbers. Each element is equally
     likely to be first. A dtype that cannot represent the numbers raises an error.
@@ -236,12 +262,22 @@ def permutations(lab: Lab) -> None:
     )
     firsts = torch.stack([torch.randperm(3, device=device)[0] for _ in range(300)])
     lab.holds("every element comes first", torch.bincount(firsts, minlength=3).min().item() > 50)
-    lab.raises("a negative size", lambda: torch.randperm(-1, device=device))
-    lab.raises("more than a half can count", lambda: torch.randperm(5000, dtype=torch.float16, device=device))
-    lab.raises("more than a byte can count", lambda: torch.randperm(300, dtype=torch.uint8, device=device))
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("a negative size", lambda: torch.randperm(-1, device=device))
+        lab.raises(
+            "more than a half can count", lambda: torch.randperm(5000, dtype=torch.float16, device=device)
+        )
+        lab.raises(
+            "more than a byte can count", lambda: torch.randperm(300, dtype=torch.uint8, device=device)
+        )
 
 
-@behaviour("random", dtypes=("float32", "float64", "float16"), must_detect=("error",))
+@behaviour(
+    "random",
+    dtypes=("float32", "float64", "float16"),
+    must_detect=("error",),
+    page="generated/torch.Tensor.exponential_.html",
+)
 def special_distributions(lab: Lab) -> None:
     """``exponential_``, ``cauchy_``, ``log_normal_`` and ``geometric_`` follow their distributions and
     ranges. Invalid parameters raise an error.
@@ -280,18 +316,29 @@ def special_distributions(lab: Lab) -> None:
         )
         check_mean(lab, f"geometric_({chance})", sample, 1 / chance, math.sqrt(1 - chance) / chance)
         check_mean(lab, f"ones of geometric_({chance})", (sample == 1).cpu().double(), chance, 0.5)
-    lab.raises("a rate of zero", lambda: new_zeros().exponential_(0.0), match="lambda|lambd")
-    lab.raises("a negative rate", lambda: new_zeros().exponential_(-1.0), match="lambda|lambd")
-    lab.raises("a width of zero", lambda: new_zeros().cauchy_(0.0, 0.0), match="sigma")
-    lab.raises("a negative deviation", lambda: new_zeros().log_normal_(0.0, -1.0), match="std")
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("a rate of zero", lambda: new_zeros().exponential_(0.0), match="lambda|lambd")
+        lab.raises("a negative rate", lambda: new_zeros().exponential_(-1.0), match="lambda|lambd")
+        lab.raises("a width of zero", lambda: new_zeros().cauchy_(0.0, 0.0), match="sigma")
+        lab.raises("a negative deviation", lambda: new_zeros().log_normal_(0.0, -1.0), match="std")
     for chance in (0.0, 1.0, -0.5, 2.0):
-        lab.raises(f"a chance of {chance}", lambda: new_zeros().geometric_(chance), match="geometric_|p")
+        with lab.parity("No page says that the call is an error"):
+            lab.raises(f"a chance of {chance}", lambda: new_zeros().geometric_(chance), match="geometric_|p")
     whole = torch.zeros(3, dtype=torch.int64, device=lab.device)
-    lab.raises("exponential_ of integers", lambda: whole.exponential_(), RuntimeError, NotImplementedError)
-    lab.raises("cauchy_ of integers", lambda: whole.cauchy_(), RuntimeError, NotImplementedError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises(
+            "exponential_ of integers", lambda: whole.exponential_(), RuntimeError, NotImplementedError
+        )
+        lab.raises("cauchy_ of integers", lambda: whole.cauchy_(), RuntimeError, NotImplementedError)
 
 
-@behaviour("random", dtypes=(*FLOATS, "int64", "uint8", "bool"), level="training", must_detect=("error",))
+@behaviour(
+    "random",
+    dtypes=(*FLOATS, "int64", "uint8", "bool"),
+    level="training",
+    must_detect=("error",),
+    page="generated/torch.Tensor.bernoulli_.html",
+)
 def bernoulli_draws(lab: Lab) -> None:
     """``bernoulli`` returns ones with the given probability, which may be a number or a tensor of any
     floating dtype. With probability 0 it returns only zeros, and with probability 1 only ones.
@@ -311,7 +358,8 @@ def bernoulli_draws(lab: Lab) -> None:
     lab.expect("by element", torch.zeros(4, **where).bernoulli_(ends), [0, 1, 0, 1])
     if lab.dtype.is_floating_point:
         lab.expect("out of place", torch.bernoulli(ends.to(lab.dtype)), [0, 1, 0, 1])
-        lab.same("out of place with a chance", torch.bernoulli(torch.zeros(3, **where), 1.0))
+        with lab.parity("The page gives no chance as a number to torch.bernoulli"):
+            lab.same("out of place with a chance", torch.bernoulli(torch.zeros(3, **where), 1.0))
         out = torch.empty(0, **where)
         lab.same("into out", torch.bernoulli(ends.to(lab.dtype), out=out))
     strided = torch.zeros(6, 4, **where)
@@ -325,7 +373,13 @@ def bernoulli_draws(lab: Lab) -> None:
         )
 
 
-@behaviour("random", dtypes=("float32", "float64", "float16"), level="training", must_detect=("error",))
+@behaviour(
+    "random",
+    dtypes=("float32", "float64", "float16"),
+    level="training",
+    must_detect=("error",),
+    page="generated/torch.multinomial.html",
+)
 def multinomial_draws(lab: Lab) -> None:
     """``multinomial`` draws each index with a probability in proportion to its weight. It never draws an
     index of weight zero. Without replacement, it draws no index twice.
@@ -358,11 +412,13 @@ def multinomial_draws(lab: Lab) -> None:
         lambda: torch.multinomial(weights, 5),
         match="without replacement|larger sample|prob_dist",
     )
-    lab.raises("none", lambda: torch.multinomial(weights, 0), match="n_sample")
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("none", lambda: torch.multinomial(weights, 0), match="n_sample")
     lab.raises("of a cube", lambda: torch.multinomial(lab.floats(2, 2, 2, low=0), 1), match="1 or 2 dim")
-    lab.raises(
-        "of integers", lambda: torch.multinomial(torch.ones(3, dtype=torch.int64, device=lab.device), 1)
-    )
+    with lab.parity("No page says that the call is an error"):
+        lab.raises(
+            "of integers", lambda: torch.multinomial(torch.ones(3, dtype=torch.int64, device=lab.device), 1)
+        )
     lab.raises(
         "into integers of another width",
         lambda: torch.multinomial(weights, 1, out=torch.empty(0, dtype=torch.int32, device=lab.device)),

@@ -30,7 +30,13 @@ def _distinct_values(lab: Lab, *shape: int) -> torch.Tensor:
     )
 
 
-@behaviour("reductions", dtypes=(*FLOATS, *INTEGERS), level="bringup", must_detect=("value", "error"))
+@behaviour(
+    "reductions",
+    dtypes=(*FLOATS, *INTEGERS),
+    level="bringup",
+    must_detect=("value", "error"),
+    page="generated/torch.max.html",
+)
 def greatest_and_smallest(lab: Lab) -> None:
     """``max``, ``min``, ``amax``, ``amin``, ``aminmax``, ``argmax`` and ``argmin`` return the extremes, or
     their indices, over all elements and along dimensions. This holds with and without ``keepdim`` and for any
@@ -86,10 +92,13 @@ def greatest_and_smallest(lab: Lab) -> None:
     torch.max(base, 1, out=out)
     lab.expect("out", out[0], array.max(1))
     lab.expect("indices out", out[1], array.argmax(1))
-    lab.same("a number", [base[0, 0, 0].max(0), base[0, 0, 0].argmin(0), base[0, 0, 0].amax(())])
+    with lab.parity("No page says that a dimension may be named for a tensor without dimensions"):
+        lab.same("a number", [base[0, 0, 0].max(0), base[0, 0, 0].argmin(0), base[0, 0, 0].amax(())])
     lab.same("a size of 1", [base[:, :1].max(1), base[:, :1].argmin(1), base[:1].min(0)])
-    lab.raises("a dimension that does not exist", lambda: base.max(3), IndexError)
-    lab.raises("amax of the same dimension twice", lambda: base.amax((0, 0)), match="(?i)multiple times")
+    with lab.parity("No page says that a dimension that does not exist is an error"):
+        lab.raises("a dimension that does not exist", lambda: base.max(3), IndexError)
+    with lab.parity("No page says that a repeated dimension is an error"):
+        lab.raises("amax of the same dimension twice", lambda: base.amax((0, 0)), match="(?i)multiple times")
     lab.raises(
         "indices out of another dtype",
         lambda: (
@@ -104,7 +113,15 @@ def greatest_and_smallest(lab: Lab) -> None:
     )
 
 
-@behaviour("reductions", dtypes=FLOATS, level="core", must_detect=("value",))
+@behaviour(
+    "reductions",
+    dtypes=FLOATS,
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.max.html",
+    basis="parity",
+    ground="No page says that NaN propagates, or which index it has",
+)
 def extremes_of_special_values(lab: Lab) -> None:
     """The maximum and minimum of a row that contains NaN are NaN, and their index is the index of the first
     NaN. Infinities are ordinary values.
@@ -131,11 +148,12 @@ def extremes_of_special_values(lab: Lab) -> None:
             f"a{function_name} of columns", getattr(rows[1:].t(), f"a{function_name}")(0), expected[1:]
         )
     both = torch.aminmax(rows, dim=1)
-    lab.expect(
-        "aminmax",
-        [both.min[1].item(), both.max[1].item(), both.min[0].isnan().item()],
-        [-math.inf, math.inf, True],
-    )
+    with lab.documented():
+        lab.expect(
+            "aminmax",
+            [both.min[1].item(), both.max[1].item(), both.min[0].isnan().item()],
+            [-math.inf, math.inf, True],
+        )
     many = torch.zeros(5000, dtype=lab.dtype, device=lab.device)
     many[4321] = math.nan
     lab.expect(
@@ -145,7 +163,13 @@ def extremes_of_special_values(lab: Lab) -> None:
     )
 
 
-@behaviour("reductions", dtypes=(*FLOATS, *INTEGERS, "bool"), level="core", must_detect=("value",))
+@behaviour(
+    "reductions",
+    dtypes=(*FLOATS, *INTEGERS, "bool"),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.maximum.html",
+)
 def greater_of_two(lab: Lab) -> None:
     """``maximum``, ``minimum``, ``fmax``, ``fmin``, and ``max`` and ``min`` of two tensors select the larger
     or smaller of two elements. They broadcast.
@@ -198,7 +222,15 @@ def greater_of_two(lab: Lab) -> None:
             )
 
 
-@behaviour("reductions", dtypes=("float32", "int64", "bool"), level="core", must_detect=("error", "shape"))
+@behaviour(
+    "reductions",
+    dtypes=("float32", "int64", "bool"),
+    level="core",
+    must_detect=("error", "shape"),
+    page="generated/torch.max.html",
+    basis="parity",
+    ground="only aminmax has a sentence on empty dimensions; no page says that the others fail",
+)
 def extremes_of_nothing(lab: Lab) -> None:
     """Over an empty dimension, reductions without an identity raise an error, and reductions with an identity
     return the identity. If a dimension that is not reduced is empty, the result is empty.
@@ -223,8 +255,9 @@ def extremes_of_nothing(lab: Lab) -> None:
             return x.kthvalue(1, dim) if function_name == "kthvalue" else getattr(x, function_name)(dim=dim)
 
         lab.raises(f"{function_name} of nothing", lambda: reduce_dimension(none, 1), IndexError, RuntimeError)
-        lab.same(f"{function_name} beside nothing", reduce_dimension(none, 2))
-        lab.same(f"{function_name} beside nothing in front", reduce_dimension(none, 0))
+        with lab.documented():
+            lab.same(f"{function_name} beside nothing", reduce_dimension(none, 2))
+            lab.same(f"{function_name} beside nothing in front", reduce_dimension(none, 0))
     for function_name in ("max", "min", "argmax", "argmin"):
         if lab.dtype == torch.bool and function_name.startswith("arg"):
             continue
@@ -235,23 +268,30 @@ def extremes_of_nothing(lab: Lab) -> None:
             RuntimeError,
         )
     for function_name in ("sum", "prod", "all", "any"):
-        lab.same(
-            f"{function_name} of nothing",
-            [
-                getattr(none, function_name)(1),
-                getattr(none, function_name)(2),
-                getattr(none, function_name)(),
-            ],
-        )
+        with lab.documented():
+            lab.same(
+                f"{function_name} of nothing",
+                [
+                    getattr(none, function_name)(1),
+                    getattr(none, function_name)(2),
+                    getattr(none, function_name)(),
+                ],
+            )
     if lab.dtype.is_floating_point:
-        lab.expect("mean of nothing", none.mean(), math.nan)
-        lab.same(
-            "mean, norm, logsumexp and var of nothing",
-            [none.mean(1), none.norm(2, 1), none.logsumexp(1), none.var(1), none.std(2)],
-        )
+        with lab.documented():
+            lab.expect("mean of nothing", none.mean(), math.nan)
+            lab.same(
+                "mean, norm, logsumexp and var of nothing",
+                [none.mean(1), none.norm(2, 1), none.logsumexp(1), none.var(1), none.std(2)],
+            )
 
 
-@behaviour("reductions", dtypes=("float32", "int32", "int64"), must_detect=("value",))
+@behaviour(
+    "reductions",
+    dtypes=("float32", "int32", "int64"),
+    must_detect=("value",),
+    page="generated/torch.max.html",
+)
 def extremes_of_many(lab: Lab) -> None:
     """Extremes and their indices are correct for long rows, for many rows and for many columns."""
     long = tensor_from_array(lab, to_wide_array(lab.permutation(60000)))
@@ -266,7 +306,14 @@ def extremes_of_many(lab: Lab) -> None:
         )
 
 
-@behaviour("reductions", dtypes=("bool",), level="core", must_detect=("value",))
+@behaviour(
+    "reductions",
+    dtypes=("bool",),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.max.html",
+    ground="The maximum of booleans; the page does not list dtypes",
+)
 def extremes_of_truth_values(lab: Lab) -> None:
     """``max`` and ``min`` accept booleans, and raise an error for complex numbers."""
     base = lab.put([[True, False, True], [False, False, False]])
@@ -276,15 +323,22 @@ def extremes_of_truth_values(lab: Lab) -> None:
     lab.expect("aminmax", [x.item() for x in torch.aminmax(base[0])], [False, True])
     lab.expect("where", base[0].min(0).indices, 1)
     for function_name in ("max", "min", "argmax", "amax", "aminmax"):
-        lab.raises(
-            f"{function_name} of complex numbers",
-            lambda: getattr(lab.put([1j, 2]), function_name)(),
-            RuntimeError,
-            NotImplementedError,
-        )
+        with lab.parity("No page says that the call is an error"):
+            lab.raises(
+                f"{function_name} of complex numbers",
+                lambda: getattr(lab.put([1j, 2]), function_name)(),
+                RuntimeError,
+                NotImplementedError,
+            )
 
 
-@behaviour("reductions", must_detect=("error",))
+@behaviour(
+    "reductions",
+    must_detect=("error",),
+    page="generated/torch.sum.html",
+    basis="parity",
+    ground="No page limits the number of dimensions to 64",
+)
 def reductions_of_too_many_dimensions(lab: Lab) -> None:
     """A reduction along a dimension of a tensor with more than 64 dimensions raises an error."""
     many = torch.ones([1] * 65, device=lab.device)

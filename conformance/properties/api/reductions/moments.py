@@ -16,7 +16,13 @@ from conformance.properties.api._numpy_values import to_wide_array
 _MOMENTS = ("float32", "float64", "complex64", "complex128")
 
 
-@behaviour("reductions", dtypes=_MOMENTS, level="core", must_detect=("value", "error"))
+@behaviour(
+    "reductions",
+    dtypes=_MOMENTS,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.var.html",
+)
 def variances(lab: Lab) -> None:
     """``var``, ``std``, ``var_mean`` and ``std_mean`` agree with NumPy for every correction and dimension,
     with and without ``keepdim``, and with ``out=``. They return NaN with a warning if no degree of freedom
@@ -81,10 +87,18 @@ def variances(lab: Lab) -> None:
             warnings.simplefilter("ignore")  # the documentation does not mention the warning
             lab.expect(f"{name} of one element", getattr(base[0, 0, :1], name)(), math.nan)
         lab.expect(f"{name} of nothing", getattr(torch, name)(base[:0], 0), numpy.full((5, 3), math.nan))
-    lab.raises("the same dimension twice", lambda: base.var((0, 0)), match="(?i)multiple times")
+    with lab.parity("No page says that a repeated dimension is an error"):
+        lab.raises("the same dimension twice", lambda: base.var((0, 0)), match="(?i)multiple times")
 
 
-@behaviour("reductions", dtypes=WIDE_FLOATS, level="core", must_detect=("value",))
+@behaviour(
+    "reductions",
+    dtypes=WIDE_FLOATS,
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.var.html",
+    ground="The value of the formula, within the accuracy that its condition number allows",
+)
 def variances_are_stable(lab: Lab) -> None:
     """The variance is accurate for numbers whose mean is much larger than their deviation, and for many
     numbers.
@@ -108,7 +122,13 @@ def variances_are_stable(lab: Lab) -> None:
     lab.holds("the variance of equal numbers is next to nothing", 0 <= equal.item() < 1e-12)
 
 
-@behaviour("reductions", dtypes=(*FLOATS, "int64", "int32", "uint8"), level="core", must_detect=("value",))
+@behaviour(
+    "reductions",
+    dtypes=(*FLOATS, "int64", "int32", "uint8"),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.median.html",
+)
 def medians(lab: Lab) -> None:
     """``median`` returns the middle element or, of an even number of elements, the lower middle element.
     Along a dimension, it also returns an index of this element. The median is NaN if any element is NaN or
@@ -132,7 +152,8 @@ def medians(lab: Lab) -> None:
             lab.expect(f"kept {dim} of {shape}", with_keepdim.values, numpy.expand_dims(expected, dim))
     turned = lab.integers(4, 5, low=0, high=50).t()
     lab.expect("transposed", turned.median(0).values, numpy.sort(to_wide_array(turned), 0)[2])
-    lab.same("of a number", [base[0, 0, 0].median(), base[0, 0, 0].median(0)])
+    with lab.parity("No page says that a dimension may be named for a tensor without dimensions"):
+        lab.same("of a number", [base[0, 0, 0].median(), base[0, 0, 0].median(0)])
     if lab.dtype.is_floating_point:
         special = lab.put(
             [[1.0, math.nan, 3, 2], [math.inf, 0, -math.inf, 1], [math.nan] * 4], dtype=lab.dtype
@@ -141,9 +162,12 @@ def medians(lab: Lab) -> None:
         lab.expect("without NaN", special.nanmedian(1).values, [2.0, 0, math.nan])
         lab.expect("index of the NaN", special[:1].median(1).indices, [1])
         lab.expect("of all", (special.median().isnan().item(), special.nanmedian().item()), (True, 1.0))
-        lab.expect("of nothing", special[:0].median(), math.nan)
-    lab.raises("of no rows", lambda: base[:0].median(0), IndexError, RuntimeError)
-    lab.raises("a dimension that does not exist", lambda: base.median(3), IndexError)
+        with lab.parity("No page gives the median of no elements"):
+            lab.expect("of nothing", special[:0].median(), math.nan)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("of no rows", lambda: base[:0].median(0), IndexError, RuntimeError)
+    with lab.parity("No page says that a dimension that does not exist is an error"):
+        lab.raises("a dimension that does not exist", lambda: base.median(3), IndexError)
 
 
 @behaviour(
@@ -151,6 +175,7 @@ def medians(lab: Lab) -> None:
     dtypes=(*FLOATS, "int64", "int32", "uint8", "bool"),
     level="core",
     must_detect=("value", "error"),
+    page="generated/torch.mode.html",
 )
 def modes(lab: Lab) -> None:
     """``mode`` returns an element that occurs most often, and an index at which it occurs. If several
@@ -184,12 +209,21 @@ def modes(lab: Lab) -> None:
             index_holds_mode = base[result.indices] == result.values
             lab.holds(f"the index {name} is that of the mode", index_holds_mode, kind=Kind.VALUE)
         base = lab.put(data, dtype=lab.dtype)
-    lab.same("of a number", [base[0, 0].mode().values, base[0, 0].mode(0).indices])
-    lab.raises("of nothing", lambda: base[:, :0].mode(1), IndexError, RuntimeError)
-    lab.raises("a dimension that does not exist", lambda: base.mode(2), IndexError)
+    with lab.parity("No page says that a dimension may be named for a tensor without dimensions"):
+        lab.same("of a number", [base[0, 0].mode().values, base[0, 0].mode(0).indices])
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("of nothing", lambda: base[:, :0].mode(1), IndexError, RuntimeError)
+    with lab.parity("No page says that a dimension that does not exist is an error"):
+        lab.raises("a dimension that does not exist", lambda: base.mode(2), IndexError)
 
 
-@behaviour("reductions", dtypes=WIDE_FLOATS, level="core", must_detect=("value", "error"))
+@behaviour(
+    "reductions",
+    dtypes=WIDE_FLOATS,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.quantile.html",
+)
 def quantiles(lab: Lab) -> None:
     """``quantile`` and ``nanquantile`` agree with NumPy for one or several ``q``, every interpolation and
     every dimension. NaN propagates through ``quantile``. ``q`` must be between 0 and 1.
@@ -235,13 +269,14 @@ def quantiles(lab: Lab) -> None:
     lab.expect("out", torch.quantile(base, 0.5, 0, out=out), numpy.quantile(array, 0.5, 0), roundings=16.0)
     lab.raises("q above 1", lambda: base.quantile(1.5), match="(?i)range|0.*1")
     lab.raises("q of two dimensions", lambda: base.quantile(several.view(1, 3)), match="(?i)scalar or 1D|dim")
-    lab.raises("integers", lambda: base.long().quantile(0.5), match="(?i)float")
-    lab.raises(
-        "q of another dtype",
-        lambda: base.quantile(several.to(torch.float64 if lab.dtype != torch.float64 else torch.float32)),
-        match="(?i)dtype",
-    )
-    lab.raises("nothing", lambda: base[:0].quantile(0.5), match="(?i)non-empty")
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("integers", lambda: base.long().quantile(0.5), match="(?i)float")
+        lab.raises(
+            "q of another dtype",
+            lambda: base.quantile(several.to(torch.float64 if lab.dtype != torch.float64 else torch.float32)),
+            match="(?i)dtype",
+        )
+        lab.raises("nothing", lambda: base[:0].quantile(0.5), match="(?i)non-empty")
     lab.raises(
         "another interpolation", lambda: base.quantile(0.5, interpolation="cubic"), match="(?i)interpolation"
     )
@@ -252,7 +287,13 @@ def quantiles(lab: Lab) -> None:
     )
 
 
-@behaviour("reductions", capabilities=("autograd",), level="training", must_detect=("value",))
+@behaviour(
+    "reductions",
+    capabilities=("autograd",),
+    level="training",
+    must_detect=("value",),
+    page="notes/autograd.html",
+)
 def backward_through_reductions(lab: Lab) -> None:
     """The gradient of ``quantile`` flows to the two neighbouring elements. The gradients of ``median`` and
     ``amax`` flow to the selected elements. The gradient of ``prod`` is correct even if a factor is zero.
@@ -294,6 +335,7 @@ def backward_through_reductions(lab: Lab) -> None:
     level="core",
     capabilities=("data_dependent_shapes",),
     must_detect=("value", "error"),
+    page="generated/torch.bincount.html",
 )
 def counts_by_value(lab: Lab) -> None:
     """``bincount`` counts how often each integer occurs, or sums the weights of its occurrences. Negative
@@ -328,7 +370,11 @@ def counts_by_value(lab: Lab) -> None:
 
 
 @behaviour(
-    "reductions", dtypes=("float32", "float64", "bfloat16"), level="core", must_detect=("value", "error")
+    "reductions",
+    dtypes=("float32", "float64", "bfloat16"),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.histc.html",
 )
 def histograms(lab: Lab) -> None:
     """``histc`` counts elements in bins of equal width between two bounds, by default the minimum and maximum
@@ -339,12 +385,14 @@ def histograms(lab: Lab) -> None:
     lab.expect("default bounds", base.histc(4), [3.0, 2, 2, 1])
     lab.expect("one bin", base.histc(1, 0, 10), [8.0])
     lab.expect("outside", base.histc(3, 10, 40), [0.0, 0, 0])
-    lab.expect("equal elements", torch.ones(5, dtype=lab.dtype, device=lab.device).histc(3), [0.0, 5, 0])
+    with lab.parity("No page gives the bins if all elements are equal"):
+        lab.expect("equal elements", torch.ones(5, dtype=lab.dtype, device=lab.device).histc(3), [0.0, 5, 0])
     lab.expect("with gaps", base[::2].histc(2, 0, 4), [2.0, 2])
     lab.expect("of nothing", base[:0].histc(3, 0, 1), [0.0, 0, 0])
     lab.expect("of two dimensions", base.view(2, 4).t().histc(4, 0, 4), [1.0, 2, 1, 3])
     lab.expect("dtype", base.histc(2).dtype, lab.dtype)
-    lab.raises("no bins", lambda: base.histc(0), match="(?i)bins")
-    lab.raises("bounds the wrong way round", lambda: base.histc(4, 5, 1), match="(?i)max|larger|min")
-    lab.raises("an infinite bound", lambda: base.histc(4, 0, math.inf), match="(?i)finite")
-    lab.raises("infinite elements", lambda: (base / 0).histc(4), match="(?i)finite")
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("no bins", lambda: base.histc(0), match="(?i)bins")
+        lab.raises("bounds the wrong way round", lambda: base.histc(4, 5, 1), match="(?i)max|larger|min")
+        lab.raises("an infinite bound", lambda: base.histc(4, 0, math.inf), match="(?i)finite")
+        lab.raises("infinite elements", lambda: (base / 0).histc(4), match="(?i)finite")

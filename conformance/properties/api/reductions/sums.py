@@ -21,6 +21,7 @@ _DIMS: tuple[Any, ...] = (None, 0, 1, -1, (0, 2), (1, -1), (0, 1, 2))
     dtypes=(*FLOATS, *INTEGERS, *COMPLEX),
     level="bringup",
     must_detect=("value", "error", "shape"),
+    page="generated/torch.sum.html",
 )
 def sums_by_dimension(lab: Lab) -> None:
     """``sum`` and ``mean`` reduce all, one or several dimensions, with and without ``keepdim``, for any
@@ -44,21 +45,31 @@ def sums_by_dimension(lab: Lab) -> None:
                 lab.expect(
                     f"mean {name}", torch.mean(base, dim, keep), array.mean(dim, keepdims=keep), roundings=2.0
                 )
-    lab.expect("NumPy's names", torch.sum(base, axis=1, keepdims=True), array.sum(1, keepdims=True))  # type: ignore[call-overload]
+    with lab.parity("No page names the arguments axis and keepdims"):
+        lab.expect("NumPy's names", torch.sum(base, axis=1, keepdims=True), array.sum(1, keepdims=True))  # type: ignore[call-overload]
     lab.expect("expanded", base[:1].expand(7, 4, 5).sum(0), 7 * array[0])
     out = torch.empty(4, 5, dtype=base.sum(0).dtype, device=lab.device)
     lab.holds("sum returns out", torch.sum(base, 0, out=out) is out)
     lab.expect("out", out, array.sum(0))
     lab.same("of nothing", [base[:0].sum(), base[:0].sum(0), base[:0].sum(1), base[0, 0, 0].sum(0)])
-    lab.raises("a dimension that does not exist", lambda: base.sum(3), IndexError, match="(?i)dim")
-    lab.raises("the same dimension twice", lambda: base.sum((1, 1)), match="(?i)multiple times")
-    lab.raises("the same dimension from both ends", lambda: base.sum((0, -3)), match="(?i)multiple times")
+    with lab.parity("No page says that a dimension that does not exist is an error"):
+        lab.raises("a dimension that does not exist", lambda: base.sum(3), IndexError, match="(?i)dim")
+    with lab.parity("No page says that a repeated dimension is an error"):
+        lab.raises("the same dimension twice", lambda: base.sum((1, 1)), match="(?i)multiple times")
+        lab.raises("the same dimension from both ends", lambda: base.sum((0, -3)), match="(?i)multiple times")
     expect_error_for_two_devices(
         lab, "an out elsewhere", lambda: torch.sum(base, 0, out=torch.empty(4, 5, dtype=out.dtype))
     )
 
 
-@behaviour("reductions", dtypes=(*INTEGERS, "bool"), level="core", must_detect=("value", "dtype"))
+@behaviour(
+    "reductions",
+    dtypes=(*INTEGERS, "bool"),
+    level="core",
+    must_detect=("value", "dtype"),
+    page="generated/torch.sum.html",
+    ground="The note says that the result may be promoted from int32 to int64",
+)
 def integer_sums_are_wide(lab: Lab) -> None:
     """``sum``, ``prod``, ``cumsum``, ``cumprod`` and ``nansum`` of integers and booleans return int64, so
     that they do not overflow at the limits of the input's dtype. With ``dtype=``, they return this dtype.
@@ -67,28 +78,30 @@ def integer_sums_are_wide(lab: Lab) -> None:
     ones = torch.ones(300, 3, dtype=lab.dtype, device=lab.device)
     lab.expect("sum", ones.sum(), 900)
     lab.expect("sum of a dimension", ones.sum(0), [300] * 3)
-    lab.expect("cumsum", ones.cumsum(0)[-1], [300] * 3)
-    lab.expect("nansum", ones.nansum(0), [300] * 3)
-    lab.expect(
-        "dtypes",
-        [
-            x.dtype
-            for x in (
-                ones.sum(),
-                ones.sum(1),
-                ones.prod(),
-                ones.prod(0),
-                ones.cumsum(0),
-                ones.cumprod(1),
-                ones.nansum(),
-            )
-        ],
-        [torch.int64] * 7,
-    )
+    with lab.parity("The page does not say that integers become int64"):
+        lab.expect("cumsum", ones.cumsum(0)[-1], [300] * 3)
+        lab.expect("nansum", ones.nansum(0), [300] * 3)
+        lab.expect(
+            "dtypes",
+            [
+                x.dtype
+                for x in (
+                    ones.sum(),
+                    ones.sum(1),
+                    ones.prod(),
+                    ones.prod(0),
+                    ones.cumsum(0),
+                    ones.cumprod(1),
+                    ones.nansum(),
+                )
+            ],
+            [torch.int64] * 7,
+        )
     two = torch.full((10,), 2, dtype=lab.dtype, device=lab.device)
     base = 1 if lab.dtype == torch.bool else 2
-    lab.expect("prod", two.prod(), base**10)
-    lab.expect("cumprod", two.cumprod(0), [base**k for k in range(1, 11)])
+    with lab.parity("The page does not say that integers become int64"):
+        lab.expect("prod", two.prod(), base**10)
+        lab.expect("cumprod", two.cumprod(0), [base**k for k in range(1, 11)])
     lab.expect(
         "sum as int32",
         (ones.sum(dtype=torch.int32).dtype, ones.sum(0, dtype=torch.float64).dtype),
@@ -99,7 +112,8 @@ def integer_sums_are_wide(lab: Lab) -> None:
     lab.expect("mean of a dimension as float64", ones.mean(0, dtype=torch.float64), [1.0] * 3)
     lab.expect("cumsum as float32", ones[:3].cumsum(0, dtype=torch.float32)[:, 0], [1.0, 2, 3])
     lab.raises("mean", lambda: ones.mean(), match="(?i)dtype")
-    lab.raises("std", lambda: ones.std(), match="(?i)float")
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("std", lambda: ones.std(), match="(?i)float")
 
 
 def _expect_or_float16_overflow(lab: Lab, name: str, value: torch.Tensor, expected: float) -> None:
@@ -109,7 +123,14 @@ def _expect_or_float16_overflow(lab: Lab, name: str, value: torch.Tensor, expect
     lab.expect(name, value, expected, roundings=2.0)
 
 
-@behaviour("reductions", dtypes=FLOATS, level="core", must_detect=("value",))
+@behaviour(
+    "reductions",
+    dtypes=FLOATS,
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.sum.html",
+    ground="The value of the sum; the note on accuracy promises no exact order",
+)
 def sums_of_many(lab: Lab) -> None:
     """Sums and means of many elements do not lose small terms, for long rows, long columns and terms that
     cancel. A float16 mean is correct or infinite.
@@ -138,7 +159,11 @@ def sums_of_many(lab: Lab) -> None:
 
 
 @behaviour(
-    "reductions", dtypes=(*WIDE_FLOATS, "int32", "int64", "complex64"), level="core", must_detect=("value",)
+    "reductions",
+    dtypes=(*WIDE_FLOATS, "int32", "int64", "complex64"),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.cumsum.html",
 )
 def products_and_scans(lab: Lab) -> None:
     """``prod``, ``cumsum``, ``cumprod``, ``diff`` and ``trapezoid`` agree with NumPy in every dimension."""
@@ -206,10 +231,11 @@ def products_and_scans(lab: Lab) -> None:
     lab.raises(
         "trapezoid at places of another number", lambda: torch.trapezoid(base, x[:3].view(3, 1), dim=1)
     )
-    lab.raises("trapezoid of a number", lambda: torch.trapezoid(base[0, 0, 0]), IndexError, RuntimeError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("trapezoid of a number", lambda: torch.trapezoid(base[0, 0, 0]), IndexError, RuntimeError)
 
 
-@behaviour("reductions", dtypes=(*FLOATS, *COMPLEX), level="core")
+@behaviour("reductions", dtypes=(*FLOATS, *COMPLEX), level="core", page="generated/torch.nansum.html")
 def sums_without_nan(lab: Lab) -> None:
     """``nansum`` and ``nanmean`` ignore NaN, also if all elements are NaN. ``sum``, ``mean`` and ``prod``
     return NaN if an element is NaN.
@@ -220,7 +246,8 @@ def sums_without_nan(lab: Lab) -> None:
     lab.expect("mean", base.mean(1).real.isnan(), [True, True, False])
     lab.expect("prod", base.prod(0).real.isnan(), [True, True, True])
     if lab.dtype.is_complex:
-        lab.raises("nansum of complex numbers", lambda: base.nansum(), match="(?i)complex")
+        with lab.parity("No page says that the call is an error"):
+            lab.raises("nansum of complex numbers", lambda: base.nansum(), match="(?i)complex")
         return
     lab.expect("nansum", base.nansum(1), [4.0, 0, 3])
     lab.expect("nansum of all", base.nansum(), 7.0)
@@ -240,7 +267,11 @@ def sums_without_nan(lab: Lab) -> None:
 
 
 @behaviour(
-    "reductions", dtypes=(*FLOATS, *INTEGERS, *COMPLEX, "bool"), level="core", must_detect=("value", "error")
+    "reductions",
+    dtypes=(*FLOATS, *INTEGERS, *COMPLEX, "bool"),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.all.html",
 )
 def truth_of_many(lab: Lab) -> None:
     """``all``, ``any`` and ``count_nonzero`` treat nonzero elements as true. They accept dimensions, empty
@@ -284,7 +315,8 @@ def truth_of_many(lab: Lab) -> None:
         "of nothing by dimension",
         [base[:0].all(0), base[:0].any(0), base[:0].all(1), base[:, :0].any(1, keepdim=True)],
     )
-    lab.same("of a number", [base[0, 0, 0].all(), base[0, 0, 0].any(0), base[1, 0, 0].all(-1)])
+    with lab.parity("No page says that a dimension may be named for a tensor without dimensions"):
+        lab.same("of a number", [base[0, 0, 0].all(), base[0, 0, 0].any(0), base[1, 0, 0].all(-1)])
     large = torch.ones(30000, dtype=lab.dtype, device=lab.device)
     large[29999] = 0
     lab.expect(
@@ -300,17 +332,25 @@ def truth_of_many(lab: Lab) -> None:
         )
     for kind in (torch.bool, torch.uint8):
         out = torch.empty(5, 3, dtype=kind, device=lab.device)
-        lab.holds(f"any returns out of {kind}", torch.any(base, 0, out=out) is out)
-        lab.same(f"out of {kind}", out)
-    lab.raises("a dimension that does not exist", lambda: base.all(3), IndexError)
-    lab.raises(
-        "an out of floats",
-        lambda: torch.all(base, 0, out=torch.empty(5, 3, device=lab.device)),
-        match="(?i)bool|dtype|type",
-    )
+        with lab.parity("No page says which dtypes out= may have"):
+            lab.holds(f"any returns out of {kind}", torch.any(base, 0, out=out) is out)
+            lab.same(f"out of {kind}", out)
+    with lab.parity("No page says that a dimension that does not exist is an error"):
+        lab.raises("a dimension that does not exist", lambda: base.all(3), IndexError)
+    with lab.parity("No page says that the call is an error"):
+        lab.raises(
+            "an out of floats",
+            lambda: torch.all(base, 0, out=torch.empty(5, 3, device=lab.device)),
+            match="(?i)bool|dtype|type",
+        )
 
 
-@behaviour("reductions", dtypes=("complex64", "complex128"), must_detect=("value",))
+@behaviour(
+    "reductions",
+    dtypes=("complex64", "complex128"),
+    must_detect=("value",),
+    page="generated/torch.logcumsumexp.html",
+)
 def complex_logarithms_of_sums(lab: Lab) -> None:
     """``logcumsumexp`` and ``logsumexp`` of complex numbers return the logarithm of the sum of exponentials.
     The imaginary part may differ by multiples of 2π.
@@ -322,7 +362,13 @@ def complex_logarithms_of_sums(lab: Lab) -> None:
     lab.expect("by rows", torch.logcumsumexp(base.t(), 0).exp(), expected.T, roundings=64.0)
 
 
-@behaviour("reductions", dtypes=(*WIDE_FLOATS, "int64", "bool"), level="core", must_detect=("value",))
+@behaviour(
+    "reductions",
+    dtypes=(*WIDE_FLOATS, "int64", "bool"),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.logsumexp.html",
+)
 def logarithms_of_sums(lab: Lab) -> None:
     """``logsumexp`` does not overflow or underflow, accepts integers and returns the limit for infinities. It
     returns -inf for an empty dimension.

@@ -44,7 +44,9 @@ def _scatter_reference(base: Array, dim: int, index: Array, source: Array, fold:
     return array
 
 
-@behaviour("scatter", dtypes=ALL, level="core", must_detect=("value", "error"))
+@behaviour(
+    "scatter", dtypes=ALL, level="core", must_detect=("value", "error"), page="generated/torch.gather.html"
+)
 def gathering(lab: Lab) -> None:
     """``gather`` reads elements along a dimension at the positions that an index contains. The index may have
     any strides and may be expanded. It must be an integer tensor with the input's number of dimensions, and
@@ -94,7 +96,8 @@ def gathering(lab: Lab) -> None:
     lab.raises("an index of floats", lambda: base.gather(0, index.double()), match="(?i)int")
     lab.raises("an index of fewer dimensions", lambda: base.gather(0, index[0]), match="(?i)dimension")
     lab.raises("an index that is too large", lambda: base[:, :3].gather(0, index), match="(?i)size")
-    lab.raises("a dimension that does not exist", lambda: base.gather(3, index), IndexError)
+    with lab.parity("No page says that a dimension that does not exist is an error"):
+        lab.raises("a dimension that does not exist", lambda: base.gather(3, index), IndexError)
 
 
 @behaviour("scatter", dtypes=ALL, level="core", must_detect=("value", "error"))
@@ -121,16 +124,18 @@ def scattering(lab: Lab) -> None:
         )
         lab.expect(f"a number in dimension {dim}", base.scatter(dim, index, 1), numbers)
     lab.same("nothing", base.scatter(0, lab.put([], dtype=torch.int64), source))
-    lab.same("no dimensions", base[0, 0, 0].scatter(0, lab.put(0), source[0, 0, 0]))
+    with lab.parity("No page says that a dimension may be named for a tensor without dimensions"):
+        lab.same("no dimensions", base[0, 0, 0].scatter(0, lab.put(0), source[0, 0, 0]))
     lab.expect("base", base, array)
     lab.raises("an index of floats", lambda: base.scatter(0, index.double(), 1), match="(?i)int")
-    lab.raises(
-        "a source of another dtype",
-        lambda: base.scatter(
-            0, index, source.to(torch.float64 if lab.dtype != torch.float64 else torch.float32)
-        ),
-        match="(?i)dtype|type",
-    )
+    with lab.parity("No page says that the call is an error"):
+        lab.raises(
+            "a source of another dtype",
+            lambda: base.scatter(
+                0, index, source.to(torch.float64 if lab.dtype != torch.float64 else torch.float32)
+            ),
+            match="(?i)dtype|type",
+        )
     lab.raises(
         "a source that is too small", lambda: base.scatter(0, index, source[:1, :1]), match="(?i)size|shape"
     )
@@ -139,7 +144,13 @@ def scattering(lab: Lab) -> None:
     )
 
 
-@behaviour("scatter", dtypes=(*FLOATS, *INTEGERS, *COMPLEX), level="core", must_detect=("value",))
+@behaviour(
+    "scatter",
+    dtypes=(*FLOATS, *INTEGERS, *COMPLEX),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.Tensor.scatter_add_.html",
+)
 def adding_by_scatter(lab: Lab) -> None:
     """``scatter_add``, and ``scatter`` with ``reduce="add"``, add all source elements of a position.
     ``scatter`` with ``reduce="multiply"`` multiplies them. With an expanded index, ``scatter_add`` adds rows.
@@ -209,7 +220,11 @@ _FOLDS: dict[str, Any] = {
 
 
 @behaviour(
-    "scatter", dtypes=(*FLOATS, "int32", "int64", "int16"), level="core", must_detect=("value", "error")
+    "scatter",
+    dtypes=(*FLOATS, "int32", "int64", "int16"),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.Tensor.scatter_reduce_.html",
 )
 def reducing_by_scatter(lab: Lab) -> None:
     """``scatter_reduce`` and ``index_reduce`` combine the source elements of a position by ``sum``, ``prod``,
@@ -260,7 +275,10 @@ def reducing_by_scatter(lab: Lab) -> None:
         expected = array.copy()
         for position, row in zip([2, 0, 2], to_wide_array(rows), strict=True):
             expected[position] = numpy.vectorize(fold)(expected[position], row)
-        lab.expect(f"index_reduce by {name}", base.index_reduce(0, positions, rows, name), expected)
+        with lab.parity(
+            "The page of index_reduce_ supports only floating-point tensors; the check also uses integers"
+        ):
+            lab.expect(f"index_reduce by {name}", base.index_reduce(0, positions, rows, name), expected)
     lab.raises(
         "another reduction",
         lambda: base.scatter_reduce(0, index, source, "median"),
@@ -268,7 +286,15 @@ def reducing_by_scatter(lab: Lab) -> None:
     )
 
 
-@behaviour("scatter", dtypes=FLOATS, level="core", must_detect=("value",))
+@behaviour(
+    "scatter",
+    dtypes=FLOATS,
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.Tensor.scatter_reduce_.html",
+    basis="parity",
+    ground="No page says how the reductions treat NaN",
+)
 def reducing_special_values_by_scatter(lab: Lab) -> None:
     """In ``scatter_reduce``, NaN and infinities propagate through ``amax``, ``amin`` and ``sum``."""
     source = lab.put([1.0, math.nan, -math.inf, -math.inf, 2, math.inf], dtype=lab.dtype)
@@ -286,10 +312,18 @@ def reducing_special_values_by_scatter(lab: Lab) -> None:
         zeros.scatter_reduce(0, index, source, "amin", include_self=False),
         [math.nan, -math.inf, 2],
     )
-    lab.expect("sum", zeros.scatter_reduce(0, index, source, "sum"), [math.nan, -math.inf, math.inf])
+    with lab.documented():
+        lab.expect("sum", zeros.scatter_reduce(0, index, source, "sum"), [math.nan, -math.inf, math.inf])
 
 
-@behaviour("scatter", capabilities=("autograd",), level="training", must_detect=("value",))
+@behaviour(
+    "scatter",
+    capabilities=("autograd",),
+    level="training",
+    must_detect=("value",),
+    page="generated/torch.gather.html",
+    ground="The gradients of the definitions; the page of scatter_ names the supported shapes",
+)
 def backward_through_scatter(lab: Lab) -> None:
     """The gradient of ``gather`` flows to the elements that were read, also if the index is empty. The
     gradients of ``scatter`` and ``scatter_add`` flow to the written elements and to the elements that did not
@@ -325,7 +359,12 @@ def backward_through_scatter(lab: Lab) -> None:
     lab.expect("amax", [x.grad.tolist(), y.grad.tolist()], [[0.0, 100], [10.0, 0, 0]])  # type: ignore[union-attr]
 
 
-@behaviour("scatter", capabilities=("deterministic",), must_detect=("value",))
+@behaviour(
+    "scatter",
+    capabilities=("deterministic",),
+    must_detect=("value",),
+    page="generated/torch.use_deterministic_algorithms.html",
+)
 def scattering_deterministically(lab: Lab) -> None:
     """With ``torch.use_deterministic_algorithms``, two equal calls of ``scatter`` or ``scatter_add`` return
     the same values.
@@ -363,7 +402,14 @@ def scattering_deterministically(lab: Lab) -> None:
         torch.use_deterministic_algorithms(before, warn_only=warn)
 
 
-@behaviour("scatter", dtypes=FLOATS, capabilities=("autograd",), must_detect=("value", "error"))
+@behaviour(
+    "scatter",
+    dtypes=FLOATS,
+    capabilities=("autograd",),
+    must_detect=("value", "error"),
+    page="generated/torch.segment_reduce.html",
+    ground="The page names the reductions, lengths and initial value; empty segments have no sentence",
+)
 def reducing_segments(lab: Lab) -> None:
     """``segment_reduce`` reduces consecutive segments of given lengths by ``sum``, ``mean``, ``max``, ``min``
     or ``prod``, from an initial value or the identity. NaN propagates. Gradients flow to the elements that
@@ -424,6 +470,10 @@ def reducing_segments(lab: Lab) -> None:
         result,
         numpy.stack([0 * array[0], array[:2].sum(0), array[2:].sum(0), 0 * array[0]]),
     )
-    lab.raises("lengths of another sum", lambda: torch.segment_reduce(deep, "sum", lengths=lab.put([1, 1])))
+    with lab.parity("No page says that the call is an error"):
+        lab.raises(
+            "lengths of another sum", lambda: torch.segment_reduce(deep, "sum", lengths=lab.put([1, 1]))
+        )
     lab.raises("another reduction", lambda: torch.segment_reduce(deep, "median", lengths=lab.put([5])))
-    lab.raises("no lengths", lambda: torch.segment_reduce(deep, "sum"))
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("no lengths", lambda: torch.segment_reduce(deep, "sum"))

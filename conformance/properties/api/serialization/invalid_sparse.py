@@ -21,7 +21,13 @@ class _PickledAsSparse:
         return torch._utils._rebuild_sparse_tensor, (self.layout, self.parts)
 
 
-@behaviour("serialization", capabilities=("sparse", "sparse_compressed"), must_detect=("error", "message"))
+@behaviour(
+    "serialization",
+    capabilities=("sparse", "sparse_compressed"),
+    must_detect=("error", "message"),
+    page="generated/torch.sparse.check_sparse_tensor_invariants.html",
+    ground="The page describes checks in construction; loading constructs the tensor",
+)
 def saved_sparse_that_does_not_fit(lab: Lab) -> None:
     """Under ``check_sparse_tensor_invariants``, ``torch.load`` raises an error for a sparse tensor of any
     layout whose indices or values do not match its size. This holds with and without ``weights_only``.
@@ -60,10 +66,12 @@ def saved_sparse_that_does_not_fit(lab: Lab) -> None:
             for weights in (False, True):
                 label = f"{layout}: {name}, weights alone {weights}"
                 if name == "fits":
-                    lab.same(label, load_with_invariant_checks(weights).to_dense(), host=True)
+                    with lab.consistent("The loaded tensor and the saved tensor must be equal"):
+                        lab.same(label, load_with_invariant_checks(weights).to_dense(), host=True)
                 else:
                     lab.raises(
                         label,
                         lambda load=load_with_invariant_checks, weights=weights: load(weights),  # type: ignore[misc]
                         match="inconsistent|not satisfied|same nnz|equal to nnz",
+                        type_is_documented=True,
                     )

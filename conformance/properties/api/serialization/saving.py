@@ -57,10 +57,11 @@ def saved_tensors(lab: Lab) -> None:
             )
         old = torch.load(saved_to_buffer(part, _use_new_zipfile_serialization=False))
         lab.same(f"{name} in the old format", old, strides=True)
-    lab.same("pickled", pickle.loads(pickle.dumps(base)))
-    lab.same(
-        "pickled by each protocol", [pickle.loads(pickle.dumps(base, protocol)) for protocol in (2, 4, 5)]
-    )
+    with lab.consistent("The unpickled tensor and the original must be equal"):
+        lab.same("pickled", pickle.loads(pickle.dumps(base)))
+        lab.same(
+            "pickled by each protocol", [pickle.loads(pickle.dumps(base, protocol)) for protocol in (2, 4, 5)]
+        )
     first = save_and_load(base)
     lab.apart("a tensor and what was loaded", base, first)
     lab.holds("the device is that of the tensor", first.device == base.device)
@@ -95,7 +96,7 @@ def saved_sharing(lab: Lab) -> None:
     lab.holds("that of its clone is small", save_and_load(views.clone()).untyped_storage().nbytes() == 8)
 
 
-@behaviour("serialization", level="core", must_detect=("value",))
+@behaviour("serialization", level="core", must_detect=("value",), page="generated/torch.load.html")
 def map_locations(lab: Lab) -> None:
     """``map_location`` moves loaded tensors to a device by name, device, dictionary or function."""
     base = lab.integers(2, 3) * 1
@@ -122,7 +123,7 @@ def map_locations(lab: Lab) -> None:
             f"to the device by {name}", torch.load(saved_to_buffer(host), map_location=location)["weight"]
         )
     lab.same("nothing to move", torch.load(saved_to_buffer(state), map_location={})["weight"])
-    with torch.device(lab.device):
+    with torch.device(lab.device), lab.parity("No page says how torch.device acts on a load"):
         lab.same("under torch.device", torch.load(saved_to_buffer(host))["weight"].shape)
     meta = torch.load(saved_to_buffer(state), map_location="meta")["weight"]
     lab.expect("to meta", [meta.device.type, list(meta.shape)], ["meta", [2, 3]])
@@ -139,7 +140,7 @@ def map_locations(lab: Lab) -> None:
     )
 
 
-@behaviour("serialization", level="core", must_detect=("value",))
+@behaviour("serialization", level="core", must_detect=("value",), page="generated/torch.save.html")
 def save_targets(lab: Lab) -> None:
     """``torch.save`` writes to paths, open files, buffers and compressed files, also if the file already
     contains other data. ``torch.load`` reads all of them.
@@ -160,7 +161,10 @@ def save_targets(lab: Lab) -> None:
         with gzip.open(packed, "wb") as file:
             pickle.dump(41, file)
             torch.save(base, file, _use_new_zipfile_serialization=False)  # type: ignore[arg-type]
-        with gzip.open(packed, "rb") as file:
+        with (
+            gzip.open(packed, "rb") as file,
+            lab.parity("No page says that a file may contain other data before a saved object"),
+        ):
             lab.expect("what comes before", pickle.load(file), 41)
             lab.same("compressed", torch.load(file))  # type: ignore[arg-type]
         lab.same("a zip", zipfile.is_zipfile(path))
@@ -170,12 +174,15 @@ def save_targets(lab: Lab) -> None:
         torch.save(base * number, buffer, _use_new_zipfile_serialization=False)
     buffer.seek(0)
     for number in (1, 2):
-        lab.expect("a number between", pickle.load(buffer), number)
-        lab.same("a tensor between", torch.load(buffer))
+        with lab.parity("No page says that a file may contain other data before a saved object"):
+            lab.expect("a number between", pickle.load(buffer), number)
+            lab.same("a tensor between", torch.load(buffer))
     fake = torch.tensor([80, 75, 5, 6] + [0] * 100, dtype=torch.uint8, device=lab.device)
-    lab.same(
-        "bytes that look like a zip", torch.load(saved_to_buffer(fake, _use_new_zipfile_serialization=False))
-    )
+    with lab.consistent("The loaded bytes and the saved bytes must be equal"):
+        lab.same(
+            "bytes that look like a zip",
+            torch.load(saved_to_buffer(fake, _use_new_zipfile_serialization=False)),
+        )
 
 
 class _RecordingReader(io.RawIOBase):
@@ -218,7 +225,7 @@ class _Unseekable:
         return self.inner.readline()
 
 
-@behaviour("serialization", must_detect=("value", "error", "message"))
+@behaviour("serialization", must_detect=("value", "error", "message"), page="generated/torch.load.html")
 def file_like_objects(lab: Lab) -> None:
     """``torch.load`` accepts any object with ``read``, ``readline``, ``seek`` and ``tell``, and calls
     ``readinto`` if it exists. An object without ``seek`` raises an error.
@@ -228,28 +235,30 @@ def file_like_objects(lab: Lab) -> None:
         data = saved_to_buffer(base, _use_new_zipfile_serialization=zipped).getvalue()
         reader = _RecordingReader(data)
         lab.same(f"a reader, zip={zipped}", torch.load(reader))  # type: ignore[arg-type]
-        lab.holds(f"readinto is used, zip={zipped}", "readinto" in reader.used)
+        with lab.parity("No page says that readinto is used"):
+            lab.holds(f"readinto is used, zip={zipped}", "readinto" in reader.used)
     data = saved_to_buffer(base).getvalue()
     unseekable: Any = _Unseekable(data)
     lab.raises("a stream that cannot seek", lambda: torch.load(unseekable), AttributeError, match="seekable")
     lab.raises("saving into a tensor", lambda: torch.save("text", base), AttributeError, TypeError)  # type: ignore[arg-type]
     lab.raises("saving into a list", lambda: torch.save(base, []), AttributeError, TypeError)  # type: ignore[arg-type]
-    lab.raises("an empty file", lambda: torch.load(io.BytesIO()), EOFError, RuntimeError)
-    lab.raises(
-        "half a file",
-        lambda: torch.load(io.BytesIO(data[: len(data) // 2])),
-        RuntimeError,
-        EOFError,
-        pickle.UnpicklingError,
-    )
-    lab.raises("a missing path", lambda: torch.load("/nonexistent/nothing.pt"), FileNotFoundError)
-    lab.raises(
-        "rubbish",
-        lambda: torch.load(io.BytesIO(b"nothing of the kind")),
-        pickle.UnpicklingError,
-        RuntimeError,
-        EOFError,
-    )
+    with lab.parity("No page says that the call is an error"):
+        lab.raises("an empty file", lambda: torch.load(io.BytesIO()), EOFError, RuntimeError)
+        lab.raises(
+            "half a file",
+            lambda: torch.load(io.BytesIO(data[: len(data) // 2])),
+            RuntimeError,
+            EOFError,
+            pickle.UnpicklingError,
+        )
+        lab.raises("a missing path", lambda: torch.load("/nonexistent/nothing.pt"), FileNotFoundError)
+        lab.raises(
+            "rubbish",
+            lambda: torch.load(io.BytesIO(b"nothing of the kind")),
+            pickle.UnpicklingError,
+            RuntimeError,
+            EOFError,
+        )
 
 
 class CallsPrintWhenLoaded:
@@ -289,20 +298,43 @@ def weights_only_loading(lab: Lab) -> None:
         lambda: save_and_load(CallsPrintWhenLoaded(), weights_only=True),
         pickle.UnpicklingError,
         match="(?i)weights_only|unsupported",
+        text_is_documented=True,
+        type_is_documented=True,
     )
     lab.raises(
         "by default, too",
         lambda: save_and_load(CallsPrintWhenLoaded()),
         pickle.UnpicklingError,
         match="(?i)weights",
+        text_is_documented=True,
+        type_is_documented=True,
     )
     lab.raises(
-        "a module", lambda: save_and_load(torch.nn.Linear(1, 1)), pickle.UnpicklingError, match="Linear"
+        "a module",
+        lambda: save_and_load(torch.nn.Linear(1, 1)),
+        pickle.UnpicklingError,
+        match="Linear",
+        text_is_documented=True,
+        type_is_documented=True,
     )
-    lab.raises("another class", lambda: save_and_load(Pair(base, 1)), pickle.UnpicklingError, match="Pair")
+    lab.raises(
+        "another class",
+        lambda: save_and_load(Pair(base, 1)),
+        pickle.UnpicklingError,
+        match="Pair",
+        text_is_documented=True,
+        type_is_documented=True,
+    )
     with torch.serialization.safe_globals([Pair]):
         lab.same("a class that was allowed", list(save_and_load(Pair(base, 1))))
-    lab.raises("after that", lambda: save_and_load(Pair(base, 1)), pickle.UnpicklingError, match="Pair")
+    lab.raises(
+        "after that",
+        lambda: save_and_load(Pair(base, 1)),
+        pickle.UnpicklingError,
+        match="Pair",
+        text_is_documented=True,
+        type_is_documented=True,
+    )
     lab.same("without the limit", list(save_and_load(Pair(base, 1), weights_only=False)))
     module = torch.nn.Linear(2, 2, device=lab.device)
     with torch.no_grad():
@@ -312,7 +344,12 @@ def weights_only_loading(lab: Lab) -> None:
     lab.same("a module without the limit", whole.weight.detach())
 
 
-@behaviour("serialization", must_detect=("value",))
+@behaviour(
+    "serialization",
+    must_detect=("value",),
+    basis="consistency",
+    ground="The loaded object and the saved object must have the same attributes and flags",
+)
 def saved_attributes_and_bits(lab: Lab) -> None:
     """``requires_grad``, Python attributes, and conjugate and negative bits are the same after loading."""
     base: Any = lab.floats(2, 2) * 1
@@ -341,12 +378,13 @@ def saved_attributes_and_bits(lab: Lab) -> None:
     lab.holds(
         "a device", pickle.loads(pickle.dumps(base.device)) == base.device == copy.deepcopy(base.device)
     )
-    lab.raises(
-        "a view as another dtype beside its base",
-        lambda: saved_to_buffer([base, base.view(torch.int32)]),
-        RuntimeError,
-        match="view the same data as different types",
-    )
+    with lab.parity("No page says that the call is an error"):
+        lab.raises(
+            "a view as another dtype beside its base",
+            lambda: saved_to_buffer([base, base.view(torch.int32)]),
+            RuntimeError,
+            match="view the same data as different types",
+        )
 
 
 @behaviour(
@@ -367,16 +405,23 @@ def saved_rare_dtypes(lab: Lab) -> None:
             [loaded["all"].view(torch.uint8), loaded["all"].dtype, loaded["odd"].shape],
         )
         lab.shares(f"a tensor and its part, {weights_only}", loaded["all"], loaded["odd"])
-    lab.same(
-        "meta",
-        [
-            save_and_load(torch.empty(3, 4, device="meta")).shape,
-            save_and_load(torch.empty(2, device="meta")).device.type,
-        ],
-    )
+    with lab.parity("No page says that tensors on meta can be saved"):
+        lab.same(
+            "meta",
+            [
+                save_and_load(torch.empty(3, 4, device="meta")).shape,
+                save_and_load(torch.empty(2, device="meta")).device.type,
+            ],
+        )
 
 
-@behaviour("serialization", capabilities=("sparse", "sparse_compressed"), must_detect=("value",))
+@behaviour(
+    "serialization",
+    capabilities=("sparse", "sparse_compressed"),
+    must_detect=("value",),
+    basis="consistency",
+    ground="The loaded tensor and the saved tensor must have the same layout, values and state",
+)
 def saved_sparse(lab: Lab) -> None:
     """Sparse tensors have the same layout, values, size and coalesced state after loading."""
     dense = lab.put([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 2.0, 0.0], [0.0] * 4, [3.0, 0.0, 0.0, 4.0]]) * 1
@@ -400,7 +445,15 @@ def saved_sparse(lab: Lab) -> None:
     lab.same("not coalesced", [save_and_load(loose).is_coalesced(), save_and_load(loose).to_dense()])
 
 
-@behaviour("serialization", level="training", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "serialization",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",
+    basis="consistency",
+    ground="A training resumed from saved states and one without pause must give the same weights",
+)
 def saved_training(lab: Lab) -> None:
     """The states of modules, optimizers and schedulers can be loaded on the device and on the CPU. Training
     then continues with the same results.

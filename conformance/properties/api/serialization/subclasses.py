@@ -40,7 +40,12 @@ class Noted(torch.Tensor):
         self.reloaded = marker
 
 
-@behaviour("serialization", must_detect=("value",))
+@behaviour(
+    "serialization",
+    must_detect=("value",),
+    basis="consistency",
+    ground="The loaded or copied tensor must agree with the original in class, attributes and values",
+)
 def saved_subclasses(lab: Lab) -> None:
     """A tensor subclass is saved, copied and loaded with its type and attributes. If the subclass defines
     ``__getstate__`` and ``__setstate__``, they are used.
@@ -59,16 +64,19 @@ def saved_subclasses(lab: Lab) -> None:
     noted = base.clone().as_subclass(Noted)
     noted.note = 5
     copied = save_and_load(noted)
-    lab.expect("its own state", [type(copied) is Noted, copied.note, copied.reloaded], [True, 5, "noted"])
+    with lab.documented():
+        lab.expect("its own state", [type(copied) is Noted, copied.note, copied.reloaded], [True, 5, "noted"])
     lab.same("its values", copied.as_subclass(torch.Tensor))
     empty = save_and_load(torch.empty(0, device=lab.device).as_subclass(Plain))
     lab.expect("of nothing", [type(empty) is Plain, list(empty.shape)], [True, [0]])
-    lab.raises(
-        "unless the class is allowed", lambda: save_and_load(plain_subclass, weights_only=True), Exception
-    )
-    with torch.serialization.safe_globals([Plain]):
+    with lab.documented():
+        lab.raises(
+            "unless the class is allowed", lambda: save_and_load(plain_subclass, weights_only=True), Exception
+        )
+    with torch.serialization.safe_globals([Plain]), lab.documented():
         lab.same(
-            "then it is loaded", save_and_load(plain_subclass, weights_only=True).as_subclass(torch.Tensor)
+            "then it is loaded",
+            save_and_load(plain_subclass, weights_only=True).as_subclass(torch.Tensor),
         )
     for requires_grad in (True, False):
         leaf = torch.empty(2, device="meta", requires_grad=requires_grad)

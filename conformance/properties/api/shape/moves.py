@@ -19,7 +19,9 @@ from conformance.properties.api._numpy_values import (
 )
 
 
-@behaviour("shape", dtypes=ALL, level="core", must_detect=("value", "error"))
+@behaviour(
+    "shape", dtypes=ALL, level="core", must_detect=("value", "error"), page="generated/torch.flip.html"
+)
 def flipping(lab: Lab) -> None:
     """``flip``, ``fliplr`` and ``flipud`` reverse the elements along dimensions and return new memory. A
     dimension that does not exist or appears twice raises an error.
@@ -43,14 +45,20 @@ def flipping(lab: Lab) -> None:
     lab.same("flip of nothing and of a number", [base[:0].flip(0, 1), base[0, 0, 0].flip(())])
     long = lab.integers(2, 3000, low=0, high=6)
     lab.expect("flip of long rows", long.flip(1), numpy.flip(to_wide_array(long), 1))
-    lab.raises("flip a dimension that does not exist", lambda: base.flip(3), IndexError, match="(?i)dim")
-    lab.raises("flip twice the same", lambda: base.flip(0, -3), match="(?i)multiple times")
+    with lab.parity("No page says that a dimension out of range is refused"):
+        lab.raises("flip a dimension that does not exist", lambda: base.flip(3), IndexError, match="(?i)dim")
+    with lab.parity("No page says that a repeated dimension is refused"):
+        lab.raises("flip twice the same", lambda: base.flip(0, -3), match="(?i)multiple times")
     lab.raises("fliplr of a vector", lambda: torch.fliplr(base[0, 0]), match="(?i)2")
     lab.raises("flipud of a number", lambda: torch.flipud(base[0, 0, 0]), match="(?i)1")
 
 
 @behaviour(
-    "shape", dtypes=("float32", "int64", "complex64", "bool"), level="core", must_detect=("value", "error")
+    "shape",
+    dtypes=("float32", "int64", "complex64", "bool"),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.rot90.html",
 )
 def turning_and_rolling(lab: Lab) -> None:
     """``rot90`` rotates a plane by any number of quarter turns, in both directions. ``roll`` shifts elements
@@ -68,18 +76,23 @@ def turning_and_rolling(lab: Lab) -> None:
         lab.expect(f"roll({shifts}, {along})", base.roll(shifts, along), numpy.roll(array, shifts, along))
     lab.expect("roll of all", base.roll(3), numpy.roll(array, 3))
     lab.same("roll of nothing", base[:0].roll(1, 1))
-    lab.raises("rot90 of one dimension", lambda: torch.rot90(base, 1, (0,)), match="(?i)2")
-    lab.raises("rot90 of a plane that does not exist", lambda: torch.rot90(base, 1, (1, 1)))
-    lab.raises(
-        "rot90 of a dimension that does not exist",
-        lambda: torch.rot90(base, 1, (0, 3)),
-        IndexError,
-        RuntimeError,
-    )
+    with lab.parity("No page says that rot90 refuses a single dimension"):
+        lab.raises("rot90 of one dimension", lambda: torch.rot90(base, 1, (0,)), match="(?i)2")
+    with lab.parity("No page says that a repeated dimension is refused"):
+        lab.raises("rot90 of a plane that does not exist", lambda: torch.rot90(base, 1, (1, 1)))
+    with lab.parity("No page says that a dimension out of range is refused"):
+        lab.raises(
+            "rot90 of a dimension that does not exist",
+            lambda: torch.rot90(base, 1, (0, 3)),
+            IndexError,
+            RuntimeError,
+        )
     lab.raises("roll with too few dimensions", lambda: base.roll((1, 2), 0), match="(?i)align|same")
 
 
-@behaviour("shape", dtypes=ALL, level="core", must_detect=("value", "error"))
+@behaviour(
+    "shape", dtypes=ALL, level="core", must_detect=("value", "error"), page="generated/torch.diagonal.html"
+)
 def diagonals(lab: Lab) -> None:
     """``diag``, ``diagonal``, ``diagflat``, ``diag_embed``, ``trace``, ``tril`` and ``triu`` agree with NumPy
     for every offset, also for offsets larger than the matrix.
@@ -107,10 +120,16 @@ def diagonals(lab: Lab) -> None:
     if lab.dtype != torch.bool:
         lab.expect("trace", base.trace(), numpy.trace(array))
         lab.expect("trace of a transpose", base.t().trace(), numpy.trace(array))
-        lab.raises("trace of a vector", lambda: base[0].trace(), match="(?i)matrix|dim")
-    lab.raises("diagonal of one dimension twice", lambda: base.diagonal(0, 0, 0), match="(?i)identical|same")
-    lab.raises("diag of three dimensions", lambda: torch.diag(cube), match="(?i)dim|D")
-    lab.raises("tril of a vector", lambda: base[0].tril(), match="(?i)2 dim")
+        with lab.parity("The page speaks of a matrix, but does not say that other inputs are refused"):
+            lab.raises("trace of a vector", lambda: base[0].trace(), match="(?i)matrix|dim")
+    with lab.parity("No page says that a repeated dimension is refused"):
+        lab.raises(
+            "diagonal of one dimension twice", lambda: base.diagonal(0, 0, 0), match="(?i)identical|same"
+        )
+    with lab.parity("No page says what diag does with three dimensions"):
+        lab.raises("diag of three dimensions", lambda: torch.diag(cube), match="(?i)dim|D")
+    with lab.parity("The page speaks of matrices, but does not say that a vector is refused"):
+        lab.raises("tril of a vector", lambda: base[0].tril(), match="(?i)2 dim")
 
 
 @behaviour(
@@ -119,6 +138,7 @@ def diagonals(lab: Lab) -> None:
     level="core",
     capabilities=("data_dependent_shapes",),
     must_detect=("value", "shape", "error"),
+    page="generated/torch.nonzero.html",
 )
 def nonzero_elements(lab: Lab) -> None:
     """``nonzero`` returns the indices of nonzero elements in order, as rows or as one tensor per dimension,
@@ -154,12 +174,14 @@ def nonzero_elements(lab: Lab) -> None:
     lab.expect("many", large.nonzero()[:, 0], numpy.flatnonzero(to_wide_array(large)))
     if lab.dtype.is_floating_point:
         special = lab.put([0.0, -0.0, math.nan, math.inf, -math.inf], dtype=lab.dtype)
-        lab.expect("special values", special.nonzero(), [[2], [3], [4]])
-    lab.raises(
-        "an out of another dtype",
-        lambda: torch.nonzero(base, out=torch.empty(0, device=lab.device)),
-        match="(?i)long|int",
-    )
+        with lab.consistent("nonzero must agree with the device's own comparison of NaN and -0.0 with zero"):
+            lab.expect("special values", special.nonzero(), [[2], [3], [4]])
+    with lab.parity("No page says that an out= of another dtype is refused"):
+        lab.raises(
+            "an out of another dtype",
+            lambda: torch.nonzero(base, out=torch.empty(0, device=lab.device)),
+            match="(?i)long|int",
+        )
     expect_error_for_two_devices(
         lab, "an out elsewhere", lambda: torch.nonzero(base, out=torch.empty(0, dtype=torch.int64))
     )
@@ -171,6 +193,7 @@ def nonzero_elements(lab: Lab) -> None:
     dtypes=("float32", "float64", "bfloat16", "int64", "int32", "uint8"),
     level="core",
     must_detect=("value", "error"),
+    page="generated/torch.clamp.html",
 )
 def clamping(lab: Lab) -> None:
     """``clamp`` limits values to bounds. A bound is a number or a tensor and can be omitted. If the lower
@@ -195,17 +218,21 @@ def clamping(lab: Lab) -> None:
     lab.expect("out", torch.clamp(base, 2, 7, out=out), array.clip(2, 7))
     if lab.dtype.is_floating_point:
         special = lab.put([math.nan, math.inf, -math.inf, 1.0], dtype=lab.dtype)
-        lab.expect("special values", special.clamp(-2, 2), [math.nan, 2, -2, 1])
-        lab.expect(
-            "NaN bounds",
-            base[0, :2].clamp(max=lab.put([math.nan, math.nan], dtype=lab.dtype)),
-            [math.nan, math.nan],
-        )
-    lab.raises("no bound", lambda: base.clamp(), match="(?i)at least one|min.*max")
-    lab.raises("clamp by two kinds", lambda: base.clamp(2, base), TypeError)  # type: ignore[call-overload]
+        with lab.parity("The page of clamp does not mention NaN"):
+            lab.expect("special values", special.clamp(-2, 2), [math.nan, 2, -2, 1])
+        with lab.parity("The page of clamp does not mention NaN bounds"):
+            lab.expect(
+                "NaN bounds",
+                base[0, :2].clamp(max=lab.put([math.nan, math.nan], dtype=lab.dtype)),
+                [math.nan, math.nan],
+            )
+    with lab.parity("No page says that at least one bound is required"):
+        lab.raises("no bound", lambda: base.clamp(), match="(?i)at least one|min.*max")
+    with lab.parity("No page says that a number and a tensor cannot be combined as bounds"):
+        lab.raises("clamp by two kinds", lambda: base.clamp(2, base), TypeError)  # type: ignore[call-overload]
 
 
-@behaviour("shape", dtypes=ALL, level="core", must_detect=("value", "error"))
+@behaviour("shape", dtypes=ALL, level="core", must_detect=("value", "error"), page="generated/torch.cat.html")
 def joining(lab: Lab) -> None:
     """``cat``, ``stack``, ``hstack``, ``vstack``, ``dstack``, ``column_stack``, ``block_diag``, ``tile`` and
     ``repeat`` agree with NumPy. ``cat`` ignores a one-dimensional tensor without elements.
@@ -243,16 +270,24 @@ def joining(lab: Lab) -> None:
     lab.expect("out of cat", out, numpy.concatenate([first, second]))
     lab.raises("cat of other sizes", lambda: torch.cat([upper, lower], 1), match="(?i)size")
     lab.raises("cat of other dimensions", lambda: torch.cat([upper, lower[0]]), match="(?i)dimension")
-    lab.raises("cat of no tensors", lambda: torch.cat([]), RuntimeError, ValueError)
+    with lab.parity("No page says that an empty sequence is refused"):
+        lab.raises("cat of no tensors", lambda: torch.cat([]), RuntimeError, ValueError)
     lab.raises("stack of other sizes", lambda: torch.stack([upper, lower]), match="(?i)size")
-    lab.raises(
-        "cat into an input",
-        lambda: torch.cat([upper, lower], out=lower),
-        match="(?i)overlap|unsupported|memory",
-    )
+    with lab.parity("No page says that an out= which overlaps an input is refused"):
+        lab.raises(
+            "cat into an input",
+            lambda: torch.cat([upper, lower], out=lower),
+            match="(?i)overlap|unsupported|memory",
+        )
 
 
-@behaviour("shape", dtypes=("float32", "int64", "complex64", "bool"), level="core", must_detect=("value",))
+@behaviour(
+    "shape",
+    dtypes=("float32", "int64", "complex64", "bool"),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.Tensor.tolist.html",
+)
 def as_python_numbers(lab: Lab) -> None:
     """``tolist`` and ``item`` return Python numbers whose type corresponds to the dtype, for any strides.
     ``tolist`` returns one level of lists per dimension.
@@ -270,7 +305,7 @@ def as_python_numbers(lab: Lab) -> None:
     lab.same("types", [type(base[0, 0].tolist()).__name__, type(base[0, 0].item()).__name__])
 
 
-@behaviour("shape", dtypes=COMPLEX, must_detect=("value",))
+@behaviour("shape", dtypes=COMPLEX, must_detect=("value",), page="generated/torch.rot90.html")
 def turning_complex_planes(lab: Lab) -> None:
     """``rot90`` of a complex tensor, also of a conjugate view, moves the elements and changes none."""
     base = lab.integers(3, 3)

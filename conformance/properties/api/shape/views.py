@@ -12,7 +12,14 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._numpy_values import to_wide_array
 
 
-@behaviour("shape", dtypes=ALL, level="bringup", must_detect=("error", "shape"), capabilities=("strides",))
+@behaviour(
+    "shape",
+    dtypes=ALL,
+    level="bringup",
+    must_detect=("error", "shape"),
+    capabilities=("strides",),
+    page="generated/torch.Tensor.view.html",
+)
 def view_keeps_elements(lab: Lab) -> None:
     """``view`` returns the same elements in the same order with another shape. One size may be -1. A shape
     that the strides cannot express raises an error.
@@ -24,7 +31,8 @@ def view_keeps_elements(lab: Lab) -> None:
     lab.raises("15 elements as 14", lambda: base.view(14), match="(?i)invalid")
     lab.raises("two -1", lambda: base.view(-1, -1), match="(?i)one dimension")
     lab.raises("a -1 that has no answer", lambda: base.view(7, -1), match="(?i)invalid")
-    lab.raises("-1 beside a 0", lambda: base[:0].view(-1, 0), match="(?i)ambiguous")
+    with lab.parity("No page says that -1 beside a size of 0 is refused"):
+        lab.raises("-1 beside a 0", lambda: base[:0].view(-1, 0), match="(?i)ambiguous")
     lab.raises("a transposed matrix", lambda: base.t().view(15), match="(?i)reshape")
     gapped = lab.integers(4, 3, 6)[:, :, ::2]
     lab.same("dimensions with gaps taken apart", gapped.view(2, 2, 3, 3), strides=True)
@@ -34,7 +42,13 @@ def view_keeps_elements(lab: Lab) -> None:
     lab.same("no dimensions", [lab.integers(1).view(()), lab.integers(1)[0].view(1, 1)], strides=True)
 
 
-@behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value", "error"))
+@behaviour(
+    "shape",
+    dtypes=("float32", "int64", "bool"),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.reshape.html",
+)
 def reshape_and_flatten(lab: Lab) -> None:
     """``reshape``, ``flatten``, ``unflatten`` and ``ravel`` return the elements in order for any strides.
     Sizes that do not match and dimensions that do not exist raise an error.
@@ -58,13 +72,22 @@ def reshape_and_flatten(lab: Lab) -> None:
     lab.same("nothing", [base[:0].reshape(shape) for shape in ((0, 7), (3, 0), (-1, 7))])
     lab.raises("reshape to another number", lambda: base.reshape(5, 5), match="(?i)invalid")
     lab.raises("reshape of nothing to something", lambda: base[:0].reshape(2), match="(?i)invalid")
-    lab.raises("-1 beside a 0", lambda: base[:0].reshape(-1, 0), match="(?i)ambiguous")
-    lab.raises("flatten the other way round", lambda: base.flatten(2, 0), match="(?i)start_dim")
-    lab.raises("flatten a dimension that does not exist", lambda: base.flatten(0, 3), IndexError)
+    with lab.parity("No page says that -1 beside a size of 0 is refused"):
+        lab.raises("-1 beside a 0", lambda: base[:0].reshape(-1, 0), match="(?i)ambiguous")
+    with lab.parity("No page says that a start_dim after end_dim is refused"):
+        lab.raises("flatten the other way round", lambda: base.flatten(2, 0), match="(?i)start_dim")
+    with lab.parity("No page says that a dimension out of range is refused"):
+        lab.raises("flatten a dimension that does not exist", lambda: base.flatten(0, 3), IndexError)
     lab.raises("unflatten to another number", lambda: base.unflatten(1, (2, 2)))
 
 
-@behaviour("shape", dtypes=("float32", "int64"), level="core", must_detect=("shape", "error"))
+@behaviour(
+    "shape",
+    dtypes=("float32", "int64"),
+    level="core",
+    must_detect=("shape", "error"),
+    page="generated/torch.Tensor.expand.html",
+)
 def expansion(lab: Lab) -> None:
     """``expand`` and ``broadcast_to`` repeat dimensions of size 1 and add leading dimensions. A dimension of
     another size cannot be expanded, and a new leading dimension cannot be -1.
@@ -78,7 +101,8 @@ def expansion(lab: Lab) -> None:
     lab.same("nothing", [column[:0].expand(0, 4), lab.integers(1).expand(0), column.expand(0, 3, 1)])
     lab.same("arguments as a list", torch.broadcast_to(row, [2, 4]))
     lab.raises("a size of 4 to 5", lambda: row.expand(5), match="(?i)size")
-    lab.raises("fewer dimensions", lambda: column.expand(3), match="(?i)dimensions")
+    with lab.parity("No page says that a shape of fewer dimensions is refused"):
+        lab.raises("fewer dimensions", lambda: column.expand(3), match="(?i)dimensions")
     lab.raises("-1 in front", lambda: row.expand(-1, 4), match="(?i)-1|size")
     columns, rows = torch.broadcast_tensors(column, row)
     lab.same("broadcast_tensors", [columns, rows], strides=True)
@@ -87,11 +111,14 @@ def expansion(lab: Lab) -> None:
         "broadcast_tensors of 3 and 4",
         lambda: torch.broadcast_tensors(lab.integers(3), row),
         match="(?i)size",
+        type_is_documented=True,
     )
     lab.raises("broadcast_to 3", lambda: torch.broadcast_to(row, (3,)), match="(?i)size")
 
 
-@behaviour("shape", dtypes=ALL, level="core", must_detect=("value", "error"))
+@behaviour(
+    "shape", dtypes=ALL, level="core", must_detect=("value", "error"), page="generated/torch.split.html"
+)
 def splitting(lab: Lab) -> None:
     """``split``, ``chunk``, ``narrow``, ``unbind`` and ``tensor_split`` return the expected parts. The last
     part of ``split`` and ``chunk`` is smaller if the size of the dimension is not divisible.
@@ -106,7 +133,8 @@ def splitting(lab: Lab) -> None:
         [[7], [4, 3], [3, 3, 1], [2, 2, 2, 1], [1] * 7],
     )
     lab.same("chunks", list(base.chunk(3, 0)))
-    lab.same("chunks of nothing", list(base[:0].chunk(2)))
+    with lab.parity("No page says how many chunks a dimension without elements has"):
+        lab.same("chunks of nothing", list(base[:0].chunk(2)))
     lab.same("narrow", [base.narrow(0, 2, 3), base.narrow(1, -2, 2), base.narrow(0, 7, 0)])
     lab.same("narrow from a tensor", base.narrow(0, lab.put(2), 3))
     lab.same("unbind", [list(base.unbind()), list(torch.unbind(base, -1))])
@@ -121,23 +149,37 @@ def splitting(lab: Lab) -> None:
     host_split_points = torch.tensor([2, 5])
     lab.same("tensor_split at places in a tensor of the host", list(base.tensor_split(host_split_points)))
     lab.same("sections in a tensor of the host", list(torch.tensor_split(base, torch.tensor(3), 0)))
-    lab.raises("split into 0", lambda: base.split(0), match="(?i)split")
-    lab.raises("split to other sizes", lambda: base.split([3, 3]), match="(?i)split")
-    lab.raises("0 chunks", lambda: base.chunk(0), match="(?i)greater than 0")
-    lab.raises("narrow too far", lambda: base.narrow(0, 5, 3), match="(?i)exceeds|length")
+    with lab.parity("No page says that a split size of 0 is refused"):
+        lab.raises("split into 0", lambda: base.split(0), match="(?i)split")
+    with lab.parity("No page says that sizes with another sum are refused"):
+        lab.raises("split to other sizes", lambda: base.split([3, 3]), match="(?i)split")
+    with lab.parity("No page says that 0 chunks are refused"):
+        lab.raises("0 chunks", lambda: base.chunk(0), match="(?i)greater than 0")
+    with lab.parity("No page says that a length beyond the dimension is refused"):
+        lab.raises("narrow too far", lambda: base.narrow(0, 5, 3), match="(?i)exceeds|length")
     lab.raises("narrow a negative length", lambda: base.narrow(0, 1, -1), match="(?i)non-negative")
-    lab.raises("unbind a dimension that does not exist", lambda: base.unbind(2), IndexError)
-    lab.raises("tensor_split into 0", lambda: base.tensor_split(0), match="(?i)larger than 0")
-    lab.raises("tensor_split of no dimensions", lambda: base[0, 0].tensor_split(2), match="(?i)at least")
-    lab.raises(
-        "places that are floats", lambda: base.tensor_split(torch.tensor([1.0, 2.0])), match="(?i)long"
-    )
-    lab.raises(
-        "places of two dimensions", lambda: base.tensor_split(torch.tensor([[1], [2]])), match="(?i)dim"
-    )
+    with lab.parity("No page says that a dimension out of range is refused"):
+        lab.raises("unbind a dimension that does not exist", lambda: base.unbind(2), IndexError)
+    with lab.parity("No page says that 0 sections are refused"):
+        lab.raises("tensor_split into 0", lambda: base.tensor_split(0), match="(?i)larger than 0")
+    with lab.parity("No page says that a tensor without dimensions is refused"):
+        lab.raises("tensor_split of no dimensions", lambda: base[0, 0].tensor_split(2), match="(?i)at least")
+    with lab.parity("The page lists the accepted kinds of indices, but does not say that others are refused"):
+        lab.raises(
+            "places that are floats", lambda: base.tensor_split(torch.tensor([1.0, 2.0])), match="(?i)long"
+        )
+        lab.raises(
+            "places of two dimensions", lambda: base.tensor_split(torch.tensor([[1], [2]])), match="(?i)dim"
+        )
 
 
-@behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value", "error"))
+@behaviour(
+    "shape",
+    dtypes=("float32", "int64", "bool"),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.transpose.html",
+)
 def transposing(lab: Lab) -> None:
     """``transpose``, ``permute``, ``t``, ``T``, ``mT``, ``swapdims`` and ``movedim`` agree with NumPy.
     Dimensions may be negative, must exist, and may appear only once.
@@ -158,26 +200,43 @@ def transposing(lab: Lab) -> None:
     lab.expect("mT", base.mT, numpy.swapaxes(array, -1, -2))
     lab.expect("T", base[0, 0].T, array[0, 0].T)
     lab.same("t of vectors and numbers", [lab.integers(3).t(), lab.integers(1)[0].t()])
-    lab.same("no dimensions", [lab.integers(1)[0].transpose(0, 0), lab.integers(1)[0].permute(())])
+    with lab.parity("No page says that a tensor without dimensions is treated as one-dimensional here"):
+        lab.same("no dimensions", [lab.integers(1)[0].transpose(0, 0), lab.integers(1)[0].permute(())])
     large = lab.integers(130, 67, low=1)
     lab.expect("a large matrix", large.t().contiguous(), to_wide_array(large).T)
-    lab.raises(
-        "transpose a dimension that does not exist", lambda: base.transpose(0, 4), IndexError, match="(?i)dim"
-    )
-    lab.raises("permute too few", lambda: base.permute(0, 1), match="(?i)dim")
-    lab.raises(
-        "permute twice the same", lambda: base.permute(0, 0, 1, 2), match="(?i)unique|repeated|duplicate"
-    )
+    with lab.parity("No page says that a dimension out of range is refused"):
+        lab.raises(
+            "transpose a dimension that does not exist",
+            lambda: base.transpose(0, 4),
+            IndexError,
+            match="(?i)dim",
+        )
+    with lab.parity("No page says that too few dimensions are refused"):
+        lab.raises("permute too few", lambda: base.permute(0, 1), match="(?i)dim")
+    with lab.parity("No page says that a repeated dimension is refused"):
+        lab.raises(
+            "permute twice the same", lambda: base.permute(0, 0, 1, 2), match="(?i)unique|repeated|duplicate"
+        )
     lab.raises("t of three dimensions", lambda: base[0].t(), match="(?i)2D|2 dim|<= 2")
-    lab.raises("mT of a vector", lambda: lab.integers(3).mT, match="(?i)matri")
-    lab.raises("movedim of other numbers", lambda: base.movedim((0, 1), (2,)), match="(?i)dim")
+    with lab.parity("No page says that mT refuses a vector"):
+        lab.raises("mT of a vector", lambda: lab.integers(3).mT, match="(?i)matri")
+    with lab.parity("No page says that different numbers of sources and destinations are refused"):
+        lab.raises("movedim of other numbers", lambda: base.movedim((0, 1), (2,)), match="(?i)dim")
     lab.raises(
         "movedim twice the same source", lambda: base.movedim((0, 0), (1, 2)), match="(?i)unique|repeated"
     )
-    lab.raises("movedim out of range", lambda: base.movedim(0, 5), IndexError)
+    with lab.parity("No page says that a dimension out of range is refused"):
+        lab.raises("movedim out of range", lambda: base.movedim(0, 5), IndexError)
 
 
-@behaviour("shape", dtypes=ALL, level="core", must_detect=("value",), capabilities=("storage", "strides"))
+@behaviour(
+    "shape",
+    dtypes=ALL,
+    level="core",
+    must_detect=("value",),
+    capabilities=("storage", "strides"),
+    page="generated/torch.Tensor.resize_.html",
+)
 def resizing_in_place(lab: Lab) -> None:
     """``resize_`` and ``resize_as_`` change shape and strides in place and keep the first elements of the
     memory. They enlarge the storage if it is too small, and never shrink it.
@@ -199,10 +258,16 @@ def resizing_in_place(lab: Lab) -> None:
     turned = lab.integers(3, 2, low=0, high=6).t()
     like = lab.integers(2, 2).resize_as_(turned)
     lab.same("resize_as_", (like.shape, lab.strides(like), like.is_contiguous()))
-    lab.raises("a negative size", lambda: base.resize_(-1, 2))
+    with lab.parity("No page says that a negative size is refused"):
+        lab.raises("a negative size", lambda: base.resize_(-1, 2))
 
 
-@behaviour("shape", capabilities=("channels_last", "strides"), must_detect=("error",))
+@behaviour(
+    "shape",
+    capabilities=("channels_last", "strides"),
+    must_detect=("error",),
+    page="generated/torch.Tensor.resize_as_.html",
+)
 def resizing_to_memory_formats(lab: Lab) -> None:
     """``resize_`` and ``resize_as_`` accept a memory format. With ``preserve_format``, ``resize_as_`` copies
     the format of the other tensor, and ``resize_`` raises an error. ``resize_as_`` of a tensor that already
@@ -216,24 +281,32 @@ def resizing_to_memory_formats(lab: Lab) -> None:
         result = lab.integers(40).resize_as_(last, memory_format=memory_format)
         lab.same(f"strides like another for {memory_format}", lab.strides(result))
     result = lab.integers(40).resize_as_(last, memory_format=torch.preserve_format)
-    lab.same(
-        "strides for preserve_format",
-        (lab.strides(result), result.is_contiguous(memory_format=torch.channels_last)),
-    )
+    with lab.parity("No page says what resize_as_ does with preserve_format"):
+        lab.same(
+            "strides for preserve_format",
+            (lab.strides(result), result.is_contiguous(memory_format=torch.channels_last)),
+        )
     turned = lab.integers(4, 3).t()
     lab.expect(
         "strides of what has the shape already",
         (lab.strides(turned.resize_as_(turned)), lab.strides(turned.resize_as_(lab.integers(3, 4)))),
         ((1, 3), (1, 3)),
     )
-    lab.raises(
-        "resize_ with preserve_format",
-        lambda: base.resize_(2, memory_format=torch.preserve_format),
-        match="(?i)memory format",
-    )
+    with lab.parity("No page says that resize_ refuses preserve_format"):
+        lab.raises(
+            "resize_ with preserve_format",
+            lambda: base.resize_(2, memory_format=torch.preserve_format),
+            match="(?i)memory format",
+        )
 
 
-@behaviour("shape", must_detect=("error",))
+@behaviour(
+    "shape",
+    must_detect=("error",),
+    page="generated/torch.Tensor.resize_.html",
+    basis="parity",
+    ground="No page says that resize_ refuses sizes beyond 64 bits",
+)
 def sizes_beyond_memory(lab: Lab) -> None:
     """``resize_`` raises an error for sizes whose product or number of bytes exceeds a 64-bit integer."""
     base = lab.integers(2)
@@ -243,7 +316,13 @@ def sizes_beyond_memory(lab: Lab) -> None:
 
 
 @behaviour(
-    "shape", dtypes=("float32", "int64"), level="core", must_detect=("value",), capabilities=("strides",)
+    "shape",
+    dtypes=("float32", "int64"),
+    level="core",
+    must_detect=("value",),
+    capabilities=("strides",),
+    page="generated/torch.Tensor.is_contiguous.html",
+    ground="that strides of dimensions of size 1 do not count follows from contiguity in memory",
 )
 def contiguity(lab: Lab) -> None:
     """``is_contiguous`` depends only on sizes and strides. The strides of dimensions of size 1 and of tensors
@@ -255,7 +334,8 @@ def contiguity(lab: Lab) -> None:
     lab.expect("transposed", base.transpose(0, 2).is_contiguous(), False)
     lab.expect("transposed over a size of 1", base.transpose(0, 1).is_contiguous(), True)
     lab.expect("gaps", base[:, :, ::2].is_contiguous(), False)
-    lab.expect("no elements", base[:, :, ::2][:0].is_contiguous(), True)
+    with lab.parity("No page says that a tensor without elements is contiguous"):
+        lab.expect("no elements", base[:, :, ::2][:0].is_contiguous(), True)
     lab.expect("expanded", base.expand(4, 3, 5).is_contiguous(), False)
     turned = base.transpose(0, 2).contiguous()
     lab.same("contiguous", turned, strides=True)
@@ -263,7 +343,14 @@ def contiguity(lab: Lab) -> None:
     lab.same("of a row", base[2].contiguous(), strides=True)
 
 
-@behaviour("shape", dtypes=("float32", "int64"), level="core", must_detect=("shape", "error"))
+@behaviour(
+    "shape",
+    dtypes=("float32", "int64"),
+    level="core",
+    must_detect=("shape", "error"),
+    page="generated/torch.atleast_3d.html",
+    ground="The pages show most cases by examples; the place of new dimensions of a vector is not stated",
+)
 def at_least_so_many_dimensions(lab: Lab) -> None:
     """``atleast_1d``, ``atleast_2d`` and ``atleast_3d`` add dimensions as in NumPy, for one tensor and for
     several tensors.
@@ -283,10 +370,18 @@ def at_least_so_many_dimensions(lab: Lab) -> None:
             )
         lab.same(f"{name} of several", list(function(*tensors)))
         lab.same(f"{name} of a list", list(function(tensors)))
-        lab.raises(f"{name} of a number", lambda: function(3), TypeError, RuntimeError)
+        with lab.parity("No page says that a Python number is refused"):
+            lab.raises(f"{name} of a number", lambda: function(3), TypeError, RuntimeError)
 
 
-@behaviour("shape", capabilities=("autograd",), level="training", must_detect=("value",))
+@behaviour(
+    "shape",
+    capabilities=("autograd",),
+    level="training",
+    must_detect=("value",),
+    page="generated/torch.Tensor.backward.html",
+    ground="The page calls the result the gradient; its values follow from the definition",
+)
 def backward_through_shapes(lab: Lab) -> None:
     """Gradients flow back to the elements that ``atleast_3d``, ``expand``, ``reshape``, ``split``, ``flip``,
     ``repeat``, ``roll``, ``movedim``, ``diagonal``, ``unfold`` and ``masked_select`` moved or repeated.
@@ -310,7 +405,7 @@ def backward_through_shapes(lab: Lab) -> None:
         lab.same(name, x.grad)
 
 
-@behaviour("shape", must_detect=("shape", "error"))
+@behaviour("shape", must_detect=("shape", "error"), page="generated/torch.broadcast_shapes.html")
 def broadcast_shapes_of_sizes(lab: Lab) -> None:
     """``broadcast_shapes`` returns the shape to which tensors of the given shapes broadcast. Incompatible
     shapes raise an error.
@@ -318,5 +413,12 @@ def broadcast_shapes_of_sizes(lab: Lab) -> None:
     for shapes in (((2, 1), (3,)), ((1,), ()), ((4, 1, 3), (2, 1)), ((0, 1), (5,)), (3, (2, 3))):
         expected = torch.broadcast_tensors(*[torch.empty(s, device=lab.device) for s in shapes])[0].shape
         lab.expect(f"of {shapes}", torch.broadcast_shapes(*shapes), expected)
-    lab.raises("2 and 3", lambda: torch.broadcast_shapes((2,), (3,)), RuntimeError, ValueError)
-    lab.raises("a negative size", lambda: torch.broadcast_shapes((-2,), (1,)), RuntimeError, ValueError)
+    lab.raises(
+        "2 and 3",
+        lambda: torch.broadcast_shapes((2,), (3,)),
+        RuntimeError,
+        ValueError,
+        type_is_documented=True,
+    )
+    with lab.parity("No page says that a negative size is refused"):
+        lab.raises("a negative size", lambda: torch.broadcast_shapes((-2,), (1,)), RuntimeError, ValueError)

@@ -24,7 +24,7 @@ def _distinct_values(lab: Lab, *shape: int) -> torch.Tensor:
     )
 
 
-@behaviour("sorting", dtypes=_ORDERED, level="core", must_detect=("value",))
+@behaviour("sorting", dtypes=_ORDERED, level="core", must_detect=("value",), page="generated/torch.sort.html")
 def sorting_by_dimension(lab: Lab) -> None:
     """``sort`` returns the elements of each row in order, ascending or descending, and their indices in the
     input. This holds along any dimension and for any strides.
@@ -58,11 +58,12 @@ def sorting_by_dimension(lab: Lab) -> None:
     torch.sort(base[0, 0], out=(gap, index))
     lab.expect("out with gaps", gap, numpy.sort(array[0, 0]))
     lab.expect("indices out with gaps", index, numpy.argsort(array[0, 0]))
-    lab.same("no dimensions", base[0, 0, 0].sort())
+    with lab.parity("No page says that a tensor without dimensions is treated as one-dimensional here"):
+        lab.same("no dimensions", base[0, 0, 0].sort())
     lab.same("nothing", [base[:0].sort(0), base[:, :0].sort(1)])
 
 
-@behaviour("sorting", dtypes=_ORDERED, level="core", must_detect=("value",))
+@behaviour("sorting", dtypes=_ORDERED, level="core", must_detect=("value",), page="generated/torch.sort.html")
 def stable_sorting(lab: Lab) -> None:
     """With ``stable=True``, equal elements keep their order. This holds ascending and descending, in short
     and in long rows.
@@ -93,7 +94,9 @@ def stable_sorting(lab: Lab) -> None:
     )
 
 
-@behaviour("sorting", dtypes=("float32", "int64", "int16"), must_detect=("value",))
+@behaviour(
+    "sorting", dtypes=("float32", "int64", "int16"), must_detect=("value",), page="generated/torch.sort.html"
+)
 def sorting_many(lab: Lab) -> None:
     """``sort`` is correct for long rows and for many rows. Without ``stable=True``, the returned indices
     select the sorted values.
@@ -116,7 +119,13 @@ def sorting_many(lab: Lab) -> None:
 
 
 @behaviour(
-    "sorting", dtypes=("float32", "float64", "float16", "bfloat16"), level="core", must_detect=("value",)
+    "sorting",
+    dtypes=("float32", "float64", "float16", "bfloat16"),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.sort.html",
+    basis="parity",
+    ground="No page says where NaN stands in the order",
 )
 def sorting_special_values(lab: Lab) -> None:
     """``sort``, ``argsort``, ``topk`` and ``kthvalue`` treat NaN as the largest value. Infinities are the
@@ -137,7 +146,14 @@ def sorting_special_values(lab: Lab) -> None:
     lab.expect("rows", rows.sort(1).values, [[1.0, math.inf, math.nan], [-math.inf, 2, math.nan]])
 
 
-@behaviour("sorting", must_detect=("stride", "value"), capabilities=("strides",))
+@behaviour(
+    "sorting",
+    must_detect=("stride", "value"),
+    capabilities=("strides",),
+    page="generated/torch.sort.html",
+    basis="parity",
+    ground="No page says which strides the results of sort have",
+)
 def sorting_keeps_strides(lab: Lab) -> None:
     """If the memory of the input has no gaps, the results of ``sort`` have the strides of the input."""
     base = lab.put(torch.arange(60.0).flip(0).view(3, 4, 5))
@@ -149,7 +165,9 @@ def sorting_keeps_strides(lab: Lab) -> None:
         lab.expect(f"strides of {order}", lab.strides(result.values), lab.strides(permuted))
 
 
-@behaviour("sorting", dtypes=_ORDERED, level="core", must_detect=("value", "error"))
+@behaviour(
+    "sorting", dtypes=_ORDERED, level="core", must_detect=("value", "error"), page="generated/torch.topk.html"
+)
 def largest_and_smallest(lab: Lab) -> None:
     """``topk`` returns the k largest or smallest elements of each row and their indices. They are in order
     unless ``sorted=False``. A k above the size of the row raises an error.
@@ -185,15 +203,27 @@ def largest_and_smallest(lab: Lab) -> None:
     index = torch.zeros(3, 2, dtype=torch.int64, device=lab.device)[:, 0]
     torch.topk(base[0, 0], 3, out=(gap, index))
     lab.expect("out with gaps", gap, -numpy.sort(-array[0, 0])[:3])
-    lab.same("no dimensions", [base[0, 0, 0].topk(1), base[0, 0, 0].topk(0)])
-    lab.raises("more than there are", lambda: base.topk(7), match="(?i)range|k")
-    lab.raises("fewer than none", lambda: base.topk(-1), match="(?i)range|k")
-    lab.raises("a dimension that does not exist", lambda: base.topk(1, 3), IndexError, match="(?i)dim")
-    lab.raises("two of no dimensions", lambda: base[0, 0, 0].topk(2), match="(?i)range|k")
-    lab.raises("k of a float", lambda: torch.topk(base, 1.5), TypeError)  # type: ignore[arg-type]
+    with lab.parity("No page says that a tensor without dimensions is treated as one-dimensional here"):
+        lab.same("no dimensions", [base[0, 0, 0].topk(1), base[0, 0, 0].topk(0)])
+    with lab.parity("No page says that a k beyond the size is refused"):
+        lab.raises("more than there are", lambda: base.topk(7), match="(?i)range|k")
+    with lab.parity("No page says that a negative k is refused"):
+        lab.raises("fewer than none", lambda: base.topk(-1), match="(?i)range|k")
+    with lab.parity("No page says that a dimension out of range is refused"):
+        lab.raises("a dimension that does not exist", lambda: base.topk(1, 3), IndexError, match="(?i)dim")
+    with lab.parity("No page says that a k beyond the size is refused"):
+        lab.raises("two of no dimensions", lambda: base[0, 0, 0].topk(2), match="(?i)range|k")
+    with lab.parity("No page says that a k that is a float is refused"):
+        lab.raises("k of a float", lambda: torch.topk(base, 1.5), TypeError)  # type: ignore[arg-type]
 
 
-@behaviour("sorting", dtypes=_ORDERED, level="core", must_detect=("value", "error"))
+@behaviour(
+    "sorting",
+    dtypes=_ORDERED,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.kthvalue.html",
+)
 def kth_smallest(lab: Lab) -> None:
     """``kthvalue`` returns the k-th smallest element of each row and its index, for k from 1 to the size of
     the row.
@@ -216,11 +246,15 @@ def kth_smallest(lab: Lab) -> None:
     lab.expect(
         "permuted", base.permute(2, 0, 1).kthvalue(2, 1).values, numpy.sort(array.transpose(2, 0, 1), 1)[:, 1]
     )
-    lab.same("no dimensions", base[0, 0, 0].kthvalue(1))
-    lab.raises("k of 0", lambda: base.kthvalue(0), match="(?i)range|k")
-    lab.raises("k beyond the size", lambda: base.kthvalue(5), match="(?i)range|k")
-    lab.raises("k of 2 of no dimensions", lambda: base[0, 0, 0].kthvalue(2), match="(?i)range|k")
-    lab.raises("of nothing", lambda: base[:, :, :0].kthvalue(1, 2), RuntimeError, IndexError)
+    with lab.parity("No page says that a tensor without dimensions is treated as one-dimensional here"):
+        lab.same("no dimensions", base[0, 0, 0].kthvalue(1))
+    with lab.parity("No page says that a k of 0 is refused"):
+        lab.raises("k of 0", lambda: base.kthvalue(0), match="(?i)range|k")
+    with lab.parity("No page says that a k beyond the size is refused"):
+        lab.raises("k beyond the size", lambda: base.kthvalue(5), match="(?i)range|k")
+        lab.raises("k of 2 of no dimensions", lambda: base[0, 0, 0].kthvalue(2), match="(?i)range|k")
+    with lab.parity("No page says that a dimension without elements is refused"):
+        lab.raises("of nothing", lambda: base[:, :, :0].kthvalue(1, 2), RuntimeError, IndexError)
     out = (
         torch.empty(0, dtype=lab.dtype, device=lab.device),
         torch.empty(0, dtype=torch.int64, device=lab.device),
@@ -229,7 +263,13 @@ def kth_smallest(lab: Lab) -> None:
     lab.expect("out", out[0], numpy.sort(array)[..., 1])
 
 
-@behaviour("sorting", dtypes=("bool",), must_detect=("value",))
+@behaviour(
+    "sorting",
+    dtypes=("bool",),
+    must_detect=("value",),
+    page="generated/torch.sort.html",
+    ground="The page sorts by value; as numbers, False is 0 and True is 1",
+)
 def sorting_truth_values(lab: Lab) -> None:
     """``sort`` orders False before True."""
     base = lab.put([[True, False, True], [False, False, True]])
@@ -239,7 +279,14 @@ def sorting_truth_values(lab: Lab) -> None:
     lab.expect("unique", torch.unique(base), [False, True])
 
 
-@behaviour("sorting", capabilities=("autograd",), level="training", must_detect=("value",))
+@behaviour(
+    "sorting",
+    capabilities=("autograd",),
+    level="training",
+    must_detect=("value",),
+    page="generated/torch.Tensor.backward.html",
+    ground="The page calls the result the gradient; all selected elements are unique",
+)
 def backward_through_order(lab: Lab) -> None:
     """Gradients of ``sort``, ``topk``, ``kthvalue``, ``msort``, ``max``, ``min`` and ``median`` flow to the
     selected elements.

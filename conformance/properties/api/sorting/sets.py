@@ -20,6 +20,7 @@ _NUMBERS = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int1
     level="core",
     capabilities=("data_dependent_shapes",),
     must_detect=("value",),
+    page="generated/torch.unique.html",
 )
 def unique_elements(lab: Lab) -> None:
     """``unique`` returns each distinct element once, in ascending order. It can also return, for each input
@@ -51,6 +52,8 @@ def unique_elements(lab: Lab) -> None:
     level="core",
     capabilities=("data_dependent_shapes",),
     must_detect=("value", "error"),
+    page="generated/torch.unique.html",
+    ground="The page sorts in ascending order; its examples with dim= are in lexicographic order",
 )
 def unique_rows(lab: Lab) -> None:
     """``unique`` with ``dim=`` returns each distinct slice once, in lexicographic order."""
@@ -61,13 +64,18 @@ def unique_rows(lab: Lab) -> None:
         )
         result = torch.unique(base, dim=dim, return_inverse=True, return_counts=True)
         lab.expect(f"values of dimension {dim}", result[0], expected)
-        lab.expect(f"inverse of dimension {dim}", result[1], inverse.ravel())
+        with lab.parity(
+            "The page gives inverse_indices the shape of the input; no page gives one index per slice"
+        ):
+            lab.expect(f"inverse of dimension {dim}", result[1], inverse.ravel())
         lab.expect(f"counts of dimension {dim}", result[2], counts)
     rows = lab.integers(40, 2, low=0, high=3)
     lab.expect("many rows", torch.unique(rows, dim=0), numpy.unique(to_wide_array(rows), axis=0))
     lab.same("no rows", torch.unique(base[:0], dim=0))
-    lab.raises("rows of no elements", lambda: torch.unique(base[:, :, :0], dim=0), match="(?i)zero|0")
-    lab.raises("a dimension that does not exist", lambda: torch.unique(base, dim=3), IndexError)
+    with lab.parity("No page says that slices without elements are refused"):
+        lab.raises("rows of no elements", lambda: torch.unique(base[:, :, :0], dim=0), match="(?i)zero|0")
+    with lab.parity("No page says that a dimension out of range is refused"):
+        lab.raises("a dimension that does not exist", lambda: torch.unique(base, dim=3), IndexError)
 
 
 @behaviour(
@@ -76,6 +84,7 @@ def unique_rows(lab: Lab) -> None:
     level="core",
     capabilities=("data_dependent_shapes",),
     must_detect=("value",),
+    page="generated/torch.unique_consecutive.html",
 )
 def unique_neighbours(lab: Lab) -> None:
     """``unique_consecutive`` removes each element, or slice, that equals its predecessor."""
@@ -98,14 +107,23 @@ def unique_neighbours(lab: Lab) -> None:
     rows = lab.put([[1, 0], [1, 0], [0, 1], [1, 0]], dtype=lab.dtype)
     result = torch.unique_consecutive(rows, return_inverse=True, return_counts=True, dim=0)
     lab.expect("rows", result[0].long(), [[1, 0], [0, 1], [1, 0]])
-    lab.expect("inverse of rows", result[1], [0, 0, 1, 2])
+    with lab.parity(
+        "The page gives inverse_indices the shape of the input; no page gives one index per slice"
+    ):
+        lab.expect("inverse of rows", result[1], [0, 0, 1, 2])
     lab.expect("counts of rows", result[2], [2, 1, 1])
     flat = torch.unique_consecutive(rows[:2])
     lab.expect("of two dimensions", flat.long(), [1, 0, 1, 0])
 
 
 @behaviour(
-    "sorting", dtypes=("float32", "float64"), capabilities=("data_dependent_shapes",), must_detect=("value",)
+    "sorting",
+    dtypes=("float32", "float64"),
+    capabilities=("data_dependent_shapes",),
+    must_detect=("value",),
+    page="generated/torch.unique.html",
+    basis="parity",
+    ground="No page says whether two NaN are equal to each other for unique",
 )
 def unique_special_values(lab: Lab) -> None:
     """``unique`` treats each NaN as a distinct element. Infinities are ordinary values."""
@@ -118,7 +136,9 @@ def unique_special_values(lab: Lab) -> None:
     )
 
 
-@behaviour("sorting", dtypes=_NUMBERS, level="core", must_detect=("value", "error"))
+@behaviour(
+    "sorting", dtypes=_NUMBERS, level="core", must_detect=("value", "error"), page="generated/torch.isin.html"
+)
 def membership(lab: Lab) -> None:
     """``isin`` returns for each element whether it is one of the test elements. With ``invert=True``, it
     returns the negation. The elements or the test elements can be one number, and their dtypes can differ.
@@ -143,17 +163,24 @@ def membership(lab: Lab) -> None:
     for dtype in (torch.float64, torch.int32):
         among = lab.integers(3, low=0, high=12, dtype=dtype)
         lab.expect(f"among {dtype}", torch.isin(base, among), numpy.isin(array, to_wide_array(among)))
-    lab.raises(
-        "complex numbers",
-        lambda: torch.isin(base, lab.put([1j])),
-        match="(?i)complex|unsupported|not supported|support",
-    )
+    with lab.parity("No page says that complex numbers are refused"):
+        lab.raises(
+            "complex numbers",
+            lambda: torch.isin(base, lab.put([1j])),
+            match="(?i)complex|unsupported|not supported|support",
+        )
     expect_error_for_two_devices(
         lab, "among those of the host", lambda: torch.isin(base, torch.ones(3, dtype=lab.dtype))
     )
 
 
-@behaviour("sorting", dtypes=_NUMBERS, level="core", must_detect=("value", "error"))
+@behaviour(
+    "sorting",
+    dtypes=_NUMBERS,
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.searchsorted.html",
+)
 def places_in_order(lab: Lab) -> None:
     """``searchsorted`` and ``bucketize`` return the positions at which values can be inserted so that the
     sequence is still sorted, on the left or right of equal elements. The positions are int64 or int32. Both
@@ -200,36 +227,48 @@ def places_in_order(lab: Lab) -> None:
     )
     lab.same("nothing", [torch.bucketize(queries[:0], row), torch.searchsorted(row[:0], queries)])
     out = torch.empty(0, dtype=torch.int64, device=lab.device)
-    lab.expect("out", torch.bucketize(queries, row, out=out), numpy.searchsorted(array, query_array))
+    with lab.parity("The page demands an out= of the size of the values; the check passes an empty one"):
+        lab.expect("out", torch.bucketize(queries, row, out=out), numpy.searchsorted(array, query_array))
     lab.raises(
         "sides that contradict",
         lambda: torch.searchsorted(row, queries, side="left", right=True),
         match="(?i)side|right",
     )
-    lab.raises(
-        "a side that is invalid", lambda: torch.searchsorted(row, queries, side="up"), match="(?i)side"
-    )
-    lab.raises(
-        "rows of another number",
-        lambda: torch.searchsorted(rows, queries[:1].expand(3, 3)),
-        match="(?i)dimension|size",
-    )
-    lab.raises(
-        "buckets of two dimensions", lambda: torch.bucketize(queries, rows), match="(?i)1 dim|dimension"
-    )
+    with lab.parity("No page says that another side is refused"):
+        lab.raises(
+            "a side that is invalid", lambda: torch.searchsorted(row, queries, side="up"), match="(?i)side"
+        )
+    with lab.parity("No page says that different numbers of rows are refused"):
+        lab.raises(
+            "rows of another number",
+            lambda: torch.searchsorted(rows, queries[:1].expand(3, 3)),
+            match="(?i)dimension|size",
+        )
+    with lab.parity("The page speaks of 1-D boundaries, but does not say that others are refused"):
+        lab.raises(
+            "buckets of two dimensions", lambda: torch.bucketize(queries, rows), match="(?i)1 dim|dimension"
+        )
     lab.raises(
         "a sorter of another size",
         lambda: torch.searchsorted(row, queries, sorter=order[:3]),
         match="(?i)sorter|size",
     )
-    lab.raises(
-        "int32 into int64",
-        lambda: torch.bucketize(queries, row, out=out, out_int32=True),
-        match="(?i)dtype|int",
-    )
+    with lab.parity("No page says that an out= of another dtype is refused"):
+        lab.raises(
+            "int32 into int64",
+            lambda: torch.bucketize(queries, row, out=out, out_int32=True),
+            match="(?i)dtype|int",
+        )
 
 
-@behaviour("sorting", dtypes=("float32", "float64"), must_detect=("value",))
+@behaviour(
+    "sorting",
+    dtypes=("float32", "float64"),
+    must_detect=("value",),
+    page="generated/torch.searchsorted.html",
+    basis="parity",
+    ground="The page returns 0 for a NaN without suitable index; the check demands the size",
+)
 def places_of_special_values(lab: Lab) -> None:
     """``searchsorted`` treats NaN as larger than all other values. Infinities are the smallest and largest
     other values.

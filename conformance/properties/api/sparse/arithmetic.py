@@ -22,7 +22,13 @@ def _to_dense(value: torch.Tensor) -> torch.Tensor:
     return value.to_dense() if value.layout is not torch.strided else value
 
 
-@behaviour("sparse", dtypes=NUMBERS, level="core", must_detect=("value",))
+@behaviour(
+    "sparse",
+    dtypes=NUMBERS,
+    level="core",
+    must_detect=("value",),
+    ground="The page says that the storage format does not influence the meaning of an operation",
+)
 def sums_of_sparse(lab: Lab) -> None:
     """Sums and differences of sparse tensors, also with dense tensors, equal the results of dense tensors.
     This holds with ``alpha``, in place and for different sparsity patterns.
@@ -56,22 +62,36 @@ def sums_of_sparse(lab: Lab) -> None:
     lab.same("out=", out.to_dense())
 
 
-@behaviour("sparse", level="core", must_detect=("error",))
+@behaviour(
+    "sparse",
+    level="core",
+    must_detect=("error",),
+    basis="parity",
+    ground="No page says that division by sparse tensors and their powers are refused",
+)
 def refused_sparse_sums(lab: Lab) -> None:
     """Sums of sparse tensors with different sizes raise an error. Division by a sparse tensor, powers of
     sparse tensors, and ``exp``, which does not map zero to zero, raise errors too.
     """
     a = sparse_with_repeats(lab)
-    lab.raises("other sizes", lambda: a + untyped_torch.sparse_coo_tensor((2, 2), device=lab.device))
-    lab.raises("a dense of another size", lambda: a + lab.integers(2, 4))
+    with lab.documented():
+        lab.raises("other sizes", lambda: a + untyped_torch.sparse_coo_tensor((2, 2), device=lab.device))
+        lab.raises("a dense of another size", lambda: a + lab.integers(2, 4))
     lab.raises("dense by sparse", lambda: lab.integers(3, 4) / a)
     lab.raises("sparse by sparse", lambda: a / a)
     lab.raises("floor division by sparse", lambda: a // a)
     lab.raises("power of sparse to sparse", lambda: a**a)
-    lab.raises("exp of a sparse tensor", lambda: torch.exp(a), RuntimeError, NotImplementedError)
+    with lab.documented():
+        lab.raises("exp of a sparse tensor", lambda: torch.exp(a), RuntimeError, NotImplementedError)
 
 
-@behaviour("sparse", dtypes=NUMBERS, level="core", must_detect=("value",))
+@behaviour(
+    "sparse",
+    dtypes=NUMBERS,
+    level="core",
+    must_detect=("value",),
+    ground="The page says that the storage format does not influence the meaning of an operation",
+)
 def products_of_sparse(lab: Lab) -> None:
     """Sparse tensors can be multiplied elementwise by numbers, sparse tensors and dense tensors, and divided
     by numbers. The results equal the results of dense tensors.
@@ -97,7 +117,8 @@ def products_of_sparse(lab: Lab) -> None:
         results["quotient in place"] = a.clone().div_(4)
     for name, result in results.items():
         lab.same(name, _to_dense(result))
-    lab.same("layouts", {name: result.layout for name, result in results.items()})
+    with lab.parity("No page gives the layout of the product of a sparse and a dense tensor"):
+        lab.same("layouts", {name: result.layout for name, result in results.items()})
     if lab.dtype == torch.float32:
         for mode in ("floor", "trunc"):
             lab.same(f"rounded {mode}", torch.div(a.coalesce(), 2, rounding_mode=mode).to_dense())
@@ -141,11 +162,18 @@ def sparse_matrix_products(lab: Lab) -> None:
     rest = lab.integers(2, 4, 2)
     lab.same("bmm", torch.bmm(batch.to_sparse(), rest))
     lab.same("bmm of an empty matrix", torch.bmm((batch * lab.put([[[1]], [[0]]])).to_sparse(), rest))
-    lab.raises("sizes that do not fit", lambda: torch.mm(a, lab.integers(3, 2)))
-    lab.raises("a vector that does not fit", lambda: torch.mv(a, lab.integers(3)))
+    with lab.parity("No page says that matrices whose sizes do not fit are refused"):
+        lab.raises("sizes that do not fit", lambda: torch.mm(a, lab.integers(3, 2)))
+        lab.raises("a vector that does not fit", lambda: torch.mv(a, lab.integers(3)))
 
 
-@behaviour("sparse", level="core", dtypes=("float32", "float64"), must_detect=("value",))
+@behaviour(
+    "sparse",
+    level="core",
+    dtypes=("float32", "float64"),
+    must_detect=("value",),
+    page="generated/torch.sparse.sum.html",
+)
 def sparse_reductions(lab: Lab) -> None:
     """``sum``, ``sparse.sum``, ``norm`` and ``softmax`` of sparse tensors equal their definitions over the
     stored elements.
@@ -171,8 +199,10 @@ def sparse_reductions(lab: Lab) -> None:
         none = function(untyped_torch.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device), 1)
         lab.same(f"{function.__name__} of none", [none._nnz(), none.shape])
     lab.same("any", [torch.any(matrix).item()])
-    lab.raises("a dimension twice", lambda: torch.sparse.sum(a, (0, 0)))
-    lab.raises("a dimension outside", lambda: torch.sparse.sum(a, 5), IndexError, RuntimeError)
+    with lab.parity("No page says that a repeated dimension is refused"):
+        lab.raises("a dimension twice", lambda: torch.sparse.sum(a, (0, 0)))
+    with lab.parity("No page says that a dimension out of range is refused"):
+        lab.raises("a dimension outside", lambda: torch.sparse.sum(a, 5), IndexError, RuntimeError)
 
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), must_detect=("value",))
@@ -239,7 +269,13 @@ def functions_of_sparse(lab: Lab) -> None:
     lab.same("of no elements", [torch.sin(empty).shape, torch.neg(empty).to_dense()])
 
 
-@behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), must_detect=("value",))
+@behaviour(
+    "sparse",
+    level="core",
+    dtypes=("float32", "float64", "int64"),
+    must_detect=("value",),
+    page="generated/torch.Tensor.sparse_mask.html",
+)
 def masks_of_dense(lab: Lab) -> None:
     """``sparse_mask`` returns the elements of a dense or sparse tensor at the positions of the mask."""
     dense = lab.integers(3, 4)
@@ -250,8 +286,10 @@ def masks_of_dense(lab: Lab) -> None:
     lab.same("dense", result.to_dense())
     hybrid = lab.integers(3, 4, 2).sparse_mask(sparse_with_repeats(lab, 2).coalesce())
     lab.same("hybrid", hybrid.to_dense())
-    lab.same("of a sparse tensor", sparse_with_repeats(lab).coalesce().sparse_mask(mask).to_dense())
+    with lab.parity("The page masks strided tensors only"):
+        lab.same("of a sparse tensor", sparse_with_repeats(lab).coalesce().sparse_mask(mask).to_dense())
     none = dense.sparse_mask(untyped_torch.sparse_coo_tensor((3, 4), dtype=lab.dtype, device=lab.device))
     lab.same("by none", [none._nnz(), none.to_dense()])
     lab.raises("sizes that differ", lambda: lab.integers(2, 4).sparse_mask(mask))
-    lab.raises("a dense mask", lambda: dense.sparse_mask(dense))
+    with lab.parity("No page says that a dense mask is refused"):
+        lab.raises("a dense mask", lambda: dense.sparse_mask(dense))

@@ -57,7 +57,9 @@ def sparse_to_dense(lab: Lab) -> None:
     )
 
 
-@behaviour("sparse", level="core", dtypes=ALL, must_detect=("value",))
+@behaviour(
+    "sparse", level="core", dtypes=ALL, must_detect=("value",), page="generated/torch.Tensor.coalesce.html"
+)
 def coalescing(lab: Lab) -> None:
     """``coalesce`` sorts the positions and adds the values of repeated positions. ``coalesce`` of a coalesced
     tensor returns the same tensor.
@@ -78,7 +80,9 @@ def coalescing(lab: Lab) -> None:
     lab.same("claimed to be so", [claimed.is_coalesced(), claimed.indices(), claimed.values()])
 
 
-@behaviour("sparse", level="core", dtypes=ALL, must_detect=("value",))
+@behaviour(
+    "sparse", level="core", dtypes=ALL, must_detect=("value",), page="generated/torch.Tensor.to_sparse.html"
+)
 def dense_to_sparse(lab: Lab) -> None:
     """``to_sparse`` returns a coalesced tensor that stores the nonzero elements, for any number of sparse
     dimensions.
@@ -97,10 +101,13 @@ def dense_to_sparse(lab: Lab) -> None:
     lab.same("zeros", torch.zeros(2, 3, device=lab.device).to_sparse()._nnz())
     lab.same("empty", lab.integers(0, 3).to_sparse().shape)
     lab.same("transposed", dense[:, :, 0].t().to_sparse().indices())
-    lab.raises("too many dimensions", lambda: dense.to_sparse(4))
+    with lab.parity("No page says that too many sparse dimensions are refused"):
+        lab.raises("too many dimensions", lambda: dense.to_sparse(4))
 
 
-@behaviour("sparse", level="core", must_detect=("value", "error"))
+@behaviour(
+    "sparse", level="core", must_detect=("value", "error"), page="generated/torch.sparse_coo_tensor.html"
+)
 def sparse_factory(lab: Lab) -> None:
     """``sparse_coo_tensor`` infers size, dtype and device, and shares the memory of its values. With
     ``check_invariants``, it checks its arguments.
@@ -109,7 +116,8 @@ def sparse_factory(lab: Lab) -> None:
     sparse = untyped_torch.sparse_coo_tensor(indices, values)
     lab.same("inferred size", sparse.shape)
     lab.same("value", sparse.to_dense())
-    lab.shares("values and those given", sparse._values(), values)
+    with lab.parity("No page says that the tensor shares the memory of the given values"):
+        lab.shares("values and those given", sparse._values(), values)
     lab.same("hybrid size", untyped_torch.sparse_coo_tensor(indices, lab.integers(3, 2)).shape)
     for name, options in {
         "dtype": {"dtype": torch.float64},
@@ -164,7 +172,9 @@ def sparse_factory(lab: Lab) -> None:
     )
 
 
-@behaviour("sparse", must_detect=("value",))
+@behaviour(
+    "sparse", must_detect=("value",), page="generated/torch.sparse.check_sparse_tensor_invariants.html"
+)
 def sparse_invariants(lab: Lab) -> None:
     """``check_sparse_tensor_invariants`` enables and disables the checks when it is used as a function,
     context manager or decorator. Contexts can be nested.
@@ -201,14 +211,26 @@ def sparse_invariants(lab: Lab) -> None:
     lab.same("values", values * 1)
 
 
-@behaviour("sparse", dtypes=("float32", "float64", "int64"), level="core", must_detect=("value",))
+@behaviour(
+    "sparse",
+    dtypes=("float32", "float64", "int64"),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.Tensor.indices.html",
+)
 def parts_of_sparse(lab: Lab) -> None:
     """``indices()`` and ``values()`` of a coalesced tensor return tensors that share its memory. For an
     uncoalesced tensor, the two methods raise an error. ``is_coalesced`` reports whether the tensor is
     coalesced.
     """
     sparse = sparse_with_repeats(lab)
-    lab.raises("positions of what is not coalesced", lambda: sparse.indices(), match="coalesced")
+    lab.raises(
+        "positions of what is not coalesced",
+        lambda: sparse.indices(),
+        match="coalesced",
+        type_is_documented=True,
+        text_is_documented=True,
+    )
     lab.raises("its values", lambda: sparse.values(), match="coalesced")
     result = sparse.coalesce()
     values = result.values()
@@ -217,16 +239,28 @@ def parts_of_sparse(lab: Lab) -> None:
     lab.same("values after a change", [values, result.to_dense()])
     lab.same("flags", [sparse.is_sparse, sparse.to_dense().is_sparse, sparse.layout, sparse.is_sparse_csr])
     lab.same("sizes", [sparse.dim(), sparse.numel(), sparse.size(), sparse.size(1), len(sparse)])
-    lab.same("elements set", [sparse._nnz(), result._nnz(), sparse._dimI(), sparse._dimV()])
+    with lab.parity("The attribute or function is private and on no page"):
+        lab.same("elements set", [sparse._nnz(), result._nnz(), sparse._dimI(), sparse._dimV()])
     lab.raises("a dense tensor's positions", lambda: sparse.to_dense().coalesce())
     lab.raises("as NumPy", lambda: sparse.cpu().numpy(), TypeError, RuntimeError)
-    lab.raises("its truth", lambda: bool(sparse))
+    with lab.parity(
+        "No page says that bool of several elements is refused; is_nonzero documents it for itself"
+    ):
+        lab.raises("its truth", lambda: bool(sparse))
     number = untyped_torch.sparse_coo_tensor(lab.put([[0, 0]]), lab.put([1, -1], dtype=lab.dtype), (1,))
     lab.same("truth of one element", [number.is_nonzero(), (number + number.coalesce() * 0).is_nonzero()])
-    lab.raises("is_nonzero of several", lambda: sparse.is_nonzero())
+    lab.raises("is_nonzero of several", lambda: sparse.is_nonzero(), type_is_documented=True)
 
 
-@behaviour("sparse", dtypes=("float32", "int64", "bool", "complex64"), level="core", must_detect=("value",))
+@behaviour(
+    "sparse",
+    dtypes=("float32", "int64", "bool", "complex64"),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.clone.html",
+    basis="consistency",
+    ground="each copy must agree with the tensor from which it was made",
+)
 def sparse_copies(lab: Lab) -> None:
     """``clone``, ``copy_``, conversions, ``pickle`` and ``deepcopy`` preserve the values, the sizes and the
     coalesced state.
@@ -257,11 +291,13 @@ def sparse_copies(lab: Lab) -> None:
             )
         lab.same(f"host copy of {name}", sparse.cpu().to_dense(), host=True)
         wider = sparse.to(torch.complex128)
-        lab.same(f"another dtype of {name}", wider.to_dense())
+        with lab.documented():
+            lab.same(f"another dtype of {name}", wider.to_dense())
     apart = sparse_with_repeats(lab)
     copied = apart.clone()
     copied._values().zero_()
-    lab.same("a clone has values of its own", apart.to_dense())
+    with lab.documented():
+        lab.same("a clone has values of its own", apart.to_dense())
     lab.same(
         "long and bool",
         [
@@ -272,7 +308,13 @@ def sparse_copies(lab: Lab) -> None:
     )
 
 
-@behaviour("sparse", level="core", must_detect=("value",))
+@behaviour(
+    "sparse",
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.zeros_like.html",
+    ground="The pages do not say that such tensors store no elements",
+)
 def sparse_like_and_new(lab: Lab) -> None:
     """``zeros_like``, ``empty_like``, ``new_*`` and ``zeros`` with ``layout=sparse_coo`` return sparse
     tensors without stored elements, in the size of the template or the requested size. ``sparse_resize_``
@@ -300,7 +342,8 @@ def sparse_like_and_new(lab: Lab) -> None:
     lab.same("zeros_like, sparse", [like._nnz(), like.to_dense()])
     resized = hybrid.clone()
     resized.zero_()
-    lab.same("zero_", [resized._nnz(), resized.to_dense()])
+    with lab.parity("No page says that zero_ removes the stored elements"):
+        lab.same("zero_", [resized._nnz(), resized.to_dense()])
     for size, sparse, rest in (((3, 4, 2), 2, 1), ((5, 4, 2), 2, 1)):
         grown = hybrid.clone()
         grown.sparse_resize_(size, sparse, rest)
@@ -309,10 +352,15 @@ def sparse_like_and_new(lab: Lab) -> None:
     lab.same("resized and cleared", [cleared.shape, cleared.sparse_dim(), cleared._nnz()])
     lab.raises("fewer sparse dimensions", lambda: hybrid.clone().sparse_resize_((3, 4, 2), 1, 2))
     resized_like = torch.empty(1, layout=torch.sparse_coo, device=lab.device).resize_as_sparse_(hybrid)
-    lab.same("resize_as_sparse_", resized_like.shape)
+    with lab.parity("The method is on no page"):
+        lab.same("resize_as_sparse_", resized_like.shape)
 
 
-@behaviour("sparse", must_detect=("value",))
+@behaviour(
+    "sparse",
+    must_detect=("value",),
+    ground="printed tensors in the examples of the page have all these parts",
+)
 def printing_of_coo(lab: Lab) -> None:
     """``repr`` of a sparse tensor of any shape contains its indices, values, size and number of stored
     elements.

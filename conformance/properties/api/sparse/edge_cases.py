@@ -18,7 +18,14 @@ from conformance.properties.api.sparse.construction import sparse_with_repeats
 untyped_torch: Any = torch
 
 
-@behaviour("sparse", dtypes=("float32", "int64"), must_detect=("value", "alias"))
+@behaviour(
+    "sparse",
+    dtypes=("float32", "int64"),
+    must_detect=("value", "alias"),
+    page="generated/torch.sparse_coo_tensor.html",
+    basis="parity",
+    ground="No page says that the tensor uses the memory of the given indices and values",
+)
 def parts_given_to_a_sparse_tensor(lab: Lab) -> None:
     """A sparse tensor uses the memory of the given indices and values. A write into the indices or values
     changes the tensor.
@@ -36,7 +43,7 @@ def parts_given_to_a_sparse_tensor(lab: Lab) -> None:
     )
 
 
-@behaviour("sparse", dtypes=ALL, must_detect=("value",))
+@behaviour("sparse", dtypes=ALL, must_detect=("value",), page="generated/torch.sparse_coo_tensor.html")
 def sparse_of_few_elements(lab: Lab) -> None:
     """A new sparse tensor with zero or one stored element is coalesced. A new sparse tensor with more
     elements is not. This holds in every dtype, and ``clone`` preserves the state.
@@ -47,7 +54,8 @@ def sparse_of_few_elements(lab: Lab) -> None:
             sparse = untyped_torch.sparse_coo_tensor(indices, lab.integers(count, *dense), (4, 4, *dense))
             few = count < 2
             lab.holds(f"{count} of {dense}: coalesced", sparse.is_coalesced() == few)
-            lab.holds(f"{count} of {dense}: copied", sparse.clone().is_coalesced() == few)
+            with lab.consistent("A clone must agree with its source in the coalesced state"):
+                lab.holds(f"{count} of {dense}: copied", sparse.clone().is_coalesced() == few)
             lab.same(f"{count} of {dense}", [sparse.to_dense(), sparse.dtype, sparse._nnz()])
             if lab.dtype != torch.bool:
                 lab.same(f"{count} of {dense}: joined", torch.cat((sparse, sparse)).to_dense())
@@ -66,7 +74,13 @@ def sparse_of_few_elements(lab: Lab) -> None:
         lab.same(name, [created.dtype, created.layout, created._nnz(), created.to_dense()])
 
 
-@behaviour("sparse", must_detect=("error",))
+@behaviour(
+    "sparse",
+    must_detect=("error",),
+    page="generated/torch.sparse_coo_tensor.html",
+    basis="parity",
+    ground="by default the checks are disabled; no page says that unequal numbers or huge sizes are refused",
+)
 def refused_sparse_factories(lab: Lab) -> None:
     """``sparse_coo_tensor`` raises an error if the numbers of indices and values differ. A size with more
     elements than a 64-bit integer can represent raises an error.
@@ -93,10 +107,17 @@ def refused_sparse_factories(lab: Lab) -> None:
         match="overflow",
     )
     half = untyped_torch.sparse_coo_tensor(single[:2], lab.integers(1, low=1), large[:2])
-    lab.same("sizes within", [half.shape, half._nnz(), half.is_coalesced()])
+    with lab.documented():
+        lab.same("sizes within", [half.shape, half._nnz(), half.is_coalesced()])
 
 
-@behaviour("sparse", dtypes=("float32", "float64", "int64", "complex64"), must_detect=("value",))
+@behaviour(
+    "sparse",
+    dtypes=("float32", "float64", "int64", "complex64"),
+    must_detect=("value",),
+    basis="parity",
+    ground="The page says that sums concatenate; no page bounds the number of stored elements",
+)
 def sums_do_not_grow(lab: Lab) -> None:
     """However often a sparse tensor is added to or subtracted from itself, the result stores at most twice
     its elements. ``coalesce`` merges repeated positions.
@@ -106,15 +127,24 @@ def sums_do_not_grow(lab: Lab) -> None:
     x.add_(x)
     x.add_(x)
     lab.holds("four times holds at most two of each", x._nnz() <= 2 * count)
-    lab.same("four times", x.to_dense())
+    with lab.documented():
+        lab.same("four times", x.to_dense())
     x.sub_(2 * x)
     x.sub_(2 * x)
     lab.holds("differences hold at most two of each", x._nnz() <= 2 * count)
-    lab.same("differences", x.to_dense())
-    lab.same("coalesced", [x.coalesce()._nnz(), x.coalesce().values()])
+    with lab.documented():
+        lab.same("differences", x.to_dense())
+    with lab.documented():
+        lab.same("coalesced", [x.coalesce()._nnz(), x.coalesce().values()])
 
 
-@behaviour("sparse", dtypes=("bfloat16",), must_detect=("value",))
+@behaviour(
+    "sparse",
+    dtypes=("bfloat16",),
+    must_detect=("value",),
+    page="generated/torch.add.html",
+    ground="The page says that the storage format does not influence the meaning of an operation",
+)
 def sums_of_sparse_into_bfloat16(lab: Lab) -> None:
     """A sum of sparse tensors into a bfloat16 ``out=`` equals the sum rounded to bfloat16."""
     for dense in ((), (3,)):
@@ -127,7 +157,12 @@ def sums_of_sparse_into_bfloat16(lab: Lab) -> None:
         lab.holds(f"it is that of float32, {dense}", torch.equal(out.to_dense(), expected))
 
 
-@behaviour("sparse", dtypes=ALL, must_detect=("value",))
+@behaviour(
+    "sparse",
+    dtypes=ALL,
+    must_detect=("value",),
+    ground="selected elements are elements of the tensor, so they have its dtype",
+)
 def selections_keep_their_dtype(lab: Lab) -> None:
     """Rows and elements selected from a sparse tensor have the tensor's dtype, also if values of a repeated
     position are added.
@@ -149,7 +184,13 @@ def selections_keep_their_dtype(lab: Lab) -> None:
         lab.holds(f"{name} has the dtype of the tensor", chosen.dtype == sparse.dtype)
 
 
-@behaviour("sparse", dtypes=("float32", "int64"), must_detect=("value",))
+@behaviour(
+    "sparse",
+    dtypes=("float32", "int64"),
+    must_detect=("value",),
+    page="generated/torch.index_select.html",
+    ground="The page says that the storage format does not influence the meaning of an operation",
+)
 def many_indices_into_sparse(lab: Lab) -> None:
     """``index_select`` of a sparse tensor with many indices equals ``index_select`` of the dense tensor. The
     indices may be unsorted or repeated, along sparse or dense dimensions.
@@ -171,7 +212,13 @@ def many_indices_into_sparse(lab: Lab) -> None:
                 lab.holds(f"{name} along {dim} of {shape} is the dense one", torch.equal(result, expected))
 
 
-@behaviour("sparse", dtypes=("float32", "complex64"), must_detect=("value",))
+@behaviour(
+    "sparse",
+    dtypes=("float32", "complex64"),
+    must_detect=("value",),
+    basis="parity",
+    ground="tensor.new is on no page",
+)
 def new_from_a_sparse_tensor(lab: Lab) -> None:
     """``new`` of a sparse tensor returns a sparse tensor with the given indices and values. Its size is the
     size argument or, without this argument, the smallest size that contains all indices.
@@ -186,7 +233,13 @@ def new_from_a_sparse_tensor(lab: Lab) -> None:
         lab.same(f"{name}: dense", created.to_dense())
 
 
-@behaviour("sparse", must_detect=())
+@behaviour(
+    "sparse",
+    must_detect=(),
+    page="generated/torch.Tensor.coalesce.html",
+    basis="parity",
+    ground="No page says when a tensor and its attributes are freed",
+)
 def coalesced_tensors_are_freed(lab: Lab) -> None:
     """``coalesce`` of a coalesced tensor returns the same Python object with its attributes. The object and
     its attributes are freed when the last reference is deleted.
@@ -197,7 +250,8 @@ def coalesced_tensors_are_freed(lab: Lab) -> None:
 
     sparse = sparse_with_repeats(lab).coalesce()
     second_name = sparse.coalesce()
-    lab.holds("it is itself", second_name is sparse)
+    with lab.documented():
+        lab.holds("it is itself", second_name is sparse)
     sparse.tracker = Tracker()
     watched, tracked = weakref.ref(sparse), weakref.ref(sparse.tracker)
     lab.holds("it is alive", watched() is not None)
@@ -208,7 +262,12 @@ def coalesced_tensors_are_freed(lab: Lab) -> None:
     lab.holds("it is freed", lab.gone(watched, tracked))
 
 
-@behaviour("sparse", capabilities=("sparse_compressed",), must_detect=("error",))
+@behaviour(
+    "sparse",
+    capabilities=("sparse_compressed",),
+    must_detect=("error",),
+    ground="The pages call the methods specific to these layouts; those of COO throw for others",
+)
 def parts_of_other_layouts(lab: Lab) -> None:
     """``indices``, ``crow_indices`` and similar methods accept tensors of certain layouts. For any other
     layout, the error names the expected and the actual layout.
@@ -252,7 +311,14 @@ def parts_of_other_layouts(lab: Lab) -> None:
                 )
 
 
-@behaviour("sparse", dtypes=("float64",), must_detect=("error",))
+@behaviour(
+    "sparse",
+    dtypes=("float64",),
+    must_detect=("error",),
+    page="generated/torch.Tensor.to_sparse.html",
+    basis="parity",
+    ground="No page says that to_sparse refuses another number of sparse dimensions",
+)
 def sparse_dimensions_stay(lab: Lab) -> None:
     """``to_sparse`` of a sparse tensor accepts only the number of sparse dimensions that the tensor has. A
     different number raises an error.
@@ -276,4 +342,5 @@ def sparse_dimensions_stay(lab: Lab) -> None:
     counts = [
         (t.sparse_dim(), t.dense_dim()) for t in (torch.ones((), device=lab.device), lab.integers(2, 3))
     ]
-    lab.same("a dense tensor has dense dimensions alone", counts)
+    with lab.documented():
+        lab.same("a dense tensor has dense dimensions alone", counts)

@@ -104,7 +104,13 @@ def _compressed_and_plain_indices(value: Any) -> tuple[torch.Tensor, torch.Tenso
     return value.ccol_indices(), value.row_indices()
 
 
-@behaviour("sparse", dtypes=DTYPES, capabilities=("sparse_compressed",), must_detect=("value",))
+@behaviour(
+    "sparse",
+    dtypes=DTYPES,
+    capabilities=("sparse_compressed",),
+    must_detect=("value",),
+    ground="The page says that the storage format does not influence the meaning of an operation",
+)
 def reductions_of_sparse_layouts(lab: Lab) -> None:
     """Each reduction of the operator database that supports sparse tensors returns the result of the dense
     tensor, for every sparse layout.
@@ -131,6 +137,7 @@ def reductions_of_sparse_layouts(lab: Lab) -> None:
     dtypes=("float32", "float64", "complex64"),
     capabilities=("sparse_compressed", "autograd"),
     must_detect=("value",),
+    ground="The gradient of a sum is one everywhere; the page gives all layouts the same meaning",
 )
 def gradients_of_reductions_of_sparse_layouts(lab: Lab) -> None:
     """For every sparse layout, the gradient of a sum is the same number for each element."""
@@ -150,7 +157,13 @@ def gradients_of_reductions_of_sparse_layouts(lab: Lab) -> None:
                 )
 
 
-@behaviour("sparse", dtypes=DTYPES, capabilities=("sparse_compressed",), must_detect=("value",))
+@behaviour(
+    "sparse",
+    dtypes=DTYPES,
+    capabilities=("sparse_compressed",),
+    must_detect=("value",),
+    ground="The page says that the storage format does not influence the meaning of an operation",
+)
 def products_of_sparse_layouts(lab: Lab) -> None:
     """Each elementwise binary operator of the operator database that supports sparse tensors returns the
     result of dense tensors, for every sparse layout. The result has the shape, the layout and the numbers of
@@ -178,16 +191,22 @@ def products_of_sparse_layouts(lab: Lab) -> None:
         for name, tensor, operand in pairs:
             result = op.op(tensor, operand)
             form = [result.shape, result.sparse_dim(), result.dense_dim(), result.layout]
-            lab.same(f"form of {name}", form)
+            with lab.parity("No page gives the layout and numbers of dimensions of a product"):
+                lab.same(f"form of {name}", form)
             first_argument_form = [tensor.shape, tensor.sparse_dim(), tensor.dense_dim(), layout]
-            lab.holds(f"{name} has the form of its first argument", form == first_argument_form)
+            with lab.parity("No page gives the layout and numbers of dimensions of a product"):
+                lab.holds(f"{name} has the form of its first argument", form == first_argument_form)
             lab.close(name, _to_dense(result), roundings=64)
             dense = op.op(tensor.to_dense(), _to_dense(operand))
             lab.holds(f"{name} is that of the dense", _agree_up_to_rounding(_to_dense(result), dense))
 
 
 @behaviour(
-    "sparse", dtypes=("float32", "float64"), capabilities=("sparse_compressed",), must_detect=("value",)
+    "sparse",
+    dtypes=("float32", "float64"),
+    capabilities=("sparse_compressed",),
+    must_detect=("value",),
+    page="generated/torch.zeros_like.html",
 )
 def factories_like_sparse_layouts(lab: Lab) -> None:
     """Each ``*_like`` factory of the operator database that supports sparse tensors copies properties of its
@@ -213,16 +232,18 @@ def factories_like_sparse_layouts(lab: Lab) -> None:
                     sparse, dense = 0, tensor.dim()
                 elif requested_layout is not torch.sparse_coo:
                     sparse -= batch
-                lab.holds(
-                    f"{name} has the numbers of dimensions",
-                    [result.sparse_dim(), result.dense_dim()] == [sparse, dense],
-                )
+                with lab.parity("No page says that numbers of sparse and dense dimensions are copied"):
+                    lab.holds(
+                        f"{name} has the numbers of dimensions",
+                        [result.sparse_dim(), result.dense_dim()] == [sparse, dense],
+                    )
                 if result.layout in (torch.sparse_bsr, torch.sparse_bsc):
                     block_dims = slice(batch + 1, batch + 3)
-                    lab.holds(
-                        f"{name} has the size of blocks",
-                        result.values().shape[block_dims] == tensor.values().shape[block_dims],
-                    )
+                    with lab.parity("No page says that the block size is copied"):
+                        lab.holds(
+                            f"{name} has the size of blocks",
+                            result.values().shape[block_dims] == tensor.values().shape[block_dims],
+                        )
                 lab.holds(f"indices and values of {name} fit together", _has_valid_parts(result))
                 if op.name == "zeros_like":
                     lab.same(
@@ -230,7 +251,14 @@ def factories_like_sparse_layouts(lab: Lab) -> None:
                     )
 
 
-@behaviour("sparse", dtypes=("float32", "float64", "int64"), must_detect=("value",))
+@behaviour(
+    "sparse",
+    dtypes=("float32", "float64", "int64"),
+    must_detect=("value",),
+    page="masked.html",
+    basis="consistency",
+    ground="The reduction of the COO tensor must agree with the reduction of its dense form",
+)
 def masked_reductions_over_no_dimensions(lab: Lab) -> None:
     """A masked reduction of a COO tensor with an empty list of dimensions reduces over all dimensions, as for
     a dense tensor.
@@ -260,7 +288,13 @@ def masked_reductions_over_no_dimensions(lab: Lab) -> None:
             )
 
 
-@behaviour("sparse", dtypes=ALL, capabilities=("sparse_compressed",), must_detect=("value",))
+@behaviour(
+    "sparse",
+    dtypes=ALL,
+    capabilities=("sparse_compressed",),
+    must_detect=("value",),
+    page="generated/torch.Tensor.sparse_mask.html",
+)
 def masks_of_all_layouts(lab: Lab) -> None:
     """``sparse_mask`` with a mask of any layout returns a tensor with the mask's indices and the elements of
     the dense tensor. Masking the dense form of the mask with the mask returns the mask.
@@ -298,7 +332,13 @@ def masks_of_all_layouts(lab: Lab) -> None:
 
 
 @behaviour(
-    "sparse", dtypes=("float64",), capabilities=("sparse_compressed", "autograd"), must_detect=("value",)
+    "sparse",
+    dtypes=("float64",),
+    capabilities=("sparse_compressed", "autograd"),
+    must_detect=("value",),
+    page="generated/torch.sparse.as_sparse_gradcheck.html",
+    basis="consistency",
+    ground="analytical gradients must agree with differences of the forward function",
 )
 def gradcheck_of_all_layouts(lab: Lab) -> None:
     """``gradcheck`` passes for conversions, sums and values of sparse tensors of every layout, and for their

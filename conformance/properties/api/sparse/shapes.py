@@ -25,7 +25,9 @@ def _shape_and_layout(sparse: torch.Tensor) -> list[object]:
     return [sparse.shape, sparse.layout, sparse.dtype, sparse.sparse_dim(), sparse.dense_dim()]
 
 
-@behaviour("sparse", dtypes=DTYPES, level="core", must_detect=("value",))
+@behaviour(
+    "sparse", dtypes=DTYPES, level="core", must_detect=("value",), page="generated/torch.transpose.html"
+)
 def transposed_sparse(lab: Lab) -> None:
     """``transpose``, ``t`` and ``permute`` of sparse tensors equal the results of dense tensors, also in
     place. Dense dimensions are still dense.
@@ -50,14 +52,23 @@ def transposed_sparse(lab: Lab) -> None:
         "t of none", untyped_torch.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device).t().shape
     )
     lab.raises("t of three dimensions", lambda: sparse_with_repeats(lab, 2).t())
-    lab.raises(
-        "a dimension outside", lambda: sparse_with_repeats(lab).transpose(0, 3), IndexError, RuntimeError
-    )
-    lab.raises("permute with a dimension twice", lambda: sparse_with_repeats(lab).permute(0, 0))
+    with lab.parity("No page says that a dimension out of range is refused"):
+        lab.raises(
+            "a dimension outside", lambda: sparse_with_repeats(lab).transpose(0, 3), IndexError, RuntimeError
+        )
+    with lab.parity("No page says that a repeated dimension is refused"):
+        lab.raises("permute with a dimension twice", lambda: sparse_with_repeats(lab).permute(0, 0))
     lab.raises("sparse with dense dimension", lambda: sparse_with_repeats(lab, 2).transpose(0, 2))
 
 
-@behaviour("sparse", dtypes=DTYPES, level="core", must_detect=("value",))
+@behaviour(
+    "sparse",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.cat.html",
+    ground="The page says that the storage format does not influence the meaning of an operation",
+)
 def joined_sparse(lab: Lab) -> None:
     """``cat``, ``stack`` and ``unsqueeze`` of sparse tensors equal the results of dense tensors, along sparse
     and dense dimensions.
@@ -72,16 +83,24 @@ def joined_sparse(lab: Lab) -> None:
     for dim in (0, 1, 2, -1, -4):
         result = a.unsqueeze(dim)
         lab.same(f"unsqueeze {dim}", result.to_dense())
-        lab.same(f"flags of unsqueeze {dim}", _shape_and_layout(result))
+        with lab.parity("No page says whether a new dimension is sparse or dense"):
+            lab.same(f"flags of unsqueeze {dim}", _shape_and_layout(result))
     lab.same("cat with none", torch.cat((a, torch.zeros_like(a))).to_dense())
     lab.raises(
         "cat of other sizes", lambda: torch.cat((sparse_with_repeats(lab), sparse_with_repeats(lab).t()))
     )
-    lab.raises("cat with a dense", lambda: torch.cat((a, a.to_dense())))
+    with lab.parity("No page says that cat refuses different layouts"):
+        lab.raises("cat with a dense", lambda: torch.cat((a, a.to_dense())))
     lab.raises("unsqueeze outside", lambda: a.unsqueeze(5), IndexError)
 
 
-@behaviour("sparse", dtypes=DTYPES, level="core", must_detect=("value",))
+@behaviour(
+    "sparse",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value",),
+    ground="The page says that the storage format does not influence the meaning of an operation",
+)
 def selected_from_sparse(lab: Lab) -> None:
     """``select``, ``index_select``, ``narrow_copy`` and indexing of sparse tensors equal the results of dense
     tensors, also with repeated indices.
@@ -105,14 +124,18 @@ def selected_from_sparse(lab: Lab) -> None:
     lab.same("a strided index", sparse_with_repeats(lab).index_select(0, strided).to_dense())
     # This call runs on the CPU. A device kernel may detect the error by an assertion, and a failed assertion
     # makes the device unusable.
+    with lab.parity("No page says that index_select refuses an index out of range"):
+        lab.raises(
+            "an index outside",
+            lambda: sparse_with_repeats(lab).cpu().index_select(0, torch.tensor([3])),
+            IndexError,
+            RuntimeError,
+        )
+    with lab.parity("No page says that a dimension out of range is refused"):
+        lab.raises("a dimension outside", lambda: sparse_with_repeats(lab).select(4, 0), IndexError)
     lab.raises(
-        "an index outside",
-        lambda: sparse_with_repeats(lab).cpu().index_select(0, torch.tensor([3])),
-        IndexError,
-        RuntimeError,
+        "a place outside", lambda: sparse_with_repeats(lab).select(0, 3), IndexError, type_is_documented=True
     )
-    lab.raises("a dimension outside", lambda: sparse_with_repeats(lab).select(4, 0), IndexError)
-    lab.raises("a place outside", lambda: sparse_with_repeats(lab).select(0, 3), IndexError)
 
 
 def _to_dense(value: torch.Tensor) -> torch.Tensor:
@@ -120,7 +143,14 @@ def _to_dense(value: torch.Tensor) -> torch.Tensor:
     return value.to_dense() if value.layout is not torch.strided else value
 
 
-@behaviour("sparse", level="core", must_detect=("value",))
+@behaviour(
+    "sparse",
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.broadcast_to.html",
+    basis="parity",
+    ground="The function torch._sparse_broadcast_to is private and on no page",
+)
 def broadcast_sparse(lab: Lab) -> None:
     """A sparse tensor that is broadcast to a larger shape, or built from diagonals, has the values of the
     dense result.
@@ -133,13 +163,22 @@ def broadcast_sparse(lab: Lab) -> None:
     for layout in (None, torch.sparse_coo, torch.sparse_csr):
         sparse = torch.sparse.spdiags(diagonals, torch.tensor([0, -1]), (3, 3), layout=layout)
         result = sparse.to(lab.device)
-        lab.expect(
-            f"of diagonals, {layout}", result.to_dense(), [[1.0, 0.0, 0.0], [4.0, 2.0, 0.0], [0.0, 5.0, 3.0]]
-        )
-    lab.raises("a diagonal twice", lambda: torch.sparse.spdiags(diagonals, torch.tensor([0, 0]), (3, 3)))
+        with lab.documented():
+            lab.expect(
+                f"of diagonals, {layout}",
+                result.to_dense(),
+                [[1.0, 0.0, 0.0], [4.0, 2.0, 0.0], [0.0, 5.0, 3.0]],
+            )
+    with lab.documented():
+        lab.raises("a diagonal twice", lambda: torch.sparse.spdiags(diagonals, torch.tensor([0, 0]), (3, 3)))
 
 
-@behaviour("sparse", level="core", must_detect=("value",))
+@behaviour(
+    "sparse",
+    level="core",
+    must_detect=("value",),
+    ground="values of gradients follow from the definition; the pages of the functions promise support",
+)
 def gradients_of_sparse(lab: Lab) -> None:
     """Gradients flow through sparse tensors: through construction from values, conversion to dense, sums,
     masks, products and reductions.
@@ -182,7 +221,13 @@ def gradients_of_sparse(lab: Lab) -> None:
     show_gradients("transposed", (sparse.t().to_dense() * weights.t()).sum(), values)
 
 
-@behaviour("sparse", level="core", dtypes=("float32", "float64"), must_detect=("value",))
+@behaviour(
+    "sparse",
+    level="core",
+    dtypes=("float32", "float64"),
+    must_detect=("value",),
+    page="generated/torch.nn.functional.embedding.html",
+)
 def sparse_gradients_of_dense(lab: Lab) -> None:
     """The sparse gradients of ``gather`` and ``embedding`` have the values of the dense gradients. They can
     be accumulated with dense gradients.
@@ -197,20 +242,30 @@ def sparse_gradients_of_dense(lab: Lab) -> None:
     lab.same("twice", weight.grad.to_dense())
     (weight * 2).sum().backward()
     lab.same("with a dense one", _to_dense(weight.grad))
-    lab.same("layout after both", weight.grad.layout)
+    with lab.parity("No page gives the layout of a sum of sparse and dense gradients"):
+        lab.same("layout after both", weight.grad.layout)
     for dim, index in ((0, [[0, 4, 1]]), (1, [[0, 2], [1, 1]]), (-1, [[0], [2]])):
         x: Any = lab.integers(5, 3, requires_grad=True)
         torch.gather(x, dim, lab.put(index), sparse_grad=True).sum().backward()
         lab.same(f"gather over {dim}", [x.grad.layout, x.grad.to_dense()])
     scalar: Any = lab.put(3.0, dtype=lab.dtype, requires_grad=True)
     torch.gather(scalar, 0, lab.put(0), sparse_grad=True).backward()
-    lab.same("gather from no dimensions", _to_dense(scalar.grad))
+    with lab.parity("No page says that a tensor without dimensions is treated as one-dimensional here"):
+        lab.same("gather from no dimensions", _to_dense(scalar.grad))
     line: Any = lab.integers(4, requires_grad=True)
     torch.gather(line, 0, lab.put([2]), sparse_grad=True).sum().backward()
     lab.same("gather from a line", line.grad.to_dense())
 
 
-@behaviour("sparse", level="core", dtypes=("float64",), must_detect=("value",))
+@behaviour(
+    "sparse",
+    level="core",
+    dtypes=("float64",),
+    must_detect=("value",),
+    page="generated/torch.autograd.gradcheck.gradcheck.html",
+    basis="consistency",
+    ground="analytical gradients must agree with differences of the forward function",
+)
 def gradcheck_of_sparse(lab: Lab) -> None:
     """``gradcheck`` passes for conversions, masks and products of sparse tensors."""
     dense = lab.floats(3, 4, low=0.5, high=1.5)

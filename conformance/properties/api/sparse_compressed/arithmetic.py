@@ -17,7 +17,11 @@ def _to_dense(value: torch.Tensor) -> torch.Tensor:
 
 
 @behaviour(
-    "sparse-compressed", level="core", dtypes=("float32", "float64", "complex64"), must_detect=("value",)
+    "sparse-compressed",
+    level="core",
+    dtypes=("float32", "float64", "complex64"),
+    must_detect=("value",),
+    ground="products of CSC and products with the dense matrix on the left are in no table",
 )
 def compressed_products(lab: Lab) -> None:
     """Products of CSR and CSC matrices with dense matrices, with vectors and with each other equal the
@@ -37,7 +41,8 @@ def compressed_products(lab: Lab) -> None:
             "dense on the left": lab.integers(2, 4) @ sparse,
         }.items():
             lab.same(f"{name} {layout}", _to_dense(result))
-        lab.raises(f"sizes that do not fit {layout}", lambda: sparse @ lab.integers(4, 2))
+        with lab.parity("No page says that matrices whose sizes do not fit are refused"):
+            lab.raises(f"sizes that do not fit {layout}", lambda: sparse @ lab.integers(4, 2))
     csr = dense.to_sparse_csr()
     lab.same("vector", csr @ vector)
     lab.same("addmv", torch.addmv(lab.integers(4), csr, vector, beta=3, alpha=2))
@@ -50,7 +55,13 @@ def compressed_products(lab: Lab) -> None:
     lab.same("sampled_addmm", [sampled.layout, sampled.to_dense()])
 
 
-@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), must_detect=("value",))
+@behaviour(
+    "sparse-compressed",
+    level="core",
+    dtypes=("float32", "float64"),
+    must_detect=("value",),
+    ground="The page says that formats do not influence the meaning; block products are in no table",
+)
 def block_products(lab: Lab) -> None:
     """Products of block-sparse matrices with dense matrices equal the products of dense tensors."""
     dense = lab.integers(4, 6, low=-1, high=2)
@@ -62,7 +73,11 @@ def block_products(lab: Lab) -> None:
 
 
 @behaviour(
-    "sparse-compressed", level="core", dtypes=("float32", "float64", "complex64"), must_detect=("value",)
+    "sparse-compressed",
+    level="core",
+    dtypes=("float32", "float64", "complex64"),
+    must_detect=("value",),
+    ground="The page says that the storage format does not influence the meaning of an operation",
 )
 def compressed_sums(lab: Lab) -> None:
     """Sums of CSR matrices of any sparsity patterns, with ``alpha`` and with dense matrices, equal the sums
@@ -88,7 +103,8 @@ def compressed_sums(lab: Lab) -> None:
         "in place": a.clone().add_(b),
     }.items():
         lab.same(name, _to_dense(result))
-        lab.same(f"layout of {name}", result.layout)
+        with lab.parity("The page gives the layout only of a sparse tensor added to a dense one"):
+            lab.same(f"layout of {name}", result.layout)
     lab.raises("other sizes", lambda: a + lab.integers(2, 6).to_sparse_csr())
     lab.same("sum of everything", a.sum())
 
@@ -130,7 +146,14 @@ def compressed_functions(lab: Lab) -> None:
     lab.same("out=", out.to_dense())
 
 
-@behaviour("sparse-compressed", level="core", dtypes=("float32",), must_detect=("value",))
+@behaviour(
+    "sparse-compressed",
+    level="core",
+    dtypes=("float32",),
+    must_detect=("value",),
+    page="generated/torch.sparse.mm.html",
+    ground="The page promises gradients of CSR products; gradients of conversions follow from the definition",
+)
 def compressed_gradients(lab: Lab) -> None:
     """Gradients flow through conversions to and from compressed layouts, and through products with compressed
     tensors.
@@ -152,7 +175,15 @@ def compressed_gradients(lab: Lab) -> None:
     lab.same("gradient of values", values.grad)
 
 
-@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), must_detect=("value",))
+@behaviour(
+    "sparse-compressed",
+    level="core",
+    dtypes=("float32", "float64"),
+    must_detect=("value",),
+    page="generated/torch.triangular_solve.html",
+    basis="consistency",
+    ground="The solution for the CSR matrix must agree with the solution for the dense matrix",
+)
 def compressed_solves(lab: Lab) -> None:
     """``triangular_solve`` with a CSR matrix returns the solution of the dense system."""
     lower = torch.tril(lab.integers(4, 4)) + 5 * torch.eye(4, dtype=lab.dtype, device=lab.device)

@@ -31,7 +31,13 @@ def indices_and_values(sparse: torch.Tensor) -> list[torch.Tensor]:
     return [sparse.ccol_indices(), sparse.row_indices(), sparse.values()]
 
 
-@behaviour("sparse-compressed", dtypes=DTYPES, level="core", must_detect=("value",))
+@behaviour(
+    "sparse-compressed",
+    dtypes=DTYPES,
+    level="core",
+    must_detect=("value",),
+    ground="The order of the indices is shown by examples",
+)
 def compressed_conversions(lab: Lab) -> None:
     """Conversion from dense to a compressed layout and back preserves values. The indices are sorted. Each
     layout can be converted to other layouts.
@@ -110,10 +116,13 @@ def compressed_factories(lab: Lab) -> None:
             f"{name}: heads that fall",
             lambda: call(torch.tensor([0, 3, 0]), host_plain, host_values, check_invariants=True),
         )
-        lab.raises(
-            f"{name}: indices of two dtypes",
-            lambda: call(compressed_indices, plain_indices.int(), values_or_blocks, check_invariants=True),
-        )
+        with lab.parity("No page says that both indices must have one dtype"):
+            lab.raises(
+                f"{name}: indices of two dtypes",
+                lambda: call(
+                    compressed_indices, plain_indices.int(), values_or_blocks, check_invariants=True
+                ),
+            )
         lab.raises(
             f"{name}: too few values",
             lambda: call(compressed_indices, plain_indices, values_or_blocks[:2], check_invariants=True),
@@ -140,16 +149,26 @@ def compressed_factories(lab: Lab) -> None:
     lab.same("by layout", [by_layout.layout, by_layout.to_dense()])
     lists = torch.sparse_csr_tensor([0, 1, 2], [1, 0], [1.0, 2.0], device=lab.device)
     lab.expect("of lists", lists.to_dense(), [[0.0, 1.0], [2.0, 0.0]])
+    with lab.parity("The page lists four layouts, but does not say that others are refused"):
+        lab.raises(
+            "a layout that is not compressed",
+            lambda: torch.sparse_compressed_tensor(
+                compressed_indices, plain_indices, values, layout=torch.strided
+            ),
+        )
     lab.raises(
-        "a layout that is not compressed",
-        lambda: torch.sparse_compressed_tensor(
-            compressed_indices, plain_indices, values, layout=torch.strided
-        ),
+        "blocks that do not fit", lambda: lab.integers(4, 6).to_sparse_bsr((3, 4)), type_is_documented=True
     )
-    lab.raises("blocks that do not fit", lambda: lab.integers(4, 6).to_sparse_bsr((3, 4)))
 
 
-@behaviour("sparse-compressed", level="core", dtypes=("float32", "int64"), must_detect=("value",))
+@behaviour(
+    "sparse-compressed",
+    level="core",
+    dtypes=("float32", "int64"),
+    must_detect=("value",),
+    basis="consistency",
+    ground="each copy must agree with the original in indices and values",
+)
 def compressed_parts_and_copies(lab: Lab) -> None:
     """``values()`` shares the tensor's memory. Clones, saved files and copies on the CPU have the same
     indices and values.
@@ -158,7 +177,8 @@ def compressed_parts_and_copies(lab: Lab) -> None:
     for layout in LAYOUTS:
         sparse = to_compressed(dense, layout)
         sparse.values().mul_(3)
-        lab.same(f"after its values were changed {layout}", sparse.to_dense())
+        with lab.documented():
+            lab.same(f"after its values were changed {layout}", sparse.to_dense())
         buffer = io.BytesIO()
         torch.save(sparse, buffer)
         buffer.seek(0)
@@ -171,20 +191,35 @@ def compressed_parts_and_copies(lab: Lab) -> None:
         }.items():
             lab.same(f"{name} {layout}", indices_and_values(copied))
         lab.same(f"on the host {layout}", indices_and_values(sparse.cpu()), host=True)
-        lab.same(f"another dtype {layout}", sparse.to(torch.float64).to_dense())
+        with lab.documented():
+            lab.same(f"another dtype {layout}", sparse.to(torch.float64).to_dense())
         empty = torch.empty(4, 4, layout=layout, device=lab.device) if layout in LAYOUTS[:2] else sparse
-        lab.same(f"empty {layout}", [empty.layout, empty.shape])
+        with lab.documented():
+            lab.same(f"empty {layout}", [empty.layout, empty.shape])
         wrong = "ccol_indices" if layout in (torch.sparse_csr, torch.sparse_bsr) else "crow_indices"
-        lab.raises(f"the other kind of indices {layout}", lambda: getattr(sparse, wrong)())
-        lab.raises(f"COO indices {layout}", lambda: sparse.indices())
+        with lab.documented():
+            lab.raises(f"the other kind of indices {layout}", lambda: getattr(sparse, wrong)())
+            lab.raises(f"COO indices {layout}", lambda: sparse.indices())
         text = repr(sparse)
-        lab.holds(f"{layout} prints its layout and values", f"layout={layout}" in text and "values=" in text)
+        with lab.documented():
+            lab.holds(
+                f"{layout} prints its layout and values", f"layout={layout}" in text and "values=" in text
+            )
         like = torch.zeros_like(sparse)
-        lab.same(f"zeros_like {layout}", [like.layout, like.shape, like.to_dense()])
-    lab.raises("values of a dense tensor", lambda: dense.crow_indices())
+        with lab.documented():
+            lab.same(f"zeros_like {layout}", [like.layout, like.shape, like.to_dense()])
+    with lab.documented():
+        lab.raises("values of a dense tensor", lambda: dense.crow_indices())
 
 
-@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64", "int64"), must_detect=("value",))
+@behaviour(
+    "sparse-compressed",
+    level="core",
+    dtypes=("float32", "float64", "int64"),
+    must_detect=("value",),
+    page="generated/torch.transpose.html",
+    ground="rows, columns and elements have the values of the dense ones",
+)
 def compressed_views(lab: Lab) -> None:
     """Rows, columns, transposes and batch elements of compressed tensors equal the results of dense tensors.
     The transpose of a row layout has the corresponding column layout, and the transpose of a column layout
@@ -208,7 +243,8 @@ def compressed_views(lab: Lab) -> None:
         lab.same(f"column {index}", column.to_dense() if column.layout is not torch.strided else column)
     batch = lab.integers(2, 4, 4, low=1).to_sparse_csr()
     lab.same("one of a batch", [batch[1].layout, batch[1].to_dense()])
-    lab.raises("a row outside", lambda: csr.select(0, 9), IndexError)
+    lab.raises("a row outside", lambda: csr.select(0, 9), IndexError, type_is_documented=True)
     resized = csr.clone()
     resized.resize_(5, 6)
-    lab.same("with one more row", [resized.shape, resized.crow_indices()])
+    with lab.parity("No page says that resize_ supports compressed layouts"):
+        lab.same("with one more row", [resized.shape, resized.crow_indices()])

@@ -30,10 +30,14 @@ def untyped_storages(lab: Lab) -> None:
     storage = base.untyped_storage()
     lab.same("bytes", [storage.nbytes(), storage.size(), len(storage), base.element_size() * base.numel()])
     lab.holds("it is on the device", storage.device.type == lab.device.type)
-    lab.expect("kinds", [storage.is_sparse, storage.is_shared() and lab.device.type == "cpu"], [False, False])
+    with lab.parity("No page says what is_shared returns for a device"):
+        lab.expect(
+            "kinds", [storage.is_sparse, storage.is_shared() and lab.device.type == "cpu"], [False, False]
+        )
     lab.shares("a tensor and a row", base, base[1])
     lab.holds("a view has the storage of its base", base[1].untyped_storage().nbytes() == storage.nbytes())
-    lab.holds("addresses agree", storage.data_ptr() == base.data_ptr())
+    with lab.parity("The page says that the two addresses need not match"):
+        lab.holds("addresses agree", storage.data_ptr() == base.data_ptr())
     later = torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage, 4, (4,), (1,))
     lab.same("a tensor over a part of it", later)
     expected = base.clone()
@@ -79,11 +83,14 @@ def storage_copies_and_sizes(lab: Lab) -> None:
     lab.expect("larger", [storage.nbytes(), storage.tolist()[:6]], [8, [1, 2, 3, 4, 5, 6]])
     lab.expect("the tensor over it", base.clone(), [1, 2, 3, 4, 5, 6])
     storage.resize_(0)
-    lab.expect("nothing", [storage.nbytes(), storage.tolist()], [0, []])
-    lab.raises(
-        "a copy of another size", lambda: new_storage.copy_(torch.UntypedStorage(3, device=lab.device))
-    )
-    lab.same("deeply copied", copy.deepcopy(new_storage).tolist())
+    with lab.parity("The page lists resize_ without saying what it does"):
+        lab.expect("nothing", [storage.nbytes(), storage.tolist()], [0, []])
+    with lab.parity("No page says that a copy between different sizes is refused"):
+        lab.raises(
+            "a copy of another size", lambda: new_storage.copy_(torch.UntypedStorage(3, device=lab.device))
+        )
+    with lab.consistent("A deep copy must agree with the original"):
+        lab.same("deeply copied", copy.deepcopy(new_storage).tolist())
 
 
 @behaviour("storage", dtypes=ALL, must_detect=("value", "dtype"), capabilities=("storage",))
@@ -127,7 +134,13 @@ def typed_storages(lab: Lab) -> None:
         lab.same("on the host", [storage.cpu().device.type, storage.cpu().tolist()])
 
 
-@behaviour("storage", must_detect=("error",), capabilities=("storage",))
+@behaviour(
+    "storage",
+    must_detect=("error",),
+    capabilities=("storage",),
+    basis="parity",
+    ground="No page says which indices, values and arguments storages refuse",
+)
 def storage_refusals(lab: Lab) -> None:
     """Storages raise an error for indices out of range, for values and arguments of wrong types, and for
     negative sizes.
@@ -161,12 +174,13 @@ def storage_refusals(lab: Lab) -> None:
     lab.raises("an unknown keyword", lambda: torch.UntypedStorage(1, nosuch=2), TypeError)
 
 
-@behaviour("storage", must_detect=("error",))
+@behaviour("storage", must_detect=("error",), page="meta.html")
 def meta_storages(lab: Lab) -> None:
     """Storages of meta tensors have sizes and no content. Reading the content raises an error."""
     like = torch.empty_like(lab.integers(3, 2), device="meta")
     storage = like.untyped_storage()
-    lab.expect("facts", [storage.nbytes(), storage.device.type, storage.data_ptr()], [24, "meta", 0])
+    with lab.parity("No page says that a meta storage has the address 0"):
+        lab.expect("facts", [storage.nbytes(), storage.device.type, storage.data_ptr()], [24, "meta", 0])
     lab.expect("a part", like[1:].untyped_storage().nbytes(), 24)
     tensor = torch.empty(0, device="meta").set_(storage, 2, (2,), (1,))
     lab.expect("a tensor over it", [tensor.shape, tensor.storage_offset()], [torch.Size([2]), 2])
@@ -177,13 +191,22 @@ def meta_storages(lab: Lab) -> None:
         lambda: like.to(lab.device),
         NotImplementedError,
         match="(?i)cannot copy out of meta",
+        type_is_documented=True,
+        text_is_documented=True,
     )
     lab.same("cloned", [like.clone().shape, like.clone().device.type])
     zeros_on_device = torch.empty_like(like, device=lab.device).zero_()
     lab.same("an empty one on the device", zeros_on_device)
 
 
-@behaviour("storage", must_detect=("alias",), level="core", dtypes=("float32", "int64", "bool"))
+@behaviour(
+    "storage",
+    must_detect=("alias",),
+    level="core",
+    dtypes=("float32", "int64", "bool"),
+    page="tensor_view.html",
+    ground="for reshape, the page advises not to rely on view or copy",
+)
 def storages_of_views(lab: Lab) -> None:
     """Views, ``detach`` and in-place operations use the storage of their tensor. Out-of-place operations,
     ``clone`` and ``deepcopy`` create a new storage.

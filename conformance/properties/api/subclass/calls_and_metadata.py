@@ -28,7 +28,11 @@ class Direct(torch.Tensor):
         return super().__torch_dispatch__(function, types, list(args), kwargs or {})  # type: ignore[arg-type]
 
 
-@behaviour("subclass", must_detect=("value",))
+@behaviour(
+    "subclass",
+    must_detect=("value",),
+    ground="The note says that __torch_dispatch__ overrides operators; it does not mention super() there",
+)
 def calling_on(lab: Lab) -> None:
     """``__torch_dispatch__`` of a subclass can forward an operator to torch with ``super()``. Tensors of any
     dtype can have the subclass. Assignment to ``.data`` works.
@@ -36,7 +40,8 @@ def calling_on(lab: Lab) -> None:
     x, y = lab.integers(3), lab.integers(3)
     Direct.calls.clear()
     lab.same("sum", (x.as_subclass(Direct) + y.as_subclass(Direct)).as_subclass(torch.Tensor))
-    lab.same("calls", [call for call in Direct.calls if "add" in call])
+    with lab.parity("No page fixes the list of operators that reach a subclass"):
+        lab.same("calls", [call for call in Direct.calls if "add" in call])
     lab.holds("whole numbers", type(lab.integers(2, dtype=torch.int32).as_subclass(Direct)) is Direct)
     Direct.calls.clear()
     direct = x.as_subclass(Direct)
@@ -48,7 +53,12 @@ def calling_on(lab: Lab) -> None:
     lab.holds("a result carries its graph", (-leaf).requires_grad)
 
 
-@behaviour("subclass", must_detect=("value",))
+@behaviour(
+    "subclass",
+    must_detect=("value",),
+    basis="parity",
+    ground="No page says in which form arguments reach __torch_dispatch__",
+)
 def what_subclasses_are_given(lab: Lab) -> None:
     """``__torch_dispatch__`` receives no arguments that have their default values. It receives dtypes as
     ``torch.dtype`` objects and ``out=`` as a keyword argument. An operator whose list argument contains None
@@ -74,7 +84,8 @@ def what_subclasses_are_given(lab: Lab) -> None:
     lab.same(
         "seen", [entry for entry in recorded_calls if "slice" not in entry[0] and "select" not in entry[0]]
     )
-    lab.same("values", [first, second, third, out])
+    with lab.documented():
+        lab.same("values", [first, second, third, out])
 
     line = lab.integers(4)
     with torch.library._scoped_library("conformance_suite", "FRAGMENT") as library:
@@ -86,7 +97,11 @@ def what_subclasses_are_given(lab: Lab) -> None:
         lab.same("with a subclass", wrapped.inner)
 
 
-@behaviour("subclass", must_detect=("value", "error"))
+@behaviour(
+    "subclass",
+    must_detect=("value", "error"),
+    ground="The note treats a mode as a subclass in front of all arguments",
+)
 def modes_that_refuse(lab: Lab) -> None:
     """A dispatch mode can return NotImplemented to decline a call. Modes run before subclasses. A mode whose
     ``__torch_dispatch__`` is a classmethod raises an error.
@@ -112,7 +127,8 @@ def modes_that_refuse(lab: Lab) -> None:
         with Polite():
             result = torch.abs(counted)
         lab.same("value", result)
-        lab.same("counts", dict(counts))
+        with lab.parity("No page fixes the number of calls"):
+            lab.same("counts", dict(counts))
         with Polite(), Polite():
             lab.same("twice", torch.abs(counted))
 
@@ -138,7 +154,8 @@ def modes_that_refuse(lab: Lab) -> None:
         with ByClass():
             x + 1
 
-    lab.raises("a classmethod", add_under_classmethod_mode, match="classmethod")
+    with lab.parity("No page says that a classmethod is refused"):
+        lab.raises("a classmethod", add_under_classmethod_mode, match="classmethod")
 
     class Makes(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -150,11 +167,18 @@ def modes_that_refuse(lab: Lab) -> None:
         z = y + y
     lab.holds("a mode may make subclasses", type(y) is Wrapped and type(z) is Wrapped)
     lab.same("their value", z.inner)
-    lab.raises("a subclass as a list", lambda: Wrapped(x).tolist())
-    lab.raises("or as NumPy", lambda: Wrapped(x).numpy(), RuntimeError, TypeError)
+    with lab.parity("No page says that tolist refuses a subclass"):
+        lab.raises("a subclass as a list", lambda: Wrapped(x).tolist())
+    with lab.parity("No page says that numpy refuses a subclass"):
+        lab.raises("or as NumPy", lambda: Wrapped(x).numpy(), RuntimeError, TypeError)
 
 
-@behaviour("subclass", must_detect=("value", "error"))
+@behaviour(
+    "subclass",
+    must_detect=("value", "error"),
+    basis="parity",
+    ground="wrapper subclasses and their dispatch policies are on no page",
+)
 def metadata_of_subclasses(lab: Lab) -> None:
     """A wrapper subclass with a dispatch policy determines the sizes, strides, device and layout that it
     reports. If its ``__torch_dispatch__`` returns NotImplemented, an error is raised.
@@ -207,7 +231,14 @@ def metadata_of_subclasses(lab: Lab) -> None:
     lab.same("a plain one", lab.integers(2) + 1)
 
 
-@behaviour("subclass", must_detect=("value",))
+@behaviour(
+    "subclass",
+    must_detect=("value",),
+    basis="consistency",
+    ground=(
+        "A loaded, parametrized or differentiated subclass must agree with the original in class and value"
+    ),
+)
 def subclasses_saved_and_parametrized(lab: Lab) -> None:
     """Wrapper subclasses can be saved with ``torch.save`` and used in ``autograd.Function``s. Parameters of a
     subclass can be parametrized in modules.
@@ -234,7 +265,8 @@ def subclasses_saved_and_parametrized(lab: Lab) -> None:
         lab.holds("a parametrized weight keeps its class", isinstance(module.weight, Plain))
         lab.same("its value", module.weight.detach().as_subclass(torch.Tensor))
         remove_parametrizations(module, "weight", leave_parametrized=leave)
-        lab.same(f"removed, left {leave}", module.weight.detach().as_subclass(torch.Tensor))
+        with lab.documented():
+            lab.same(f"removed, left {leave}", module.weight.detach().as_subclass(torch.Tensor))
 
     class Square(torch.autograd.Function):
         @staticmethod
@@ -251,5 +283,6 @@ def subclasses_saved_and_parametrized(lab: Lab) -> None:
     kinds: list[Any] = []
     leaf: Any = Wrapped(lab.integers(3)).requires_grad_()
     Square.apply(leaf).backward(Wrapped(lab.put([1.0, 1.0, 1.0])))
-    lab.same("kinds in a Function", kinds)
+    with lab.parity("No page says which classes reach backward of a Function"):
+        lab.same("kinds in a Function", kinds)
     lab.same("gradient", leaf.grad.inner)

@@ -67,7 +67,12 @@ class Notes(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@behaviour("subclass", level="core", must_detect=("value",))
+@behaviour(
+    "subclass",
+    level="core",
+    must_detect=("value",),
+    ground="The note documents __torch_dispatch__; the maker of wrappers is private",
+)
 def wrapper_subclasses(lab: Lab) -> None:
     """A wrapper subclass reports the metadata of its inner tensor and intercepts every operator. Its
     gradients are computed and wrapped.
@@ -79,17 +84,20 @@ def wrapper_subclasses(lab: Lab) -> None:
     y = (x * 2 + x).sum()
     lab.holds("results are wrapped", type(y) is Wrapped)
     lab.same("value", y.inner)
-    lab.same("operators", list(Wrapped.log))
+    with lab.parity("No page fixes the list of operators that reach a subclass"):
+        lab.same("operators", list(Wrapped.log))
     leaf: Any = Wrapped(lab.integers(3)).requires_grad_()
     Wrapped.log.clear()
     (leaf * leaf).sum().backward()
     lab.holds("gradients are wrapped", type(leaf.grad) is Wrapped)
     lab.same("gradient", leaf.grad.inner)
-    lab.holds("backward met operators too", "mul" in Wrapped.log and "add" in Wrapped.log)
+    with lab.parity("No page fixes the list of operators that reach a subclass"):
+        lab.holds("backward met operators too", "mul" in Wrapped.log and "add" in Wrapped.log)
     changed = Wrapped(lab.integers(3))
     version = changed._version
     lab.holds("in place it is itself", changed.add_(1) is changed)
-    lab.same("changed", [changed.inner, changed._version - version])
+    with lab.parity("The attribute or function is private and on no page"):
+        lab.same("changed", [changed.inner, changed._version - version])
     for name in ("empty_like", "ones_like", "zeros_like"):
         lab.holds(f"{name} is wrapped", type(getattr(torch, name)(x)) is Wrapped)
     lab.holds("new_ones is wrapped", type(x.new_ones(2)) is Wrapped)
@@ -98,13 +106,20 @@ def wrapper_subclasses(lab: Lab) -> None:
     lab.same("with a plain tensor", (mixed[: x.shape[0]] + x).inner)
     target = lab.integers(5)
     lab.holds("as an index", type(target[Wrapped(lab.put([1, 0]))]) is Wrapped)
-    lab.holds("printed", repr(x).startswith("Wrapped(") and str(x) == repr(x) == f"{x}")
+    with lab.parity("No page fixes the text of repr"):
+        lab.holds("printed", repr(x).startswith("Wrapped(") and str(x) == repr(x) == f"{x}")
     huge = torch.Tensor._make_wrapper_subclass(Wrapped, (10**12,))
-    lab.same("a huge one takes no memory", huge.numel())
+    with lab.parity("The attribute or function is private and on no page"):
+        lab.same("a huge one takes no memory", huge.numel())
     lab.same("host copy", x.cpu().inner, host=True)
 
 
-@behaviour("subclass", must_detect=("value",))
+@behaviour(
+    "subclass",
+    must_detect=("value",),
+    page="generated/torch.nn.parameter.Parameter.html",
+    ground="The page documents parameters; it does not mention other subclasses",
+)
 def subclasses_as_parameters(lab: Lab) -> None:
     """Tensors of a subclass can be parameters of modules and optimizers. They keep their type and can be
     deep-copied.
@@ -124,24 +139,29 @@ def subclasses_as_parameters(lab: Lab) -> None:
     optimizer.step()
     lab.same("after a step", module.weight.inner)
     copied = copy.deepcopy(Wrapped(lab.integers(3)))
-    lab.holds("a deep copy is wrapped", type(copied) is Wrapped)
+    with lab.consistent("A deep copy must agree with the original in class"):
+        lab.holds("a deep copy is wrapped", type(copied) is Wrapped)
     plain_subclass = lab.integers(3).as_subclass(Plain)
     lab.holds(
         "type is kept by operators", type(plain_subclass + 1) is Plain and type(plain_subclass.t()) is Plain
     )
-    lab.holds(
-        "a parameter of it adds to it",
-        not isinstance(torch.nn.Parameter(plain_subclass) + 1, torch.nn.Parameter),
-    )
+    with lab.parity("No page gives the class of results of such a parameter"):
+        lab.holds(
+            "a parameter of it adds to it",
+            not isinstance(torch.nn.Parameter(plain_subclass) + 1, torch.nn.Parameter),
+        )
     lab.same("its value", (plain_subclass + 1).as_subclass(torch.Tensor))
-    lab.holds("prints", "Plain(" in repr(plain_subclass))
+    with lab.parity("No page fixes the text of repr"):
+        lab.holds("prints", "Plain(" in repr(plain_subclass))
 
 
 class Plain(torch.Tensor):
     """A tensor subclass that overrides nothing."""
 
 
-@behaviour("subclass", must_detect=("error",))
+@behaviour(
+    "subclass", must_detect=("error",), basis="parity", ground="No page says that these calls are refused"
+)
 def misuse_of_subclasses(lab: Lab) -> None:
     """Access to the data of a wrapper's storage raises an error. So do results of a wrong type and a wrapper
     class without ``__torch_dispatch__``. An exception in ``__torch_dispatch__`` propagates to the caller.
@@ -194,8 +214,9 @@ def dispatch_modes(lab: Lab) -> None:
             z = y * 2
         z.sum().backward()
     after = x + 1
-    lab.same("outer", outer.seen)
-    lab.same("inner", inner.seen)
+    with lab.parity("No page fixes the exact list of operators that reach a mode"):
+        lab.same("outer", outer.seen)
+        lab.same("inner", inner.seen)
     lab.same("gradient", x.grad)
     lab.same("values", [z.detach(), zeros, after.detach()])
 
@@ -268,7 +289,7 @@ def function_overrides(lab: Lab) -> None:
     lab.same("a stand-in", torch.add(Stands(x), 2))  # type: ignore[call-overload]
     lab.same("on the right", torch.mul(x, Stands(x)))  # type: ignore[arg-type]
     lab.same("of a functional", torch.nn.functional.relu(Stands(x)))  # type: ignore[arg-type]
-    lab.raises("neither class handles it", lambda: torch.add(Cannot(), 1), TypeError)  # type: ignore[call-overload]
+    lab.raises("neither class handles it", lambda: torch.add(Cannot(), 1), TypeError, type_is_documented=True)  # type: ignore[call-overload]
 
     class Mode(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -278,9 +299,15 @@ def function_overrides(lab: Lab) -> None:
 
     with Mode():
         lab.same("under a mode", torch.neg(x))
-        with torch._C.DisableTorchFunction():
+        with (
+            torch._C.DisableTorchFunction(),
+            lab.parity("The attribute or function is private and on no page"),
+        ):
             lab.same("with overrides off", torch.neg(x))
     lab.same("afterwards", torch.neg(x))
-    with torch._C.DisableTorchFunctionSubclass():
+    with (
+        torch._C.DisableTorchFunctionSubclass(),
+        lab.parity("The attribute or function is private and on no page"),
+    ):
         lab.holds("a subclass without its override", type(torch.neg(listens)) is torch.Tensor)
     lab.same("overridable", [torch.overrides.is_tensor_like(t) for t in (x, Stands(x), 3)])

@@ -90,7 +90,12 @@ def overrides_are_asked_in_order(lab: Lab) -> None:
         lab.same(f"{name}: one", [function(base, x), function(x, base)])
         lab.same(f"{name}: a subclass", [function(base, later), function(later, base)])
         lab.same(f"{name}: after one that declines", [function(declines, base), function(base, declines)])
-        lab.raises(f"{name}: all decline", lambda f=function: f(declines, x), TypeError)  # type: ignore[misc]
+        lab.raises(
+            f"{name}: all decline",
+            lambda f=function: f(declines, x),
+            TypeError,
+            type_is_documented=True,  # type: ignore[misc]
+        )
         lab.raises(f"{name}: an error", lambda f=function: f(x, fails), LookupError)  # type: ignore[misc]
     lab.same("one argument", [torch.mean(base), functional.relu(base), torch.autograd.grad(base, base)])
     lab.same("a parameter beside", torch.add(torch.nn.Parameter(lab.integers(2, 2)), base))
@@ -112,12 +117,18 @@ def overrides_are_asked_in_order(lab: Lab) -> None:
         def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return NotImplemented
 
-    lab.same("the power from the right", x.as_subclass(Nothing) ** x.as_subclass(Powers))
+    with lab.parity("No page says that an override of the reflected power is asked"):
+        lab.same("the power from the right", x.as_subclass(Nothing) ** x.as_subclass(Powers))
     resolved = torch.overrides.resolve_name(torch.Tensor.add)
     lab.same("a name", resolved)
 
 
-@behaviour("subclass", must_detect=("value",))
+@behaviour(
+    "subclass",
+    must_detect=("value",),
+    basis="parity",
+    ground="No page says that overrides inside lists and indices are found",
+)
 def overrides_in_lists_and_indices(lab: Lab) -> None:
     """An object with ``__torch_function__`` can be an element of a list of numbers or tensors, at any
     position. Its override is called once. Such an object can also be an index or an assigned value.
@@ -197,11 +208,12 @@ def subclasses_keep_their_class(lab: Lab) -> None:
     largest = torch.max(kept_class, dim=0)
     lab.holds("a named tuple is of its own class", type(largest) is type(torch.max(x, dim=0)))
     lab.same("its values", [type(largest.values).__name__, largest.values.as_subclass(torch.Tensor)])
-    lab.raises("unrelated ones", lambda: kept_class + unrelated_class, TypeError)
-    lab.raises("the other way", lambda: unrelated_class + kept_class, TypeError)
+    lab.raises("unrelated ones", lambda: kept_class + unrelated_class, TypeError, type_is_documented=True)
+    lab.raises("the other way", lambda: unrelated_class + kept_class, TypeError, type_is_documented=True)
     kept_class.label = "e"  # type: ignore[attr-defined]
     loaded = pickle.loads(pickle.dumps(kept_class))
-    lab.same("a pickle", [type(loaded).__name__, loaded.label, loaded.as_subclass(torch.Tensor)])
+    with lab.consistent("The loaded tensor must agree with the original in class, attribute and values"):
+        lab.same("a pickle", [type(loaded).__name__, loaded.label, loaded.as_subclass(torch.Tensor)])
 
     class Doubled(torch.Tensor):
         @classmethod
@@ -218,14 +230,22 @@ def subclasses_keep_their_class(lab: Lab) -> None:
         len({id(doubled), id(second_doubled)}) == len({doubled, second_doubled}),
     )
     with torch._C.DisableTorchFunctionSubclass():
-        lab.same("turned off", type(kept_class + 1).__name__)
+        with lab.parity("The attribute or function is private and on no page"):
+            lab.same("turned off", type(kept_class + 1).__name__)
         guard = torch._C._EnableTorchFunction()
-        lab.same("turned on inside", type(kept_class + 1).__name__)
+        with lab.parity("The attribute or function is private and on no page"):
+            lab.same("turned on inside", type(kept_class + 1).__name__)
         del guard
     view = Kept(x)
-    lab.shares("a tensor and one made of it", view, x)
-    lab.holds("it is a view of it", view._is_view() and view._base is x)
-    with torch._C.DisableTorchFunction(), torch.overrides._enable_torch_function():
+    with lab.parity("No page says that a subclass made of a tensor shares its memory"):
+        lab.shares("a tensor and one made of it", view, x)
+    with lab.parity("The attribute or function is private and on no page"):
+        lab.holds("it is a view of it", view._is_view() and view._base is x)
+    with (
+        torch._C.DisableTorchFunction(),
+        torch.overrides._enable_torch_function(),
+        lab.parity("The attribute or function is private and on no page"),
+    ):
         lab.same("turned on again", type(kept_class + 1).__name__)
 
 
@@ -290,7 +310,8 @@ def function_modes_nest(lab: Lab) -> None:
         torch.distributions.Bernoulli(0.3)
     lab.same("an item", item)
     lab.holds("items are seen", "one __getitem__" in calls)
-    lab.holds("a distribution is seen", len(calls) > 1)
+    with lab.parity("No page says which calls a distribution makes"):
+        lab.holds("a distribution is seen", len(calls) > 1)
 
     for moment, mode_object in (("made before", Breaks()), ("made there", None)):
 
@@ -306,7 +327,7 @@ def function_modes_nest(lab: Lab) -> None:
         with Refuses():
             return torch.neg(Declines())  # type: ignore[arg-type]
 
-    lab.raises("both decline", negate_under_declining_mode, TypeError)
+    lab.raises("both decline", negate_under_declining_mode, TypeError, type_is_documented=True)
 
     class Subtracts(TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -330,7 +351,8 @@ def function_modes_nest(lab: Lab) -> None:
         with ByClass():
             return x + x
 
-    lab.raises("a classmethod", add_under_classmethod_mode, match="classmethod")
+    with lab.parity("No page says that a classmethod is refused"):
+        lab.raises("a classmethod", add_under_classmethod_mode, match="classmethod")
     calls.clear()
     with Names("on"):
         with torch._C.DisableTorchFunctionSubclass():
@@ -338,8 +360,9 @@ def function_modes_nest(lab: Lab) -> None:
         inside = list(calls)
         with torch._C.DisableTorchFunction():
             torch.neg(x)
-    lab.same("without subclasses", [inside, type(result).__name__])
-    lab.same("without any", calls == inside)
+    with lab.parity("The attribute or function is private and on no page"):
+        lab.same("without subclasses", [inside, type(result).__name__])
+        lab.same("without any", calls == inside)
     counts = [0]
 
     class Plain(TorchFunctionMode):
@@ -351,7 +374,8 @@ def function_modes_nest(lab: Lab) -> None:
 
     with Plain():
         result = torch.neg(x.as_subclass(Kept))
-    lab.same("one that declines a class that changes nothing", [counts, type(result).__name__])
+    with lab.parity("No page fixes the number of calls"):
+        lab.same("one that declines a class that changes nothing", [counts, type(result).__name__])
     with Names("a"), Names("b") as reused_mode:
         pass
     with reused_mode:
@@ -395,7 +419,7 @@ def wrap(value: Any) -> Any:
     return Held(value) if isinstance(value, torch.Tensor) else value
 
 
-@behaviour("subclass", must_detect=("value",))
+@behaviour("subclass", must_detect=("value",), ground="The note promises overrides for functions of torch")
 def holders_of_tensors_pass(lab: Lab) -> None:
     """``einsum``, ``broadcast_all`` of ``torch.distributions`` and recurrent modules accept objects that wrap
     tensors and define ``__torch_function__``. The results equal the results for tensors.
@@ -409,7 +433,8 @@ def holders_of_tensors_pass(lab: Lab) -> None:
     x, y = lab.floats(3), lab.floats(1)
     for kind, second_argument in (("held", Held(y)), ("plain", y)):
         first, second = broadcast_all(Held(x), second_argument)  # type: ignore[arg-type]
-        lab.same(f"broadcast, {kind}", [first.inner, second.inner])
+        with lab.parity("The function broadcast_all is on no page"):
+            lab.same(f"broadcast, {kind}", [first.inner, second.inner])
     model = lab.to(torch.nn.RNN(4, 2))
     with torch.no_grad():
         for parameter in model.parameters():

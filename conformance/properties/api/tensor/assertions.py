@@ -11,7 +11,15 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("tensor", dtypes=ALL, capabilities=("index_checks", "strides"), must_detect=("value", "error"))
+@behaviour(
+    "tensor",
+    dtypes=ALL,
+    capabilities=("index_checks", "strides"),
+    must_detect=("value", "error"),
+    page="torch.html",
+    basis="parity",
+    ground="The function torch._assert_async is private and on no page",
+)
 def asserted_values(lab: Lab) -> None:
     """``_assert_async`` of a tensor with one element raises an error with the given message if the element is
     zero, for any memory layout. It does not change the tensor.

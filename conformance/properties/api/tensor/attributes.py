@@ -15,7 +15,14 @@ from conformance.behaviours.behaviour import ALL, FLOATS, INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("tensor", dtypes=ALL, level="bringup", must_detect=("shape", "dtype"), capabilities=("strides",))
+@behaviour(
+    "tensor",
+    dtypes=ALL,
+    level="bringup",
+    must_detect=("shape", "dtype"),
+    capabilities=("strides",),
+    page="tensor_attributes.html",
+)
 def tensor_facts(lab: Lab) -> None:
     """Shape, strides, number of elements and bytes, dtype and device of a tensor match the arguments that
     created it.
@@ -48,12 +55,21 @@ def tensor_facts(lab: Lab) -> None:
         "of a part", [part.shape, lab.strides(part), part.storage_offset(), part.nbytes, part.is_contiguous()]
     )
     lab.same("sizes one by one", [part.size(0), part.size(-1), part.stride(0), part.stride(-1)])
-    lab.raises("a size too far", lambda: part.size(2), IndexError, match="(?i)dimension out of range")
-    lab.raises("a stride too far", lambda: part.stride(-3), IndexError, match="(?i)dimension out of range")
+    with lab.parity("No page says that a dimension out of range is refused"):
+        lab.raises("a size too far", lambda: part.size(2), IndexError, match="(?i)dimension out of range")
+        lab.raises(
+            "a stride too far", lambda: part.stride(-3), IndexError, match="(?i)dimension out of range"
+        )
     lab.same("the order of dimensions", [part.dim_order(), part.t().dim_order(), lab.integers().dim_order()])
 
 
-@behaviour("tensor", dtypes=ALL, level="bringup", must_detect=("value", "error"))
+@behaviour(
+    "tensor",
+    dtypes=ALL,
+    level="bringup",
+    must_detect=("value", "error"),
+    page="generated/torch.Tensor.item.html",
+)
 def python_numbers(lab: Lab) -> None:
     """``item``, ``tolist``, ``bool``, ``int``, ``float`` and ``complex`` convert a tensor with one element to
     a Python number. All except ``tolist`` raise an error for tensors with any other number of elements.
@@ -75,23 +91,45 @@ def python_numbers(lab: Lab) -> None:
     lab.expect("tolist of a scalar", number.clone().tolist(), 1)
     lab.raises("item of two", lambda: rows[0].item(), RuntimeError, match="cannot be converted to Scalar")
     lab.raises("item of none", lambda: rows[:0].item(), RuntimeError, match="cannot be converted to Scalar")
-    lab.raises("bool of two", lambda: bool(rows[0]), RuntimeError, match="ambiguous")
-    lab.raises("bool of none", lambda: bool(rows[:0]), RuntimeError, match="ambiguous")
-    lab.raises("float of two", lambda: float(rows[0]), RuntimeError, ValueError)
+    with lab.parity(
+        "No page says that bool of several elements is refused; is_nonzero documents it for itself"
+    ):
+        lab.raises("bool of two", lambda: bool(rows[0]), RuntimeError, match="ambiguous")
+    with lab.parity("No page says that bool of no elements is refused; is_nonzero documents it for itself"):
+        lab.raises("bool of none", lambda: bool(rows[:0]), RuntimeError, match="ambiguous")
+    with lab.parity("No page says that float of several elements is refused"):
+        lab.raises("float of two", lambda: float(rows[0]), RuntimeError, ValueError)
     lab.expect("is_nonzero", torch.is_nonzero(number.clone()), True)
-    lab.raises("is_nonzero of two", lambda: torch.is_nonzero(rows[0]), RuntimeError, match="ambiguous")
+    lab.raises(
+        "is_nonzero of two",
+        lambda: torch.is_nonzero(rows[0]),
+        RuntimeError,
+        match="ambiguous",
+        type_is_documented=True,
+        text_is_documented=True,
+    )
     if not (lab.dtype.is_floating_point or lab.dtype.is_complex):
-        lab.expect("as an index", operator.index(number.clone()), 1)
-        lab.expect(
-            "in a range", list(range(number.clone() + number)), list(range(int((number + number).item())))
-        )
+        with lab.parity("No page says that a tensor can be a Python index"):
+            lab.expect("as an index", operator.index(number.clone()), 1)
+        with lab.parity("No page says that a tensor can be a bound of range"):
+            lab.expect(
+                "in a range", list(range(number.clone() + number)), list(range(int((number + number).item())))
+            )
     else:
-        lab.raises(
-            "a float as an index", lambda: operator.index(number), TypeError, match="only integer tensors"
-        )
+        with lab.parity("No page says that a floating tensor is refused as an index"):
+            lab.raises(
+                "a float as an index", lambda: operator.index(number), TypeError, match="only integer tensors"
+            )
 
 
-@behaviour("tensor", level="core", must_detect=("value", "warning"), capabilities=("autograd",))
+@behaviour(
+    "tensor",
+    level="core",
+    must_detect=("value", "warning"),
+    capabilities=("autograd",),
+    page="generated/torch.Tensor.item.html",
+    ground="The pages of item and tolist demand no detach; float is not on a page",
+)
 def numbers_and_gradients(lab: Lab) -> None:
     """A tensor that requires grad can be converted to a Python number. ``item`` does not warn, and ``float``
     warns.
@@ -104,7 +142,14 @@ def numbers_and_gradients(lab: Lab) -> None:
     lab.expect("float", result, 2.0)
 
 
-@behaviour("tensor", level="core", dtypes=(*FLOATS, *INTEGERS), must_detect=("value", "error"))
+@behaviour(
+    "tensor",
+    level="core",
+    dtypes=(*FLOATS, *INTEGERS),
+    must_detect=("value", "error"),
+    basis="consistency",
+    ground="iterated rows must agree with indexed rows, and membership with comparison of elements",
+)
 def iteration_and_membership(lab: Lab) -> None:
     """Iteration over a tensor runs over its first dimension, also reversed. ``in`` tests whether a number is
     one of the elements.
@@ -115,9 +160,12 @@ def iteration_and_membership(lab: Lab) -> None:
     lab.expect("unpacked", [pair.clone().tolist() for pair in rows], [[1, 2], [3, 4], [5, 6]])
     lab.expect("reversed", reversed(rows), [[5, 6], [3, 4], [1, 2]])
     lab.expect("the others with it", [3 in rows, 7 in rows, rows[0] in rows], [True, False, True])
-    lab.raises("a string in it", lambda: "a" in rows, RuntimeError)
-    lab.raises("iterating a scalar", lambda: list(rows[0, 0]), TypeError, match="0-d")
-    lab.raises("the length of a scalar", lambda: len(rows[0, 0]), TypeError, match="0-d")
+    with lab.parity("No page says that a string is refused"):
+        lab.raises("a string in it", lambda: "a" in rows, RuntimeError)
+    with lab.parity("No page says that a tensor without dimensions cannot be iterated"):
+        lab.raises("iterating a scalar", lambda: list(rows[0, 0]), TypeError, match="0-d")
+    with lab.parity("No page says that a tensor without dimensions has no length"):
+        lab.raises("the length of a scalar", lambda: len(rows[0, 0]), TypeError, match="0-d")
     lab.expect("enumerated", [index for index, _ in enumerate(rows)], [0, 1, 2])
     empty = rows[:0]
     lab.expect("nothing", [list(empty), len(empty)], [[], 0])
@@ -127,7 +175,7 @@ def iteration_and_membership(lab: Lab) -> None:
     lab.same("a set of hashes", len({first, first, second}))
 
 
-@behaviour("tensor", dtypes=ALL, level="core", must_detect=("value",))
+@behaviour("tensor", dtypes=ALL, level="core", must_detect=("value",), page="generated/torch.equal.html")
 def whole_equality(lab: Lab) -> None:
     """``torch.equal`` compares shapes and values. ``is_same_size`` compares only the sizes."""
     a = lab.integers(3, 4)
@@ -144,12 +192,13 @@ def whole_equality(lab: Lab) -> None:
     if lab.dtype.is_floating_point or lab.dtype.is_complex:
         undefined = torch.full((2,), float("nan"), dtype=lab.dtype, device=lab.device)
         lab.expect("NaN", torch.equal(undefined, undefined.clone()), False)
-    lab.expect("sizes", [a.is_same_size(copied), a.is_same_size(a.t())], [True, False])
+    with lab.parity("is_same_size is on no page"):
+        lab.expect("sizes", [a.is_same_size(copied), a.is_same_size(a.t())], [True, False])
     elementwise = (a == copied).sum()
     lab.expect("all but one", elementwise, 11)
 
 
-@behaviour("tensor", must_detect=("dtype", "error"))
+@behaviour("tensor", must_detect=("dtype", "error"), page="generated/torch.Tensor.type.html")
 def type_words(lab: Lab) -> None:
     """``type()``, the conversion methods (such as ``float`` and ``long``) and the ``is_*`` functions agree
     about the dtype of a tensor.
@@ -180,8 +229,12 @@ def type_words(lab: Lab) -> None:
     lab.holds("isinstance", isinstance(base, torch.Tensor) and torch.is_tensor(base))
     lab.holds("type names the dtype", base.type().endswith("FloatTensor"))
     lab.same("type_as", base.double().type_as(base))
-    lab.raises("an unknown type", lambda: base.type("torch.NoSuchTensor"), ValueError, match="invalid type")
-    lab.raises("a number as dtype", lambda: base.to(dtype=3), TypeError)  # type: ignore[call-overload]
+    with lab.parity("No page says that an unknown name is refused"):
+        lab.raises(
+            "an unknown type", lambda: base.type("torch.NoSuchTensor"), ValueError, match="invalid type"
+        )
+    with lab.parity("No page says that a number is refused as dtype"):
+        lab.raises("a number as dtype", lambda: base.to(dtype=3), TypeError)  # type: ignore[call-overload]
     for dtype in (torch.float32, torch.int64, torch.bool, torch.uint8, torch.complex64):
         zeros = torch.zeros(1, dtype=dtype, device=lab.device)
         lab.same(
@@ -190,7 +243,12 @@ def type_words(lab: Lab) -> None:
         )
 
 
-@behaviour("tensor", must_detect=("value", "alias", "error"), dtypes=("complex64", "complex128"))
+@behaviour(
+    "tensor",
+    must_detect=("value", "alias", "error"),
+    dtypes=("complex64", "complex128"),
+    page="complex_numbers.html",
+)
 def complex_parts(lab: Lab) -> None:
     """``real`` and ``imag`` of a complex tensor are views that can be written. Numbers and tensors can be
     assigned to them.
@@ -200,7 +258,8 @@ def complex_parts(lab: Lab) -> None:
     lab.shares("a tensor and its imaginary part", base, base.imag)
     base.real = 3
     base.imag = lab.integers(2, 3, dtype=base.imag.dtype)
-    lab.same("after both were set", base)
+    with lab.consistent("what is assigned to a part must agree with what is read from it"):
+        lab.same("after both were set", base)
     base.imag[0] = 0
     lab.same("after a row was", base)
     lab.same("conj and back", base.conj().conj())
@@ -215,7 +274,7 @@ def complex_parts(lab: Lab) -> None:
     )
 
 
-@behaviour("tensor", level="core", must_detect=("value", "shape"))
+@behaviour("tensor", level="core", must_detect=("value", "shape"), page="generated/torch.where.html")
 def where_of_numbers(lab: Lab) -> None:
     """``torch.where`` accepts numbers and dimensionless tensors. The result dtype is promoted as in
     arithmetic.
@@ -224,26 +283,29 @@ def where_of_numbers(lab: Lab) -> None:
     x = lab.put([[1.0, 2.0], [3.0, 4.0]])
     lab.expect("a number for the rest", torch.where(condition, x, 0), [[1.0, 0.0], [0.0, 4.0]])
     lab.expect("a number for the chosen", torch.where(condition, 5.5, x), [[5.5, 2.0], [3.0, 5.5]])
-    lab.same("two numbers", torch.where(condition, 1, 0))
+    with lab.parity("No page says which dtype torch.where returns for two integers"):
+        lab.same("two numbers", torch.where(condition, 1, 0))
     lab.same("two floats", torch.where(condition, 1.0, -1.0))
-    lab.same("an integer and a float", torch.where(condition, 1, 0.5))
-    lab.same("a complex one", torch.where(condition, x, 1j))
-    lab.same(
-        "a scalar tensor",
-        torch.where(condition, x, torch.tensor(7.0, dtype=torch.float64, device=lab.device)),
-    )
+    with lab.parity("No page says which dtype torch.where returns for operands of different dtypes"):
+        lab.same("an integer and a float", torch.where(condition, 1, 0.5))
+        lab.same("a complex one", torch.where(condition, x, 1j))
+        lab.same(
+            "a scalar tensor",
+            torch.where(condition, x, torch.tensor(7.0, dtype=torch.float64, device=lab.device)),
+        )
     lab.same("a condition of no dimensions", torch.where(condition[0, 0], x, -x))
     lab.same("broadcast", torch.where(condition[:, :1], x, x[0]))
     lab.same("special values", torch.where(condition, float("inf"), float("nan")))
     lab.same("places", list(torch.where(condition)))
-    lab.raises("a condition of floats", lambda: torch.where(x, x, x), RuntimeError)
+    with lab.parity("The page speaks of a BoolTensor, but does not say that others are refused"):
+        lab.raises("a condition of floats", lambda: torch.where(x, x, x), RuntimeError)
 
 
 class Marked(torch.Tensor):
     """A tensor subclass without attributes or overrides."""
 
 
-@behaviour("tensor", must_detect=("value",))
+@behaviour("tensor", must_detect=("value",), page="generated/torch.Tensor.as_subclass.html")
 def plain_subclasses(lab: Lab) -> None:
     """``as_subclass`` returns a view of the tensor as a subclass. Operators, views, copies and methods
     preserve the class.
@@ -270,10 +332,17 @@ def plain_subclasses(lab: Lab) -> None:
     lab.holds("a tensor made as one", type(Marked([1.0, 2.0])) is Marked)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        lab.holds("printed under its name", repr(marked).startswith("Marked("))
+        with lab.parity("No page fixes the text of repr"):
+            lab.holds("printed under its name", repr(marked).startswith("Marked("))
 
 
-@behaviour("tensor", must_detect=("value",))
+@behaviour(
+    "tensor",
+    must_detect=("value",),
+    page="notes/randomness.html",
+    basis="consistency",
+    ground="with and without the call between, the same seed must give the same numbers",
+)
 def random_state_after_pickling(lab: Lab) -> None:
     """Copies to the CPU, pickling, printing and deterministic operators draw no random numbers. After the
     random state of the CPU is restored, the next draw of one normal number is the same again.
@@ -301,5 +370,6 @@ def random_state_after_pickling(lab: Lab) -> None:
     state = torch.get_rng_state()
     odd = torch.randn(1)
     torch.set_rng_state(state)
-    lab.holds("a host state brings single normal numbers back", torch.equal(odd, torch.randn(1)))
+    with lab.documented():
+        lab.holds("a host state brings single normal numbers back", torch.equal(odd, torch.randn(1)))
     lab.same("what was left", lab.integers(3) + 1)

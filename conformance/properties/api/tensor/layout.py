@@ -12,7 +12,13 @@ from conformance.behaviours.lab import Lab
 FORMATS = ((torch.channels_last, (2, 3, 4, 5)), (torch.channels_last_3d, (2, 3, 2, 3, 2)))
 
 
-@behaviour("tensor", capabilities=("channels_last", "strides"), level="core", must_detect=("value", "stride"))
+@behaviour(
+    "tensor",
+    capabilities=("channels_last", "strides"),
+    level="core",
+    must_detect=("value", "stride"),
+    page="generated/torch.Tensor.contiguous.html",
+)
 def memory_format_conversions(lab: Lab) -> None:
     """``contiguous``, ``to`` and ``clone`` return the requested memory format and preserve values."""
     for memory_format, shape in FORMATS:
@@ -50,7 +56,12 @@ def memory_format_conversions(lab: Lab) -> None:
         lab.same("back", back, strides=True)
 
 
-@behaviour("tensor", capabilities=("channels_last", "strides"), must_detect=("value",))
+@behaviour(
+    "tensor",
+    capabilities=("channels_last", "strides"),
+    must_detect=("value",),
+    page="https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html",
+)
 def operators_and_formats(lab: Lab) -> None:
     """Pointwise operators on channels-last tensors preserve the memory format, out of place and in place."""
     for memory_format, shape in FORMATS:
@@ -73,7 +84,8 @@ def operators_and_formats(lab: Lab) -> None:
         for name, call in calls.items():
             result, contiguous_result = call(last), call(base)
             lab.holds(f"{name} keeps the format", result.is_contiguous(memory_format=memory_format))
-            lab.holds(f"{name} gives the same values", torch.equal(result, contiguous_result))
+            with lab.consistent("results for the two memory formats must agree"):
+                lab.holds(f"{name} gives the same values", torch.equal(result, contiguous_result))
             lab.close(name, result, roundings=4)
         inplace = last.clone().add_(1)
         lab.holds("in place keeps it", inplace.is_contiguous(memory_format=memory_format))
@@ -94,6 +106,7 @@ def operators_and_formats(lab: Lab) -> None:
     level="core",
     must_detect=("value", "shape", "error"),
     capabilities=("storage", "strides"),
+    page="generated/torch.Tensor.resize_.html",
 )
 def resizing(lab: Lab) -> None:
     """``resize_`` keeps the elements that fit into the new size, and enlarges the memory if necessary.
@@ -123,17 +136,27 @@ def resizing(lab: Lab) -> None:
     large = lab.integers(9000)
     lab.same("a large one", large.resize_(90, 100))
     if lab.dtype == torch.bool:
-        lab.same("the bytes of its elements", large.view(torch.uint8))
+        with lab.parity("No page says which byte stores True"):
+            lab.same("the bytes of its elements", large.view(torch.uint8))
     part = lab.integers(10)[4:6]
     part.resize_(3)
-    lab.same("from an offset", [part.shape, part.storage_offset()])
-    lab.raises("to a negative size", lambda: base.resize_(-1))
+    with lab.parity("No page says that the storage offset is kept"):
+        lab.same("from an offset", [part.shape, part.storage_offset()])
+    with lab.parity("No page says that a negative size is refused"):
+        lab.raises("to a negative size", lambda: base.resize_(-1))
     if lab.dtype.is_floating_point:
         graded = torch.ones(2, dtype=lab.dtype, device=lab.device, requires_grad=True)
-        lab.raises("with gradients", lambda: graded.resize_(3), match="require grad")
+        with lab.parity("No page says that a tensor that requires grad is refused"):
+            lab.raises("with gradients", lambda: graded.resize_(3), match="require grad")
 
 
-@behaviour("tensor", must_detect=("error",))
+@behaviour(
+    "tensor",
+    must_detect=("error",),
+    page="generated/torch.Tensor.expand.html",
+    basis="parity",
+    ground="pages warn that such writes may be incorrect or undefined; none says that they are refused",
+)
 def overlap_refused(lab: Lab) -> None:
     """A write raises a RuntimeError if elements of the written tensor share memory, or if the written memory
     partly overlaps the input.
@@ -185,7 +208,13 @@ def overlap_refused(lab: Lab) -> None:
         lab.raises(f"{name} from where it writes", call, match=message_pattern)
 
 
-@behaviour("tensor", level="core", must_detect=("value", "error"), capabilities=("storage",))
+@behaviour(
+    "tensor",
+    level="core",
+    must_detect=("value", "error"),
+    capabilities=("storage",),
+    page="generated/torch.Tensor.set_.html",
+)
 def set_to_other_memory(lab: Lab) -> None:
     """``set_`` makes a tensor use the memory of another tensor, with any offset, sizes and strides. Another
     dtype, another device and invalid sizes or offsets raise an error.
@@ -204,20 +233,35 @@ def set_to_other_memory(lab: Lab) -> None:
     lab.expect("what was written", base[:5], [0, -1, -1, -1, 4])
     lab.shares("both", base, alias)
     alias.set_()  # type: ignore[call-overload]
-    lab.same("nothing", [alias.shape, alias.untyped_storage().nbytes()])
+    with lab.parity("No page says what set_ without arguments does"):
+        lab.same("nothing", [alias.shape, alias.untyped_storage().nbytes()])
     storage = base.untyped_storage()
     whole = torch.empty(0, device=lab.device).set_(storage)
     lab.same("of a storage alone", whole)
-    lab.raises("another dtype", lambda: torch.empty(0, dtype=torch.int32, device=lab.device).set_(base))  # type: ignore[call-overload]
-    lab.raises("another device", lambda: torch.empty(0, device="meta").set_(base))  # type: ignore[call-overload]
-    lab.raises("a negative offset", lambda: torch.empty(0, device=lab.device).set_(storage, -1, (2,), (1,)))
-    lab.raises(
-        "sizes without as many strides",
-        lambda: torch.empty(0, device=lab.device).set_(storage, 0, (2,), (1, 1)),
-    )
+    with lab.parity("No page says that another dtype is refused"):
+        lab.raises("another dtype", lambda: torch.empty(0, dtype=torch.int32, device=lab.device).set_(base))  # type: ignore[call-overload]
+    with lab.parity("No page says that another device is refused"):
+        lab.raises("another device", lambda: torch.empty(0, device="meta").set_(base))  # type: ignore[call-overload]
+    with lab.parity("No page says that a negative offset is refused"):
+        lab.raises(
+            "a negative offset", lambda: torch.empty(0, device=lab.device).set_(storage, -1, (2,), (1,))
+        )
+    with lab.parity("No page says that different numbers of sizes and strides are refused"):
+        lab.raises(
+            "sizes without as many strides",
+            lambda: torch.empty(0, device=lab.device).set_(storage, 0, (2,), (1, 1)),
+        )
 
 
-@behaviour("tensor", dtypes=("float32", "int64"), must_detect=("value", "alias"), capabilities=("storage",))
+@behaviour(
+    "tensor",
+    dtypes=("float32", "int64"),
+    must_detect=("value", "alias"),
+    capabilities=("storage",),
+    page="generated/torch.Tensor.data_ptr.html",
+    basis="consistency",
+    ground="addresses must agree with storage offsets and strides, and stay during writes in place",
+)
 def addresses_of_parts(lab: Lab) -> None:
     """``data_ptr`` of a view is the base's ``data_ptr`` plus the offset in bytes. It is 0 for an empty
     tensor, and in-place operations do not change it.
@@ -226,15 +270,17 @@ def addresses_of_parts(lab: Lab) -> None:
     item = base.element_size()
     lab.holds("a row is further by its elements", base[2].data_ptr() - base.data_ptr() == 10 * item)
     lab.holds("a column by its place", base[:, 3].data_ptr() - base.data_ptr() == 3 * item)
-    lab.holds(
-        "the storage begins at the tensor's address", base.untyped_storage().data_ptr() == base.data_ptr()
-    )
+    with lab.parity("The page of storages says that the two addresses need not match"):
+        lab.holds(
+            "the storage begins at the tensor's address", base.untyped_storage().data_ptr() == base.data_ptr()
+        )
     before = base.data_ptr()
     base.add_(1).mul_(2).zero_()
     lab.holds("work in place stays", base.data_ptr() == before)
     lab.same("what it left", base)
     lab.holds("a detached tensor is in place", base.detach().data_ptr() == before)
-    lab.expect("of nothing", torch.empty(0, device=lab.device).data_ptr(), 0)
-    lab.expect("of a part of nothing", base[4:].data_ptr(), 0)
-    lab.expect("of a view of nothing", base[:, 5:].view(-1).data_ptr(), 0)
-    lab.expect("of nothing with memory", base.new_empty(4).resize_(0).data_ptr(), 0)
+    with lab.parity("No page gives the address of a tensor without elements"):
+        lab.expect("of nothing", torch.empty(0, device=lab.device).data_ptr(), 0)
+        lab.expect("of a part of nothing", base[4:].data_ptr(), 0)
+        lab.expect("of a view of nothing", base[:, 5:].view(-1).data_ptr(), 0)
+        lab.expect("of nothing with memory", base.new_empty(4).resize_(0).data_ptr(), 0)

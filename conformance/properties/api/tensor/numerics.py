@@ -11,7 +11,12 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("tensor", dtypes=("float32", "float64", "int64"), must_detect=("value", "error"))
+@behaviour(
+    "tensor",
+    dtypes=("float32", "float64", "int64"),
+    must_detect=("value", "error"),
+    page="generated/torch.gradient.html",
+)
 def numerical_gradients(lab: Lab) -> None:
     """``torch.gradient`` accepts the spacing as one number, one number per dimension, or coordinates. Too few
     points and a wrong number of spacings raise an error.
@@ -38,12 +43,15 @@ def numerical_gradients(lab: Lab) -> None:
         match="spacing",
     )
     lab.raises("one point", lambda: torch.gradient(base[:1], dim=0), match="(?i)edge_order")
-    lab.raises("a dimension twice", lambda: torch.gradient(base, dim=(0, 0)), match="(?i)multiple times")
-    lab.raises("a dimension too far", lambda: torch.gradient(base, dim=3), IndexError)
-    lab.raises("another order", lambda: torch.gradient(base, edge_order=3), match="edge_order")
+    with lab.parity("No page says that a repeated dimension is refused"):
+        lab.raises("a dimension twice", lambda: torch.gradient(base, dim=(0, 0)), match="(?i)multiple times")
+    with lab.parity("No page says that a dimension out of range is refused"):
+        lab.raises("a dimension too far", lambda: torch.gradient(base, dim=3), IndexError)
+    with lab.parity("The page lists 1 and 2, but does not say that others are refused"):
+        lab.raises("another order", lambda: torch.gradient(base, edge_order=3), match="edge_order")
 
 
-@behaviour("tensor", must_detect=("value", "error"))
+@behaviour("tensor", must_detect=("value", "error"), page="generated/torch.nn.functional.interpolate.html")
 def upsampling_of_integers(lab: Lab) -> None:
     """Nearest-neighbour interpolation repeats elements, also of integer and uint8 tensors. Sizes, scales and
     grids that do not match the input raise an error.
@@ -57,7 +65,8 @@ def upsampling_of_integers(lab: Lab) -> None:
     small = plane.to(torch.uint8)
     lab.same("bytes", F.interpolate(small, scale_factor=2, mode="nearest"))
     lab.same("exactly", F.interpolate(plane, size=(5, 7), mode="nearest-exact"))
-    lab.raises("no size", lambda: F.interpolate(plane), ValueError, match="size or scale_factor")
+    with lab.parity("No page says that a call without size and scale is refused"):
+        lab.raises("no size", lambda: F.interpolate(plane), ValueError, match="size or scale_factor")
     lab.raises(
         "both",
         lambda: F.interpolate(plane, size=3, scale_factor=2),
@@ -70,30 +79,40 @@ def upsampling_of_integers(lab: Lab) -> None:
         NotImplementedError,
     )
     grid = torch.zeros(1, 2, 2, 2, device=lab.device)
-    lab.raises(
-        "a grid of three numbers",
-        lambda: F.grid_sample(plane, torch.zeros(1, 2, 2, 3, device=lab.device), align_corners=False),
-        match="(?i)grid",
-    )
-    lab.raises(
-        "a grid for another batch",
-        lambda: F.grid_sample(plane, grid.expand(2, 2, 2, 2), align_corners=False),
-        match="(?i)batch",
-    )
-    lab.raises(
-        "a grid of a line",
-        lambda: F.grid_sample(plane, grid[0], align_corners=False),
-        match="(?i)dim|4D|5D|batch",
-    )
-    lab.raises("a grid of integers", lambda: F.grid_sample(plane, grid.long(), align_corners=False))
-    lab.raises(
-        "an empty plane",
-        lambda: F.grid_sample(plane[:, :, :0], grid, align_corners=False),
-        match="(?i)empty|non-zero|nonzero",
-    )
+    with lab.parity("The page gives the shape of grids, but does not say that others are refused"):
+        lab.raises(
+            "a grid of three numbers",
+            lambda: F.grid_sample(plane, torch.zeros(1, 2, 2, 3, device=lab.device), align_corners=False),
+            match="(?i)grid",
+        )
+        lab.raises(
+            "a grid for another batch",
+            lambda: F.grid_sample(plane, grid.expand(2, 2, 2, 2), align_corners=False),
+            match="(?i)batch",
+        )
+        lab.raises(
+            "a grid of a line",
+            lambda: F.grid_sample(plane, grid[0], align_corners=False),
+            match="(?i)dim|4D|5D|batch",
+        )
+    with lab.parity("No page says that integer grids are refused"):
+        lab.raises("a grid of integers", lambda: F.grid_sample(plane, grid.long(), align_corners=False))
+    with lab.parity("No page says that an empty plane is refused"):
+        lab.raises(
+            "an empty plane",
+            lambda: F.grid_sample(plane[:, :, :0], grid, align_corners=False),
+            match="(?i)empty|non-zero|nonzero",
+        )
 
 
-@behaviour("tensor", level="core", dtypes=("float32", "int64", "bool"), must_detect=("shape", "error"))
+@behaviour(
+    "tensor",
+    level="core",
+    dtypes=("float32", "int64", "bool"),
+    must_detect=("shape", "error"),
+    page="generated/torch.reshape.html",
+    ground="shapes follow from the definitions of the functions on their pages",
+)
 def shapes_of_nothing(lab: Lab) -> None:
     """Functions that move elements accept tensors without elements. The shapes of their results depend only
     on the sizes of the input.
@@ -161,15 +180,24 @@ def shapes_of_nothing(lab: Lab) -> None:
             [base.sum(), base.sum(0), base.sum((0, 2)), base.prod(3), base.cumsum(2), base.count_nonzero()],
         )
         for name in ("max", "min", "argmax", "amax"):
-            lab.raises(f"{name} of nothing", lambda: getattr(base, name)(), RuntimeError, IndexError)
-            lab.raises(f"{name} along nothing", lambda: getattr(base, name)(0), RuntimeError, IndexError)
+            with lab.parity("No page says that the maximum of no elements is refused"):
+                lab.raises(f"{name} of nothing", lambda: getattr(base, name)(), RuntimeError, IndexError)
+                lab.raises(f"{name} along nothing", lambda: getattr(base, name)(0), RuntimeError, IndexError)
         lab.same("max along something", [base.max(2).values, base.amax(1), base.argmin(2)])
-    lab.raises("take from nothing", lambda: base.take(lab.put([0])), RuntimeError, IndexError)
+    with lab.parity("No page says that take refuses an index out of range"):
+        lab.raises("take from nothing", lambda: base.take(lab.put([0])), RuntimeError, IndexError)
     lab.raises("a view of another size", lambda: base.view(1), RuntimeError)
-    lab.raises("a view whose size is ambiguous", lambda: base.view(-1, 0), RuntimeError)
+    with lab.parity("No page says that -1 beside a size of 0 is refused"):
+        lab.raises("a view whose size is ambiguous", lambda: base.view(-1, 0), RuntimeError)
 
 
-@behaviour("tensor", dtypes=("float32", "float64"), must_detect=("value",))
+@behaviour(
+    "tensor",
+    dtypes=("float32", "float64"),
+    must_detect=("value",),
+    page="generated/torch.cdist.html",
+    ground="norms of empty and of zero vectors are zero by definition",
+)
 def distances_of_nothing(lab: Lab) -> None:
     """``cdist`` and ``pdist`` accept zero points and points with zero coordinates. Equal points have distance
     zero.
@@ -205,7 +233,9 @@ def distances_of_nothing(lab: Lab) -> None:
         )
     leaf: Any = lab.integers(3, 2).requires_grad_()
     torch.cdist(leaf, leaf.detach().clone(), p=0.5).sum().backward()
-    lab.holds("gradients below p=1 are numbers", not bool(leaf.grad.isnan().any()))
+    with lab.parity("at equal points the distance has no gradient, and no page gives one"):
+        lab.holds("gradients below p=1 are numbers", not bool(leaf.grad.isnan().any()))
     equal = lab.integers(3, 2).requires_grad_()
     torch.cdist(equal, equal.detach().clone(), p=2.0).diagonal().sum().backward()
-    lab.expect("gradients between equal points", equal.grad, torch.zeros(3, 2))
+    with lab.parity("at equal points the distance has no gradient, and no page gives one"):
+        lab.expect("gradients between equal points", equal.grad, torch.zeros(3, 2))

@@ -20,7 +20,12 @@ from conformance.behaviours.lab import Lab
 untyped_functions: Any = torch._C._nn
 
 
-@behaviour("tensor", must_detect=("value",), capabilities=("storage", "strides"))
+@behaviour(
+    "tensor",
+    must_detect=("value",),
+    capabilities=("storage", "strides"),
+    page="generated/torch.Tensor.size.html",
+)
 def sizes_strides_and_memory(lab: Lab) -> None:
     """``size`` and ``stride`` accept a dimension, None or no argument. ``sys.getsizeof`` of a storage grows
     with its number of elements. Python types are accepted as dtypes.
@@ -28,21 +33,24 @@ def sizes_strides_and_memory(lab: Lab) -> None:
     x = lab.integers(2, 3, 4)
     sizes: Any = x
     lab.same("sizes", [x.size(), sizes.size(None), x.size(1), sizes.size(dim=-1), sizes.size(dim=None)])
-    lab.same("strides", [x.stride(), sizes.stride(None), x.stride(1), sizes.stride(dim=-1)])
-    lab.holds("None is all of them", sizes.size(None) == x.shape and sizes.stride(None) == x.stride())
+    with lab.parity("The page of stride does not mention None"):
+        lab.same("strides", [x.stride(), sizes.stride(None), x.stride(1), sizes.stride(dim=-1)])
+        lab.holds("None is all of them", sizes.size(None) == x.shape and sizes.stride(None) == x.stride())
     empty, ten, hundred = (
         sys.getsizeof(torch.empty(n, device=lab.device).untyped_storage()) for n in (0, 10, 100)
     )
-    lab.holds("a storage grows by its elements", (hundred - empty) // (ten - empty) == 10)
-    lab.holds("and by nothing else", (hundred - empty) % (ten - empty) == 0)
+    with lab.parity("No page says what sys.getsizeof of a storage returns"):
+        lab.holds("a storage grows by its elements", (hundred - empty) // (ten - empty) == 10)
+        lab.holds("and by nothing else", (hundred - empty) % (ten - empty) == 0)
     untyped: Any = torch
     for kind, dtype, number in ((float, torch.float64, 1.5), (int, torch.int64, 2), (bool, torch.bool, True)):
         tensor = untyped.full((1, 2), number, dtype=kind, device=lab.device)
-        lab.same(f"{kind.__name__}", tensor * 1)
-        lab.holds(f"{kind.__name__} is {dtype}", tensor.dtype == dtype)
+        with lab.parity("No page says that a Python type can be a dtype"):
+            lab.same(f"{kind.__name__}", tensor * 1)
+            lab.holds(f"{kind.__name__} is {dtype}", tensor.dtype == dtype)
 
 
-@behaviour("tensor", must_detect=("value", "error"))
+@behaviour("tensor", must_detect=("value", "error"), page="generated/torch.utils.swap_tensors.html")
 def tensors_that_cannot_be_swapped(lab: Lab) -> None:
     """``swap_tensors`` exchanges two tensors with their attributes. Tensors whose classes have different
     ``__slots__`` raise an error.
@@ -65,7 +73,14 @@ def tensors_that_cannot_be_swapped(lab: Lab) -> None:
     )
 
 
-@behaviour("shape", dtypes=("float32", "int64"), must_detect=("value",))
+@behaviour(
+    "shape",
+    dtypes=("float32", "int64"),
+    must_detect=("value",),
+    page="generated/torch.split.html",
+    basis="consistency",
+    ground="The parts written into out= must agree with the parts that torch.split returns",
+)
 def copies_of_splits_into_lists(lab: Lab) -> None:
     """``split_with_sizes_copy`` with ``out=`` writes the parts into tensors of any strides. A list of a wrong
     length, and sizes whose sum differs from the dimension, raise an error.
@@ -82,13 +97,22 @@ def copies_of_splits_into_lists(lab: Lab) -> None:
             f"along {dim}: as the views", all(torch.equal(o, v) for o, v in zip(outs, views, strict=True))
         )
         few = partial(ops.split_with_sizes_copy, x, sizes, dim, out=outs[:2])
-        lab.raises(f"too few along {dim}", few)
-    lab.raises(
-        "sizes that do not add up", lambda: ops.split_with_sizes_copy(x, [1, 2], 0), match="split_sizes"
-    )
+        with lab.parity("No page says that a list of another length is refused"):
+            lab.raises(f"too few along {dim}", few)
+    with lab.parity("No page says that sizes with another sum are refused"):
+        lab.raises(
+            "sizes that do not add up", lambda: ops.split_with_sizes_copy(x, [1, 2], 0), match="split_sizes"
+        )
 
 
-@behaviour("indexing", dtypes=("float32", "int64", "bool"), must_detect=("value",))
+@behaviour(
+    "indexing",
+    dtypes=("float32", "int64", "bool"),
+    must_detect=("value",),
+    page="tensor_view.html",
+    basis="parity",
+    ground="No page says what True and False mean as an index",
+)
 def masks_beside_numbers(lab: Lab) -> None:
     """As an index, True adds a dimension of size one, and False adds a dimension of size zero. ``index_put_``
     with a uint8 mask and ``accumulate`` adds once per element. ``masked_scatter_`` writes into tensors of any
@@ -114,8 +138,10 @@ def masks_beside_numbers(lab: Lab) -> None:
     source = lab.integers(5, 4)
     expected = target.clone().masked_scatter_(mask, source)
     target.masked_scatter_(mask, source)
-    lab.same("masked_scatter_ with gaps", base * 1)
-    lab.holds("it is that of a whole tensor", torch.equal(target, expected))
+    with lab.documented():
+        lab.same("masked_scatter_ with gaps", base * 1)
+    with lab.consistent("The write into a transposed tensor must agree with the write into a copy"):
+        lab.holds("it is that of a whole tensor", torch.equal(target, expected))
     if lab.dtype is not torch.bool:
         marked, sums = lab.put([0, 1, 0, 1, 1], dtype=torch.uint8), lab.integers(5)
         before = sums.clone()
@@ -127,7 +153,12 @@ def masks_beside_numbers(lab: Lab) -> None:
         lab.holds("once in each place", torch.equal(sums, expected))
 
 
-@behaviour("tensor", capabilities=("autograd",), must_detect=("value",))
+@behaviour(
+    "tensor",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.Tensor.register_hook.html",
+)
 def hooks_that_remove_themselves(lab: Lab) -> None:
     """A tensor hook that removes itself changes only the gradient of the first backward pass. A hook that is
     not removed changes the gradient of every backward pass.
@@ -153,7 +184,7 @@ def hooks_that_remove_themselves(lab: Lab) -> None:
         )
 
 
-@behaviour("tensor", must_detect=("shape", "error"))
+@behaviour("tensor", must_detect=("shape", "error"), page="meta.html")
 def meta_forms_of_rare_calls(lab: Lab) -> None:
     """On meta, resampling to a size too large for memory returns a tensor of this size. An ``out=`` of
     another dtype or device raises an error. ``conj_physical`` on meta preserves strides, and dimensionless
@@ -174,23 +205,30 @@ def meta_forms_of_rare_calls(lab: Lab) -> None:
         lab.same(f"out= of {name}", out.shape)
         wrong = {"dtype": torch.empty(0, device="meta", dtype=torch.float16), "device": lab.integers(0)}
         for mismatch, wrong_out in wrong.items():
-            lab.raises(
-                f"out= of another {mismatch}, {name}",
-                partial(call, wrong_out),
-                match="Expected out tensor|cross-device",
-            )
+            with lab.parity("No page says that such an out= is refused"):
+                lab.raises(
+                    f"out= of another {mismatch}, {name}",
+                    partial(call, wrong_out),
+                    match="Expected out tensor|cross-device",
+                )
     real = lab.integers(5, 3, 6, dtype=torch.complex64).permute(2, 0, 1)
     on_device, on_meta = torch.conj_physical(real), torch.conj_physical(real.to("meta"))
     lab.same("strides on meta", [on_meta.shape, on_meta.stride()])
     lab.holds("they are the real ones", on_device.stride() == on_meta.stride())
     number = torch.empty((), device="meta")
-    lab.holds("a number on meta prints", f"{number}" == repr(number))
+    with lab.parity("No page fixes the text of repr"):
+        lab.holds("a number on meta prints", f"{number}" == repr(number))
     none = lab.put(torch.from_numpy(numpy.empty((0, 4))))
     none[:, 1::2] *= 1
     lab.same("written without elements", none.shape)
 
 
-@behaviour("creation", dtypes=("int8", "int16", "int32", "int64", "uint8"), must_detect=("value",))
+@behaviour(
+    "creation",
+    dtypes=("int8", "int16", "int32", "int64", "uint8"),
+    must_detect=("value",),
+    page="generated/torch.Tensor.to.html",
+)
 def numbers_between_integers(lab: Lab) -> None:
     """Conversion of a float to an integer dtype truncates toward zero. ``int`` and ``float`` of a slice with
     one element return the element. ``linspace`` over the range of int64 does not overflow.
@@ -198,7 +236,8 @@ def numbers_between_integers(lab: Lab) -> None:
     numbers = [5.8, 5.2, 0.9] if lab.dtype == torch.uint8 else [5.8, 5.2, -5.8, -0.9, 0.9]
     truncated = [int(number) for number in numbers]
     created = torch.tensor(numbers, dtype=lab.dtype, device=lab.device)
-    lab.expect("made", created * 1, truncated)
+    with lab.consistent("torch.tensor with an integer dtype must agree with the conversion by Tensor.to"):
+        lab.expect("made", created * 1, truncated)
     lab.expect("converted", lab.put(numbers, dtype=torch.float32).to(lab.dtype), truncated)
     numbers_tensor = lab.put([1.0, 2.0, 3.0], dtype=torch.float32)
     lab.same(
@@ -211,7 +250,14 @@ def numbers_between_integers(lab: Lab) -> None:
         lab.holds("linspace grows by more than its share", int(line[1] - line[0]) > (end - start) / steps)
 
 
-@behaviour("sorting", dtypes=("float32", "int64"), must_detect=("value",))
+@behaviour(
+    "sorting",
+    dtypes=("float32", "int64"),
+    must_detect=("value",),
+    page="generated/torch.sort.html",
+    basis="parity",
+    ground="No page says that stable=None is accepted and what it means",
+)
 def sorts_that_may_be_stable(lab: Lab) -> None:
     """``sort`` with ``stable=None`` returns the result of ``sort`` without this argument."""
     x = lab.integers(10)

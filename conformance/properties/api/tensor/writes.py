@@ -13,7 +13,12 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("tensor", dtypes=("float32", "int64", "bool"), must_detect=("value", "error"))
+@behaviour(
+    "tensor",
+    dtypes=("float32", "int64", "bool"),
+    must_detect=("value", "error"),
+    page="generated/torch.Tensor.fill_diagonal_.html",
+)
 def filled_diagonals(lab: Lab) -> None:
     """``fill_diagonal_`` writes the main diagonal. With ``wrap=True``, the diagonal of a tall matrix starts
     again after its last column. In a cube, ``fill_diagonal_`` writes the elements whose indices are equal.
@@ -45,7 +50,13 @@ def filled_diagonals(lab: Lab) -> None:
     )
 
 
-@behaviour("tensor", must_detect=("value",))
+@behaviour(
+    "tensor",
+    must_detect=("value",),
+    page="generated/torch.Tensor.expand.html",
+    basis="parity",
+    ground="The page says that in-place writes to expanded tensors may be incorrect",
+)
 def writes_to_expanded_by_place(lab: Lab) -> None:
     """``index_fill_``, ``index_put_`` and ``masked_fill_`` can write one number to elements that share
     memory. A warning is allowed.
@@ -66,7 +77,13 @@ def writes_to_expanded_by_place(lab: Lab) -> None:
             lab.expect(name, call(), [1.0] * 6)
 
 
-@behaviour("tensor", dtypes=("float32", "int64"), must_detect=("value", "error"), capabilities=("strides",))
+@behaviour(
+    "tensor",
+    dtypes=("float32", "int64"),
+    must_detect=("value", "error"),
+    capabilities=("strides",),
+    page="generated/torch.Tensor.copy_.html",
+)
 def copies_from_one_to_many(lab: Lab) -> None:
     """``copy_`` accepts expanded and overlapping sources. ``index_add`` accepts dimensionless tensors,
     an empty index and repeated indices.
@@ -77,8 +94,10 @@ def copies_from_one_to_many(lab: Lab) -> None:
     lab.same("one element to all", base.copy_(source[0, 1].expand(3, 4)))
     lab.same("overlapping windows", base[:, :3].copy_(lab.integers(12).as_strided((3, 3), (1, 1))))
     scalar = lab.integers()
-    lab.same("index_add to a scalar", scalar.index_add(0, lab.put([0]), lab.integers()))
-    lab.same("index_add by a scalar index", base.clone().index_add_(0, lab.put(1), lab.integers(1, 4)))
+    with lab.parity("No page says that a tensor without dimensions is treated as one-dimensional here"):
+        lab.same("index_add to a scalar", scalar.index_add(0, lab.put([0]), lab.integers()))
+    with lab.parity("The page demands a vector as index"):
+        lab.same("index_add by a scalar index", base.clone().index_add_(0, lab.put(1), lab.integers(1, 4)))
     lab.same("index_add of nothing", base.index_add(0, lab.put([], dtype=torch.int64), lab.integers(0, 4)))
     many = lab.put([0, 2] * 300)
     lab.same("index_add of many", base.index_add(0, many, lab.integers(600, 4), alpha=2))
@@ -88,10 +107,11 @@ def copies_from_one_to_many(lab: Lab) -> None:
         RuntimeError,
         IndexError,
     )
-    lab.raises(
-        "index_add of another dtype",
-        lambda: base.index_add(0, lab.put([0]), lab.integers(1, 4).to(torch.int16)),
-    )
+    with lab.parity("No page says that a source of another dtype is refused"):
+        lab.raises(
+            "index_add of another dtype",
+            lambda: base.index_add(0, lab.put([0]), lab.integers(1, 4).to(torch.int16)),
+        )
     lab.raises(
         "t of a cube", lambda: lab.integers(2, 2, 2).t(), match="expects a tensor with <= 2 dimensions"
     )
@@ -106,21 +126,28 @@ def copies_from_one_to_many(lab: Lab) -> None:
     )
 
 
-@behaviour("tensor", must_detect=("value", "warning"))
+@behaviour(
+    "tensor",
+    must_detect=("value", "warning"),
+    page="generated/torch.add.html",
+    basis="parity",
+    ground="No page says that these writes issue a warning",
+)
 def questionable_writes_warn(lab: Lab) -> None:
     """Writing into an ``out=`` that must be resized issues a warning. So does discarding the imaginary part
     of a complex number.
     """
     out = torch.ones(2, device=lab.device)
     lab.warns("an out= that is resized", lambda: torch.add(lab.integers(3), 1, out=out), match="(?i)resized")
-    lab.same("what it holds", out.shape)
+    with lab.documented():
+        lab.same("what it holds", out.shape)
     half = lab.warns(
         "a complex number that is cut", lambda: lab.put([1 + 2j]).to(torch.float32), match="(?i)imaginary"
     )
     lab.expect("its real part", half, [1.0])
 
 
-@behaviour("tensor", must_detect=("value",))
+@behaviour("tensor", must_detect=("value",), page="generated/torch.utils.swap_tensors.html")
 def swapped_tensors(lab: Lab) -> None:
     """``swap_tensors`` exchanges the contents of two tensors, including attributes and types. Each variable
     still refers to the same Python object.

@@ -59,7 +59,8 @@ def _check_view(lab: Lab, name: str, base: torch.Tensor, view: torch.Tensor) -> 
     lab.same(name, view, strides=True)
     lab.shares(f"{name} and its base", base, view)
     if name not in ("detach", "unsafe_split"):
-        lab.holds(f"{name} knows its base", view._is_view() and view._base is base)
+        with lab.parity("The attribute or function is private and on no page"):
+            lab.holds(f"{name} knows its base", view._is_view() and view._base is base)
     with torch.no_grad():
         view.fill_(1)
     lab.same(f"base after {name}", base)
@@ -118,7 +119,13 @@ def two_dimensional_views(lab: Lab) -> None:
         lab.shares("adjoint of real numbers and the base", base, base.adjoint())
 
 
-@behaviour("views", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value", "alias"))
+@behaviour(
+    "views",
+    dtypes=("float32", "int64", "bool"),
+    level="core",
+    must_detect=("value", "alias"),
+    page="generated/torch.Tensor.expand.html",
+)
 def expanded_views(lab: Lab) -> None:
     """``expand``, ``expand_as`` and ``broadcast_to`` repeat elements without copying. The stride of a
     repeated dimension is 0.
@@ -143,6 +150,7 @@ def expanded_views(lab: Lab) -> None:
     level="core",
     must_detect=("value",),
     capabilities=("strides",),
+    page="generated/torch.Tensor.transpose_.html",
 )
 def in_place_view_functions(lab: Lab) -> None:
     """``transpose_``, ``t_``, ``squeeze_``, ``unsqueeze_``, ``as_strided_``, ``swapdims_`` and ``swapaxes_``
@@ -164,7 +172,8 @@ def in_place_view_functions(lab: Lab) -> None:
         lab.holds(f"{name} returns its input", result is view)
         lab.same(name, view, strides=True)
         lab.shares(f"the view after {name} and its base", base, view)
-        lab.holds(f"the view after {name} is one still", view._is_view() and view._base is base)
+        with lab.parity("The attribute or function is private and on no page"):
+            lab.holds(f"the view after {name} is one still", view._is_view() and view._base is base)
         view[0].fill_(9)
         lab.same(f"base after {name}", base)
 
@@ -175,6 +184,7 @@ def in_place_view_functions(lab: Lab) -> None:
     level="core",
     must_detect=("value",),
     capabilities=("storage",),
+    page="generated/torch.flatten.html",
 )
 def copies_where_no_view_can_be(lab: Lab) -> None:
     """``contiguous``, ``reshape``, ``flatten`` and ``ravel`` copy if a view cannot represent the result. If
@@ -201,10 +211,11 @@ def copies_where_no_view_can_be(lab: Lab) -> None:
         copy.fill_(7)
     lab.same("base", base)
     lab.holds("contiguous returns what is contiguous", base.contiguous() is base)
-    lab.holds(
-        "detach of a reshape to the same shape is not a copy",
-        base.reshape(3, 4).data_ptr() == base.data_ptr(),
-    )
+    with lab.parity("The page of reshape advises not to depend on view or copy"):
+        lab.holds(
+            "detach of a reshape to the same shape is not a copy",
+            base.reshape(3, 4).data_ptr() == base.data_ptr(),
+        )
     lab.holds("flatten of one dimension is the tensor", base[0].flatten().data_ptr() == base.data_ptr())
 
 
@@ -233,7 +244,13 @@ def writes_through_indices(lab: Lab) -> None:
     lab.holds("assignments keep the memory", base.data_ptr() == address)
 
 
-@behaviour("views", capabilities=("autograd", "strides"), level="training", must_detect=("value", "error"))
+@behaviour(
+    "views",
+    capabilities=("autograd", "strides"),
+    level="training",
+    must_detect=("value", "error"),
+    page="generated/torch.as_strided.html",
+)
 def as_strided_backward(lab: Lab) -> None:
     """The gradient of ``as_strided`` adds the gradients of all positions that read the same element.
     ``as_strided`` of a view with an offset, or of a transposed view, reads the memory of the base.
@@ -247,6 +264,13 @@ def as_strided_backward(lab: Lab) -> None:
     base = lab.integers(2, 3).requires_grad_()
     base.t().as_strided((4,), (0,)).sum().backward()
     lab.expect("stride 0", base.grad, [[4.0, 0, 0], [0, 0, 0]])
-    lab.raises("beyond the memory", lambda: lab.integers(4).as_strided((5,), (1,)), match="(?i)storage")
-    lab.raises("a negative stride", lambda: lab.integers(4).as_strided((2,), (-1,)))
-    lab.raises("sizes and strides that differ", lambda: lab.integers(4).as_strided((2, 2), (1,)))
+    lab.raises(
+        "beyond the memory",
+        lambda: lab.integers(4).as_strided((5,), (1,)),
+        match="(?i)storage",
+        type_is_documented=True,
+    )
+    with lab.parity("No page says that a negative stride is refused"):
+        lab.raises("a negative stride", lambda: lab.integers(4).as_strided((2,), (-1,)))
+    with lab.parity("No page says that different numbers of sizes and strides are refused"):
+        lab.raises("sizes and strides that differ", lambda: lab.integers(4).as_strided((2, 2), (1,)))

@@ -1,0 +1,128 @@
+"""The bases of deviations that depend on the operator, on its sample or on the error of the CPU."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+import torch
+
+from conformance.framework import trees
+from conformance.model.verdicts import Basis
+from conformance.samples.operators import Sample
+
+#: Names of arguments that choose dimensions.
+_DIMENSIONS = re.compile(r"(dim|dims|dim\d|dimension|start_dim|end_dim|axis\d?|axes)$")
+
+#: Errors of the CPU that a page announces: sizes that do not broadcast (notes/broadcasting.html), and results
+#: that do not fit into the dtype of out= or of an in-place operator (tensor_attributes.html).
+_DOCUMENTED_ERRORS = re.compile(
+    r"must match the size of tensor|result type \S+ can't be cast"
+    r"|output with shape .* doesn't match the broadcast"
+)
+
+#: Operators whose pages state the results for NaN, infinities or zeros.
+_SPECIAL_VALUES_ON_THE_PAGE = re.compile(
+    r"(maximum|minimum|fmax|fmin|isnan|isinf|isfinite|isposinf|isneginf|nan_to_num|fmod|remainder|copysign"
+    r"|xlogy|xlog1py|entr|heaviside|median|nanmedian|nansum|nanmean|nanquantile|clamp|clamp_min|clamp_max|clip"
+    r"|signbit|round|log|sqrt)$"
+)
+#: Operators that IEEE 754 defines for every input. torch represents its numbers by this standard
+#: (notes/numerical_accuracy.html).
+_IEEE_754 = re.compile(
+    r"(add|sub|subtract|rsub|mul|multiply|div|divide|true_divide|neg|negative|abs|absolute|eq|ne|lt|le|gt|ge"
+    r"|not_equal|less|less_equal|greater|greater_equal|sum|mean|prod|positive)$"
+)
+#: Reductions of no elements that follow from the definition of the reduction, and the mean, whose page states
+#: NaN.
+_DEFINED_WITHOUT_ELEMENTS = re.compile(r"(sum|nansum|prod|all|any|count_nonzero|mean|nanmean)$")
+
+#: The views that tensor_view.html lists. The page says not to rely on the aliasing of ``reshape`` and similar
+#: functions.
+_VIEWS_ON_THE_PAGE = re.compile(
+    r"(adjoint|as_strided|detach|diagonal|expand|expand_as|movedim|narrow|permute|select|squeeze|transpose|t|T|H"
+    r"|mT|mH|real|imag|view_as_real|unflatten|unfold|unsqueeze|view|view_as|unbind|split|hsplit|vsplit"
+    r"|tensor_split|split_with_sizes|swapaxes|swapdims|chunk|indices|values|__getitem__)$"
+)
+
+
+def _is_one_of(names: re.Pattern[str], name: str) -> bool:
+    """Return True if a part of the name of an operator or overload is one of some names: ``round`` is a part
+    of ``round.decimals_3`` and of ``round_``.
+    """
+    return any(names.match(part) or names.match(part.rstrip("_")) for part in name.split("."))
+
+
+def basis_of_error(cpu_error: str) -> Basis:
+    """Return the basis of the demand that a wrong call raises an error, from the error of the CPU."""
+    return Basis.DOCUMENTED if _DOCUMENTED_ERRORS.search(cpu_error) else Basis.PARITY
+
+
+def basis_of_aliasing(name: str) -> Basis:
+    """Return the basis of the demand that the result of an operator shares memory with its input."""
+    return Basis.DOCUMENTED if _is_one_of(_VIEWS_ON_THE_PAGE, name) else Basis.PARITY
+
+
+def basis_without_elements(name: str, *, reduces: bool) -> Basis:
+    """Return the basis of the value of an operator whose input has no elements."""
+    is_defined = not reduces or _is_one_of(_DEFINED_WITHOUT_ELEMENTS, name)
+    return Basis.DOCUMENTED if is_defined else Basis.PARITY
+
+
+def basis_of_values(name: str, sample: Sample, outputs: Any) -> Basis:
+    """Return the basis of the result of a call whose inputs may be extremal.
+
+    Ordinary numbers have the values that the page defines. NaN, infinities and numbers near overflow or
+    underflow have them only if the page of the operator, or IEEE 754, says so.
+    """
+    if _is_one_of(_SPECIAL_VALUES_ON_THE_PAGE, name):
+        return Basis.DOCUMENTED
+    if _is_one_of(_IEEE_754, name) and not sample.kwargs.get("rounding_mode"):
+        return Basis.DOCUMENTED
+    tensors = [*sample.tensors(), *trees.tensors(outputs)]
+    return Basis.DOCUMENTED if all(map(_is_ordinary, tensors)) else Basis.PARITY
+
+
+def _is_ordinary(tensor: torch.Tensor) -> bool:
+    """Return True if no square of an element of a tensor overflows or underflows."""
+    if tensor.layout is not torch.strided or not tensor.numel():
+        return True
+    if tensor.is_complex():
+        return _is_ordinary(torch.view_as_real(tensor.detach().resolve_conj()))
+    if not tensor.is_floating_point():
+        return True
+    sizes = tensor.detach().to(torch.float64).abs()
+    info = torch.finfo(tensor.dtype)
+    limits = float(info.tiny) ** 0.5, float(info.max) ** 0.5
+    return bool(((sizes == 0) | ((sizes >= limits[0]) & (sizes <= limits[1]))).all())
+
+
+def chooses_dimension_of_scalar(name: str, sample: Sample) -> bool:
+    """Return True if a call chooses a dimension of a tensor without dimensions.
+
+    No page says that such a tensor is treated as if it had one dimension.
+    """
+    if not isinstance(sample.input, torch.Tensor) or sample.input.dim():
+        return False
+    if any(_DIMENSIONS.match(key) and value is not None for key, value in sample.kwargs.items()):
+        return True
+    return bool(sample.args) and _has_dimension_argument(name) and any(map(_is_dimension, sample.args))
+
+
+def _is_dimension(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(map(_is_dimension, value))
+    return type(value) is int and value in (0, -1)
+
+
+@functools.cache
+def _has_dimension_argument(name: str) -> bool:
+    """Return True if an overload of the operator has an argument that chooses a dimension."""
+    for spelling in {*name.split("."), name.replace(".", "_")}:
+        packet = getattr(torch.ops.aten, spelling.rstrip("_"), None)
+        overloads = [] if packet is None else [getattr(packet, overload) for overload in packet.overloads()]
+        arguments = [argument.name for overload in overloads for argument in overload._schema.arguments]
+        if any(map(_DIMENSIONS.match, arguments)):
+            return True
+    return False
