@@ -298,9 +298,9 @@ def hooks_of_one_saved_tensor(lab: Lab) -> None:
     with lab.parity("No page says that such an object cannot be made"):
         lab.raises(
             "a saved tensor made by hand",
-            lambda: torch.autograd.SavedTensor(),
+            lambda: torch.autograd.SavedTensor(),  # type: ignore[attr-defined]
             TypeError,
-            RuntimeError,  # type: ignore[attr-defined]
+            RuntimeError,
         )
 
 

@@ -78,8 +78,8 @@ def arange_of_floats(lab: Lab) -> None:
     with lab.parity("The page names numbers as bounds, not tensors"):
         lab.expect(
             "tensors as bounds",
-            torch.arange(torch.tensor(1), torch.tensor(4), device=device),
-            [1, 2, 3],  # type: ignore[call-overload]
+            torch.arange(torch.tensor(1), torch.tensor(4), device=device),  # type: ignore[call-overload]
+            [1, 2, 3],
         )
     big = 2**60
     lab.expect("large integers", torch.arange(big, big + 3, device=device), [big, big + 1, big + 2])

@@ -106,8 +106,8 @@ def batches_of_several_results(lab: Lab) -> None:
     with lab.parity("The page of vmap does not mention None in out_dims"):
         lab.raises(
             "None for what is mapped",
-            lambda: vmap(lambda a: (a, a), out_dims=(0, None))(x),
-            ValueError,  # type: ignore[arg-type]
+            lambda: vmap(lambda a: (a, a), out_dims=(0, None))(x),  # type: ignore[arg-type]
+            ValueError,
         )
     matrices = lab.floats(2, 3, 3) + 3 * torch.eye(3, device=lab.device)
     parts = vmap(torch.linalg.slogdet)(matrices)

@@ -78,9 +78,9 @@ def grad_argnums(lab: Lab) -> None:
         lab.raises("none", lambda: grad(scalar_of_three, argnums=())(x, y, z), RuntimeError, match="argnum")
         lab.raises(
             "a word",
-            lambda: grad(scalar_of_three, argnums="0")(x, y, z),
+            lambda: grad(scalar_of_three, argnums="0")(x, y, z),  # type: ignore[arg-type]
             RuntimeError,
-            match="argnum",  # type: ignore[arg-type]
+            match="argnum",
         )
 
 

@@ -134,9 +134,9 @@ def vmap_refuses_results(lab: Lab) -> None:
     with lab.parity("No page says that this call is an error"):
         lab.raises(
             "a word as out_dims",
-            lambda: vmap(lambda a: a, out_dims="0")(x),
+            lambda: vmap(lambda a: a, out_dims="0")(x),  # type: ignore[arg-type]
             ValueError,
-            match="out_dims",  # type: ignore[arg-type]
+            match="out_dims",
         )
     lab.raises("too many", lambda: vmap(lambda a: a, out_dims=(0, 0))(x), ValueError, match="out_dims")
     lab.raises("too few", lambda: vmap(lambda a: (a, a), out_dims=(0,))(x), ValueError, match="out_dims")

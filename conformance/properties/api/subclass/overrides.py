@@ -92,9 +92,9 @@ def overrides_are_asked_in_order(lab: Lab) -> None:
         lab.same(f"{name}: after one that declines", [function(declines, base), function(base, declines)])
         lab.raises(
             f"{name}: all decline",
-            lambda f=function: f(declines, x),
+            lambda f=function: f(declines, x),  # type: ignore[misc]
             TypeError,
-            type_is_documented=True,  # type: ignore[misc]
+            type_is_documented=True,
         )
         lab.raises(f"{name}: an error", lambda f=function: f(x, fails), LookupError)  # type: ignore[misc]
     lab.same("one argument", [torch.mean(base), functional.relu(base), torch.autograd.grad(base, base)])
