@@ -30,7 +30,8 @@ def check_device(target: Target) -> None:
     """Raise UsageError unless the target's device is the accelerator of this process.
 
     A process has one accelerator. If the accelerator belongs to a different backend, ``torch.accelerator``
-    returns the streams, memory and random numbers of that backend. A target on the CPU is not checked.
+    returns the streams, memory and random numbers of that backend. A target on the CPU is not checked. A
+    target without the capability ``accelerator`` needs only a device type that torch knows.
     """
     try:
         device_type = torch.device(target.device).type
@@ -39,21 +40,22 @@ def check_device(target: Target) -> None:
         raise UsageError(
             f"device {target.device!r} of target {target.name!r} is unknown to torch: {message}"
         ) from None
-    if device_type == "cpu":
+    if device_type == "cpu" or not target.capable("accelerator"):
         return
     accelerator = torch_testing_internals.current_accelerator()
     if accelerator is None:
         after = f" after importing {target.module!r}" if target.module is not None else ""
         raise UsageError(
             f"no accelerator is present{after}, so device {target.device!r} cannot be tested; name the "
-            "module that registers it (module in the target file, --module for 'targets --new'), or "
-            "install its runtime"
+            "module that registers it (module in the target file, --module for 'targets --new'), "
+            "install its runtime, or declare accelerator = false if it works without torch.accelerator"
         )
     if accelerator.type != device_type:
         raise UsageError(
             f"the accelerator of this process is {accelerator.type!r}, not {device_type!r} of target "
             f"{target.name!r}; hide the backend of {accelerator.type!r}, for which "
-            "TORCH_DEVICE_BACKEND_AUTOLOAD=0 may be enough"
+            "TORCH_DEVICE_BACKEND_AUTOLOAD=0 may be enough, or declare accelerator = false if the target "
+            "works without torch.accelerator"
         )
 
 

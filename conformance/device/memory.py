@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -15,13 +16,16 @@ def allocated_bytes_counter(target: Target) -> Callable[[], int] | None:
     """
     if target.is_cpu or not target.capable("memory_statistics"):
         return None
-    module, general = torch.get_device_module(target.device), torch.accelerator
-    memory_allocated = getattr(module, "memory_allocated", getattr(general, "memory_allocated", None))
+    memory_allocated = target.hook("memory_allocated")
+    if memory_allocated is None and target.has_accelerator:
+        module, general = torch.get_device_module(target.device), torch.accelerator
+        function = getattr(module, "memory_allocated", getattr(general, "memory_allocated", None))
+        memory_allocated = function and functools.partial(function, target.torch_device)
     if memory_allocated is None:
         return None
 
     def count() -> int:
         target.synchronize()
-        return int(memory_allocated(target.torch_device))
+        return int(memory_allocated())
 
     return count

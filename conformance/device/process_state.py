@@ -57,7 +57,4 @@ def seed(value: int, target: Target) -> None:
     random.seed(value)
     numpy.random.seed(value & 0xFFFFFFFF)
     torch.default_generator.manual_seed(value)
-    if not target.is_cpu and not target.elsewhere:
-        seed_device = getattr(torch.get_device_module(target.device), "manual_seed_all", None)
-        if seed_device is not None:
-            seed_device(value)
+    target.seed(value)

@@ -63,14 +63,15 @@ def join_process_group(options: argparse.Namespace) -> Any:
     bring_up_in_this_process(target)
     device = torch.device(target.device)
     if target.device_per_rank:
-        count = torch.accelerator.device_count()
+        count = target.device_count()
         if options.rank >= count:
             raise UsageError(
                 f"rank {options.rank} needs a device of its own, but the number of devices is {count}; "
                 "use fewer ranks with -n"
             )
         device = torch.device(target.device, options.rank)
-        torch.accelerator.set_device_index(device.index)
+        if target.has_accelerator:
+            torch.accelerator.set_device_index(device.index)
     rank = Rank(options.rank, options.size, device, target, options.meeting, options.timeout)
     rank.join(options.meeting)
     return rank

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch.utils.dlpack
 
+from conformance import torch_testing_internals
 from conformance.doctor.registration_checks import MODULE_FUNCTIONS
 from conformance.framework.calls import one_line
 
@@ -27,6 +28,7 @@ _TRIALS: dict[str, Trial] = {}
 #: that most results need, then training, asynchronous work, and the other capabilities by area.
 ORDER = (
     *(
+        "accelerator",
         "storage",
         "strides",
         "views",
@@ -114,7 +116,10 @@ def _expect_functions(capability: str, device: str) -> None:
     """Raise NoEffect if the device's module does not have a function that this capability requires."""
     if torch.device(device).type == "cpu":
         return
-    module = torch.get_device_module(device)
+    try:
+        module = torch.get_device_module(device)
+    except RuntimeError:
+        return  # torch cannot call functions of a module that does not exist
     absent = [
         name
         for name, needed_by in MODULE_FUNCTIONS.items()
@@ -150,6 +155,16 @@ def _leaf_tensor(device: str) -> torch.Tensor:
 def _require_accelerator(device: str) -> torch.device:
     _expect(torch.device(device).type != "cpu", "the CPU is not an accelerator")
     return torch.device(device)
+
+
+@_trial("accelerator")
+def _accelerator(device: str) -> None:
+    kind = _require_accelerator(device).type
+    accelerator = torch_testing_internals.current_accelerator()
+    if accelerator is None:
+        raise NoEffect("torch.accelerator knows no accelerator")
+    _expect(accelerator.type == kind, f"the accelerator of torch.accelerator is {accelerator.type}")
+    torch.get_device_module(kind)
 
 
 @_trial("asynchronous")
@@ -446,8 +461,6 @@ def _dlpack(device: str) -> None:
 
 @_trial("fake_tensors")
 def _fake_tensors(device: str) -> None:
-    from conformance import torch_testing_internals
-
     with torch_testing_internals.fake_tensor_mode():
         result = torch.empty(2, device=device) + torch.empty(2, device=device)
     _expect(result.device.type == torch.device(device).type, f"a fake result is on {result.device}")

@@ -112,6 +112,13 @@ def _accelerator(target: Target) -> Iterator[Fact]:
     """
     if target.is_cpu:
         return
+    if not target.capable("accelerator"):
+        yield Fact("torch.accelerator", None, "not declared; the target file's hooks replace it")
+        if target.hook("synchronize") is not None:
+            yield dataclasses.replace(
+                _fact_of_call("synchronize", target.synchronize), text="the target file's hook"
+            )
+        return
     hooks = (
         "register the device's hooks (for PrivateUse1: at::RegisterPrivateUse1HooksInterface) and override "
         "isAvailable, deviceCount and getCurrentDevice in them"
@@ -218,6 +225,8 @@ def _distributed(target: Target) -> Iterator[Fact]:
 
 
 def _module(target: Target) -> Iterator[Fact]:
+    if not target.is_cpu and not target.has_accelerator:
+        return
     try:
         module = torch.get_device_module(target.device)
     except RuntimeError as error:
@@ -265,7 +274,7 @@ def _seed(target: Target) -> Iterator[Fact]:
             "torch.manual_seed", torch.manual_seed(5).initial_seed() == 5, "reaches the CPU's generator"
         )
         return
-    if not target.capable("generator"):
+    if not target.capable("generator") or not target.has_accelerator:
         return
     module = torch.get_device_module(target.device)
     step = "add manual_seed_all and get_rng_state to the module, or declare generator = false"
@@ -298,7 +307,7 @@ def _describe_result_type(function: Callable[[], object]) -> str:
 
 
 def _memory(target: Target) -> Iterator[Fact]:
-    if target.is_cpu or not target.capable("memory_statistics"):
+    if not target.has_accelerator or not target.capable("memory_statistics"):
         return
     for name in _ACCELERATOR_MEMORY:
         function: Any = getattr(torch.accelerator, name, None)

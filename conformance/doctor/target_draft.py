@@ -6,9 +6,13 @@ import dataclasses
 import tempfile
 from pathlib import Path
 
-from conformance.device.bring_up import bring_up
+import torch
+
+from conformance import torch_testing_internals
+from conformance.device.bring_up import bring_up, import_backend
 from conformance.doctor import capability_trials, missing_feature_impact, trial_process
 from conformance.doctor.registration_checks import Fact
+from conformance.framework.calls import attempt
 from conformance.model.vocabulary import CAPABILITIES
 from conformance.target.file import CRASHES, DTYPES
 from conformance.target.target import Target
@@ -52,6 +56,9 @@ def draft_target(device: str, module: str | None) -> Draft:
     target = Target(
         name=device, module=module, device=device, dtypes=frozenset(DTYPES), capabilities={}, hooks={}
     )
+    import_backend(target)
+    if not _is_accelerator(device) and _holds_numbers(device):
+        target = dataclasses.replace(target, capabilities={"accelerator": False})
     bring_up(target)
     head = [
         "# Written by 'conformance targets --new'. Dtypes were copied and filled, capabilities tried once.",
@@ -69,7 +76,8 @@ def draft_target(device: str, module: str | None) -> Draft:
     ]
     with tempfile.TemporaryDirectory() as scratch:
         draft = Path(scratch) / "draft.toml"
-        draft.write_text("\n".join(head) + "\n")
+        lacking = [] if target.has_accelerator or target.is_cpu else ["[capabilities]", "accelerator = false"]
+        draft.write_text("\n".join([*head, *lacking]) + "\n")
         outcomes = trial_process.run_trials(draft, "eager", requested)
     dtypes = [name for name in DTYPES if outcomes[f"dtype:{name}"].ok]
     note = "" if dtypes else "  # no tensor can be filled yet; a first level requires these dtypes"
@@ -104,6 +112,17 @@ def draft_target(device: str, module: str | None) -> Draft:
         for capability, reason in untried.items()
     ]
     return Draft("\n".join(lines) + "\n", tuple(missing))
+
+
+def _is_accelerator(device: str) -> bool:
+    accelerator = torch_testing_internals.current_accelerator()
+    return accelerator is not None and accelerator.type == torch.device(device).type
+
+
+def _holds_numbers(device: str) -> bool:
+    """Return whether numbers can be copied to a device and back: it works without ``torch.accelerator``."""
+    copied = attempt(lambda: torch.ones(2).to(device).cpu().tolist())
+    return bool(copied.value == [1.0, 1.0])
 
 
 def _first_sentence(text: str) -> str:

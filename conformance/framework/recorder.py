@@ -289,7 +289,8 @@ class Recorder:
         recorded.
         """
         comparisons = self._comparisons + (self._empty_comparisons if self.about_emptiness else 0)
-        failures = list(self._failures)
+        # A reader sees the first failure first, so deviations of basis parity come last.
+        failures = sorted(self._failures, key=lambda failure: failure.basis is Basis.PARITY)
         count = self._failure_count
         if self._unclaimed:
             names = ", ".join(sorted(self._unclaimed))

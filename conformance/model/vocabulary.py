@@ -51,6 +51,7 @@ CAPABILITIES: dict[str, str] = {
     "generator": "torch.Generator exists for the device",
     "deterministic": "torch.use_deterministic_algorithms is honoured",
     # Runtime
+    "accelerator": "torch.accelerator knows the device, and torch.get_device_module has its module",
     "streams": "streams exist and order work",
     "events": "events exist and can be waited for",
     "event_timing": "events measure elapsed time",
@@ -105,5 +106,6 @@ WITHOUT_REFUSAL = frozenset(
 )
 
 #: If the target does not declare one of these capabilities, the checks that need it are skipped, and their
-#: results are ``unsupported``. A device without strides raises no error: it reports other strides.
-CHECKS_SKIPPED_IF_UNDECLARED = frozenset({"strides"})
+#: results are ``unsupported``. A device without strides raises no error: it reports other strides. And
+#: ``torch.accelerator`` may answer for another device than one that it does not know.
+CHECKS_SKIPPED_IF_UNDECLARED = frozenset({"accelerator", "strides"})

@@ -18,6 +18,7 @@ from conformance.reproduction.rerun import Trial
 from conformance.reproduction.script import REPLACED, Script
 from conformance.samples.copies import to_host
 from conformance.subjects.torch_databases import find, operator_name
+from conformance.target.target import Target
 
 
 def write_call_snippet(trial: Trial, comparison: Comparison, *, advice: str) -> Script:
@@ -48,9 +49,7 @@ def write_call_snippet(trial: Trial, comparison: Comparison, *, advice: str) -> 
         arguments = {"expected": f"{{{text}}}"}
     elif comparison.call.error is not None:
         form, name = "one call that raises", "check_error"
-        arguments = {
-            "synchronize": "lambda: None" if trial.target.is_cpu else "torch.accelerator.synchronize"
-        }
+        arguments = {"synchronize": _synchronize_expression(trial.target)}
     else:
         raise Unwritable("the failure does not concern a single call")
     check = collector.require(snippet_call_checks.__name__, name)
@@ -59,6 +58,14 @@ def write_call_snippet(trial: Trial, comparison: Comparison, *, advice: str) -> 
     )
     main = f"def call(device):\n{textwrap.indent(body, '    ')}\n\n\n{check}(\n{lines})"
     return script.write_script(trial, collector, [], main, form=form, advice=advice)
+
+
+def _synchronize_expression(target: Target) -> str:
+    """Return an expression for a function that waits for the device."""
+    if "synchronize" in target.hooks:
+        module, _, attribute = target.hooks["synchronize"].partition(":")
+        return f"lambda: __import__({module!r}, fromlist=['']).{attribute}()"
+    return "torch.accelerator.synchronize" if target.has_accelerator else "lambda: None"
 
 
 def _allowed_text(allowed: torch.Tensor) -> str:

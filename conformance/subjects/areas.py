@@ -57,7 +57,9 @@ AREAS: dict[str, Area] = {
     "distributions": Area("torch.distributions", "distributions.html", ("random",)),
     "dataloader": Area("DataLoader and pinned memory", "data.html", ("dataloader",)),
     "multiprocessing": Area("tensors that processes share", "multiprocessing.html", ("multiprocessing",)),
-    "accelerator": Area("torch.accelerator, guards and the device's module", "accelerator.html"),
+    "accelerator": Area(
+        "torch.accelerator, guards and the device's module", "accelerator.html", ("accelerator",)
+    ),
     "memory": Area(
         "memory allocation, statistics and out-of-memory errors", "accelerator.html", ("memory_statistics",)
     ),

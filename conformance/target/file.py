@@ -25,6 +25,9 @@ PRECISIONS = ("ieee", "tf32", "flush-denormals")
 #: Hooks: names under which a target file lists functions of its backend, with the effect of each.
 HOOKS: dict[str, str] = {
     "synchronize": "() -> None: waits for the device",
+    "manual_seed": "(seed) -> None: seeds the generator of each device",
+    "device_count": "() -> number of devices",
+    "memory_allocated": "() -> number of allocated bytes of the current device",
     "count_fallbacks": "() -> number, or numbers by operator, of calls that ran on the CPU so far",
     "delay": "(seconds) -> None: puts that much work on the current stream and returns at once",
     "graph": "() -> object with capture_begin(), capture_end() and replay()",

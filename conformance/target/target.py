@@ -108,8 +108,30 @@ class Target:
         hook = self.hook("synchronize")
         if hook is not None:
             hook()
-        elif not self.is_cpu and self.capable("asynchronous"):
+        elif self.has_accelerator and self.capable("asynchronous"):
             torch.accelerator.synchronize()
+
+    @property
+    def has_accelerator(self) -> bool:
+        """True if ``torch.accelerator`` and ``torch.get_device_module`` know the device."""
+        return not self.is_cpu and self.capable("accelerator")
+
+    def seed(self, seed: int) -> None:
+        """Seed the generator of each device, by the hook of the target file or by the device's module."""
+        if self.is_cpu or self.elsewhere:
+            return
+        hook = self.hook("manual_seed")
+        if hook is None and self.has_accelerator:
+            hook = getattr(torch.get_device_module(self.device), "manual_seed_all", None)
+        if hook is not None:
+            hook(seed)
+
+    def device_count(self) -> int:
+        """Return the number of devices, by the hook of the target file or by ``torch.accelerator``."""
+        hook = self.hook("device_count")
+        if hook is not None:
+            return int(hook())
+        return torch.accelerator.device_count() if self.has_accelerator else 1
 
     def fallbacks(self) -> int | None:
         """Return the number of operator calls that fell back to the CPU so far; None if the target has no
@@ -148,7 +170,7 @@ class Target:
         """True if a graph can be captured, by the hook of the target file or by
         ``torch.accelerator.Graph``.
         """
-        return "graph" in self.hooks or (not self.is_cpu and hasattr(torch.accelerator, "Graph"))
+        return "graph" in self.hooks or (self.has_accelerator and hasattr(torch.accelerator, "Graph"))
 
     def graph(self) -> Any:
         """Return a new device graph: an object with ``capture_begin()``, ``capture_end()`` and

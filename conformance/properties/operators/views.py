@@ -15,7 +15,7 @@ from conformance.framework.compare import compare_exact, compare_metadata, fact,
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.storages import share_storage
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.properties.shared.basis import basis_of_aliasing
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes, pristine_info
@@ -100,6 +100,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         _compare_aliasing_and_geometry(recorder, sample, host, copy, reference_call.value, outcome.value)
 
 
+def _elements_overlap(tensor: torch.Tensor) -> bool:
+    """Return True if elements of a tensor share memory, as after ``expand``. The page of ``expand`` advises
+    to clone such a tensor before a write.
+    """
+    return any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
+
+
 def _compare_aliasing_and_geometry(
     recorder: Recorder, sample: Sample, host: Sample, copy: Sample, expected: Any, actual: Any
 ) -> None:
@@ -143,6 +150,21 @@ def _compare_aliasing_and_geometry(
     if not writable:
         return
     expected_output, actual_output = writable[-1]
+    basis = Basis.PARITY if _elements_overlap(expected_output) else recorder.basis
+    with recorder.with_basis(basis):
+        _compare_after_write(recorder, sample, host, copy, expected_output, actual_output)
+
+
+def _compare_after_write(
+    recorder: Recorder,
+    sample: Sample,
+    host: Sample,
+    copy: Sample,
+    expected_output: torch.Tensor,
+    actual_output: torch.Tensor,
+) -> None:
+    """Write to a view on the CPU and on the device, and compare the bases."""
+    index = sample.index
     before = copy.input._version
     with torch.no_grad():
         if not attempt(lambda: expected_output.fill_(1)).ok:
