@@ -25,6 +25,8 @@ from sessions import workflows as workflow_checks
 from sessions.environments import BACKEND, ROOT, Environment, install_torch, prepare_device, prepare_fork
 from sessions.sanitize import session as sanitizers
 from sessions.third_party import run as third_party_programs
+from sessions.third_party.backends import BACKENDS
+from sessions.third_party.run_backend import run_backend
 
 TARGET = "hpu-reference"
 #: The legs of ``nox -s conformance``: for each environment, the modes of the reference device. Lazy mode
@@ -245,12 +247,20 @@ def vendor(session: nox.Session) -> None:
 
 @nox.session
 def third_party(session: nox.Session) -> None:
-    """Before a release: run the tests of unchanged third-party programs on the reference device.
+    """Before a release: the suite on third-party backends, or third-party programs on the reference device.
 
-    After ``--``: ``--tree NAME=PATH`` for a program that no package index has, ``--client NAME``, ``--page``,
+    After ``--``: the name of a backend (torch_xla, tinygrad, torch_openreg), ``--tree PATH`` for a backend
+    that no package index has, and options of ``conformance run``. Without a name, the tests of unchanged
+    programs run: ``--tree NAME=PATH`` for a program that no index has, ``--client NAME``, ``--page``,
     ``-o DIR``. Each program takes minutes.
     """
-    third_party_programs.run_clients(session)
+    name = session.posargs[0] if session.posargs else ""
+    if name in BACKENDS:
+        run_backend(session, name, session.posargs[1:])
+    elif name and not name.startswith("-"):
+        session.error(f"backend {name!r} does not exist: use one of {', '.join(BACKENDS)}")
+    else:
+        third_party_programs.run_clients(session)
 
 
 @nox.session

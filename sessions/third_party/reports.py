@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
@@ -242,3 +243,9 @@ def _lines_by_reason(
         yield from sorted(names)
         yield "```"
         yield ""
+
+
+def errors_of_suite(results: Path) -> list[str]:
+    """Return the ids of the results of a run whose verdict is ``error``, a fault of the suite."""
+    legs = json.loads(results.read_text())["legs"]
+    return [row["id"] for leg in legs for row in leg["results"] if row["verdict"] == "error"]

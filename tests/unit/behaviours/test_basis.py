@@ -104,8 +104,8 @@ def error_after_a_context_that_caught_one(lab: Lab) -> None:
             [
                 (Kind.VALUE, Basis.CONSISTENCY),
                 (Kind.VALUE, Basis.DOCUMENTED),
-                (Kind.VALUE, Basis.PARITY),
                 (Kind.STATE, Basis.CONSISTENCY),
+                (Kind.VALUE, Basis.PARITY),  # last, because a reader sees the first failure first
             ],
         ),
         (wrong_type, [(Kind.ERROR_TYPE, Basis.PARITY)]),

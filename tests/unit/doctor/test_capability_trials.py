@@ -35,7 +35,7 @@ def test_initial_seed_belongs_to_the_capability_generator() -> None:
 
 def test_every_trial_has_a_position_in_the_order() -> None:
     assert sorted(capability_trials.ORDER) == sorted(capability_trials._TRIALS)
-    assert capability_trials.trial_names()[0] == "storage"
+    assert capability_trials.trial_names()[0] == "accelerator"
 
 
 @pytest.mark.parametrize("capability", sorted(capability_trials._TRIALS))

@@ -4,13 +4,15 @@ results.
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from conformance.target import file as target_file
 from sessions import interpreters
-from sessions.third_party import programs, reports
+from sessions.third_party import backends, programs, reports
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="a" name="passes"/>
@@ -152,3 +154,18 @@ def test_tests_that_no_run_passes_are_named() -> None:
     assert "**The runs of program report 4 tests.**" in "\n".join(reports.page_lines(outcomes))
     outcomes[0].note = "source not to be had"
     assert "of the 5" not in "\n".join(reports.page_lines(outcomes))
+
+
+def test_each_backend_has_a_target_file() -> None:
+    for name, backend in backends.BACKENDS.items():
+        file = target_file.load(name)
+        assert (file.name, file.modes[:1]) == (backend.target, ("eager",))
+
+
+def test_errors_of_the_suite_are_found(tmp_path: Path) -> None:
+    rows = [{"id": "value/add@float32", "verdict": verdict} for verdict in ("pass", "fail", "error")]
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps({"legs": [{"results": rows}]}))
+    assert reports.errors_of_suite(results) == ["value/add@float32"]
+    results.write_text(json.dumps({"legs": [{"results": rows[:2]}]}))
+    assert reports.errors_of_suite(results) == []

@@ -1,0 +1,104 @@
+"""The basis of a deviation follows from the operator, the sample and the CPU's error."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from conformance.model.verdicts import Basis
+from conformance.properties.shared import basis
+from conformance.samples.operators import Sample
+
+SCALAR = torch.tensor(2.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "options", "expected"),
+    [
+        ("tanh", 0.5, {}, Basis.DOCUMENTED),
+        ("tanh", math.nan, {}, Basis.PARITY),
+        ("tanh", 1e30, {}, Basis.PARITY),
+        ("tanh", 1e-30, {}, Basis.PARITY),
+        ("add", math.inf, {}, Basis.DOCUMENTED),
+        ("add_", math.inf, {}, Basis.DOCUMENTED),
+        ("fmax", math.nan, {}, Basis.DOCUMENTED),
+        ("round.decimals_3", math.nan, {}, Basis.DOCUMENTED),
+        ("special.xlog1py", math.nan, {}, Basis.DOCUMENTED),
+        ("div", math.inf, {"rounding_mode": "floor"}, Basis.PARITY),
+        ("linalg.norm", math.nan, {}, Basis.PARITY),
+    ],
+)
+def test_extremal_values_are_documented_for_few_operators(
+    name: str, value: float, options: dict[str, Any], expected: Basis
+) -> None:
+    sample = Sample(0, torch.full((3,), value), (), options)
+    assert basis.basis_of_values(name, sample, torch.ones(3)) is expected
+
+
+def test_an_extremal_result_of_ordinary_numbers_is_parity() -> None:
+    assert basis.basis_of_values("exp", Sample(0, torch.ones(1)), torch.full((1,), math.inf)) is Basis.PARITY
+    complex_result = torch.full((1,), complex(math.nan, 0))
+    assert basis.basis_of_values("exp", Sample(0, torch.ones(1)), complex_result) is Basis.PARITY
+
+
+@pytest.mark.parametrize(
+    ("name", "sample", "expected"),
+    [
+        ("sum", Sample(0, SCALAR, (0,)), True),
+        ("max.dim", Sample(0, SCALAR, (-1,)), True),
+        ("linalg.vector_norm", Sample(0, SCALAR, (2, [0])), True),
+        ("amax", Sample(0, SCALAR, (), {"dim": 0}), True),
+        ("unfold", Sample(0, SCALAR, (0, 1, 1)), True),
+        ("sum", Sample(0, SCALAR), False),
+        ("sum", Sample(0, SCALAR, (), {"dim": None}), False),
+        ("sum", Sample(0, torch.ones(2), (0,)), False),
+        ("pow", Sample(0, SCALAR, (0,)), False),
+        ("add", Sample(0, SCALAR, (SCALAR,)), False),
+    ],
+)
+def test_a_dimension_of_a_tensor_without_dimensions(name: str, sample: Sample, expected: bool) -> None:
+    assert basis.chooses_dimension_of_scalar(name, sample) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda: torch.ones(2) + torch.ones(3), Basis.DOCUMENTED),
+        (lambda: torch.ones(2, dtype=torch.int64).add_(0.5), Basis.DOCUMENTED),
+        (lambda: torch.ones(2).add_(torch.ones(3, 2)), Basis.DOCUMENTED),
+        (lambda: torch.ones(2).sum(3), Basis.PARITY),
+    ],
+)
+def test_few_errors_are_documented(call: Any, expected: Basis) -> None:
+    with pytest.raises((RuntimeError, IndexError)) as error:
+        call()
+    assert basis.basis_of_error(str(error.value)) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("transpose", Basis.DOCUMENTED),
+        ("linalg.diagonal", Basis.DOCUMENTED),
+        ("split.list_args", Basis.DOCUMENTED),
+        ("reshape", Basis.PARITY),
+        ("contiguous", Basis.PARITY),
+    ],
+)
+def test_the_aliasing_of_listed_views_is_documented(name: str, expected: Basis) -> None:
+    assert basis.basis_of_aliasing(name) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "reduces", "expected"),
+    [
+        ("sum", True, Basis.DOCUMENTED),
+        ("var", True, Basis.PARITY),
+        ("tanh", False, Basis.DOCUMENTED),
+    ],
+)
+def test_reductions_of_no_elements(name: str, reduces: bool, expected: Basis) -> None:
+    assert basis.basis_without_elements(name, reduces=reduces) is expected
