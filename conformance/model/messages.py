@@ -18,6 +18,10 @@ _NUMBER = re.compile(
 _LIST = re.compile(r"(?:[(\[{]\s*(?:#[,:+\s]*)*[)\]}]|#)(?:\s*[,x+-]\s*(?:[(\[{]\s*(?:#[,:+\s]*)*[)\]}]|#))*")
 #: The beginning of a message about a failed prerequisite of the suite.
 _PREREQUISITE = re.compile(r"prerequisite [\w ]+: ")
+#: The beginnings of torch's messages about an operator without a kernel for the device.
+_MISSING_KERNEL = re.compile(r"(?:Could not run|The operator) '(\w+::[\w.]+)'")
+#: Matches a message about a wrong value. The text before and after the match names the call.
+_WRONG_VALUE = re.compile(r" is [^\n]{1,120}? at [\[(][^\n]*?, expected ")
 _LENGTH = 160
 
 
@@ -46,6 +50,19 @@ def failed_prerequisite(message: str) -> str:
     """
     match = _PREREQUISITE.match(message)
     return match.group().rstrip(": ") if match else ""
+
+
+def missing_kernel(message: str) -> str:
+    """Return the overload whose kernel is missing according to a message (``aten::clamp.Tensor_out``), or an
+    empty text.
+    """
+    match = _MISSING_KERNEL.search(next(iter(message.splitlines()), ""))
+    return match.group(1) if match else ""
+
+
+def is_about_wrong_values(message: str) -> bool:
+    """Return True if a message reports the wrong element of a tensor."""
+    return _WRONG_VALUE.search(message) is not None
 
 
 def identifies_cause(message: str) -> bool:

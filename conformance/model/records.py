@@ -97,9 +97,13 @@ class AttemptSummary(_AttemptSummaryOptional):
 
 
 class ResultRow(_ResultCore, ResultDetails, total=False):
-    """One result in a leg, with its final verdict. Only a result with several attempts has ``attempts``."""
+    """One result in a leg, with its final verdict. Only a result with several attempts has ``attempts``.
+
+    ``blocked_by`` names what must be mended first: a prerequisite, a kernel, or a more basic result.
+    """
 
     attempts: list[AttemptSummary]
+    blocked_by: str
 
 
 # Parts of a leg

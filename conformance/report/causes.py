@@ -2,6 +2,7 @@
 
 Results with equal failure kind and equal message pattern are candidates for one cause:
 
+* A missing kernel is one cause, whatever calls it.
 * If the message quotes an error of the target, or reports that an error is missing, the message pattern alone
   identifies the cause.
 * Other messages, such as wrong values, are split by property family and operator family. A property family
@@ -14,10 +15,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import re
 from collections.abc import Iterable, Sequence
 
-from conformance.model.messages import failed_prerequisite, identifies_cause, message_pattern
+from conformance.model.messages import (
+    failed_prerequisite,
+    identifies_cause,
+    is_about_wrong_values,
+    message_pattern,
+    missing_kernel,
+)
 from conformance.model.records import Leg, ResultRow
 from conformance.model.verdicts import Kind, ResultId, Verdict
 from conformance.report.families import operator_family, property_family
@@ -27,9 +33,8 @@ _ORDER = list(Verdict)
 _KINDS_WITH_UNIFORM_MESSAGES = frozenset(
     kind.value for kind in (Kind.VALUE, Kind.METADATA, Kind.ALIASING, Kind.DTYPE, Kind.MESSAGE, Kind.STATE)
 )
-#: Matches a message about a wrong value. The text before and after the match names the call.
-_WRONG = re.compile(r" is [^\n]{1,120}? at [\[(][^\n]*?, expected ")
 _WRONG_VALUES = "wrong values"
+_MISSING_KERNEL = "missing kernel"
 #: A property family is one cause if the same failure occurs in at least ``_MANY_FAMILIES`` operator families
 #: and in at least the share ``_MIN_FAILING_SHARE`` of the subjects that ran.
 _MANY_FAMILIES = 4
@@ -51,8 +56,13 @@ class Cause:
 
     @property
     def example(self) -> tuple[int, ResultRow]:
-        """The result to inspect first: the first one with the worst verdict."""
-        return min(self.rows, key=lambda pair: severity_rank(pair[1]))
+        """The result to inspect first: the first one with the worst verdict that no other result blocks."""
+        return min(self.rows, key=lambda pair: (severity_rank(pair[1]), is_blocked_by_result(pair[1])))
+
+    @property
+    def blocked(self) -> int:
+        """The number of results that a more basic result blocks."""
+        return sum(is_blocked_by_result(row) for _, row in self.rows)
 
     @property
     def subjects(self) -> list[str]:
@@ -86,16 +96,19 @@ class Cause:
             sum(pattern["such"] for pattern in patterns),
         )
         other_samples = sum(pattern["others"] for pattern in patterns)
-        only = "exactly" if failed == matching_samples else "only"
         when = patterns[0]["when"]
-        condition = f"unless {when[5:]}" if when.startswith("not: ") else f"when {when}"
-        counts = f"{failed:,} of {matching_samples:,} such samples, 0 of {other_samples:,} others"
-        return f"fails {only} {condition}: {counts}"
+        condition = f"it is not so that {when[5:]}" if when.startswith("not: ") else when
+        return (
+            f"fails in {failed:,} of {matching_samples:,} samples in which {condition}, and in 0 of "
+            f"{other_samples:,} others"
+        )
 
     def name(self) -> str:
         """Return a short name of the failing part: a prerequisite of the suite, or the subjects."""
         if named := failed_prerequisite(self.shape):
             return named
+        if self.kind == _MISSING_KERNEL:
+            return self.shape
         subjects = self.subjects
         if len(subjects) == 1:
             return subjects[0]
@@ -107,6 +120,11 @@ class Cause:
 def severity_rank(row: ResultRow) -> int:
     """Return the rank of a row's verdict by severity. 0 is the worst."""
     return _ORDER.index(Verdict(row["verdict"]))
+
+
+def is_blocked_by_result(row: ResultRow) -> bool:
+    """Return True if a more basic result of the same subject blocks a result."""
+    return "/" in row.get("blocked_by", "")
 
 
 def kind_and_message(row: ResultRow) -> tuple[str, str]:
@@ -141,6 +159,9 @@ def group_by_cause(rows: Iterable[tuple[int, ResultRow]], legs: Sequence[Leg]) -
     keys_to_split: set[tuple[str, str]] = set()
     for number, row in rows:
         kind, message = kind_and_message(row)
+        if kernel := missing_kernel(message):
+            by_shape.setdefault((_MISSING_KERNEL, f"kernel {kernel}"), []).append((number, row))
+            continue
         shape = _message_pattern(kind, message, ResultId.parse(row["id"]).case.subject)
         # An error of the target is one cause, whether a check treated it as a refusal or as an exception.
         same = kind == Kind.REFUSED.value and identifies_cause(message)
@@ -163,7 +184,7 @@ def group_by_cause(rows: Iterable[tuple[int, ResultRow]], legs: Sequence[Leg]) -
 
 
 def _message_pattern(kind: str, message: str, subject: str) -> str:
-    if kind == Kind.VALUE.value and _WRONG.search(message):
+    if kind == Kind.VALUE.value and is_about_wrong_values(message):
         return _WRONG_VALUES
     return message_pattern(message, subject)
 

@@ -37,8 +37,6 @@ LETTERS = {
     Verdict.SKIP: "-",
     Verdict.PASS: ".",
 }
-#: The maximum number of causes on the page.
-CAUSES = 50
 _LegKey = Literal[
     "name",
     "build",
@@ -118,8 +116,7 @@ def page_data(
             if statement.documentation
         },
         "causes": [
-            _cause_data(group, results["legs"], script)
-            for group in causes.causes_of(results["legs"])[:CAUSES]
+            _cause_data(group, results["legs"], script) for group in causes.causes_of(results["legs"])
         ],
         "opening": None if opening is None else opening.to_json(),
         "legs": [_leg_data(leg) for leg in results["legs"]],
@@ -180,7 +177,11 @@ def _leg_data(leg: Leg) -> dict[str, object]:
             case[4] = max(case[4], _PLACEMENTS.index(row["placement"]))
         numbers = [row.get(key, 0) for key in ("comparisons", "samples_used", "samples_available", "seed")]
         case[5].append([*numbers, round(row["seconds"] * 1000, 1)])
-        detail = {key: row[key] for key in ("failures", "failure_count", "notes", "attempts") if row.get(key)}
+        detail = {
+            key: row[key]
+            for key in ("failures", "failure_count", "notes", "attempts", "blocked_by")
+            if row.get(key)
+        }
         if detail:
             details[row["id"]] = detail
     target = target_argument(leg)

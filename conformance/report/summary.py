@@ -70,7 +70,9 @@ def _unexpected_lines(legs: list[Leg], target: str | None) -> Iterator[str]:
     causes = groups.causes_of(legs)
     if not causes:
         return
-    yield f"{sum(group.count for group in causes)} unexpected, by cause (largest first):"
+    blocked = sum(group.blocked for group in causes)
+    more = f"; more basic results block {blocked} of them" if blocked else ""
+    yield f"{sum(group.count for group in causes)} unexpected, by cause (largest first{more}):"
     yield from cause_lines(causes, legs, target)
 
 

@@ -14,6 +14,7 @@ from conformance.model.records import AttemptRow, AttemptSummary, Header, Result
 from conformance.model.verdicts import Basis, Verdict
 from conformance.plan.levels import manifest
 from conformance.plan.plan import Plan
+from conformance.results.blocked import mark_blocked
 from conformance.results.leg_summary import MAX_LISTED, LegSummary, expectation_report
 from conformance.results.run_state import BAD, RunState, final_attempt
 
@@ -46,6 +47,7 @@ def judge_leg(
     apply_waivers(judged.rows, manifest.waiver_links(torch_version, mode, judged.rows))
     if header.get("parity", "strict") == "apart":
         set_parity_apart(judged.rows)
+    mark_blocked(judged.rows)
     planned = list(plan.result_ids())
     missing = [result_id for result_id in planned if result_id not in judged.rows]
     differences = run_state.oracle_check["differences"] if run_state.oracle_check is not None else []

@@ -140,8 +140,8 @@ def test_different_patterns_of_samples_are_different_causes() -> None:
         row["pattern"] = {"when": when, "failed": 2, "such": 2, "others": 5}
     assert sorted(group.pattern() for group in causes.causes_of(all_legs)) == [
         "",
-        "fails exactly when an input holds NaN: 2 of 2 such samples, 0 of 5 others",
-        "fails exactly when an input is expanded: 2 of 2 such samples, 0 of 5 others",
+        "fails in 2 of 2 samples in which an input holds NaN, and in 0 of 5 others",
+        "fails in 2 of 2 samples in which an input is expanded, and in 0 of 5 others",
     ]
 
 
@@ -162,3 +162,29 @@ def test_a_missing_error_is_one_cause_for_all_operators() -> None:
     ]
     (group,) = causes.causes_of(leg_with_rows(*rows, passing=90))
     assert (group.count, group.name()) == (4, "4 subjects")
+
+
+def test_each_missing_kernel_is_one_cause_whatever_calls_it() -> None:
+    text = "the operator on (float32[2]) was refused: NotImplementedError: Could not run '{}' with arguments"
+    rows = [
+        ("value/clamp@float32", "fail", "refused", text.format("aten::clamp.Tensor_out")),
+        ("layout/clip@float16", "fail", "exception", text.format("aten::clamp.Tensor_out")),
+        ("value/addr@float32", "fail", "refused", text.format("aten::addr.out")),
+    ]
+    groups = causes.causes_of(leg_with_rows(*rows, passing=3))
+    assert [(group.count, group.name()) for group in groups] == [
+        (2, "kernel aten::clamp.Tensor_out"),
+        (1, "kernel aten::addr.out"),
+    ]
+
+
+def test_the_example_of_a_cause_is_not_blocked() -> None:
+    text = "the operator raised IndexError: list index out of range"
+    legs = leg_with_rows(
+        ("layout/t@float32", "fail", "exception", text),
+        ("value/t@float32", "fail", "exception", text),
+        passing=3,
+    )
+    legs[0]["results"][0]["blocked_by"] = "value/t@float32"
+    (group,) = causes.causes_of(legs)
+    assert (group.example[1]["id"], group.blocked) == ("value/t@float32", 1)

@@ -44,7 +44,7 @@ def test_the_issue_contains_results_command_snippet_and_versions() -> None:
     group, legs = cause_with_legs(pattern=pattern)
     text = issue.issue_body(group, legs, "mine.toml", "import torch\nprint('WRONG')\n")
     assert issue.issue_title(group) == (
-        "scan, 3 subjects: fails exactly when an input is expanded: 6 of 6 such samples, 0 of 27 others"
+        "scan, 3 subjects: fails in 6 of 6 samples in which an input is expanded, and in 0 of 27 others"
     )
     assert "**3 fail** on cpu in mode eager" in text
     assert "conformance repro value/scan0@float32 --target mine.toml --mode eager" in text

@@ -155,11 +155,12 @@ def test_a_cause_sums_the_patterns_of_its_results() -> None:
         pattern_record(strided, 20, 20, 100), pattern_record(strided, 11, 11, 12), None
     )
     assert group.pattern() == (
-        "fails exactly when an input is not contiguous: 31 of 31 such samples, 0 of 112 others"
+        "fails in 31 of 31 samples in which an input is not contiguous, and in 0 of 112 others"
     )
     group = cause_with_patterns(pattern_record(f"not: {strided}", 3, 5, 1000))
     assert group.pattern() == (
-        "fails only unless an input is not contiguous: 3 of 5 such samples, 0 of 1,000 others"
+        "fails in 3 of 5 samples in which it is not so that an input is not contiguous, and in 0 of 1,000 "
+        "others"
     )
     assert (
         cause_with_patterns(
