@@ -235,7 +235,11 @@ def _run_regression_sample(workers: Supervisor[Job], mode: str) -> int:
             f"{outcome.mutant} was not killed ({outcome.fate}); its recorded killing result is "
             f"{sample.killers[outcome.mutant]}"
         )
-    print(f"{len(outcomes) - len(not_killed)} of {len(outcomes)} killed, {time.monotonic() - started:.0f} s")
+    parity = sum(outcome.parity for outcome in outcomes)
+    print(
+        f"{len(outcomes) - len(not_killed)} of {len(outcomes)} killed, {parity} of them by results that differ "
+        f"in parity only, {time.monotonic() - started:.0f} s"
+    )
     if len(outcomes) < len(sample.killers):
         return exit_codes.INCOMPLETE
     return exit_codes.UNEXPECTED if not_killed else exit_codes.OK

@@ -40,6 +40,7 @@ class MutantResult:
         killer: the id of the killing result.
         how: the verdict of the killing result; ``crash`` or ``timeout`` if the worker was lost.
         kind: the failure kind of the killing result.
+        parity: True if only results kill the mutant whose deviations all have basis parity.
         calls: the number of triggered calls.
         effects: the number of altered calls.
         ran: the number of results that ran.
@@ -52,6 +53,7 @@ class MutantResult:
     killer: str | None = None
     how: str | None = None
     kind: str | None = None
+    parity: bool = False
     calls: int = 0
     effects: int = 0
     ran: int = 0
@@ -78,6 +80,7 @@ def mutant_result(job: Job, reply: Mapping[str, Any] | ChildEnd) -> MutantResult
         killer=reply["killer"],
         how=reply["how"],
         kind=reply["kind"],
+        parity=reply["parity"],
         calls=reply["met"],
         effects=reply["effects"],
         ran=reply["ran"],

@@ -16,6 +16,7 @@ from tools.mutation.mutant import Mutant
 class Tally:
     """The numbers of mutants of one group: by fate, equivalent (``excused``), and killed by level.
 
+    ``parity`` counts the killed mutants that only results of basis parity kill.
     ``levels`` counts each killed mutant at the narrowest level that contains its killing result.
     """
 
@@ -23,6 +24,7 @@ class Tally:
     survived: int = 0
     asleep: int = 0
     excused: int = 0
+    parity: int = 0
     levels: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(LEVELS, 0))
 
     @property
@@ -84,6 +86,7 @@ def count_outcomes(
         for tally in (tallies["all"], tallies.setdefault(by(mutant), Tally())):
             if outcome.fate == Fate.KILLED.value:
                 tally.killed += 1
+                tally.parity += outcome.parity
                 tally.levels[LEVELS[level_of[outcome.killer]] if outcome.killer else LEVELS[-1]] += 1
             elif (
                 mutant.is_of_kernel

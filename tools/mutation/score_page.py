@@ -33,6 +33,7 @@ def markdown(
     determined it.
     """
     everything = tallies["all"]
+    without_parity = everything.killed - everything.parity
     lines = [
         "# Mutation score",
         "",
@@ -53,6 +54,8 @@ def markdown(
         f"{core.killed_at('core')} | {_killed_share(core, 'core')} |",
         f"| killed at level core, of the {checked_overloads.counted} counted at points of the overloads that "
         f"it checks | {checked_overloads.killed_at('core')} | {_killed_share(checked_overloads, 'core')} |",
+        f"| killed at level full without parity ([basis](basis.md)) | {without_parity} | "
+        f"{_percentage(without_parity, everything.counted)} |",
         f"| survived | {everything.survived} | {_percentage(everything.survived, everything.counted)} |",
         f"| not covered | {everything.asleep} | {_percentage(everything.asleep, everything.counted)} |",
         "",

@@ -19,7 +19,7 @@ import torch
 
 from conformance.device.bring_up import bring_up
 from conformance.model import digests
-from conformance.model.verdicts import Result, Verdict
+from conformance.model.verdicts import Basis, Result, Verdict
 from conformance.model.vocabulary import LEVELS
 from conformance.plan.plan import Case, build_plan
 from conformance.process_control import memory_limit
@@ -29,6 +29,10 @@ from conformance.worker.executor import DeviceUnusable, Executor, exit_at_once
 from tools.mutation import injectors
 from tools.mutation.injectors.injector import Injector
 from tools.mutation.mutant import Mutant
+
+
+def _differs_in_parity_only(result: Result) -> bool:
+    return bool(result.failures) and all(failure.basis is Basis.PARITY for failure in result.failures)
 
 
 class Worker:
@@ -134,7 +138,8 @@ class Worker:
     def try_to_kill(self, mutant_name: str, result_ids: list[str], limit: float) -> dict[str, Any]:
         """Run results with a mutant until one fails that passes without the mutant.
 
-        Stop after ``limit`` seconds. Return the killing result or None, and the counts of calls and results.
+        A result whose deviations all have basis parity kills only if no other result does. Stop after
+        ``limit`` seconds. Return the killing result or None, and the counts of calls and results.
         """
         mutant = Mutant.parse(mutant_name)
         started = time.monotonic()
@@ -156,13 +161,17 @@ class Worker:
                 break
             control = self._run_case(case)
             if control.verdict is Verdict.PASS:
-                killer = result
-                break
+                killer = killer or result
+                if not _differs_in_parity_only(result):
+                    killer = result
+                    break
+                continue
             unreliable.append(result_id)
         return {
             "killer": None if killer is None else str(killer.id),
             "how": None if killer is None else killer.verdict.value,
             "kind": None if killer is None or not killer.failures else killer.failures[0].kind.value,
+            "parity": killer is not None and _differs_in_parity_only(killer),
             "met": triggered,
             "effects": altered,
             "ran": ran,

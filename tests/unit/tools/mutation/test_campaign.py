@@ -25,7 +25,16 @@ JOB = {
     "results": ["value/a@float32"],
     "limit": 1.0,
 }
-WORDS = {"killer": None, "how": None, "kind": None, "met": 0, "effects": 0, "ran": 1, "selected": 1}
+WORDS = {
+    "killer": None,
+    "how": None,
+    "kind": None,
+    "parity": False,
+    "met": 0,
+    "effects": 0,
+    "ran": 1,
+    "selected": 1,
+}
 
 
 def worker_reply(**changes: Any) -> Mapping[str, Any]:
