@@ -237,8 +237,8 @@ def _run_regression_sample(workers: Supervisor[Job], mode: str) -> int:
         )
     parity = sum(outcome.parity for outcome in outcomes)
     print(
-        f"{len(outcomes) - len(not_killed)} of {len(outcomes)} killed, {parity} of them by results that differ "
-        f"in parity only, {time.monotonic() - started:.0f} s"
+        f"{len(outcomes) - len(not_killed)} of {len(outcomes)} killed, {parity} of them in parity only, "
+        f"{time.monotonic() - started:.0f} s"
     )
     if len(outcomes) < len(sample.killers):
         return exit_codes.INCOMPLETE

@@ -23,7 +23,13 @@ OUTCOMES = [
     MutantResult("aten::mul.Tensor last-element 0 0 @any", Fate.KILLED.value, "value/mul@int64", "crash"),
     MutantResult("aten::mul.Tensor leak 0 0 @any", Fate.KILLED.value, "value/mul@int64", "fail", seconds=0.2),
     MutantResult(
-        "aten::sub.Tensor last-element 0 0 @any", Fate.KILLED.value, "value/sub@int64", "fail", "value", True
+        "aten::sub.Tensor last-element 0 0 @any",
+        Fate.KILLED.value,
+        "value/sub@int64",
+        "fail",
+        "value",
+        True,
+        seconds=60.0,
     ),
     MutantResult("aten::add.Tensor leak 0 0 @float32", Fate.SURVIVED.value),
     MutantResult("aten::_cholesky_solve_helper leak 0 0 @any", Fate.ASLEEP.value),
