@@ -20,6 +20,7 @@ import pytest
 
 from conformance.errors import UsageError
 from conformance.model.verdicts import Result, Verdict
+from conformance.model.vocabulary import AREA_KINDS
 from conformance.plan.plan import Case, Plan, Shard, build_plan
 from conformance.process_control import exit_with_parent, memory_limit
 from conformance.process_control.garbage_collector import LiveObjectFreezer
@@ -296,7 +297,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Return a scheduler that distributes cases by subject."""
     from conformance.worker.xdist_scheduler import SubjectScheduling
 
-    return SubjectScheduling(len(config.option.tx), scheduling_group, log)
+    return SubjectScheduling(len(config.option.tx), scheduling_group, log, is_about_one_operator)
 
 
 def scheduling_group(nodeid: str) -> str:
@@ -304,6 +305,12 @@ def scheduling_group(nodeid: str) -> str:
     module, _, name = nodeid.partition("::")
     _, slash, subject = name.partition("/")
     return f"{module}/{subject}" if slash else nodeid
+
+
+def is_about_one_operator(nodeid: str) -> bool:
+    """Return True unless the subject of an item is a whole area."""
+    module = nodeid.partition("::")[0].rpartition("/")[2]
+    return module not in {f"test_{kind}.py" for kind in AREA_KINDS}
 
 
 def items(session: pytest.Session) -> Iterator[CaseItem]:

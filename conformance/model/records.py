@@ -48,7 +48,10 @@ class SamplePattern(TypedDict):
 
 
 class ResultDetails(TypedDict, total=False):
-    """The keys of a result that the JSON object omits if their values are empty or zero."""
+    """The keys of a result that the JSON object omits if their values are empty or zero.
+
+    ``blocked_by`` names what must be mended first: a prerequisite, a kernel, or a more basic result.
+    """
 
     comparisons: int
     failure_count: int
@@ -62,6 +65,7 @@ class ResultDetails(TypedDict, total=False):
     pattern: SamplePattern
     intermittent: bool
     undeclared: list[str]
+    blocked_by: str
 
 
 class AttemptDetails(ResultDetails, total=False):
@@ -97,13 +101,9 @@ class AttemptSummary(_AttemptSummaryOptional):
 
 
 class ResultRow(_ResultCore, ResultDetails, total=False):
-    """One result in a leg, with its final verdict. Only a result with several attempts has ``attempts``.
-
-    ``blocked_by`` names what must be mended first: a prerequisite, a kernel, or a more basic result.
-    """
+    """One result in a leg, with its final verdict. Only a result with several attempts has ``attempts``."""
 
     attempts: list[AttemptSummary]
-    blocked_by: str
 
 
 # Parts of a leg

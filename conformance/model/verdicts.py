@@ -205,6 +205,8 @@ class Result:
     intermittent: bool = False
     #: Undeclared dtypes for which a part of the check was omitted.
     undeclared: list[str] = dataclasses.field(default_factory=list)
+    #: The id of the result because of which this one did not run.
+    blocked_by: str = ""
 
     def to_json(self) -> AttemptRow:
         """Return a JSON object of strings and numbers; empty fields are omitted."""
@@ -242,6 +244,8 @@ class Result:
             row["intermittent"] = True
         if self.undeclared:
             row["undeclared"] = self.undeclared
+        if self.blocked_by:
+            row["blocked_by"] = self.blocked_by
         return row
 
     @staticmethod

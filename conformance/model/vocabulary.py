@@ -22,6 +22,9 @@ PARITY = ("apart", "strict")
 #: The kinds of subjects that the suite defines. ``conformance.pytest_modules`` has a module for each kind.
 KINDS = ("operator", "overload", "module", "optimizer", "device", "api", "collective", "world")
 
+#: The kinds whose subjects are whole areas. A subject of any other kind is one operator, module or optimizer.
+AREA_KINDS = ("device", "api", "collective", "world")
+
 #: Every capability with its meaning. A target declares each capability that its file does not set to false.
 CAPABILITIES: dict[str, str] = {
     # Operators

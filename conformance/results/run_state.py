@@ -9,6 +9,7 @@ from typing import cast
 from conformance.model import records
 from conformance.model.records import AttemptRow, Event, FailureRow
 from conformance.model.verdicts import Kind, Verdict
+from conformance.model.vocabulary import AREA_KINDS
 
 #: Verdicts of a failed attempt.
 BAD = frozenset(
@@ -20,6 +21,8 @@ _OfWorker = (
     records.WorkerEndEvent | records.DtypeEvent | records.ResultEvent | records.ProbeEvent | records.LostEvent
 )
 _LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
+#: The other results of a subject do not run after this number of lost results.
+_LOSSES_IN_A_ROW, _LOSSES = 2, 5
 
 
 def unusable_device_message(message: str) -> str:
@@ -61,6 +64,7 @@ class RunState:
         self.rounds = 0
         #: Results whose known-answer probe was running when a run was killed.
         self.unprobed: set[str] = set()
+        self._areas: set[str] | None = None
 
     def apply(self, event: Event) -> None:
         """Apply one event. Unknown kinds are ignored; a malformed event is recorded as a problem."""
@@ -187,16 +191,56 @@ class RunState:
         """Return True if a result has an attempt of this number."""
         return any(row.get("attempt", 1) == attempt for row in self.attempts.get(result_id, ()))
 
+    def _subject_of(self, result_id: str) -> str:
+        """Return the subject of a result if it is one operator or module, and the id of the result if the
+        subject is a whole area.
+        """
+        subject = result_id.partition("/")[2].rpartition("@")[0]
+        if self._areas is None:
+            cases = [] if self.plan is None else self.plan["cases"]
+            self._areas = {name for kind, _, name, _ in cases if kind in AREA_KINDS}
+        return result_id if subject in self._areas else subject
+
     def results_to_retry(self) -> list[str]:
         """Return the ids of the results to retry: their only attempt lost its worker, or left the device
         unusable.
+
+        If a retried result of a subject lost its worker again, the subject is confirmed to end its process,
+        and its other results are not retried.
         """
+        confirmed = {
+            self._subject_of(result_id)
+            for result_id, rows in self.attempts.items()
+            if rows[-1].get("attempt", 1) > 1 and rows[-1]["verdict"] in _LOST
+        }
         return [
             result_id
             for result_id, rows in self.attempts.items()
             if rows[-1].get("attempt", 1) == 1
-            and (rows[-1]["verdict"] in _LOST or _was_blamed_for_unusable_device(rows[-1]))
+            and "blocked_by" not in rows[-1]
+            and (
+                (rows[-1]["verdict"] in _LOST and self._subject_of(result_id) not in confirmed)
+                or _was_blamed_for_unusable_device(rows[-1])
+            )
         ]
+
+    def subjects_that_end_their_process(self) -> dict[str, str]:
+        """Return each subject that ended its process ``_LOSSES_IN_A_ROW`` times with no other result between,
+        or ``_LOSSES`` times in all, with the id of its first lost result.
+        """
+        lost: dict[str, list[str]] = {}
+        in_a_row: dict[str, int] = {}
+        ending: dict[str, str] = {}
+        for result_id, rows in self.attempts.items():
+            subject = self._subject_of(result_id)
+            if rows[0]["verdict"] not in _LOST:
+                in_a_row[subject] = 0
+                continue
+            lost.setdefault(subject, []).append(result_id)
+            in_a_row[subject] = in_a_row.get(subject, 0) + 1
+            if in_a_row[subject] >= _LOSSES_IN_A_ROW or len(lost[subject]) >= _LOSSES:
+                ending[subject] = lost[subject][0]
+        return ending
 
 
 def _was_blamed_for_unusable_device(row: AttemptRow) -> bool:

@@ -261,6 +261,7 @@ def run_rounds(rounds: Rounds, plan: Plan) -> None:
         if rounds.warm is not None and _recorded_seconds(rounds.mode, pending) <= _ONE_WORKER:
             workers = 1  # the prestarted worker has already imported torch; new workers would start now
         rounds.run(pending, workers=workers, attempt=1)
+        rounds.record_inherited(plan.select(lambda result_id: result_id not in attempts))
         pending = plan.select(lambda result_id: result_id not in attempts)
         idle = idle + 1 if len(attempts) == before else 0
     retry = plan.only(rounds.run_state.results_to_retry())

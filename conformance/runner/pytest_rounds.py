@@ -132,6 +132,32 @@ class Rounds:
             count += 1
         return count
 
+    def record_inherited(self, pending: Plan) -> None:
+        """Record each pending result of a subject that has ended its process repeatedly as lost too, without
+        running it.
+        """
+        ending = self.run_state.subjects_that_end_their_process()
+        lost_cases = [case for case in pending.cases if case.subject in ending]
+        for case in lost_cases:
+            first = ending[case.subject]
+            verdict = Verdict(self.run_state.attempts[first][0]["verdict"])
+            message = f"not run: {case.subject} ended its process repeatedly, first in {first}"
+            kind = Kind.TIMEOUT if verdict is Verdict.TIMEOUT else Kind.CRASH
+            for result_id in case.result_ids():
+                parsed = ResultId.parse(result_id)
+                result = Result(
+                    id=parsed,
+                    verdict=verdict,
+                    failure_count=1,
+                    failures=[Failure(kind, message)],
+                    seed=seed_of(parsed.case.subject, parsed.dtype),
+                    blocked_by=first,
+                )
+                self.journal.write("result", worker="runner", result=result.to_json())
+        if lost_cases:
+            self.journal.write("worker-end", worker="runner", reason="no process ran these results")
+        self.read_events()
+
     def _record_lost(self, *, stalled: bool) -> None:
         """Record a ``crash`` or ``timeout`` result for each lost worker."""
         for worker in self.run_state.unrecorded_lost_workers():

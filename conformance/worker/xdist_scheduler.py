@@ -13,12 +13,21 @@ class SubjectScheduling:
     """Assigns groups of items to workers; implements xdist's ``Scheduling`` protocol.
 
     A pytest-xdist worker starts an item only when it knows the next item, so every worker has at least two
-    pending items. An item whose worker crashed is not assigned again; the next round of the run contains it.
+    pending items. An item whose worker crashed is not assigned again. If ``is_isolated`` returns True for the
+    item, neither is the rest of its group: an operator that ends its process would otherwise end one process
+    after another. The next round of the run contains these items.
     """
 
-    def __init__(self, workers: int, group_of: Callable[[str], str], log: Callable[..., None]) -> None:
+    def __init__(
+        self,
+        workers: int,
+        group_of: Callable[[str], str],
+        log: Callable[..., None],
+        is_isolated: Callable[[str], bool] = lambda item: True,
+    ) -> None:
         self._workers = workers
         self._group_of = group_of
+        self._is_isolated = is_isolated
         self._log = log
         self._collection: list[str] | None = None
         self._ready: dict[Any, list[str] | None] = {}
@@ -73,14 +82,20 @@ class SubjectScheduling:
         raise NotImplementedError("this scheduler never takes items from a live worker")
 
     def remove_node(self, node: Any) -> str | None:
-        """Remove a worker and return the item that it was running. Its other items are assigned first to the
-        next free worker.
+        """Remove a worker and return the item that it was running. Its other items, without those of an
+        isolated group, are assigned first to the next free worker.
         """
         del self._ready[node]
         pending = self._pending.pop(node, None)
         if not pending or self._collection is None:
             return None
         running = pending.popleft()
+        lost = self._collection[running]
+        if self._is_isolated(lost):
+            group = self._group_of(lost)
+            pending = collections.deque(
+                index for index in pending if self._group_of(self._collection[index]) != group
+            )
         if pending:
             self._groups.appendleft(list(pending))
         for remaining in self._pending:

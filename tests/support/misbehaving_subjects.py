@@ -116,6 +116,11 @@ def segfault(recorder: Recorder) -> None:
         ctypes.string_at(0)
 
 
+def always_crash(recorder: Recorder) -> None:
+    recorder.compared(1)
+    ctypes.string_at(0)
+
+
 def crash_once(recorder: Recorder) -> None:
     recorder.compared(1)
     if is_first_call("crash"):
@@ -177,6 +182,7 @@ def kills(recorder: Recorder) -> None:
 
 CHECKS: dict[str, Callable[[Recorder], None]] = {
     "good": good,
+    "always_crash": always_crash,
     "fail": fail,
     "differs": differs,
     "fails_twice": fails_twice,

@@ -21,9 +21,13 @@ class Node:
         self.shutting_down = True
 
 
-def scheduler_and_workers(subjects: int, workers: int) -> tuple[SubjectScheduling, list[Node], list[str]]:
+def scheduler_and_workers(
+    subjects: int, workers: int, *, isolates: bool = False
+) -> tuple[SubjectScheduling, list[Node], list[str]]:
     ids = [f"m::{name}/op{index}" for index in range(subjects) for name in "abc"]
-    scheduler = SubjectScheduling(workers, lambda nodeid: nodeid.partition("/")[2], lambda *ignored: None)
+    scheduler = SubjectScheduling(
+        workers, lambda nodeid: nodeid.partition("/")[2], lambda *ignored: None, lambda item: isolates
+    )
     nodes = [Node() for _ in range(workers)]
     for node in nodes:
         scheduler.add_node(node)
@@ -59,3 +63,15 @@ def test_unstarted_tests_of_a_dead_worker_go_to_another() -> None:
             if index in scheduler._pending.get(node, ()):
                 scheduler.mark_test_complete(node, index)
     assert scheduler.tests_finished
+
+
+def test_the_rest_of_an_isolated_group_waits_for_the_next_round() -> None:
+    scheduler, (first, second), ids = scheduler_and_workers(3, 2, isolates=True)
+    group = scheduler._group_of(ids[0])
+    assert scheduler.remove_node(first) == ids[0]
+    new_node = Node()
+    scheduler.add_node(new_node)
+    scheduler.add_node_collection(new_node, ids)
+    scheduler.schedule()
+    assigned = [ids[index] for index in new_node.sent + second.sent]
+    assert assigned and all(scheduler._group_of(item) != group for item in assigned)
