@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import pickle
 import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -72,10 +73,15 @@ def classify_exception(
 
     An exception is declared if it is a deliberate error, and the target file either declares the result
     unsupported or does not declare a required capability (``lacking``). If a capability is not declared, an
-    AttributeError about a missing API is accepted too. The verdict is then ``unsupported``. Any other
-    exception is undeclared and becomes a failure of kind ``refused`` or ``exception``.
+    AttributeError about a missing API, a ValueError (torch refuses a device type so) and an error of pickle
+    are accepted too. The verdict is then ``unsupported``. Any other exception is undeclared and becomes a
+    failure of kind ``refused`` or ``exception``.
     """
-    if lacking and (is_deliberate_error(exception) or is_missing_attribute(exception)):
+    if lacking and (
+        is_deliberate_error(exception)
+        or is_missing_attribute(exception)
+        or isinstance(exception, (ValueError, pickle.PickleError))
+    ):
         return Disposition.DECLARED
     if is_deliberate_error(exception) and unsupported_reason(target, result_id) is not None:
         return Disposition.DECLARED

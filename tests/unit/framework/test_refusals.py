@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 
 import torch
 
@@ -42,3 +43,10 @@ def test_the_error_of_an_allocator_without_statistics_is_a_clean_refusal() -> No
     )
     assert refusals.classify_exception(target, result_id, error) is Disposition.UNDECLARED
     assert is_refusal(error)
+
+
+def test_without_a_capability_torch_may_refuse_the_device_type_and_pickle_the_object() -> None:
+    target, result_id = target_file.load("cpu").target("eager"), ResultId.parse("dlpack-copies/exchange@any")
+    for error in (ValueError("Unknown device type xla for Dlpack"), pickle.PicklingError("Can't pickle it")):
+        assert refusals.classify_exception(target, result_id, error, ("dlpack",)) is Disposition.DECLARED
+        assert refusals.classify_exception(target, result_id, error) is Disposition.UNDECLARED
