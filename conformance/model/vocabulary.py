@@ -111,4 +111,4 @@ WITHOUT_REFUSAL = frozenset(
 #: If the target does not declare one of these capabilities, the checks that need it are skipped, and their
 #: results are ``unsupported``. A device without strides raises no error: it reports other strides. And
 #: ``torch.accelerator`` may answer for another device than one that it does not know.
-CHECKS_SKIPPED_IF_UNDECLARED = frozenset({"accelerator", "strides"})
+CHECKS_SKIPPED_IF_UNDECLARED = frozenset({"accelerator", "conj_neg_views", "strides"})

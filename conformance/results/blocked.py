@@ -1,12 +1,13 @@
 """Find the results that fail only because something more basic fails.
 
 A result keeps its verdict. ``blocked_by`` names what must be mended first: a prerequisite of the suite, a
-missing kernel, or a result of the same subject and dtype.
+missing kernel, an undeclared capability, or a result of the same subject and dtype.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 
 from conformance.model.messages import (
     failed_prerequisite,
@@ -22,16 +23,25 @@ from conformance.model.verdicts import ResultId, Verdict
 _BASIC_PROPERTIES = ("value", "overload-forms", "forward")
 
 
-def mark_blocked(rows: Mapping[str, ResultRow]) -> None:
-    """Set ``blocked_by`` in each failing row that something more basic explains."""
+#: Errors of torch about a tensor that has no storage.
+_NO_STORAGE = re.compile(r"access storage of|data pointer|unallocated storage|invalid python storage")
+
+
+def mark_blocked(rows: Mapping[str, ResultRow], undeclared: Collection[str] = ()) -> None:
+    """Set ``blocked_by`` in each failing row that something more basic explains.
+
+    ``undeclared`` are the capabilities that the target does not declare.
+    """
     failing = {name: row for name, row in rows.items() if row["verdict"] == Verdict.FAIL.value}
     for name, row in failing.items():
-        cause = _blocked_by(name, row, failing)
+        cause = _blocked_by(name, row, failing, undeclared)
         if cause:
             row["blocked_by"] = cause
 
 
-def _blocked_by(name: str, row: ResultRow, failing: Mapping[str, ResultRow]) -> str:
+def _blocked_by(
+    name: str, row: ResultRow, failing: Mapping[str, ResultRow], undeclared: Collection[str]
+) -> str:
     failures = row.get("failures", ())
     if not failures:
         return ""
@@ -40,6 +50,8 @@ def _blocked_by(name: str, row: ResultRow, failing: Mapping[str, ResultRow]) -> 
         return prerequisite
     if kernel := missing_kernel(message):
         return f"kernel {kernel}"
+    if "storage" in undeclared and _NO_STORAGE.search(message):
+        return "capability storage"
     result_id = ResultId.parse(name)
     for basic in _BASIC_PROPERTIES:
         if basic == result_id.case.property:

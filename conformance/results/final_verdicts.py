@@ -47,7 +47,8 @@ def judge_leg(
     apply_waivers(judged.rows, manifest.waiver_links(torch_version, mode, judged.rows))
     if header.get("parity", "strict") == "apart":
         set_parity_apart(judged.rows)
-    mark_blocked(judged.rows)
+    capabilities = header["target"].get("declared", {}).get("capabilities", {})
+    mark_blocked(judged.rows, [name for name, is_declared in capabilities.items() if not is_declared])
     planned = list(plan.result_ids())
     missing = [result_id for result_id in planned if result_id not in judged.rows]
     differences = run_state.oracle_check["differences"] if run_state.oracle_check is not None else []

@@ -116,6 +116,15 @@ class Target:
         """True if ``torch.accelerator`` and ``torch.get_device_module`` know the device."""
         return not self.is_cpu and self.capable("accelerator")
 
+    def manual_seed(self, seed: int) -> None:
+        """Call ``torch.manual_seed``, and the hook ``manual_seed`` if the target file has it, because
+        ``torch.manual_seed`` does not reach a device that ``torch.accelerator`` does not know.
+        """
+        torch.manual_seed(seed)
+        hook = None if self.is_cpu else self.hook("manual_seed")
+        if hook is not None:
+            hook(seed)
+
     def seed(self, seed: int) -> None:
         """Seed the generator of each device, by the hook of the target file or by the device's module."""
         if self.is_cpu or self.elsewhere:

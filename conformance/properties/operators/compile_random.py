@@ -79,7 +79,7 @@ def _check_compiled_draws(target: Target, subject: Subject, recorder: Recorder) 
         with torch_testing_internals.quiet(), torch.no_grad():
             for seed in (11, None, 11):
                 if seed is not None:
-                    torch.manual_seed(seed)
+                    target.manual_seed(seed)
                 values.append(on_host(trees.tensors(call(zeros_on(device)))[0]).clone())
         return values
 

@@ -43,7 +43,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     documentation="torch.compiler_fake_tensor.html",
     level="core",
     applies=applies,
-    capabilities=("fake_tensors",),
+    capabilities=(
+        "fake_tensors",
+        "storage",
+    ),
     runs=False,
 )
 @controlled_by_cpu

@@ -41,7 +41,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     documentation="torch.compiler_fake_tensor.html",
     level="full",
     applies=applies,
-    capabilities=("autograd", "fake_tensors"),
+    capabilities=("autograd", "fake_tensors", "storage"),
     runs=False,
 )
 @controlled_by_cpu

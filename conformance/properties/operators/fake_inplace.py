@@ -40,7 +40,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     documentation="torch.compiler_fake_tensor.html",
     level="full",
     applies=applies,
-    capabilities=("fake_tensors", "inplace"),
+    capabilities=("fake_tensors", "storage", "inplace"),
     runs=False,
 )
 @controlled_by_cpu

@@ -65,7 +65,7 @@ def _check_replayed_draws(target: Target, subject: Subject, recorder: Recorder) 
     values = []
     for seed in (11, None, 11, 12):
         if seed is not None:
-            torch.manual_seed(seed)
+            target.manual_seed(seed)
         if not replays.copy_data_in(copy, sample) or not replays.replay(sample, graph):
             return
         values.append(on_host(trees.tensors(graph.value)[0]).clone())

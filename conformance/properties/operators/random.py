@@ -62,14 +62,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _draw(target: Target, recorder: Recorder, op: Any, sample: Sample, seed: int, spent: int = 0) -> Any:
-    """Return the values after ``torch.manual_seed(seed)`` and ``spent`` draws from the host's generator.
+    """Return the values after the seed and ``spent`` draws from the host's generator.
 
     The result is None if the call fails.
     """
     copy = copy_in(target, recorder, sample)
     if copy is None:
         return None
-    torch.manual_seed(seed)
+    target.manual_seed(seed)
     if spent:
         torch.rand(spent)
     outcome = run_operator(target, op, copy)
@@ -126,7 +126,7 @@ def _check_distribution(target: Target, subject: Subject, recorder: Recorder) ->
     def draw(seed: int) -> torch.Tensor | None:
         def call() -> torch.Tensor:
             with torch_testing_internals.quiet(), torch.no_grad():
-                torch.manual_seed(seed)
+                target.manual_seed(seed)
                 x = torch.zeros(DRAWN_COUNT, dtype=dtype, device=device)
                 return on_host(sampler[0](unseeded_random_operator(subject), x)).to(torch.float64)
 

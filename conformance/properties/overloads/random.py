@@ -157,7 +157,7 @@ def _check_draws(
     drawn: list[list[torch.Tensor]] = []
     for seed in (_SEED, None, _SEED, None):
         if seed is not None:
-            torch.manual_seed(seed)
+            target.manual_seed(seed)
         sample = with_mapped_tensors(copy, torch.Tensor.clone)
         embedded = at_offset(sample.input) if form == CallForm.IN_PLACE else None
         if embedded is not None:
@@ -282,7 +282,7 @@ def _draw(
         parts = zip(reference.overload.outs, trees.tensors(reference.returned), strict=True)
         outs = {name: torch.zeros_like(part, device=target.torch_device) for name, part in parts}
         copy = with_out_arguments(reference.overload.out, copy, outs)
-    torch.manual_seed(_SEED)
+    target.manual_seed(_SEED)
     outcome = run_operator(target, _callable_of_form(reference.subject.info, form), copy)
     if not outcome.ok:
         report_failed_call(target, recorder, reference.sample, outcome, f"the {form}")

@@ -37,6 +37,15 @@ def test_a_missing_kernel_and_a_prerequisite_are_named() -> None:
     assert blocked_by(failing("dtypes/gt@any", (text, None))) == "prerequisite copies"
 
 
+def test_an_error_about_storages_is_blocked_by_the_undeclared_capability() -> None:
+    text = "the operator raised NotImplementedError: Cannot access storage of OpaqueTensorImpl"
+    row = failing("value/t@float32", (text, 0))
+    mark_blocked({row["id"]: row}, ["streams"])  # type: ignore[dict-item]
+    assert "blocked_by" not in row
+    mark_blocked({row["id"]: row}, ["streams", "storage"])  # type: ignore[dict-item]
+    assert row["blocked_by"] == "capability storage"
+
+
 @pytest.mark.parametrize(
     ("basic", "other", "blocked"),
     [
