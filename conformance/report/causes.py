@@ -2,7 +2,7 @@
 
 Results with equal failure kind and equal message pattern are candidates for one cause:
 
-* A missing kernel is one cause, whatever calls it.
+* A missing kernel is one cause, whatever calls it, and so is an undeclared capability (``blocked_by``).
 * If the message quotes an error of the target, or reports that an error is missing, the message pattern alone
   identifies the cause.
 * Other messages, such as wrong values, are split by property family and operator family. A property family
@@ -35,6 +35,7 @@ _KINDS_WITH_UNIFORM_MESSAGES = frozenset(
 )
 _WRONG_VALUES = "wrong values"
 _MISSING_KERNEL = "missing kernel"
+_CAPABILITY = "undeclared capability"
 #: A property family is one cause if the same failure occurs in at least ``_MANY_FAMILIES`` operator families
 #: and in at least the share ``_MIN_FAILING_SHARE`` of the subjects that ran.
 _MANY_FAMILIES = 4
@@ -107,7 +108,7 @@ class Cause:
         """Return a short name of the failing part: a prerequisite of the suite, or the subjects."""
         if named := failed_prerequisite(self.shape):
             return named
-        if self.kind == _MISSING_KERNEL:
+        if self.kind in (_MISSING_KERNEL, _CAPABILITY):
             return self.shape
         subjects = self.subjects
         if len(subjects) == 1:
@@ -159,6 +160,9 @@ def group_by_cause(rows: Iterable[tuple[int, ResultRow]], legs: Sequence[Leg]) -
     keys_to_split: set[tuple[str, str]] = set()
     for number, row in rows:
         kind, message = kind_and_message(row)
+        if (blocked_by := row.get("blocked_by", "")).startswith("capability "):
+            by_shape.setdefault((_CAPABILITY, blocked_by), []).append((number, row))
+            continue
         if kernel := missing_kernel(message):
             by_shape.setdefault((_MISSING_KERNEL, f"kernel {kernel}"), []).append((number, row))
             continue

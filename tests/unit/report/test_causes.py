@@ -188,3 +188,15 @@ def test_the_example_of_a_cause_is_not_blocked() -> None:
     legs[0]["results"][0]["blocked_by"] = "value/t@float32"
     (group,) = causes.causes_of(legs)
     assert (group.example[1]["id"], group.blocked) == ("value/t@float32", 1)
+
+
+def test_an_undeclared_capability_is_one_cause() -> None:
+    legs = leg_with_rows(
+        ("layout/t@float32", "fail", "exception", "the call raised RuntimeError: no data pointer"),
+        ("value/add@float32", "fail", "refused", "refused: NotImplementedError: cannot access storage of it"),
+        passing=3,
+    )
+    for row in legs[0]["results"][:2]:
+        row["blocked_by"] = "capability storage"
+    (group,) = causes.causes_of(legs)
+    assert (group.count, group.name()) == (2, "capability storage")
