@@ -47,7 +47,13 @@ def the_accelerator(lab: Lab) -> None:
         lab.holds("the module's device is the current one", True)
 
 
-@behaviour("accelerator", level="core", must_detect=(), page="generated/torch.accelerator.device_index.html")
+@behaviour(
+    "accelerator",
+    level="core",
+    must_detect=(),
+    page="generated/torch.accelerator.device_index.html",
+    ground="The page states all but the refusal; accelerator/device.html asks backends to check an index",
+)
 def guards_of_the_device(lab: Lab) -> None:
     """The context manager ``device_index`` sets the current device and restores the previous device on exit.
     This also holds for nested contexts, for index None and after an exception. An index that does not exist
@@ -85,11 +91,11 @@ def guards_of_the_device(lab: Lab) -> None:
         lab.holds("which changes nothing", runtime.current_index() == before)
     runtime.synchronize(runtime.current_index()) if lab.device.type != "cpu" else runtime.synchronize()
     if lab.device.type != "cpu":
-        with (
-            torch.get_device_module(lab.device).device(last),
-            lab.consistent("The module's guard and torch.accelerator must name the same device"),
-        ):
-            lab.holds("the module's guard", runtime.current_index() == last)
+        with lab.consistent("The module's guard and torch.accelerator must name the same device"):
+            # No page says that a device module has a guard.
+            guard = getattr(torch.get_device_module(lab.device), "device", runtime.index_guard)
+            with guard(last):
+                lab.holds("the module's guard", runtime.current_index() == last)
         with lab.device:
             lab.holds("a device as a context", torch.empty(1).device.type == lab.device.type)
     else:

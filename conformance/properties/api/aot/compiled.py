@@ -4,6 +4,7 @@ values, and inputs of other sizes.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -65,32 +66,39 @@ def compiled_norms_and_layouts(lab: Lab) -> None:
         lab, "turned and made contiguous", lambda a, b: (a.t() * b.t()).contiguous().view(-1), y, y + 1
     )
 
-    rows = [lab.integers(size, 3).requires_grad_() for size in (2, 3, 4)]
-    nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
-    copied = functions.compiled(lambda n: n.clone(), fullgraph=True)(nested).values()
-    lab.same("a jagged one", copied.detach())
-    lab.same("its gradients", list(torch.autograd.grad((copied * 3).sum(), rows)))
+    if lab.target.capable("nested"):
+        rows = [lab.integers(size, 3).requires_grad_() for size in (2, 3, 4)]
+        nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+        copied = functions.compiled(lambda n: n.clone(), fullgraph=True)(nested).values()
+        lab.same("a jagged one", copied.detach())
+        lab.same("its gradients", list(torch.autograd.grad((copied * 3).sum(), rows)))
+    if lab.target.capable("random"):
+        _check_compiled_rrelu(lab)
+
+
+def _check_compiled_rrelu(lab: Lab) -> None:
+    """Check that a compiled ``rrelu`` of negative numbers multiplies them by slopes in the range."""
 
     def leaky_relu_and_noise(a: torch.Tensor) -> Any:
         noise = torch.ones_like(a)
         return torch.ops.aten.rrelu_with_noise(a, noise, 0.25, 0.75, True), noise
 
     negative = -(lab.floats(4, 4).abs() + 1)
-    for name, function in {
-        "fresh": lambda a: (torch.rrelu(a, 0.25, 0.75, training=True), a),
-        "noise": leaky_relu_and_noise,
-    }.items():
-        result, noise = functions.compiled(function, fullgraph=True)(negative)
-        slope = result / negative
-        with lab.documented():
-            lab.holds(f"{name}: slopes in the range", bool(((slope > 0.249) & (slope < 0.751)).all()))
-        if name == "noise":
-            with lab.parity("No page describes aten.rrelu_with_noise and its noise tensor"):
-                lab.holds("the noise is the slope", torch.allclose(noise, slope))
     rectified = negative.clone()
     functions.compiled(lambda a: torch.rrelu_(a, 0.25, 0.75, training=True), fullgraph=True)(rectified)
     with lab.documented():
         lab.holds("in place: in the range", bool(((rectified > negative) & (rectified < 0)).all()))
+    for name, function in {
+        "fresh": lambda a: (torch.rrelu(a, 0.25, 0.75, training=True), a),
+        "noise": leaky_relu_and_noise,
+    }.items():
+        private = lab.parity("No page describes aten.rrelu_with_noise and its noise tensor")
+        with private if name == "noise" else lab.documented():
+            result, noise = functions.compiled(function, fullgraph=True)(negative)
+            slope = result / negative
+            lab.holds(f"{name}: slopes in the range", bool(((slope > 0.249) & (slope < 0.751)).all()))
+            if name == "noise":
+                lab.holds("the noise is the slope", torch.allclose(noise, slope))
 
 
 @behaviour(
@@ -160,11 +168,11 @@ def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
     """
     x = lab.integers(3, 4)
     hooks: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-        "as they are": (lambda t: t, lambda t: t),
+        "as they are": (lambda t: t.detach(), lambda t: t),
         "doubled": (lambda t: t * 2, lambda t: t / 2),
         "in half precision": (lambda t: (t.dtype, t.to(torch.float16)), lambda p: p[1].to(p[0])),
-        "on the host": (lambda t: (t.device, t.cpu()), lambda p: p[1].to(p[0])),
-        "wrong": (lambda t: t, lambda t: t * 3),
+        "on the host": (lambda t: (t.device, t.detach().cpu()), lambda p: p[1].to(p[0])),
+        "wrong": (lambda t: t.detach(), lambda t: t * 3),
     }
 
     class Keeps(torch.autograd.Function):
@@ -190,11 +198,13 @@ def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
             counts["unpacked"] += 1
             return unpack(packed)
 
-        leaf = x.clone().requires_grad_()
-        with torch.autograd.graph.saved_tensors_hooks(counting_pack, counting_unpack):
-            result = compiled_function(leaf)
-        (gradient,) = torch.autograd.grad(result.sum(), leaf)
-        lab.same(name, [result.detach(), gradient])
+        wrong = lab.parity("The page asks that the unpack hook returns the content that was packed")
+        with wrong if name == "wrong" else contextlib.nullcontext():
+            leaf = x.clone().requires_grad_()
+            with torch.autograd.graph.saved_tensors_hooks(counting_pack, counting_unpack):
+                result = compiled_function(leaf)
+            (gradient,) = torch.autograd.grad(result.sum(), leaf)
+            lab.same(name, [result.detach(), gradient])
         with lab.parity("No page says how many tensors a compiled function packs and unpacks"):
             lab.holds(f"{name}: each is packed and unpacked", counts["packed"] == counts["unpacked"] > 0)
 
@@ -226,7 +236,8 @@ def compiled_under_autocast(lab: Lab) -> None:
                 result = call(*leaves)
             gradients = torch.autograd.grad(result.float().sum(), leaves)
             observed.append([result.detach(), *gradients])
-        with lab.documented():
+        lists_differ = lab.parity("No list has einsum, and only some lists have log_softmax")
+        with lists_differ if name == "a sum of products" else lab.documented():
             lab.same(f"{name}: dtypes", [str(t.dtype) for t in observed[0]])
         lab.holds(
             f"{name}: dtypes as eager", [t.dtype for t in observed[0]] == [t.dtype for t in observed[1]]
@@ -235,4 +246,4 @@ def compiled_under_autocast(lab: Lab) -> None:
             f"{name}: values as eager",
             all(torch.allclose(a.float(), b.float(), 0.05, 0.5) for a, b in zip(*observed, strict=True)),
         )
-        lab.close(name, observed[0][0], roundings=64, dtype=torch.bfloat16)
+        lab.close(name, observed[0][0].float(), roundings=64, dtype=torch.bfloat16)

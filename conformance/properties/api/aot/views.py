@@ -32,7 +32,7 @@ class Halved(torch.autograd.Function):
 @behaviour(
     "aot",
     level="full",
-    capabilities=("autograd",),
+    capabilities=("autograd", "storage"),
     must_detect=(),
     page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
     basis="consistency",

@@ -329,19 +329,24 @@ def transformer_layers(lab: Lab) -> None:
     lab.same("biases are none", [name for name, _ in bare.named_parameters() if "bias" in name])
     called = _with_small_weights(lab, nn.TransformerEncoderLayer(8, 2, 6, dropout=0.0, activation=F.silu))
     lab.close("a function for an activation", called(lab.floats(3, 2, 8)), roundings=256, matrix=True)
-    lab.raises(
-        "an unknown activation", lambda: nn.TransformerEncoderLayer(8, 2, activation="other"), RuntimeError
-    )
-    lab.raises(
-        "the decoder's too", lambda: nn.TransformerDecoderLayer(8, 2, activation="other"), RuntimeError
-    )
+    with lab.parity("The page names two strings; it does not say that another one is an error"):
+        lab.raises(
+            "an unknown activation",
+            lambda: nn.TransformerEncoderLayer(8, 2, activation="other"),
+            RuntimeError,
+        )
+        lab.raises(
+            "the decoder's too", lambda: nn.TransformerDecoderLayer(8, 2, activation="other"), RuntimeError
+        )
 
 
 @behaviour("attention", level="core", must_detect=("value",), page="generated/torch.nn.Transformer.html")
 def masks_of_transformers(lab: Lab) -> None:
     """Encoders and decoders apply boolean and float masks, padding and causality, in train and eval mode."""
     encoder = nn.TransformerEncoder(
-        _with_small_weights(lab, nn.TransformerEncoderLayer(8, 2, 6, dropout=0.0, batch_first=True)), 2
+        _with_small_weights(lab, nn.TransformerEncoderLayer(8, 2, 6, dropout=0.0, batch_first=True)),
+        2,
+        enable_nested_tensor=lab.target.capable("nested"),
     )
     decoder = nn.TransformerDecoder(
         _with_small_weights(lab, nn.TransformerDecoderLayer(8, 2, 6, dropout=0.0, batch_first=True)), 2

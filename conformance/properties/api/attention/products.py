@@ -35,47 +35,58 @@ def attention_by_its_definition(lab: Lab) -> None:
     """Attention is the softmax of the scaled products of queries and keys, with a mask or bias added, times
     the values. The gradients follow from this definition.
     """
-    for shape, length in (((2, 3, 5, 8), 7), ((1, 2, 9, 4), 9), ((2, 6, 16), 4), ((5, 8), 3)):
-        q = lab.floats(*shape, requires_grad=True)
-        k, v = (lab.floats(*shape[:-2], length, shape[-1], requires_grad=True) for _ in range(2))
-        mask = lab.integers(shape[-2], length, low=0, high=2, dtype=torch.bool)
-        mask = mask | (torch.arange(length, device=lab.device) == 0)
-        bias = lab.floats(shape[-2], length)
-        cases: list[tuple[str, dict[str, Any], Any, float | None]] = [
-            ("plain", {}, None, None),
-            ("a scale", {"scale": 0.3}, None, 0.3),
-            ("a negative scale", {"scale": -0.3}, None, -0.3),
-            ("a mask", {"attn_mask": mask}, torch.zeros_like(bias).masked_fill(~mask, -math.inf), None),
-            ("a bias", {"attn_mask": bias}, bias, None),
-        ]
-        if shape[-2] == length:
-            lower = torch.ones(length, length, device=lab.device, dtype=torch.bool).tril()
-            cases.append(
-                ("causal", {"is_causal": True}, torch.zeros_like(bias).masked_fill(~lower, -math.inf), None)
-            )
-        for case, options, added, scale in cases:
-            y = attend(q, k, v, **options)
-            lab.close(f"{case}, {shape}", y, roundings=64, matrix=True)
-            lab.holds(
-                f"{case}, {shape}, is what it is by hand",
-                are_close_in_float32(lab, y, _attention_by_definition(q, k, v, added, scale)),
-            )
-            push = lab.floats(*y.shape)
-            lab.close(
-                f"gradients, {case}, {shape}",
-                torch.autograd.grad(y, (q, k, v), push),
-                roundings=512,
-                matrix=True,
-            )
+    for shape, length in (((2, 3, 5, 8), 7), ((1, 2, 9, 4), 9)):
+        _compare_with_definition(lab, shape, length)
     single = attend(
-        lab.put([[[1.0, 0.0]]], dtype=lab.dtype),
-        lab.put([[[0.0, 0.0], [0.0, 0.0]]], dtype=lab.dtype),
-        lab.put([[[2.0, 4.0], [4.0, 8.0]]], dtype=lab.dtype),
+        lab.put([[[[1.0, 0.0]]]], dtype=lab.dtype),
+        lab.put([[[[0.0, 0.0], [0.0, 0.0]]]], dtype=lab.dtype),
+        lab.put([[[[2.0, 4.0], [4.0, 8.0]]]], dtype=lab.dtype),
     )
-    lab.expect("equal weights give the mean", single, [[[3.0, 6.0]]], roundings=8)
-    q, k, v = (lab.floats(1, 4, 2) for _ in range(3))
+    lab.expect("equal weights give the mean", single, [[[[3.0, 6.0]]]], roundings=8)
+    q, k, v = (lab.floats(1, 1, 4, 2) for _ in range(3))
     causal = attend(q, k, v, is_causal=True)
-    lab.close("the first step sees itself alone", causal[:, :1], roundings=64, matrix=True)
+    first_value = v[:, :, :1].cpu()
+    lab.expect("the first step sees itself alone", causal[:, :, :1], first_value, roundings=64, matrix=True)
+    with lab.parity("The page gives the inputs a batch and heads; it does not say that these may be missing"):
+        _compare_with_definition(lab, (2, 6, 16), 4)
+        _compare_with_definition(lab, (5, 8), 3)
+
+
+def _compare_with_definition(lab: Lab, shape: tuple[int, ...], length: int) -> None:
+    """Compare attention with its definition. ``shape`` is the shape of the queries, ``length`` the number of
+    keys.
+    """
+    q = lab.floats(*shape, requires_grad=True)
+    k, v = (lab.floats(*shape[:-2], length, shape[-1], requires_grad=True) for _ in range(2))
+    mask = lab.integers(shape[-2], length, low=0, high=2, dtype=torch.bool)
+    mask = mask | (torch.arange(length, device=lab.device) == 0)
+    bias = lab.floats(shape[-2], length)
+    cases: list[tuple[str, dict[str, Any], Any, float | None]] = [
+        ("plain", {}, None, None),
+        ("a scale", {"scale": 0.3}, None, 0.3),
+        ("a negative scale", {"scale": -0.3}, None, -0.3),
+        ("a mask", {"attn_mask": mask}, torch.zeros_like(bias).masked_fill(~mask, -math.inf), None),
+        ("a bias", {"attn_mask": bias}, bias, None),
+    ]
+    if shape[-2] == length:
+        lower = torch.ones(length, length, device=lab.device, dtype=torch.bool).tril()
+        cases.append(
+            ("causal", {"is_causal": True}, torch.zeros_like(bias).masked_fill(~lower, -math.inf), None)
+        )
+    for case, options, added, scale in cases:
+        y = attend(q, k, v, **options)
+        lab.close(f"{case}, {shape}", y, roundings=64, matrix=True)
+        lab.holds(
+            f"{case}, {shape}, is what it is by hand",
+            are_close_in_float32(lab, y, _attention_by_definition(q, k, v, added, scale)),
+        )
+        push = lab.floats(*y.shape)
+        lab.close(
+            f"gradients, {case}, {shape}",
+            torch.autograd.grad(y, (q, k, v), push),
+            roundings=512,
+            matrix=True,
+        )
 
 
 @behaviour(
@@ -120,7 +131,7 @@ def attention_in_other_layouts(lab: Lab) -> None:
     # disabled.
     queries, keys, entries = (lab.floats(1, 1, 150, 8, dtype=torch.float32) for _ in range(3))
     lab.close("long", attend(queries, keys, entries, is_causal=True), roundings=64, matrix=True)
-    masked = lab.integers(5, 5, low=0, high=1, dtype=torch.bool)
+    masked = torch.zeros(5, 5, dtype=torch.bool, device=lab.device)
     lab.holds("rows that see nothing stay in shape", attend(q, k, v, attn_mask=masked).shape == q.shape)
     with (
         torch.no_grad(),

@@ -326,7 +326,7 @@ def functions_in_place(lab: Lab) -> None:
     result = Both.apply(without_gradient, second)
     lab.holds(
         "a changed tensor comes to need gradients",
-        result is without_gradient and without_gradient.requires_grad,
+        result.requires_grad and without_gradient.requires_grad,
     )
     result.sum().backward()
     lab.expect("gradient of the other input", second.grad, [2.0, 2.0, 2.0])

@@ -17,6 +17,8 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._numpy_values import expect_error_for_two_devices, to_wide_array
 
 _PRODUCTS = (*FLOATS, *COMPLEX)
+_OUT_OF_VECTORS = "The page of matmul says that out= is not supported for two vectors"
+_COMPLEX_FACTORS = "The pages want real numbers or integers as alpha and beta, not complex numbers"
 
 
 @behaviour(
@@ -48,9 +50,8 @@ def matrix_products(lab: Lab) -> None:
             name = f"{left_shape} and {right_shape}{' turned' if turned else ''}"
             lab.expect(name, torch.matmul(a, b), expected)
             out = torch.empty(0, dtype=lab.dtype, device=lab.device)
-            with lab.parity(
-                "for two vectors the page says that out= is not supported; other shapes are documented"
-            ):
+            of_vectors = len(left_shape) == len(right_shape) == 1
+            with lab.parity(_OUT_OF_VECTORS) if of_vectors else lab.documented():
                 lab.holds(f"matmul of {name} returns out", torch.matmul(a, b, out=out) is out)
                 lab.expect(f"out of {name}", out, expected)
     a, b = lab.integers(2, 3, 4, 4, low=-2, high=3), lab.integers(3, 2, 3, 4, 4, low=-2, high=3)
@@ -154,7 +155,7 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
     ),
 )
 def integer_products(lab: Lab) -> None:
-    """``mm``, ``matmul``, ``mv``, ``dot`` and ``bmm`` of integers are exact, or raise an error that contains
+    """``mm``, ``mv``, ``dot``, ``bmm`` and ``addmm`` of integers are exact, or raise an error that contains
     "implemented" or "support".
     """
     a, b = lab.integers(5, 4, low=0, high=4), lab.integers(4, 3, low=0, high=4)
@@ -170,13 +171,15 @@ def integer_products(lab: Lab) -> None:
     }
     for name, (call, expected) in calls.items():
         # A device need not support every dtype. An exact result and a refusal therefore give the same
-        # observation.
+        # observations.
+        exact = named = True
         try:
-            sound = bool(numpy.array_equal(to_wide_array(call()), expected))
+            exact = bool(numpy.array_equal(to_wide_array(call()), expected))
         except RuntimeError as error:
-            sound = "implemented" in str(error) or "support" in str(error)
+            named = "implemented" in str(error) or "support" in str(error)
+        lab.holds(f"{name} is exact or refused", exact)
         with lab.parity("No page says which words a refusal contains"):
-            lab.holds(f"{name} is exact, or the refusal names the dtype or the operator", sound)
+            lab.holds(f"a refusal of {name} names the dtype or the operator", named)
 
 
 @behaviour(
@@ -191,7 +194,7 @@ def sums_of_products(lab: Lab) -> None:
     broadcasts plus ``alpha`` times a product, also in place and into ``out=``. With ``beta=0`` the tensor is
     ignored, even if it contains NaN.
     """
-    alpha, beta = (2 - 1j, 3 + 1j) if lab.dtype.is_complex else (2, 3)
+    alpha, beta = 2, 3
     m, n = lab.integers(4, 3, low=-2, high=3), lab.integers(3, 5, low=-2, high=3)
     v, w = n[:, 0], lab.integers(5, low=-2, high=3)
     p, q = lab.integers(2, 4, 3, low=-2, high=3), lab.integers(2, 3, 5, low=-2, high=3)
@@ -221,6 +224,13 @@ def sums_of_products(lab: Lab) -> None:
                 function(summand, *operands, beta=beta, alpha=alpha),
                 beta * to_wide_array(summand) + alpha * product,
             )
+        if lab.dtype.is_complex:
+            with lab.parity(_COMPLEX_FACTORS):
+                lab.expect(
+                    f"{name} scaled by complex numbers",
+                    function(full, *operands, beta=3 + 1j, alpha=2 - 1j),
+                    (3 + 1j) * to_wide_array(full) + (2 - 1j) * product,
+                )
         nan = torch.full_like(full, math.nan)
         lab.expect(f"{name} without its tensor", function(nan, *operands, beta=0), product)
         out = torch.full_like(full, math.nan)
@@ -256,8 +266,8 @@ def sums_of_products(lab: Lab) -> None:
     if not lab.dtype.is_complex and lab.dtype.itemsize >= 4:
         old = p[0] @ q[0]
         old_values = to_wide_array(old)
-        lab.warns("the old order of addbmm_", lambda: old.addbmm_(1, p, q), match="(?i)deprecated")  # type: ignore[arg-type,call-arg]
         with lab.parity("The order of arguments with a leading number is on no page"):
+            lab.warns("the old order of addbmm_", lambda: old.addbmm_(1, p, q), match="(?i)deprecated")  # type: ignore[arg-type,call-arg]
             lab.expect("the old order of addbmm_", old, old_values + cases["addbmm"][1])
 
 
@@ -273,12 +283,10 @@ def products_over_nothing(lab: Lab) -> None:
     """If the summed dimension is empty, a product is zero, and ``addmm`` and related functions return
     ``beta`` times the added tensor. If another dimension is empty, the result is empty.
     """
-    beta = 3 + 4j if lab.dtype.is_complex else 3
-    try:
-        torch.mm(lab.integers(1, 1), lab.integers(1, 1))
-    except RuntimeError:
-        lab.holds("integers are refused", not lab.dtype.is_floating_point)
-        return
+    beta = 3
+    if not (lab.dtype.is_floating_point or lab.dtype.is_complex):
+        with lab.parity("No page promises products of integers, so a device may refuse them"):
+            torch.mm(lab.integers(1, 1), lab.integers(1, 1))
 
     def empty_tensor(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=lab.dtype, device=lab.device)
@@ -302,9 +310,7 @@ def products_over_nothing(lab: Lab) -> None:
         lab.expect(name, result, numpy.zeros(result.shape))
         if name not in ("ger",):
             out = torch.full_like(result, 7)
-            with lab.parity(
-                "for two vectors the page says that out= is not supported; other shapes are documented"
-            ):
+            with lab.parity(_OUT_OF_VECTORS) if name == "vectors" else lab.documented():
                 lab.expect(
                     f"{name} into out",
                     function(empty_tensor(*left_shape), empty_tensor(*right_shape), out=out),  # type: ignore[operator]
@@ -466,8 +472,6 @@ def outer_products(lab: Lab) -> None:
                 matrix, matrix, out=out.to(torch.int32 if not lab.dtype.is_complex else torch.float32)
             ),
             match="(?i)can't be cast",
-            text_is_documented=True,
-            type_is_documented=True,
         )
     with lab.parity("No page says that a number in place of a vector is an error"):
         lab.raises("outer of a number", lambda: torch.outer(a, b[0]), match="(?i)1-D|vector|dim")
@@ -484,7 +488,6 @@ def outer_products(lab: Lab) -> None:
     level="core",
     must_detect=("value", "dtype"),
     page="generated/torch.addr.html",
-    ground="The formula is an arithmetic operation, so the promotion rules of tensor_attributes.html hold",
 )
 def addr_by_dtype(lab: Lab) -> None:
     """The results of ``addr`` and ``outer`` have the common dtype of the operands. For numbers, ``beta`` and
@@ -512,9 +515,15 @@ def addr_by_dtype(lab: Lab) -> None:
     for dtype in (torch.bool, torch.uint8, torch.int64, torch.float32, torch.complex64):
         c = lab.integers(2, low=0, high=2, dtype=dtype)
         common_dtype = torch.promote_types(lab.dtype, dtype)
-        lab.expect(
-            f"with {dtype}",
-            [torch.outer(a, c).dtype, torch.ger(c, a).dtype, torch.addr(m, a, c).dtype, m.addr(a, c).dtype],
-            [common_dtype] * 4,
-        )
-        lab.expect(f"onto {dtype}", torch.addr(c, a, b).dtype, common_dtype)
+        with lab.parity("No page says that outer and addr accept operands of two dtypes"):
+            lab.expect(
+                f"with {dtype}",
+                [
+                    torch.outer(a, c).dtype,
+                    torch.ger(c, a).dtype,
+                    torch.addr(m, a, c).dtype,
+                    m.addr(a, c).dtype,
+                ],
+                [common_dtype] * 4,
+            )
+            lab.expect(f"onto {dtype}", torch.addr(c, a, b).dtype, common_dtype)

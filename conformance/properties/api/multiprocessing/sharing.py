@@ -37,7 +37,8 @@ def _reply_of_forked_child(work: Callable[[], bytes]) -> bytes:
             try:
                 reply = work()
             except BaseException as error:
-                reply = f"{type(error).__name__}: {error}".encode()[:200]
+                kind = RuntimeError if isinstance(error, RuntimeError) else type(error)
+                reply = f"{kind.__name__}: {error}".encode()[:200]
             os.write(writing, reply)
         os._exit(0)
     os.close(writing)

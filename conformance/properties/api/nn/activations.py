@@ -144,6 +144,7 @@ def activations_in_place(lab: Lab) -> None:
     F.leaky_relu_(zero * 1, 0.0).sum().backward()
     lab.expect("gradient of a slope of zero", zero.grad, [0.0, 1.0])
     lab.raises("softshrink of a negative lambda", lambda: F.softshrink(x, -0.5), match="(?i)lambda")
+    x.grad = None  # a device that raises no error above has accumulated a gradient
     frozen = nn.PReLU(device=lab.device).requires_grad_(False)
     frozen(x).sum().backward()
     lab.same("prelu of a frozen weight", (x.grad, frozen.weight.grad))
@@ -172,7 +173,7 @@ def softmax_of_large_input(lab: Lab) -> None:
     lab.expect("probabilities add up", soft.sum(1), [1.0, 1.0], roundings=8)
     lab.close("gradient", torch.autograd.grad(soft[:, 0].sum(), x, retain_graph=True), roundings=64)
     lab.expect("softmin is softmax of the negative", F.softmin(-x, 1), soft.tolist(), roundings=8)
-    lab.expect("of one", F.softmax(lab.put([[5.0]]), 1), [[1.0]])
+    lab.expect("of one", F.softmax(lab.put([[5.0]]), 1), [[1.0]], roundings=4)
     for shape in ((0, 3), (3, 0)):
         none = lab.integers(*shape, requires_grad=True)
         y = F.softmax(none, 1)
@@ -223,13 +224,13 @@ def gumbel_softmax(lab: Lab) -> None:
     capabilities=("autograd",),
     must_detect=("value",),
     page="notes/autograd.html",
-    ground="derivatives of the documented formulas; the note fixes the gradient at the kink of hardtanh",
+    ground="derivatives of the documented formulas",
 )
 def second_gradients_of_activations(lab: Lab) -> None:
     """First and second gradients of activations are correct. Activations that are not differentiable at some
     points are tested at other points.
     """
-    x = lab.put([-4.0, -1.0, 0.5, 2.0, 5.0], dtype=lab.dtype, requires_grad=True)
+    x = lab.put([-4.0, -0.75, 0.5, 2.0, 5.0], dtype=lab.dtype, requires_grad=True)
     sixth = [0.0, 1 / 6, 1 / 6, 1 / 6, 0.0]
     y = F.hardsigmoid(x)
     lab.expect(

@@ -80,11 +80,11 @@ def losses_of_broadcast_targets(lab: Lab) -> None:
     must_detect=("error",),
     page="generated/torch.nn.BCELoss.html",
     basis="parity",
-    ground="No page says that other shapes, other probabilities or missing derivatives raise an error",
+    ground="No page says that other shapes or missing derivatives raise an error",
 )
 def refused_by_losses(lab: Lab) -> None:
-    """Losses raise an error for shapes that do not match and for probabilities outside of [0, 1]. Computing a
-    derivative that torch does not implement raises an error.
+    """Losses raise an error for shapes that do not match. Computing a derivative that torch does not
+    implement raises an error.
     """
     wide, high = lab.floats(3, 5), lab.floats(5, 3)
     for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits"):
@@ -95,17 +95,6 @@ def refused_by_losses(lab: Lab) -> None:
         for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss"):
             function = getattr(F, name)
             lab.raises(f"{name} of other sizes", partial(function, wide, high), RuntimeError, ValueError)
-    # These calls run on the host. A device kernel may check values by an assertion, and a failed assertion
-    # makes the device unusable.
-    probabilities, target = (lab.floats(25, 25, low=0.1, high=0.9).cpu() for _ in range(2))
-    for range_name, shift in (("below 0", -1.0), ("above 1", 1.0)):
-        loss = F.binary_cross_entropy
-        lab.raises(
-            f"an input {range_name}", partial(loss, probabilities + shift, target), match="between 0 and 1"
-        )
-        lab.raises(
-            f"a target {range_name}", partial(loss, probabilities, target + shift), match="between 0 and 1"
-        )
     leaf = lab.floats(9, 10, requires_grad=True)
     (first,) = torch.autograd.grad(F.pdist(leaf, p=1.5).sum(), leaf, create_graph=True)
     lab.raises(
@@ -116,8 +105,8 @@ def refused_by_losses(lab: Lab) -> None:
     for name in ("running_mean", "running_var"):
         with forward_ad.dual_level():
             buffers: dict[str, Any] = {
-                range_name: lab.floats(10, low=0.5, high=1.0)
-                for range_name in ("running_mean", "running_var")
+                buffer_name: lab.floats(10, low=0.5, high=1.0)
+                for buffer_name in ("running_mean", "running_var")
             }
             buffers[name] = forward_ad.make_dual(buffers[name], lab.floats(10))
             batch = forward_ad.make_dual(lab.floats(2, 10), lab.floats(2, 10))
@@ -191,7 +180,7 @@ def activations_keep_gradients_whole(lab: Lab) -> None:
     "nn",
     must_detect=("value", "error"),
     page="generated/torch.nn.ConvTranspose2d.html",
-    ground="The page names a number and a tuple as padding, not a list; Module.html describes pre-hooks",
+    ground="Module.html describes pre-hooks of the state dict",
 )
 def options_and_pickles_of_modules(lab: Lab) -> None:
     """Padding can be a list or a tuple. Lists and dicts of parameters are created without a warning. Pickling
@@ -204,7 +193,9 @@ def options_and_pickles_of_modules(lab: Lab) -> None:
         with torch.no_grad():
             for weight in module.parameters():
                 weight.fill_(0.5)
-        lab.close(f"padding {padding}", lab.to(module)(x).detach(), roundings=64)
+        is_list = isinstance(padding, list)
+        with lab.parity("The page names a number and a tuple as padding") if is_list else lab.documented():
+            lab.close(f"padding {padding}", lab.to(module)(x).detach(), roundings=64)
     containers = lab.silent(
         "a list and a dict of parameters",
         lambda: (

@@ -76,7 +76,7 @@ def ends_of_dropout(lab: Lab) -> None:
 )
 def shares_of_dropout(lab: Lab) -> None:
     """Dropout zeroes elements with the given probability and scales the remaining elements. The backward pass
-    uses the same mask. The memory format of the input is preserved.
+    uses the same mask. The result has the dtype, the shape and the memory format of the input.
     """
     p = 0.25
     base = torch.ones(2, 50, 8, 8, device=lab.device, dtype=lab.dtype)
@@ -101,6 +101,8 @@ def shares_of_dropout(lab: Lab) -> None:
             )
             lab.holds(f"gradients have the mask: {layout_name}, {inplace}", torch.equal(output, gradient))
             lab.same(f"dtype and shape: {layout_name}, {inplace}", (y.dtype, y.shape))
+            with lab.parity("No page says which memory format the result of dropout has"):
+                lab.same(f"strides: {layout_name}, {inplace}", lab.strides(y))
     tiny = F.dropout(base[..., ::2], 1e-10)
     lab.same("a tiny probability drops nothing", tiny)
 
@@ -146,11 +148,12 @@ def dropout_of_features(lab: Lab) -> None:
             match="(?i)2D or 3D",
         )
         lab.raises("Dropout1d of one", lambda: nn.Dropout1d()(lab.floats(2)), match="(?i)2D or 3D")
-    lab.warns("Dropout2d of five dimensions", lambda: nn.Dropout2d()(lab.floats(1, 2, 2, 2, 2)), match="5-D")
-    lab.warns("Dropout2d of two", lambda: nn.Dropout2d()(lab.floats(1, 2)), match="2-D")
     lab.warns("Dropout2d of three", lambda: nn.Dropout2d()(lab.floats(1, 2, 2)), match="(?i)1D dropout")
-    lab.warns("Dropout3d of six", lambda: nn.Dropout3d()(lab.floats(1, 2, 2, 2, 2, 2)), match="6-D")
-    lab.warns("Dropout3d of three", lambda: nn.Dropout3d()(lab.floats(1, 2, 2)), match="3-D")
+    with lab.parity("The page states the expected shape, but not that another shape is accepted"):
+        lab.warns("Dropout2d of five", lambda: nn.Dropout2d()(lab.floats(1, 2, 2, 2, 2)), match="5-D")
+        lab.warns("Dropout2d of two", lambda: nn.Dropout2d()(lab.floats(1, 2)), match="2-D")
+        lab.warns("Dropout3d of six", lambda: nn.Dropout3d()(lab.floats(1, 2, 2, 2, 2, 2)), match="6-D")
+        lab.warns("Dropout3d of three", lambda: nn.Dropout3d()(lab.floats(1, 2, 2)), match="3-D")
 
 
 @behaviour(

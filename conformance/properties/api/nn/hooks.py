@@ -240,7 +240,11 @@ def corners_of_backward_hooks(lab: Lab) -> None:
         lab.parity("No page says that a gradient for an input without need is an error"),
     ):
         lab.raises("a gradient for no one", lambda: linear(lab.integers(1, 2)).sum().backward())
-    lab.same("the last argument alone", nn.L1Loss()(x.detach(), x))
+    loss = nn.L1Loss()
+    last_gradients: list[Any] = []
+    with loss.register_full_backward_hook(lambda module, inputs, outputs: last_gradients.append(inputs[1])):  # type: ignore[index]
+        loss(x.detach() + 1, x).backward()
+    lab.same("an input that needs a gradient beside one that does not", last_gradients)
     act = nn.ReLU()
     for name, hook in (
         ("too few", lambda m, grad_output: ()),
@@ -258,13 +262,15 @@ def corners_of_backward_hooks(lab: Lab) -> None:
         ):
             lab.raises(f"{name} from a hook", lambda: act(x).sum().backward(), match="expected 1")
     writes = _InPlaceModule()
-    for register in (writes.register_full_backward_hook, writes.register_full_backward_pre_hook):
-        with register(lambda *args: None):
+    for kind in ("full_backward_hook", "full_backward_pre_hook"):
+        with getattr(writes, f"register_{kind}")(lambda *args: None):
             writes(x, False).sum().backward()
             lab.raises("a write to the input", lambda: writes(x.clone(), True), match="(?i)inplace")
             out = writes(x, False)
-            with lab.parity(
-                "documented for a full backward hook; the page of the pre-hook forbids only writes to inputs"
+            with (
+                lab.parity("The page of the pre-hook forbids only writes to inputs")
+                if kind == "full_backward_pre_hook"
+                else lab.documented()
             ):
                 lab.raises("a write to the output", lambda: out.add_(1), match="(?i)inplace")
     lab.same("gradient at last", x.grad)

@@ -13,6 +13,7 @@ from torch import nn
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
+from conformance.properties.api._exact_modules import are_close_in_float32
 
 
 def _with_fixed_weights(lab: Lab, module: nn.Module) -> Any:
@@ -61,17 +62,19 @@ def dropout_between_recurrent_layers(lab: Lab) -> None:
         module.train()
         first, second = module(x)[0].detach(), module(x)[0].detach()
         third = copy.deepcopy(module)(x)[0].detach()
-        differs = not torch.equal(first, second)
+        differs = not are_close_in_float32(lab, first, second)
         lab.holds(f"{probability}: drawn anew", differs == (probability == 0.5))
-        lab.holds(
-            f"{probability}: the copy draws too", (not torch.equal(second, third)) == (probability == 0.5)
-        )
+        differs = not are_close_in_float32(lab, second, third)
+        lab.holds(f"{probability}: the copy draws too", differs == (probability == 0.5))
         if probability != 0.5:
             lab.close(f"{probability}: value", first, roundings=512, matrix=True)
         module.eval()
         evaluated = module(x)[0].detach()
         lab.close(f"{probability}: evaluated", evaluated, roundings=512, matrix=True)
-        lab.holds(f"{probability}: evaluation draws nothing", torch.equal(evaluated, module(x)[0].detach()))
+        lab.holds(
+            f"{probability}: evaluation draws nothing",
+            are_close_in_float32(lab, evaluated, module(x)[0].detach()),
+        )
 
 
 @behaviour("nn", must_detect=("value", "error"), page="generated/torch.nn.LSTM.html")
@@ -90,7 +93,9 @@ def states_of_projected_lstms(lab: Lab) -> None:
         name = f"{layers} layers, both ways {bidirectional}"
         with_zero_states, without_states = module(x, (hidden, cell))[0], module(x)[0]
         lab.close(name, with_zero_states.detach(), roundings=512, matrix=True)
-        lab.holds(f"{name}: zeros if none are given", torch.equal(with_zero_states, without_states))
+        lab.holds(
+            f"{name}: zeros if none are given", are_close_in_float32(lab, with_zero_states, without_states)
+        )
         for mismatch, wrong in {
             "a hidden state without projection": (cell, cell),
             "a cell of the projection": (hidden, hidden),
@@ -98,10 +103,12 @@ def states_of_projected_lstms(lab: Lab) -> None:
             "other layers": (torch.cat((hidden, hidden)), cell),
         }.items():
             lab.raises(f"{name}: {mismatch}", lambda w=wrong: module(x, w))  # type: ignore[misc]
-    lab.raises("a projection not below the hidden size", lambda: nn.LSTM(10, 20, proj_size=20), ValueError)
     with lab.parity("No page says that the call is an error"):
+        lab.raises(
+            "a projection not below the hidden size", lambda: nn.LSTM(10, 20, proj_size=20), ValueError
+        )
         lab.raises("a projection below zero", lambda: nn.LSTM(10, 20, proj_size=-1), ValueError)
-    lab.raises("a projection of an RNN", lambda: nn.RNN(10, 20, proj_size=5), ValueError)
+        lab.raises("a projection of an RNN", lambda: nn.RNN(10, 20, proj_size=5), ValueError)
 
 
 @behaviour(
@@ -123,4 +130,4 @@ def lstms_without_projections_in_pickles(lab: Lab) -> None:
     lab.same("the projection", old.proj_size)
     result = old(x)[0]
     lab.close("result", result.detach(), roundings=512, matrix=True)
-    lab.holds("it is that of the module", torch.equal(result, expected))
+    lab.holds("it is that of the module", are_close_in_float32(lab, result, expected))

@@ -45,14 +45,14 @@ def registering_parameters(lab: Lab) -> None:
         lab.raises("an empty name", lambda: module.register_parameter("", first), KeyError)
         lab.raises("a tensor", lambda: module.register_parameter("t", lab.integers(2)), TypeError)
         lab.raises("a result", lambda: module.register_parameter("r", first * 2), TypeError, ValueError)
-    lab.raises("a tensor in its place", lambda: setattr(module, "none", lab.integers(2)), TypeError)
+        lab.raises("a tensor in its place", lambda: setattr(module, "none", lab.integers(2)), TypeError)
+        lab.raises("a number for a parameter", lambda: setattr(module, "none", 5), TypeError)
     lab.raises(
         "a parameter that is missing",
         lambda: outer.get_parameter("inner.zz"),
         AttributeError,
         type_is_documented=True,
     )
-    lab.raises("a number for a parameter", lambda: setattr(module, "none", 5), TypeError)
 
 
 @behaviour("nn", level="core", must_detect=("value", "error"), page="generated/torch.nn.Module.html")
@@ -238,7 +238,7 @@ def switches_of_modules(lab: Lab) -> None:
     net.zero_grad(set_to_none=False)
     with lab.parity("No page says that zeroing keeps the same gradient tensor"):
         lab.holds("zeroes the same tensor", net[1][1].weight.grad is gradient and net[0].weight.grad is None)
-        lab.expect("zeros", gradient, [[0.0, 0.0]])
+    lab.expect("zeros", net[1][1].weight.grad, [[0.0, 0.0]])
     net.zero_grad()
     lab.same("cleared", [parameter.grad is None for parameter in net.parameters()])
     with torch.no_grad():

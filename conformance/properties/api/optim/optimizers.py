@@ -178,7 +178,8 @@ def copies_and_hooks_of_optimizers(lab: Lab) -> None:
     for handle in handles:
         handle.remove()
     optimizer.step()
-    lab.same("removed", (order, [parameter.detach() for parameter in parameters]))
+    lab.same("removed", order)
+    lab.close("after two steps", [parameter.detach() for parameter in parameters])
     with lab.parity("No page says that the call is an error"):
         lab.raises("no parameters", lambda: torch.optim.SGD([], lr=0.5), ValueError)
         lab.raises("a tensor for a list", lambda: torch.optim.SGD(parameters[0], lr=0.5), TypeError)
@@ -258,6 +259,16 @@ def rates_by_schedule(lab: Lab) -> None:
         optimizer.step()
         both.step()
     lab.same("one after another", rates)
+    optimizer = torch.optim.SGD([nn.Parameter(lab.put([1.0]))], lr=1.0)
+    chained = schedules.ChainedScheduler(
+        [schedules.ConstantLR(optimizer, 0.5, 2), schedules.ExponentialLR(optimizer, 0.5)]
+    )
+    rates = []
+    for _ in range(4):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        chained.step()
+    lab.expect("chained", rates, [0.5, 0.25, 0.25, 0.125])
     plateau = schedules.ReduceLROnPlateau(
         optimizer := torch.optim.SGD([nn.Parameter(lab.put([1.0]))], lr=1.0), factor=0.5, patience=1
     )

@@ -4,6 +4,7 @@ arguments.
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from typing import Any
 
@@ -62,7 +63,15 @@ def refusals_of_two_operands(lab: Lab) -> None:
         )
         lab.raises(f"{name} of one complex", lambda: function(numbers, complex_numbers), match="(?i)complex")
         into = torch.empty(2, dtype=torch.complex64, device=lab.device)
-        lab.expect(f"{name} of real numbers into complex ones", function(numbers, numbers, out=into), [1, 2])
+        basis = (
+            contextlib.nullcontext()
+            if name in ("fmax", "fmin")
+            else lab.parity("The page does not say that the function takes part in type promotion")
+        )
+        with basis:
+            lab.expect(
+                f"{name} of real numbers into complex ones", function(numbers, numbers, out=into), [1, 2]
+            )
     truth = lab.put([True, False])
     for case_name, call in (
         ("two booleans", lambda: truth - truth),
@@ -77,9 +86,11 @@ def refusals_of_two_operands(lab: Lab) -> None:
         lab.raises(
             "a power into part", lambda: torch.pow(2, memory[:5], out=memory[1:]), match="(?i)overlap|memory"
         )
+    memory = lab.put([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     with lab.consistent("The power written into its own operand must equal the power itself"):
-        lab.expect("a power of all into itself", torch.pow(2, memory[:3], out=memory[:3]), [2.0, 4.0, 8.0])
-        lab.expect("the rest stays", memory, [2.0, 4.0, 8.0, 4.0, 5.0, 6.0])
+        powers = torch.pow(2, memory[:3], out=memory[:3])
+        lab.expect("a power of all into itself", powers, [2.0, 4.0, 8.0], roundings=8.0)
+        lab.expect("the rest stays", memory[3:], [4.0, 5.0, 6.0])
 
 
 @behaviour(

@@ -55,23 +55,26 @@ def remainders_of_large_integers(lab: Lab) -> None:
     dtypes=("bfloat16",),
     must_detect=("value",),
     page="generated/torch.nextafter.html",
-    ground="The next number of the dtype may be subnormal",
 )
 def neighbours_in_bfloat16(lab: Lab) -> None:
     """``nextafter`` of bfloat16 values returns the next value, also across zero, at infinity and for NaN."""
-    patterns = [0x0000, 0x8000, 0x3F80, 0xBF80, 0x7F7F, 0xFF7F, 0x0001, 0x8001, 0x7F80]
+    patterns = [0x3F80, 0xBF80, 0x7F7F, 0xFF7F, 0x7F80, 0x0000, 0x8000, 0x0001, 0x8001]
 
     def bfloat16_from_bits(bits: list[int]) -> torch.Tensor:
         whole = torch.tensor([b - 0x10000 if b >= 0x8000 else b for b in bits], dtype=torch.int16)
         return lab.put(whole.view(torch.bfloat16))
 
-    above = [0x0001, 0x0001, 0x3F81, 0xBF7F, 0x7F80, 0xFF7E, 0x0002, 0x8000, 0x7F80]
-    below = [0x8001, 0x8001, 0x3F7F, 0xBF81, 0x7F7E, 0xFF80, 0x0000, 0x8002, 0x7F7F]
+    above = [0x3F81, 0xBF7F, 0x7F80, 0xFF7E, 0x7F80, 0x0001, 0x0001, 0x0002, 0x8000]
+    below = [0x3F7F, 0xBF81, 0x7F7E, 0xFF80, 0x7F7F, 0x8001, 0x8001, 0x0000, 0x8002]
     for side, goal, expected in (("above", math.inf, above), ("below", -math.inf, below)):
         goals = torch.full((9,), goal, dtype=torch.bfloat16, device=lab.device)
         result = bfloat16_from_bits(patterns).nextafter_(goals)
-        lab.same(f"next {side}", result)
-        lab.holds(f"next {side} is the next number", torch.equal(result, bfloat16_from_bits(expected)))
+        right = bfloat16_from_bits(expected)
+        lab.same(f"next {side}", result[:5])
+        lab.holds(f"next {side} is the next number", torch.equal(result[:5], right[:5]))
+        with lab.parity("No page says that bfloat16 has subnormal numbers"):
+            lab.same(f"next {side} of zero and of subnormal numbers", result[5:])
+            lab.holds(f"that {side} is the next number", torch.equal(result[5:], right[5:]))
     none = torch.full((2,), math.nan, dtype=torch.bfloat16, device=lab.device)
     with lab.parity("No page gives the neighbour of NaN"):
         lab.same("of NaN", torch.nextafter(none, none).isnan())
@@ -127,8 +130,8 @@ def tensors_as_numbers_of_addcmul(lab: Lab) -> None:
     ground="The result in reduced precision and the float32 result of the same numbers must agree",
 )
 def lerp_in_reduced_precision(lab: Lab) -> None:
-    """``lerp`` in reduced precision computes in float32 and rounds once. The weight may be a number, a
-    dimensionless tensor, a row or a tensor.
+    """``lerp`` in reduced precision returns the result of float32, within a few roundings of the dtype. The
+    weight may be a number, a dimensionless tensor, a row or a tensor.
     """
     for shape in ((1, 5), (3, 9), (20,)):
         start, end = lab.floats(*shape), lab.floats(*shape)
@@ -175,7 +178,7 @@ def bessel_functions_at_their_limits(lab: Lab) -> None:
     lab.same("of no elements", torch.i0(lab.floats(0)))
     # The correct value at infinity is infinity, but the CPU returns NaN.
     special = torch.i0(lab.put([math.inf, -math.inf, math.nan], dtype=lab.dtype))
-    lab.same("of what is not finite", special.isfinite())
+    lab.same("of infinities", special[:2].isfinite())
     with lab.parity("No page gives the Bessel function of NaN"):
         lab.same("of NaN", special[2].isnan())
 

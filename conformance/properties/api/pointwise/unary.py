@@ -97,7 +97,7 @@ def mantissas_and_exponents(lab: Lab) -> None:
     lab.expect("mantissas", result.mantissa, mantissa)
     lab.expect("exponents", result.exponent, exponent)
     lab.expect("dtypes", (result.mantissa.dtype, result.exponent.dtype), (lab.dtype, torch.int32))
-    lab.expect("together", torch.ldexp(result.mantissa, result.exponent), to_wide_array(base))
+    lab.expect("together", torch.ldexp(result.mantissa, result.exponent), to_wide_array(base), roundings=8.0)
     with lab.parity("No page gives the mantissa of infinity"):
         lab.expect("infinities", torch.frexp(lab.put([_INF, -_INF], dtype=lab.dtype)).mantissa, [_INF, -_INF])
     out = (
@@ -173,14 +173,19 @@ def special_functions(lab: Lab) -> None:
     )
     lab.expect(
         "igamma at edges",
-        torch.igamma(tensor_of(0, 0, 3, _INF, -1, 2, _NAN), tensor_of(0, 1, _INF, 3, 1, 0, 1)),
-        [_NAN, 1, 1, 0, _NAN, 0, _NAN],
+        torch.igamma(tensor_of(0, 0, 3, -1, 2), tensor_of(0, 1, _INF, 1, 0)),
+        [_NAN, 1, 1, _NAN, 0],
     )
     lab.expect(
         "igammac at edges",
-        torch.igammac(tensor_of(0, 0, 3, _INF, -1, 2), tensor_of(0, 1, _INF, 3, 1, 0)),
-        [_NAN, 0, 0, 1, _NAN, 1],
+        torch.igammac(tensor_of(0, 0, 3, -1, 2), tensor_of(0, 1, _INF, 1, 0)),
+        [_NAN, 0, 0, _NAN, 1],
     )
+    with lab.parity("No page gives the incomplete gamma functions of infinity and NaN as first argument"):
+        lab.expect(
+            "igamma of infinity and NaN", torch.igamma(tensor_of(_INF, _NAN), tensor_of(3, 1)), [0, _NAN]
+        )
+        lab.expect("igammac of infinity", torch.igammac(tensor_of(_INF), tensor_of(3)), [1.0])
     lab.expect(
         "i0",
         torch.i0(tensor_of(0, 1, -1, 3, 10, -15)),
@@ -212,7 +217,7 @@ def special_functions(lab: Lab) -> None:
     lab.expect(
         "sinc", torch.sinc(tensor_of(0, 0.5, 1, -0.25)), numpy.sinc([0, 0.5, 1, -0.25]), roundings=16.0
     )
-    lab.expect("sinc close to zero", torch.sinc(tensor_of(1e-20, -1e-30)), [1.0, 1])
+    lab.expect("sinc close to zero", torch.sinc(tensor_of(1e-20, -1e-30)), [1.0, 1], roundings=4.0)
 
 
 @behaviour(
@@ -253,12 +258,13 @@ def activations(lab: Lab) -> None:
     lab.expect("threshold of integers", functional.threshold(lab.put([-1, 0, 5]), 0, 20), [20, 20, 5])
     lab.expect("silu", functional.silu(x), array / (1 + numpy.exp(-array)), roundings=8.0)
     lab.expect("mish", functional.mish(x), array * numpy.tanh(numpy.log1p(numpy.exp(array))), roundings=16.0)
-    leaf = tensor_of(-4, -3.5, -1, 0, 2, 3.5, 4).requires_grad_()
+    # The note on autograd asks for the subgradient of minimum norm. At each bound it is zero.
+    leaf = tensor_of(-4, -3.5, -3, -1, 0, 2, 3, 3.5, 4).requires_grad_()
     functional.hardsigmoid(leaf).sum().backward()
     lab.expect(
         "gradient of hardsigmoid",
         leaf.grad,
-        numpy.array([0, 0, 1, 1, 1, 0, 0]) / 6,
+        numpy.array([0, 0, 0, 1, 1, 1, 0, 0, 0]) / 6,
         roundings=4.0,
         dtype=torch.float32,
     )
@@ -320,5 +326,6 @@ def signs_and_bits(lab: Lab) -> None:
                 lambda: getattr(torch, function_name)(memory[:5], out=memory[1:]),
                 match="(?i)memory|overlap",
             )
+    numbers = lab.integers(6, low=1, high=4).to(torch.float32)
     with lab.consistent("The negative written into its own operand must equal the negative itself"):
-        lab.same("into its own input", torch.neg(memory, out=memory))
+        lab.same("into its own input", torch.neg(numbers, out=numbers))

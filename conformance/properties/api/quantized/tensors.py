@@ -20,13 +20,13 @@ STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torc
     level="core",
     must_detect=("value",),
     page="generated/torch.quantize_per_tensor.html",
-    ground="The page gives scale and zero point and an example; rounding of ties has no sentence",
+    ground="The page gives scale and zero point and an example",
 )
 def quantizing(lab: Lab) -> None:
     """``quantize_per_tensor`` and ``quantize_per_channel`` round to multiples of the scale and clamp to the
     range of the dtype. ``dequantize`` returns the rounded values.
     """
-    values = [-1000.0, -1.0, -0.25, 0.0, 0.5, 0.75, 1.5, 1000.0]
+    values = [-1000.0, -1.0, -0.1875, 0.0, 0.5, 0.8125, 1.5, 1000.0]
     x = lab.put(values)
     for kind in STORED:
         quantized = torch.quantize_per_tensor(x, 0.5, 4, kind)
@@ -34,7 +34,8 @@ def quantizing(lab: Lab) -> None:
             {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}[kind]
         )
         steps = [min(max(round(v / 0.5) + 4, info.min), info.max) for v in values]
-        lab.expect(f"steps of {kind}", quantized.int_repr(), steps)
+        # The page of int_repr says that the result is on the CPU, but devices may return it on the device.
+        lab.expect(f"steps of {kind}", quantized.int_repr().cpu(), steps, host=True)
         lab.expect(f"values of {kind}", quantized.dequantize(), [(s - 4) * 0.5 for s in steps])
         lab.same(
             f"what {kind} is",
@@ -47,10 +48,13 @@ def quantizing(lab: Lab) -> None:
             ],
         )
         lab.same(f"device of {kind}", quantized.device.type == lab.device.type)
+        with lab.parity("No page says how a number between two steps is rounded"):
+            between = torch.quantize_per_tensor(lab.put([-0.25, 0.25, 0.75]), 0.5, 4, kind)
+            lab.expect(f"values between steps of {kind}", between.dequantize(), [0.0, 0.0, 1.0])
     rows = lab.put([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
     scales, zeros = lab.put([0.5, 0.25], dtype=torch.float64), lab.put([0, 2])
     by_channel = torch.quantize_per_channel(rows, scales, zeros, 0, torch.quint8)
-    lab.expect("steps by channel", by_channel.int_repr(), [[2, 4, 6], [6, 10, 14]])
+    lab.expect("steps by channel", by_channel.int_repr().cpu(), [[2, 4, 6], [6, 10, 14]], host=True)
     lab.expect("values by channel", by_channel.dequantize(), [[1.0, 2.0, 3.0]] * 2)
     lab.same("scales", [by_channel.q_per_channel_scales(), by_channel.q_per_channel_zero_points()])
     lab.same("axis", by_channel.q_per_channel_axis())

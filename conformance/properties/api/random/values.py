@@ -64,8 +64,8 @@ def normal_distribution_function(mean: float, deviation: float) -> Callable[[tor
     "random", dtypes=FLOATS, level="training", must_detect=("dtype",), page="generated/torch.rand.html"
 )
 def uniform_numbers(lab: Lab) -> None:
-    """``rand``, ``rand_like`` and ``uniform_`` draw evenly from [0, 1) or the given range. They never draw
-    the upper end.
+    """``rand`` and ``rand_like`` draw evenly from [0, 1) and never draw 1. ``uniform_`` draws evenly from
+    [0, 1] or the given range.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     samples = {
@@ -76,12 +76,14 @@ def uniform_numbers(lab: Lab) -> None:
     }
     for name, sample in samples.items():
         lab.same(name, [sample.shape, sample.dtype])
-        lab.holds(f"{name} is in [0, 1)", bool(((sample >= 0) & (sample < 1)).all()))
+        # The page of uniform_ does not exclude the upper end.
+        inside = (sample >= 0) & ((sample <= 1) if name == "uniform_" else (sample < 1))
+        lab.holds(f"{name} is in its range", bool(inside.all()))
         check_mean(lab, name, sample, 0.5, math.sqrt(1 / 12))
         check_distribution_function(lab, name, sample, lambda x: x.clamp(0, 1))
     for low, high in ((-2.0, 5.0), (3.0, 3.5), (-8.0, -7.0)):
         sample = torch.zeros(SAMPLE_COUNT, **where).uniform_(low, high)
-        lab.holds(f"uniform_ is in [{low}, {high})", bool(((sample >= low) & (sample <= high)).all()))
+        lab.holds(f"uniform_ is in [{low}, {high}]", bool(((sample >= low) & (sample <= high)).all()))
         check_mean(
             lab, f"uniform_({low}, {high})", sample, (low + high) / 2, (high - low) * math.sqrt(1 / 12)
         )
@@ -135,8 +137,11 @@ def normal_numbers(lab: Lab) -> None:
     )
     with lab.parity("No page speaks of a deviation of zero"):
         lab.expect("a deviation of zero", torch.zeros(2, **where).normal_(5.0, 0.0), [5.0, 5.0])
-    with lab.parity("The page requires equal numbers of elements; it does not say that shapes broadcast"):
-        lab.same("broadcast", torch.normal(torch.zeros(3, 1, **where), torch.ones(4, **where)).shape)
+    lab.expect(
+        "the shape is that of the means",
+        torch.normal(torch.zeros(1, 4, **where), torch.ones(4, **where)).shape,
+        torch.Size([1, 4]),
+    )
     with lab.parity("No page says that the call is an error"):
         lab.raises("a negative deviation", lambda: torch.zeros(2, **where).normal_(0.0, -1.0), match="std")
         lab.raises(
@@ -201,13 +206,15 @@ def random_integers(lab: Lab) -> None:
             "an empty range of random_", lambda: torch.zeros(1, **where).random_(5, 5), match="(?i)from"
         )
     lab.same("without a dtype", torch.randint(0, 5, (3,), device=lab.device).dtype)
-    lab.same("into out", torch.randint(0, 5, (3,), out=torch.empty(0, **where)).dtype)
+    with lab.parity("No page says that out= of randint may have another dtype than int64"):
+        lab.same("into out", torch.randint(0, 5, (3,), out=torch.empty(0, **where)).dtype)
 
 
 @behaviour(
     "random",
     dtypes=("float64", "float32", "int64", "int32"),
     level="training",
+    capabilities=("generator",),
     must_detect=("value",),
     page="generated/torch.randperm.html",
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-import warnings
 
 import numpy
 import torch
@@ -25,70 +25,83 @@ _MOMENTS = ("float32", "float64", "complex64", "complex128")
 )
 def variances(lab: Lab) -> None:
     """``var``, ``std``, ``var_mean`` and ``std_mean`` agree with NumPy for every correction and dimension,
-    with and without ``keepdim``, and with ``out=``. They return NaN with a warning if no degree of freedom
-    remains.
+    with and without ``keepdim``, and with ``out=``. If no degree of freedom remains, they return NaN and
+    warn.
     """
     base = lab.integers(4, 5, 3)
     array = to_wide_array(base)
-    for dim in (None, 0, -1, (0, 2)):
-        for correction in (0, 1, 0.5):
-            count = (
-                array.size
-                if dim is None
-                else int(numpy.prod([array.shape[d] for d in ((dim,) if isinstance(dim, int) else dim)]))
-            )
-            scale = count / (count - correction)
-            for keep in (False, True):
-                name = f"of {dim} by {correction}{' kept' if keep else ''}"
-                expected = array.var(dim, keepdims=keep) * scale
-                mean = array.mean(dim, keepdims=keep)
-                lab.expect(
-                    f"var {name}",
-                    torch.var(base, dim, correction=correction, keepdim=keep),
-                    expected,
-                    roundings=16.0,
-                )
-                lab.expect(
-                    f"std {name}",
-                    torch.std(base, dim, correction=correction, keepdim=keep),
-                    numpy.sqrt(expected),
-                    roundings=16.0,
-                )
-                result = torch.var_mean(base, dim, correction=correction, keepdim=keep)
-                lab.expect(f"var of var_mean {name}", result[0], expected, roundings=16.0)
-                lab.expect(f"mean of var_mean {name}", result[1], mean, roundings=16.0)
-                result = torch.std_mean(base, dim, correction=correction, keepdim=keep)
-                lab.expect(f"std of std_mean {name}", result[0], numpy.sqrt(expected), roundings=16.0)
-                lab.expect(f"mean of std_mean {name}", result[1], mean, roundings=16.0)
-    for unbiased in (False, True):
-        expected = array.var(1, ddof=int(unbiased))
-        lab.expect(f"unbiased={unbiased}", base.var(1, unbiased), expected, roundings=16.0)
-        lab.expect(
-            f"std of all, unbiased={unbiased}",
-            base.std(unbiased),
-            numpy.sqrt(array.var(ddof=int(unbiased))),
-            roundings=16.0,
-        )
-        lab.expect(
-            f"pair, unbiased={unbiased}",
-            torch.std_mean(base, unbiased)[0],
-            array.std(ddof=int(unbiased)),
-            roundings=16.0,
-        )
-    lab.expect(
-        "permuted", base.permute(2, 0, 1).var(1), array.transpose(2, 0, 1).var(1, ddof=1), roundings=16.0
-    )
-    out = torch.empty(5, 3, dtype=base.real.dtype, device=lab.device)
-    lab.holds("var returns out", torch.var(base, 0, out=out) is out)
-    lab.expect("out", out, array.var(0, ddof=1), roundings=16.0)
-    lab.expect("one element with correction 0", base[0, 0, :1].var(correction=0), 0.0)
-    for name in ("var", "std"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the documentation does not mention the warning
-            lab.expect(f"{name} of one element", getattr(base[0, 0, :1], name)(), math.nan)
-        lab.expect(f"{name} of nothing", getattr(torch, name)(base[:0], 0), numpy.full((5, 3), math.nan))
     with lab.parity("No page says that a repeated dimension is an error"):
         lab.raises("the same dimension twice", lambda: base.var((0, 0)), match="(?i)multiple times")
+    basis_of_dtype = (
+        lab.parity("The formula of the page is not that of the variance of complex numbers")
+        if lab.dtype.is_complex
+        else contextlib.nullcontext()
+    )
+    with basis_of_dtype:
+        for unbiased in (False, True):
+            expected = array.var(1, ddof=int(unbiased))
+            lab.expect(f"unbiased={unbiased}", base.var(1, unbiased), expected, roundings=16.0)
+            lab.expect(
+                f"std of all, unbiased={unbiased}",
+                base.std(unbiased),
+                numpy.sqrt(array.var(ddof=int(unbiased))),
+                roundings=16.0,
+            )
+            lab.expect(
+                f"pair, unbiased={unbiased}",
+                torch.std_mean(base, unbiased)[0],
+                array.std(ddof=int(unbiased)),
+                roundings=16.0,
+            )
+        lab.expect(
+            "permuted", base.permute(2, 0, 1).var(1), array.transpose(2, 0, 1).var(1, ddof=1), roundings=16.0
+        )
+        out = torch.empty(5, 3, dtype=base.real.dtype, device=lab.device)
+        lab.holds("var returns out", torch.var(base, 0, out=out) is out)
+        lab.expect("out", out, array.var(0, ddof=1), roundings=16.0)
+        lab.expect("one element with correction 0", base[0, 0, :1].var(correction=0), 0.0)
+        for name in ("var", "std"):
+            result = lab.warns(
+                f"{name} of one element", lambda: getattr(base[0, 0, :1], name)(), match="freedom"
+            )
+            lab.expect(f"value of {name} of one element", result, math.nan)
+            lab.expect(f"{name} of nothing", getattr(torch, name)(base[:0], 0), numpy.full((5, 3), math.nan))
+        for correction in (0, 1, 0.5):
+            for dim in (None, 0, -1, (0, 2)):
+                count = (
+                    array.size
+                    if dim is None
+                    else int(numpy.prod([array.shape[d] for d in ((dim,) if isinstance(dim, int) else dim)]))
+                )
+                scale = count / (count - correction)
+                for keep in (False, True):
+                    name = f"of {dim} by {correction}{' kept' if keep else ''}"
+                    expected = array.var(dim, keepdims=keep) * scale
+                    mean = array.mean(dim, keepdims=keep)
+                    basis = (
+                        lab.parity("The page calls the correction an integer")
+                        if correction == 0.5
+                        else contextlib.nullcontext()
+                    )
+                    with basis:
+                        lab.expect(
+                            f"var {name}",
+                            torch.var(base, dim, correction=correction, keepdim=keep),
+                            expected,
+                            roundings=16.0,
+                        )
+                        lab.expect(
+                            f"std {name}",
+                            torch.std(base, dim, correction=correction, keepdim=keep),
+                            numpy.sqrt(expected),
+                            roundings=16.0,
+                        )
+                        result = torch.var_mean(base, dim, correction=correction, keepdim=keep)
+                        lab.expect(f"var of var_mean {name}", result[0], expected, roundings=16.0)
+                        lab.expect(f"mean of var_mean {name}", result[1], mean, roundings=16.0)
+                        result = torch.std_mean(base, dim, correction=correction, keepdim=keep)
+                        lab.expect(f"std of std_mean {name}", result[0], numpy.sqrt(expected), roundings=16.0)
+                        lab.expect(f"mean of std_mean {name}", result[1], mean, roundings=16.0)
 
 
 @behaviour(
@@ -119,7 +132,8 @@ def variances_are_stable(lab: Lab) -> None:
     wide = to_wide_array(many).reshape(1000, 20).std(0, ddof=1)
     lab.expect("std of many columns", many.view(1000, 20).std(0), wide, roundings=64 * 1003 / expected**0.5)
     equal = torch.full((4099,), 0.1, dtype=lab.dtype, device=lab.device).var()
-    lab.holds("the variance of equal numbers is next to nothing", 0 <= equal.item() < 1e-12)
+    # The bound allows the error that a sum of 4099 float32 numbers in any order gives to their mean.
+    lab.holds("the variance of equal numbers is next to nothing", 0 <= equal.item() < 1e-9)
 
 
 @behaviour(
@@ -347,10 +361,11 @@ def counts_by_value(lab: Lab) -> None:
     lab.expect("of at least", torch.bincount(base, minlength=10), numpy.bincount(array, minlength=10))
     weights = lab.put([0.5, 1, 2, 4, 8, 16, 32])
     lab.expect("weights", base.bincount(weights), numpy.bincount(array, to_wide_array(weights)))
-    lab.expect("weights of float64", base.bincount(weights.double()).dtype, torch.float64)
+    with lab.parity("No page gives the dtype of sums of weights"):
+        lab.expect("weights of float64", base.bincount(weights.double()).dtype, torch.float64)
     lab.expect(
         "integer weights",
-        base.bincount(lab.put([1, 2, 3, 4, 5, 6, 7])),
+        base.bincount(lab.put([1, 2, 3, 4, 5, 6, 7])).float(),  # no page fixes the dtype of the sums
         numpy.bincount(array, [1, 2, 3, 4, 5, 6, 7]),
     )
     lab.expect("with gaps", base[::2].bincount(), numpy.bincount(array[::2]))

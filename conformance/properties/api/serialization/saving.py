@@ -82,6 +82,8 @@ def saved_sharing(lab: Lab) -> None:
         ("deepcopy", copy.deepcopy(tensors)),
     ):
         lab.same(f"{name}: values", list(loaded[:4]))
+        with lab.consistent("The loaded list must contain one object twice, as the saved list does"):
+            lab.holds(f"{name}: one object", loaded[0] is loaded[1])
         if name == "pickle":
             continue
         lab.shares(f"{name}: a tensor and its row", loaded[0], loaded[2])
@@ -92,8 +94,8 @@ def saved_sharing(lab: Lab) -> None:
         lab.same(f"{name}: after a write", loaded[0])
         lab.same(f"{name}: the clone after it", loaded[4])
     views = torch.arange(100.0, device=lab.device)[:2]
-    lab.holds("the whole storage of a view is saved", save_and_load(views).untyped_storage().nbytes() == 400)
-    lab.holds("that of its clone is small", save_and_load(views.clone()).untyped_storage().nbytes() == 8)
+    lab.holds("the whole storage of a view is saved", save_and_load(views).untyped_storage().nbytes() >= 400)
+    lab.holds("that of its clone is small", save_and_load(views.clone()).untyped_storage().nbytes() < 400)
 
 
 @behaviour("serialization", level="core", must_detect=("value",), page="generated/torch.load.html")

@@ -71,7 +71,9 @@ def sparse_of_few_elements(lab: Lab) -> None:
         "zeros": torch.zeros(2, 3, dtype=lab.dtype, layout=torch.sparse_coo, device=lab.device),
         "empty": torch.empty(2, 3, dtype=lab.dtype, layout=torch.sparse_coo, device=lab.device),
     }.items():
-        lab.same(name, [created.dtype, created.layout, created._nnz(), created.to_dense()])
+        lab.same(name, [created.dtype, created.layout])
+        with lab.parity("No page says that such a tensor stores no elements"):
+            lab.same(f"elements of {name}", [created._nnz(), created.to_dense()])
 
 
 @behaviour(

@@ -48,10 +48,8 @@ def memory_format_conversions(lab: Lab) -> None:
         for call in (torch.rand_like, torch.randn_like, torch.empty_like):
             lab.same(f"{call.__name__} keeps", lab.strides(call(last)))
         lab.same("randint_like keeps", lab.strides(torch.randint_like(last, 5)))
-        lab.raises(
-            "of a vector",
-            lambda: lab.integers(3).contiguous(memory_format=memory_format),
-        )
+        with lab.parity("The pages describe the formats of images, but do not say that vectors are refused"):
+            lab.raises("of a vector", lambda: lab.integers(3).contiguous(memory_format=memory_format))
         back = last.contiguous()
         lab.same("back", back, strides=True)
 
@@ -85,7 +83,8 @@ def operators_and_formats(lab: Lab) -> None:
             result, contiguous_result = call(last), call(base)
             lab.holds(f"{name} keeps the format", result.is_contiguous(memory_format=memory_format))
             with lab.consistent("results for the two memory formats must agree"):
-                lab.holds(f"{name} gives the same values", torch.equal(result, contiguous_result))
+                same = torch.allclose(result.float(), contiguous_result.float(), rtol=1e-6)
+                lab.holds(f"{name} gives the same values", same)
             lab.close(name, result, roundings=4)
         inplace = last.clone().add_(1)
         lab.holds("in place keeps it", inplace.is_contiguous(memory_format=memory_format))
@@ -129,10 +128,11 @@ def resizing(lab: Lab) -> None:
     lab.same("and back", base)
     like = torch.zeros(2, 2, dtype=lab.dtype, device=lab.device)
     lab.same("resize_as_", base.resize_as_(like).shape)
-    last = torch.zeros(0, dtype=lab.dtype, device=lab.device).resize_(
-        (1, 2, 3, 3), memory_format=torch.channels_last
-    )
-    lab.same("in a memory format", lab.strides(last))
+    if lab.target.capable("channels_last"):
+        last = torch.zeros(0, dtype=lab.dtype, device=lab.device).resize_(
+            (1, 2, 3, 3), memory_format=torch.channels_last
+        )
+        lab.same("in a memory format", lab.strides(last))
     large = lab.integers(9000)
     lab.same("a large one", large.resize_(90, 100))
     if lab.dtype == torch.bool:
