@@ -85,7 +85,7 @@ def observe_forward_and_backward(
 @behaviour(
     "aot",
     level="full",
-    capabilities=("autograd",),
+    capabilities=("autograd", "double_backward"),
     must_detect=(),
     page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_function.html",
     basis="consistency",

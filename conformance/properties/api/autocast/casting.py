@@ -189,6 +189,7 @@ def autocast_methods_and_nesting(lab: Lab) -> None:
 
 @behaviour(
     "autocast",
+    capabilities=("autograd",),
     level="training",
     must_detect=("value",),
     ground="The engine casts gradients to the dtype of the leaf (docstring of Tensor.grad_dtype)",

@@ -15,6 +15,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour(
     "autocast",
+    capabilities=("autograd",),
     level="training",
     must_detect=("value",),
     basis="parity",
@@ -157,7 +158,7 @@ def autocast_of_threads(lab: Lab) -> None:
     lab.same("seen", [states, torch.is_autocast_enabled(kind)])
 
 
-@behaviour("autocast", must_detect=("value",))
+@behaviour("autocast", capabilities=("autograd",), must_detect=("value",))
 def autocast_of_functions(lab: Lab) -> None:
     """If its argument ``cast_inputs`` is set, ``custom_fwd`` casts the inputs and runs the forward without
     autocast. Otherwise the forward runs in the caller's autocast state. ``custom_bwd`` runs the backward in
@@ -200,6 +201,7 @@ def autocast_of_functions(lab: Lab) -> None:
 
 @behaviour(
     "autocast",
+    capabilities=("autograd",),
     must_detect=("value",),
     ground=(
         "type mismatches under autocast are bugs; by the docstring of Tensor.grad_dtype gradients get the "

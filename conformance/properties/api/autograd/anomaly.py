@@ -37,7 +37,12 @@ class _PoisonedLater(Function):
         return _Poisoned.apply(grad)
 
 
-@behaviour("autograd", must_detect=("value", "error", "message", "warning"), page="autograd.html")
+@behaviour(
+    "autograd",
+    capabilities=("double_backward",),
+    must_detect=("value", "error", "message", "warning"),
+    page="autograd.html",
+)
 def anomalies_of_second_derivatives(lab: Lab) -> None:
     """If NaN first appears in a double backward, anomaly detection raises an error in this double backward.
     The warnings contain two tracebacks: the traceback of the forward call that created the failing node, and

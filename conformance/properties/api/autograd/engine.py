@@ -34,6 +34,7 @@ class _NestedBackward(Function):
 
 @behaviour(
     "autograd",
+    capabilities=("double_backward",),
     level="training",
     must_detect=("value", "error"),
     page="notes/extending.html",
@@ -283,7 +284,12 @@ def multithreading_switch(lab: Lab) -> None:
     lab.same("gradient", x.grad)
 
 
-@behaviour("autograd", must_detect=("value", "error", "message"), page="autograd.html")
+@behaviour(
+    "autograd",
+    capabilities=("double_backward",),
+    must_detect=("value", "error", "message"),
+    page="autograd.html",
+)
 def anomaly_detection(lab: Lab) -> None:
     """``detect_anomaly`` raises an error at the first node whose backward returns NaN. The error names this
     node. With ``check_nan=False``, NaN raises no error.
@@ -342,7 +348,7 @@ def anomaly_detection(lab: Lab) -> None:
 
 @behaviour(
     "autograd",
-    capabilities=("streams",),
+    capabilities=("streams", "accelerator"),
     must_detect=("value",),
     page="notes/cuda.html",
     ground="The page of torch.Stream says that the CUDA note holds for all devices",

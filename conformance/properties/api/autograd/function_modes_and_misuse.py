@@ -26,6 +26,7 @@ class _Doubled(Function):
 
 @behaviour(
     "autograd",
+    capabilities=("double_backward",),
     must_detect=("value", "error"),
     page="notes/extending.html",
     ground="The forward gets tensors that do not track history; gradients may be enabled locally",
@@ -67,7 +68,7 @@ def grad_mode_in_functions(lab: Lab) -> None:
     x.grad = None
 
 
-@behaviour("autograd", must_detect=("value",), page="notes/extending.html")
+@behaviour("autograd", capabilities=("double_backward",), must_detect=("value",), page="notes/extending.html")
 def functions_differentiated_repeatedly(lab: Lab) -> None:
     """Higher derivatives through an ``autograd.Function`` can be computed repeatedly, with and without
     ``create_graph``.
@@ -345,7 +346,12 @@ def functions_on_subclasses(lab: Lab) -> None:
         lab.expect("gradient", x.grad.as_subclass(torch.Tensor), [5.0, 5.0, 5.0])
 
 
-@behaviour("autograd", must_detect=("value",), page="generated/torch.Tensor.backward.html")
+@behaviour(
+    "autograd",
+    capabilities=("double_backward",),
+    must_detect=("value",),
+    page="generated/torch.Tensor.backward.html",
+)
 def backward_without_a_graph(lab: Lab) -> None:
     """The operations of a backward are recorded only with ``create_graph``. Saved leaves are unpacked with
     the ``requires_grad`` flag that they had when they were saved.

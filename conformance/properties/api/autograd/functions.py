@@ -28,7 +28,13 @@ class _Scaled(Function):
         return grad_x, None, grad_y
 
 
-@behaviour("autograd", level="training", must_detect=("value",), page="notes/extending.html")
+@behaviour(
+    "autograd",
+    capabilities=("double_backward",),
+    level="training",
+    must_detect=("value",),
+    page="notes/extending.html",
+)
 def custom_function_gradients(lab: Lab) -> None:
     """An ``autograd.Function`` accepts tensors and numbers, can query which inputs need gradients, and can be
     differentiated twice.
@@ -50,7 +56,9 @@ def custom_function_gradients(lab: Lab) -> None:
     )
 
 
-@behaviour("autograd", must_detect=("value", "error"), page="notes/extending.html")
+@behaviour(
+    "autograd", capabilities=("double_backward",), must_detect=("value", "error"), page="notes/extending.html"
+)
 def once_differentiable_functions(lab: Lab) -> None:
     """A backward marked ``once_differentiable`` runs without recording a graph. It is an error to
     differentiate the gradients that this backward returns.
@@ -423,7 +431,12 @@ def what_functions_save(lab: Lab) -> None:
     lab.same("gradient twice with a retained graph", x.grad)
 
 
-@behaviour("autograd", must_detect=("value",), page="generated/torch.autograd.Function.backward.html")
+@behaviour(
+    "autograd",
+    capabilities=("double_backward",),
+    must_detect=("value",),
+    page="generated/torch.autograd.Function.backward.html",
+)
 def functions_with_other_things(lab: Lab) -> None:
     """An ``autograd.Function`` may accept and return values that are not tensors, in any position. It may
     also have no tensor among its arguments and results.

@@ -16,6 +16,7 @@ MEBIBYTE = 1 << 20
 
 @behaviour(
     "memory",
+    capabilities=("accelerator",),
     level="core",
     must_detect=(),
     page="generated/torch.accelerator.memory.memory_allocated.html",
@@ -49,7 +50,11 @@ def statistics_add_up(lab: Lab) -> None:
 
 
 @behaviour(
-    "memory", level="core", must_detect=(), page="generated/torch.accelerator.memory.memory_stats.html"
+    "memory",
+    capabilities=("accelerator",),
+    level="core",
+    must_detect=(),
+    page="generated/torch.accelerator.memory.memory_stats.html",
 )
 def tables_of_statistics(lab: Lab) -> None:
     """``memory_stats`` reports the current, peak and cumulative bytes. The numbers agree with each other,
@@ -107,7 +112,7 @@ def tables_of_statistics(lab: Lab) -> None:
 @behaviour(
     "memory",
     level="training",
-    capabilities=("autograd",),
+    capabilities=("autograd", "accelerator"),
     must_detect=(),
     page="generated/torch.accelerator.memory.memory_allocated.html",
     basis="consistency",
@@ -179,6 +184,7 @@ def running_out_of_memory(lab: Lab) -> None:
 
 @behaviour(
     "memory",
+    capabilities=("accelerator",),
     must_detect=(),
     page="generated/torch.accelerator.memory.memory_reserved.html",
     basis="consistency",

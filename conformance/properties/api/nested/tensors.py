@@ -26,7 +26,13 @@ def _detached_parts(value: torch.Tensor) -> list[torch.Tensor]:
     return [part.detach() for part in value.unbind()]
 
 
-@behaviour("nested", dtypes=("float32", "float64"), level="core", must_detect=("value", "error"))
+@behaviour(
+    "nested",
+    capabilities=("autograd",),
+    dtypes=("float32", "float64"),
+    level="core",
+    must_detect=("value", "error"),
+)
 def nested_construction(lab: Lab) -> None:
     """``nested_tensor`` copies the given tensors, and ``as_nested_tensor`` passes gradients to them.
     ``unbind`` and ``to_padded_tensor`` return the values of the given tensors.
@@ -110,7 +116,7 @@ def nested_arithmetic(lab: Lab) -> None:
         lab.same(f"and back, {layout}", _detached_parts(nested.cpu().to(lab.device)))
 
 
-@behaviour("nested", dtypes=("float32",), level="core", must_detect=("value",))
+@behaviour("nested", capabilities=("autograd",), dtypes=("float32",), level="core", must_detect=("value",))
 def nested_gradients(lab: Lab) -> None:
     """Gradients flow through arithmetic, linear layers and padding of nested tensors to the parts and to the
     weights.
@@ -126,7 +132,7 @@ def nested_gradients(lab: Lab) -> None:
         lab.same(f"of the weight, {layout}", weight.grad)
 
 
-@behaviour("nested", dtypes=("float32",), must_detect=("value",))
+@behaviour("nested", capabilities=("serialization",), dtypes=("float32",), must_detect=("value",))
 def jagged_layout(lab: Lab) -> None:
     """A nested tensor of the jagged layout consists of values and offsets, and shares the memory of the given
     values. It can be reduced, transposed, saved and copied.

@@ -72,7 +72,7 @@ def activations_of_nan(lab: Lab) -> None:
 @behaviour(
     "nn",
     level="training",
-    capabilities=("autograd", "inplace"),
+    capabilities=("autograd", "inplace", "double_backward"),
     must_detect=("value", "error"),
     page="generated/torch.nn.ELU.html",
     ground="inplace does the operation in place, and views share memory with their base",
@@ -193,7 +193,7 @@ def softmax_of_large_input(lab: Lab) -> None:
 
 @behaviour(
     "nn",
-    capabilities=("random",),
+    capabilities=("random", "autograd"),
     must_detect=("value",),
     page="generated/torch.nn.functional.gumbel_softmax.html",
 )
@@ -221,7 +221,7 @@ def gumbel_softmax(lab: Lab) -> None:
 @behaviour(
     "nn",
     level="core",
-    capabilities=("autograd",),
+    capabilities=("autograd", "double_backward"),
     must_detect=("value",),
     page="notes/autograd.html",
     ground="derivatives of the documented formulas",

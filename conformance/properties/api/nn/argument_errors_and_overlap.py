@@ -76,7 +76,7 @@ def losses_of_broadcast_targets(lab: Lab) -> None:
 
 @behaviour(
     "nn",
-    capabilities=("autograd", "forward_ad"),
+    capabilities=("autograd", "forward_ad", "double_backward"),
     must_detect=("error",),
     page="generated/torch.nn.BCELoss.html",
     basis="parity",

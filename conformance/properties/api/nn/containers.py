@@ -158,7 +158,12 @@ def module_lists_and_dicts(lab: Lab) -> None:
         lab.raises("a pair of three", lambda: table.update([("a", first, 1)]), ValueError)  # type: ignore[arg-type]
 
 
-@behaviour("nn", must_detect=("value", "error"), page="generated/torch.nn.ParameterList.html")
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    must_detect=("value", "error"),
+    page="generated/torch.nn.ParameterList.html",
+)
 def parameter_lists_and_dicts(lab: Lab) -> None:
     """``ParameterList`` and ``ParameterDict`` register tensors as parameters. They also store values that are
     not tensors.

@@ -10,7 +10,13 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import gradients_by_name, with_whole_number_state
 
 
-@behaviour("nn", level="core", must_detect=("value", "error"), page="generated/torch.nn.Module.html")
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.nn.Module.html",
+)
 def casting_modules(lab: Lab) -> None:
     """``to``, ``float``, ``half`` and ``bfloat16`` cast the floating-point parameters and buffers of a module
     in place; ``type`` casts all of them. They return the module.
@@ -46,7 +52,13 @@ def casting_modules(lab: Lab) -> None:
         lab.raises("to a word that is not a device", lambda: net.to("nowhere"), RuntimeError)
 
 
-@behaviour("nn", dtypes=("complex64",), must_detect=("value",), page="generated/torch.nn.Module.html")
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    dtypes=("complex64",),
+    must_detect=("value",),
+    page="generated/torch.nn.Module.html",
+)
 def complex_modules(lab: Lab) -> None:
     """A module with complex parameters can be called. Casting a real module to a complex dtype issues a
     warning.
@@ -66,6 +78,7 @@ def complex_modules(lab: Lab) -> None:
 
 @behaviour(
     "nn",
+    capabilities=("autograd",),
     level="core",
     must_detect=("value",),
     page="future_mod.html",
@@ -104,6 +117,7 @@ def parameters_keep_their_identity(lab: Lab) -> None:
 
 @behaviour(
     "nn",
+    capabilities=("autograd",),
     must_detect=("value", "error"),
     page="notes/autograd.html",
     ground="The note describes version counters; the page of Module.apply shows writes to parameters",

@@ -175,7 +175,7 @@ def grouped_convolutions(lab: Lab) -> None:
 @behaviour(
     "nn",
     level="training",
-    capabilities=("autograd",),
+    capabilities=("autograd", "double_backward"),
     must_detect=("value",),
     page="generated/torch.nn.functional.conv2d.html",
 )
@@ -329,7 +329,13 @@ def refusals_of_convolutions(lab: Lab) -> None:
             )
 
 
-@behaviour("nn", level="core", must_detect=("value", "error"), page="generated/torch.nn.ConvTranspose2d.html")
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.nn.ConvTranspose2d.html",
+)
 def sizes_of_transposed_convolutions(lab: Lab) -> None:
     """A transposed convolution maps the output shape of a convolution to the input shape of this convolution.
     ``output_size`` selects one of the sizes that the stride allows.

@@ -18,6 +18,7 @@ TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3
 
 @behaviour(
     "nn",
+    capabilities=("autograd",),
     dtypes=("float32", "complex64"),
     level="core",
     must_detect=("shape", "error"),
@@ -66,7 +67,7 @@ def convolutions_of_nothing(lab: Lab) -> None:
     "nn",
     level="core",
     dtypes=("float32", "complex64"),
-    capabilities=("non_contiguous", "strides"),
+    capabilities=("non_contiguous", "strides", "autograd"),
     must_detect=("value",),
     page="generated/torch.nn.Conv2d.html",
     ground="The result is defined by the elements, so strides cannot change it",

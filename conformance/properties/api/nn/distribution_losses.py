@@ -20,7 +20,12 @@ untyped_functional: Any = F
 REDUCTIONS = ("none", "mean", "sum")
 
 
-@behaviour("nn", must_detect=("value", "warning"), page="generated/torch.nn.KLDivLoss.html")
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    must_detect=("value", "warning"),
+    page="generated/torch.nn.KLDivLoss.html",
+)
 def kl_divergence(lab: Lab) -> None:
     """``kl_div`` accepts probabilities or, with ``log_target=True``, logarithms as targets, in any
     floating-point dtype. ``reduction="batchmean"`` divides the sum by the batch size.
@@ -64,7 +69,12 @@ def kl_divergence(lab: Lab) -> None:
     lab.close("gradient of the target", needs.grad, roundings=64)
 
 
-@behaviour("nn", must_detect=("value",), page="generated/torch.nn.CosineEmbeddingLoss.html")
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.CosineEmbeddingLoss.html",
+)
 def losses_between_vectors(lab: Lab) -> None:
     """Cosine embedding, margin ranking and triplet losses agree with their definitions for each reduction and
     margin.
@@ -178,7 +188,9 @@ def gaussian_losses(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", must_detect=("value",), page="generated/torch.nn.functional.pdist.html")
+@behaviour(
+    "nn", capabilities=("autograd",), must_detect=("value",), page="generated/torch.nn.functional.pdist.html"
+)
 def distances(lab: Lab) -> None:
     """``pairwise_distance``, ``cosine_similarity`` and ``pdist`` agree with their definitions and accept
     empty inputs. ``pairwise_distance`` and ``cosine_similarity`` broadcast.
@@ -226,7 +238,9 @@ def distances(lab: Lab) -> None:
         lab.raises("pdist of three dimensions", lambda: F.pdist(lab.floats(2, 3, 4)))
 
 
-@behaviour("nn", must_detect=("value", "error"), page="generated/torch.nn.CTCLoss.html")
+@behaviour(
+    "nn", capabilities=("autograd",), must_detect=("value", "error"), page="generated/torch.nn.CTCLoss.html"
+)
 def connectionist_temporal_classification(lab: Lab) -> None:
     """``ctc_loss`` returns equal results for padded and concatenated targets, and for lengths in tuples and
     tensors. The loss is infinite if no alignment of the target exists. Invalid lengths raise an error.

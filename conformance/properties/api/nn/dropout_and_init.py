@@ -23,7 +23,7 @@ SIGMAS = 6.0
 @behaviour(
     "nn",
     level="core",
-    capabilities=("random",),
+    capabilities=("random", "autograd"),
     must_detect=("value", "error"),
     page="generated/torch.nn.Dropout.html",
 )
@@ -70,7 +70,7 @@ def ends_of_dropout(lab: Lab) -> None:
     "nn",
     level="core",
     dtypes=("float32", "bfloat16"),
-    capabilities=("random",),
+    capabilities=("random", "autograd"),
     must_detect=("value",),
     page="generated/torch.nn.Dropout.html",
 )

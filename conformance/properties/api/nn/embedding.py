@@ -21,7 +21,7 @@ MODES = ("sum", "mean", "max")
     "nn",
     level="core",
     dtypes=("float32", "bfloat16", "float64"),
-    capabilities=("autograd",),
+    capabilities=("autograd", "double_backward"),
     must_detect=("value", "error"),
     page="generated/torch.nn.Embedding.html",
 )

@@ -303,6 +303,7 @@ class _DictModule(nn.Module):
 
 @behaviour(
     "nn",
+    capabilities=("autograd",),
     must_detect=("value", "error"),
     page="generated/torch.nn.modules.module.register_module_forward_hook.html",
 )

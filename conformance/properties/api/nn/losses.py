@@ -14,7 +14,13 @@ from conformance.behaviours.lab import Lab
 REDUCTIONS = ("none", "mean", "sum")
 
 
-@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.SmoothL1Loss.html")
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.nn.SmoothL1Loss.html",
+)
 def losses_of_differences(lab: Lab) -> None:
     """L1, MSE, Huber and smooth L1 losses of integers equal their definitions, for each reduction and with
     gradients.
@@ -140,7 +146,13 @@ def refusals_of_losses(lab: Lab) -> None:
     lab.raises("triplets of a negative margin", lambda: nn.TripletMarginLoss(margin=-1.0), ValueError)
 
 
-@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.NLLLoss.html")
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.nn.NLLLoss.html",
+)
 def negative_log_likelihood(lab: Lab) -> None:
     """``nll_loss`` negates the input at the target class and multiplies it by the class weight. Targets equal
     to ``ignore_index`` are omitted. For the mean, the sum of the losses is divided by the sum of the weights.
@@ -331,7 +343,13 @@ def refusals_of_cross_entropy(lab: Lab) -> None:
         )
 
 
-@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.BCEWithLogitsLoss.html")
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.nn.BCEWithLogitsLoss.html",
+)
 def binary_cross_entropy(lab: Lab) -> None:
     """Binary cross entropy is never negative and has the documented values at 0 and 1. The variant with
     logits is stable for large logits. Weights broadcast.

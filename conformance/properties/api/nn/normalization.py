@@ -91,6 +91,7 @@ def batch_norm_gradients(lab: Lab) -> None:
 
 @behaviour(
     "nn",
+    capabilities=("autograd",),
     dtypes=("bfloat16", "float16"),
     must_detect=("dtype",),
     page="generated/torch.nn.BatchNorm2d.html",
@@ -204,7 +205,13 @@ def refusals_of_normalization(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.InstanceNorm1d.html")
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.nn.InstanceNorm1d.html",
+)
 def instance_norm(lab: Lab) -> None:
     """Instance norm normalizes each channel of each sample to mean zero and variance one. With
     ``track_running_stats``, it updates running statistics.
@@ -228,7 +235,16 @@ def instance_norm(lab: Lab) -> None:
         lab.close(f"without a batch, {dims}", norm(x.detach()[0]), roundings=128)
 
 
-@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.GroupNorm.html")
+@behaviour(
+    "nn",
+    capabilities=(
+        "autograd",
+        "double_backward",
+    ),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.nn.GroupNorm.html",
+)
 def layer_and_group_norm(lab: Lab) -> None:
     """Layer norm normalizes over the last dimensions. Group norm normalizes over groups of channels. Both
     accept empty and strided input.

@@ -159,6 +159,7 @@ def maximum_pooling(lab: Lab) -> None:
 
 @behaviour(
     "nn",
+    capabilities=("autograd",),
     level="core",
     must_detect=("value",),
     page="generated/torch.nn.MaxPool2d.html",
@@ -207,7 +208,13 @@ def extremes_in_pooling(lab: Lab) -> None:
         lab.holds(f"negative integers in {layout} are pooled, or the refusal names the dtype", sound)
 
 
-@behaviour("nn", level="core", must_detect=("value", "error"), page="generated/torch.nn.MaxUnpool2d.html")
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.nn.MaxUnpool2d.html",
+)
 def unpooling(lab: Lab) -> None:
     """Max unpooling writes the values to the indices that pooling returned. Other elements are zero.
     ``output_size`` may be any size that pooling maps to the size of the input.
@@ -331,7 +338,7 @@ def adaptive_pooling(lab: Lab) -> None:
     "nn",
     level="core",
     dtypes=("float32", "bfloat16"),
-    capabilities=("channels_last",),
+    capabilities=("channels_last", "autograd"),
     must_detect=("value",),
     page="generated/torch.nn.MaxPool2d.html",
     ground="The result is defined by the elements, so the memory format cannot change it",
@@ -380,6 +387,7 @@ def channels_last_pooling(lab: Lab) -> None:
 
 @behaviour(
     "nn",
+    capabilities=("autograd",),
     must_detect=("value", "error"),
     page="generated/torch.nn.FractionalMaxPool2d.html",
     basis="parity",
@@ -434,7 +442,7 @@ def fractional_pooling(lab: Lab) -> None:
     "nn",
     level="core",
     must_detect=("value", "error"),
-    capabilities=("strides",),
+    capabilities=("strides", "autograd"),
     page="generated/torch.nn.MaxPool2d.html",
 )
 def sizes_of_pooling(lab: Lab) -> None:

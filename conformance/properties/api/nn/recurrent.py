@@ -29,7 +29,13 @@ def _with_small_weights(lab: Lab, module: nn.Module) -> nn.Module:
     return module
 
 
-@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.LSTM.html")
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.nn.LSTM.html",
+)
 def recurrent_modules(lab: Lab) -> None:
     """RNN, LSTM and GRU return correct results for each batch layout, without a batch, with and without
     initial states, and for several layers, directions and biases.
@@ -85,7 +91,13 @@ def recurrent_modules(lab: Lab) -> None:
     lab.close("projections", (y, h, c), roundings=256, matrix=True)
 
 
-@behaviour("nn", level="core", must_detect=("value",), page="generated/torch.nn.LSTMCell.html")
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.nn.LSTMCell.html",
+)
 def recurrent_cells(lab: Lab) -> None:
     """A recurrent cell computes one time step of its module, with and without a state, with and without a
     batch, and with a state of size zero.
@@ -125,7 +137,7 @@ def recurrent_cells(lab: Lab) -> None:
 @behaviour(
     "nn",
     level="training",
-    capabilities=("autograd",),
+    capabilities=("autograd", "double_backward"),
     must_detect=("value",),
     page="generated/torch.nn.LSTM.html",
     ground="gradients follow from the formulas; retain_graph is on the page of autograd.grad",
@@ -156,7 +168,13 @@ def recurrent_gradients_again(lab: Lab) -> None:
         lab.close(f"{make.__name__}: added up", x.grad, roundings=1024, matrix=True)
 
 
-@behaviour("nn", level="core", must_detect=("value", "error"), page="generated/torch.nn.LSTM.html")
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    level="core",
+    must_detect=("value", "error"),
+    page="generated/torch.nn.LSTM.html",
+)
 def packed_sequences_in_modules(lab: Lab) -> None:
     """For each sequence of a packed batch, a recurrent module returns the result of this sequence alone. The
     batch may be sorted by length or not.

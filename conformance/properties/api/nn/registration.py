@@ -209,7 +209,13 @@ def names_and_iteration(lab: Lab) -> None:
     lab.same("apply goes from the inside", class_names)
 
 
-@behaviour("nn", level="training", must_detect=("value", "error"), page="generated/torch.nn.Module.html")
+@behaviour(
+    "nn",
+    capabilities=("autograd",),
+    level="training",
+    must_detect=("value", "error"),
+    page="generated/torch.nn.Module.html",
+)
 def switches_of_modules(lab: Lab) -> None:
     """``train``, ``eval``, ``requires_grad_`` and ``zero_grad`` apply to every submodule. ``train``, ``eval``
     and ``requires_grad_`` return the module.
@@ -252,7 +258,9 @@ class _DictModule(nn.Module):
         return {"twice": input * 2, "same": input}
 
 
-@behaviour("nn", must_detect=("value", "error"), page="generated/torch.nn.Module.html")
+@behaviour(
+    "nn", capabilities=("autograd",), must_detect=("value", "error"), page="generated/torch.nn.Module.html"
+)
 def calls_of_modules(lab: Lab) -> None:
     """Calling a module returns the result of ``forward``. Calling a module without a ``forward`` method
     raises an error.

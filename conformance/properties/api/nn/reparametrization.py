@@ -332,7 +332,7 @@ def pruned_modules(lab: Lab) -> None:
 
 @behaviour(
     "nn",
-    capabilities=("random",),
+    capabilities=("random", "autograd"),
     must_detect=("value",),
     page="generated/torch.nn.utils.prune.random_unstructured.html",
 )

@@ -62,6 +62,7 @@ def quantizing(lab: Lab) -> None:
 
 @behaviour(
     "quantized",
+    capabilities=("serialization",),
     level="core",
     must_detect=("value",),
     page="generated/torch.quantize_per_tensor.html",
@@ -100,7 +101,12 @@ def moving_quantized(lab: Lab) -> None:
         )
 
 
-@behaviour("quantized", must_detect=("value",), page="generated/torch.fake_quantize_per_tensor_affine.html")
+@behaviour(
+    "quantized",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.fake_quantize_per_tensor_affine.html",
+)
 def fake_quantization(lab: Lab) -> None:
     """``fake_quantize`` rounds and clamps in floating point. The gradient is 1 for values that were not
     clamped, and 0 for clamped values.

@@ -253,6 +253,7 @@ def parts_of_sparse(lab: Lab) -> None:
 
 @behaviour(
     "sparse",
+    capabilities=("serialization",),
     dtypes=("float32", "int64", "bool", "complex64"),
     level="core",
     must_detect=("value",),

@@ -82,6 +82,7 @@ def unary_functions_of_sparse(lab: Lab) -> None:
 
 @behaviour(
     "sparse",
+    capabilities=("autograd",),
     dtypes=("float64",),
     must_detect=("value",),
     basis="consistency",
@@ -107,6 +108,7 @@ def gradients_of_unary_functions_of_sparse(lab: Lab) -> None:
 
 @behaviour(
     "sparse",
+    capabilities=("fake_tensors",),
     must_detect=("value",),
     page="meta.html",
     basis="parity",

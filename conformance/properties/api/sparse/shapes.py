@@ -181,6 +181,7 @@ def broadcast_sparse(lab: Lab) -> None:
 
 @behaviour(
     "sparse",
+    capabilities=("autograd",),
     level="core",
     must_detect=("value",),
     ground="values of gradients follow from the definition; the pages of the functions promise support",
@@ -229,6 +230,7 @@ def gradients_of_sparse(lab: Lab) -> None:
 
 @behaviour(
     "sparse",
+    capabilities=("autograd",),
     level="core",
     dtypes=("float32", "float64"),
     must_detect=("value",),

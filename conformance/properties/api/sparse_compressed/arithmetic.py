@@ -177,6 +177,7 @@ def compressed_functions(lab: Lab) -> None:
 
 @behaviour(
     "sparse-compressed",
+    capabilities=("autograd",),
     level="core",
     dtypes=("float32",),
     must_detect=("value",),

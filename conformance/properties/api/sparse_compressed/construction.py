@@ -33,6 +33,7 @@ def indices_and_values(sparse: torch.Tensor) -> list[torch.Tensor]:
 
 @behaviour(
     "sparse-compressed",
+    capabilities=("sparse",),
     dtypes=DTYPES,
     level="core",
     must_detect=("value",),
@@ -163,6 +164,7 @@ def compressed_factories(lab: Lab) -> None:
 
 @behaviour(
     "sparse-compressed",
+    capabilities=("serialization",),
     level="core",
     dtypes=("float32", "int64"),
     must_detect=("value",),

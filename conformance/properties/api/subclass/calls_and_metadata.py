@@ -238,6 +238,10 @@ def metadata_of_subclasses(lab: Lab) -> None:
 
 @behaviour(
     "subclass",
+    capabilities=(
+        "autograd",
+        "serialization",
+    ),
     must_detect=("value",),
     basis="consistency",
     ground=(

@@ -69,6 +69,7 @@ class Notes(TorchDispatchMode):
 
 @behaviour(
     "subclass",
+    capabilities=("autograd",),
     level="core",
     must_detect=("value",),
     ground="The note documents __torch_dispatch__; the maker of wrappers is private",
@@ -121,6 +122,7 @@ def wrapper_subclasses(lab: Lab) -> None:
 
 @behaviour(
     "subclass",
+    capabilities=("autograd",),
     must_detect=("value",),
     page="generated/torch.nn.parameter.Parameter.html",
     ground="The page documents parameters; it does not mention other subclasses",
@@ -206,7 +208,7 @@ def misuse_of_subclasses(lab: Lab) -> None:
     lab.same("plain", x)
 
 
-@behaviour("subclass", level="core", must_detect=("value",))
+@behaviour("subclass", capabilities=("autograd",), level="core", must_detect=("value",))
 def dispatch_modes(lab: Lab) -> None:
     """A mode intercepts each operator, including views, factories and backward operators. Of nested modes,
     the innermost runs first. After its context ends, a mode has no effect.

@@ -73,7 +73,7 @@ def overridable_sum(first: Any, second: Any) -> Any:
     return first + second
 
 
-@behaviour("subclass", must_detect=("value", "error"))
+@behaviour("subclass", capabilities=("autograd",), must_detect=("value", "error"))
 def overrides_are_asked_in_order(lab: Lab) -> None:
     """Functions of torch, and Python functions that support ``__torch_function__``, call the overrides of
     their arguments from left to right, and of subclasses before their bases. The first result that is not

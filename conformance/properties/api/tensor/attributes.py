@@ -306,7 +306,12 @@ class Marked(torch.Tensor):
     """A tensor subclass without attributes or overrides."""
 
 
-@behaviour("tensor", must_detect=("value",), page="generated/torch.Tensor.as_subclass.html")
+@behaviour(
+    "tensor",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.Tensor.as_subclass.html",
+)
 def plain_subclasses(lab: Lab) -> None:
     """``as_subclass`` returns a view of the tensor as a subclass. Operators, views, copies and methods
     preserve the class.

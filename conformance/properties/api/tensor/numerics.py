@@ -197,6 +197,7 @@ def shapes_of_nothing(lab: Lab) -> None:
 
 @behaviour(
     "tensor",
+    capabilities=("autograd",),
     dtypes=("float32", "float64"),
     must_detect=("value",),
     page="generated/torch.cdist.html",
