@@ -118,7 +118,7 @@ def unscaled_gradients(lab: Lab) -> None:
 @behaviour(
     "autocast",
     level="training",
-    capabilities=NEEDS,
+    capabilities=(*NEEDS, "double_backward"),
     must_detect=("value",),
     page="notes/amp_examples.html",
     ground="gradients are unscaled before the step, so that scaling does not change the training",
