@@ -36,7 +36,7 @@ from conformance.framework import trees, undeclared_dtypes
 from conformance.framework.calls import report_error
 from conformance.framework.property import register, requirement_of
 from conformance.framework.recorder import Recorder
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.model.vocabulary import ANY_DTYPE, CALLS
 from conformance.subjects import areas
 from conformance.target.target import Target
@@ -186,6 +186,7 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
     process_state.restore(state)
     process_state.seed(recorder.seed, target)
     actual = _make_lab(target, recorder.id.dtype, recorder.seed, on_target=True)
+    actual.contexts_on_cpu = expected.contexts
     if not undeclared_dtypes.declares_all(target):
         actual.program = inspect.unwrap(entry.program).__code__
     error: Exception | None = None
@@ -199,6 +200,8 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
     for actual_observation, expected_observation in zip(
         actual.observations, expected.observations, strict=False
     ):
+        if actual_observation is observation.SKIPPED:
+            continue
         if actual_observation.name != expected_observation.name:
             recorder.compared(1)
             recorder.fail(
@@ -225,6 +228,12 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
     for name, doubtful in actual.doubtful_errors.items():
         if name not in expected.doubtful_errors and not undeclared.needs_undeclared_dtype(doubtful.position):
             recorder.fail(doubtful.kind, doubtful.message, basis=doubtful.basis)
+    for skipped, moment in actual.errors_in_parity:
+        position = statement_positions.position_of_error(skipped.__traceback__, code, moment)
+        if not undeclared.needs_undeclared_dtype(position):
+            recorder.compared(1)
+            with recorder.with_basis(Basis.PARITY):
+                report_error(target, recorder, skipped, label=_failing_line(skipped, entry.program))
     error_position = (
         None
         if error is None
@@ -234,7 +243,10 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
         recorder.cut_off()
     elif error is not None:
         recorder.compared(1)
-        with recorder.with_basis(actual.basis_of_error(error) or recorder.basis):
+        basis = actual.basis_of_error(error) or recorder.basis
+        if isinstance(error, NameError) and actual.errors_in_parity:
+            basis = Basis.PARITY  # a statement that was skipped would have defined the name
+        with recorder.with_basis(basis):
             report_error(target, recorder, error, label=_failing_line(error, entry.program))
     elif len(actual.observations) != len(expected.observations):
         recorder.compared(1)

@@ -15,7 +15,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy
 import torch
@@ -48,6 +48,17 @@ class Deviation:
     position: StatementPosition | None
     #: None means the basis of the behaviour.
     basis: Basis | None = None
+
+
+class Context(NamedTuple):
+    """A context with a basis: its ground, the numbers of observations at its begin and at its end, and the
+    number of contexts that were entered until its end.
+    """
+
+    ground: str
+    begin: int
+    end: int
+    entered: int
 
 
 class _WorkDepth:
@@ -95,6 +106,14 @@ class Lab:
         #: The basis of the statements that run now; None means the basis of the behaviour.
         self.basis: Basis | None = None
         self._error_in_context: tuple[Exception, Basis] | None = None
+        self._entered_contexts = 0
+        #: The contexts of this run by number.
+        self.contexts: dict[int, Context] = {}
+        #: The contexts of the CPU's run, if this is the run on the device.
+        self.contexts_on_cpu: dict[int, Context] = {}
+        #: The errors that ended a context of basis parity, with the numbers of earlier observations. The
+        #: program went on after the context.
+        self.errors_in_parity: list[tuple[Exception, int]] = []
         self._random = torch.Generator().manual_seed(seed)
 
     @property
@@ -178,7 +197,7 @@ class Lab:
     @contextlib.contextmanager
     def documented(self) -> Iterator[None]:
         """Mark statements that a page of PyTorch's documentation demands, in a behaviour of another basis."""
-        with self._with_basis(Basis.DOCUMENTED):
+        with self._with_basis(Basis.DOCUMENTED, ""):
             yield
 
     @contextlib.contextmanager
@@ -186,29 +205,44 @@ class Lab:
         """Mark statements that demand only that the device agrees with itself. ``ground`` says which two of
         its answers must agree.
         """
-        with self._with_basis(Basis.CONSISTENCY):
+        with self._with_basis(Basis.CONSISTENCY, ground):
             yield
 
     @contextlib.contextmanager
     def parity(self, ground: str) -> Iterator[None]:
         """Mark statements in which the device must only do what the CPU does. ``ground`` says what no page
         states.
+
+        If such a statement raises an error on the device, the program goes on after the context, so that the
+        error does not hide the checks that follow.
         """
-        with self._with_basis(Basis.PARITY):
+        with self._with_basis(Basis.PARITY, ground):
             yield
 
     @contextlib.contextmanager
-    def _with_basis(self, basis: Basis) -> Iterator[None]:
-        before = self.basis
+    def _with_basis(self, basis: Basis, ground: str) -> Iterator[None]:
+        before, number, begin = self.basis, self._entered_contexts, len(self.observations)
         self.basis = basis
+        self._entered_contexts += 1
         try:
             yield
         except Exception as error:
-            if self._error_in_context is None or self._error_in_context[0] is not error:
-                self._error_in_context = error, basis
-            raise
+            same = self.contexts_on_cpu.get(number)
+            if basis is Basis.PARITY and same is not None and same[:2] == (ground, begin):
+                self._go_on_after(same, error)
+            else:
+                if self._error_in_context is None or self._error_in_context[0] is not error:
+                    self._error_in_context = error, basis
+                raise
         finally:
             self.basis = before
+        self.contexts[number] = Context(ground, begin, len(self.observations), self._entered_contexts)
+
+    def _go_on_after(self, context: Context, error: Exception) -> None:
+        """Skip the rest of a context that ended with an error on the device."""
+        self.errors_in_parity.append((error, len(self.observations)))
+        self.observations += [observation.SKIPPED] * (context.end - len(self.observations))
+        self._entered_contexts = context.entered
 
     def basis_of_error(self, error: Exception) -> Basis | None:
         """Return the basis of the statement that raised an exception; None means the basis of the

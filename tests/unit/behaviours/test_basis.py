@@ -87,6 +87,27 @@ def error_in_a_context(lab: Lab) -> None:
         lab.same("a sum", fail(ValueError()) if lab.on_target else 1)
 
 
+def wrong_after_an_error_in_a_context(lab: Lab) -> None:
+    lab.same("before", 1)
+    with lab.parity("no page says more"):
+        lab.same("the first", 1)
+        with lab.consistent("the inner context is entered on the CPU only"):
+            lab.same("a sum", fail(ValueError()) if lab.on_target else 1)
+        with lab.consistent("so is this"):
+            lab.same("another", 1)
+    lab.same("after", int(lab.on_target))
+    with lab.documented():
+        lab.same("last", int(lab.on_target))
+
+
+def name_that_a_skipped_statement_defines(lab: Lab) -> None:
+    with lab.parity("no page says more"):
+        if lab.on_target:
+            fail(ValueError())
+        total = 1
+    lab.same("a sum", total)
+
+
 def error_after_a_context_that_caught_one(lab: Lab) -> None:
     try:
         with lab.parity("no page says more"):
@@ -116,6 +137,14 @@ def error_after_a_context_that_caught_one(lab: Lab) -> None:
         (missing_warning, [(Kind.MESSAGE, Basis.PARITY)]),
         (missing_warning_that_a_page_states, [(Kind.MESSAGE, Basis.CONSISTENCY)]),
         (error_in_a_context, [(Kind.EXCEPTION, Basis.PARITY)]),
+        (
+            wrong_after_an_error_in_a_context,
+            [(Kind.VALUE, Basis.CONSISTENCY), (Kind.VALUE, Basis.DOCUMENTED), (Kind.EXCEPTION, Basis.PARITY)],
+        ),
+        (
+            name_that_a_skipped_statement_defines,
+            [(Kind.EXCEPTION, Basis.PARITY), (Kind.EXCEPTION, Basis.PARITY)],
+        ),
         (error_after_a_context_that_caught_one, [(Kind.EXCEPTION, Basis.CONSISTENCY)]),
     ],
 )
