@@ -22,13 +22,19 @@ def hooks_of_accumulators(lab: Lab) -> None:
     copied: Any = x.clone()
     accumulator = copied.grad_fn.next_functions[0][0]
     observed: list[Any] = []
+    input_counts: list[int] = []
+
+    def record_gradients_after(inputs: Any, outputs: Any) -> None:
+        observed.append(("after", [g.clone() for g in outputs]))
+        input_counts.append(len(inputs))
+
     accumulator.register_prehook(lambda grads: observed.append(("before", [g.clone() for g in grads])))
-    accumulator.register_hook(
-        lambda inputs, outputs: observed.append(("after", len(inputs), [g.clone() for g in outputs]))
-    )
+    accumulator.register_hook(record_gradients_after)
     x.register_hook(lambda grad: grad * 2)
     copied.backward(lab.put([3.0, 4.0]))
     lab.same("what the accumulator's hooks saw", observed)
+    with lab.parity("No page says how many inputs an accumulator has"):
+        lab.same("numbers of the accumulator's inputs", input_counts)
     lab.expect("gradient", x.grad, [6.0, 8.0])
 
     first, second, third = (lab.put([1.0], requires_grad=True) for _ in range(3))
@@ -67,6 +73,7 @@ def hooks_of_inputs_of_grad(lab: Lab) -> None:
     }.items():
         calls.clear()
         lab.same(f"results of {name}", run())
+        lab.same(f"tensor hooks run by {name}", [call for call in calls if call.startswith("tensor")])
         with lab.parity("The note leaves open which node hooks run for inputs, and warns not to rely on it"):
             lab.same(f"hooks run by {name}", calls)
     lab.expect("gradient of a", a.grad, [6.0, 6.0])

@@ -39,8 +39,7 @@ def data_of_tensors(lab: Lab) -> None:
     x.data = lab.integers(4)
     lab.same("replaced", [x.shape, x.requires_grad, x.is_leaf])
     (x * 3).sum().backward()
-    with lab.documented():
-        lab.expect("gradient", x.grad, [3.0] * 4)
+    lab.expect("gradient", x.grad, [3.0] * 4)
     y = lab.integers(2)
     y.data = y.data
     lab.same("by itself", y)
@@ -51,6 +50,7 @@ def data_of_tensors(lab: Lab) -> None:
 @behaviour(
     "autograd",
     level="training",
+    capabilities=("serialization",),
     must_detect=("value",),
     page="notes/serialization.html",
     basis="consistency",

@@ -83,7 +83,8 @@ def gradients_to_edges(lab: Lab) -> None:
     h = x * 2
     edge = get_gradient_edge(h)
     lab.holds("an edge names a node and a place", isinstance(edge, GradientEdge) and edge.output_nr == 0)
-    lab.holds("the node of an edge is the tensor's", edge.node is h.grad_fn)
+    with lab.parity("No page says that the edge and the tensor give one object"):
+        lab.holds("the node of an edge is the tensor's", edge.node is h.grad_fn)
     out = (h * h).sum()
     by_tensor = torch.autograd.grad(out, h, retain_graph=True)
     by_edge = torch.autograd.grad(out, edge, retain_graph=True)
@@ -140,15 +141,17 @@ def walking_the_graph(lab: Lab) -> None:
     x, y = lab.integers(2, requires_grad=True), lab.integers(2, requires_grad=True)
     z: Any = (x * y + x).exp()
     names = []
+    nodes = []
     queue = [z.grad_fn]
     leaves = []
     while queue:
         node = queue.pop(0)
         names.append(node.name())
-        lab.holds(f"{node.name()} is a Node", isinstance(node, Node))
+        nodes.append(node)
         queue += [after for after, _ in node.next_functions if after is not None]
         if hasattr(node, "variable"):
             leaves.append("x" if node.variable is x else "y" if node.variable is y else "?")
+    lab.holds("each of them is a Node", all(isinstance(node, Node) for node in nodes))
     with lab.parity("No page lists the names of nodes"):
         lab.same("names", names)
     with lab.parity("No page describes the attribute of accumulators that holds the leaf"):

@@ -42,8 +42,8 @@ def changes_of_saved_tensors(lab: Lab) -> None:
     saved = x * 1
     out = saved + saved
     saved.mul_(5)
-    out.sum().backward()
     with lab.parity("No page says which operators save their inputs"):
+        out.sum().backward()
         lab.expect("a sum saves nothing", x.grad, [2.0, 2.0, 2.0])
     x.grad = None
     saved = x * 1
@@ -57,9 +57,9 @@ def changes_of_saved_tensors(lab: Lab) -> None:
     lab.raises("a change of what was detached", lambda: out.sum().backward(), match="inplace operation")
     saved = x * 1
     out = saved * saved
-    saved.data.mul_(2)
-    out.sum().backward()
     with lab.parity("No page describes changes through `.data`; the gradient is wrong"):
+        saved.data.mul_(2)
+        out.sum().backward()
         lab.same("a change through .data goes unseen", x.grad)
 
 
@@ -100,11 +100,13 @@ def version_counters(lab: Lab) -> None:
         lab.same("value", x)
     before = x._version
     torch.autograd.graph.increment_version(x)
+    by_hand = x._version
     with lab.documented():
-        lab.same("raised by hand", x._version - before)
+        lab.holds("the function raises the version", by_hand > before)
     torch.autograd.graph.increment_version([x, copied])
     with lab.documented():
-        lab.same("for several", x._version - before)
+        lab.holds("the function raises the version of several", x._version > by_hand)
+    lab.same("steps by hand and for several", [by_hand - before, x._version - by_hand])
     before = x._version
     x.resize_(3, 2)
     lab.holds("resizing to as many elements changes no version by more than one", x._version - before <= 1)
@@ -138,13 +140,17 @@ def packing_hooks(lab: Lab) -> None:
     unhooked = x * x
     for name, out in {"outer": y, "inner": z, "outer again": w, "without": unhooked}.items():
         lab.same(f"gradient {name}", torch.autograd.grad(out.sum(), x, retain_graph=True)[0])
-        lab.same(f"calls {name}", sorted(calls))
+        lab.same(f"hooks called {name}", sorted(set(calls)))
+        with lab.parity("No page says how many tensors an operator saves, or how often it reads them"):
+            lab.same(f"calls {name}", sorted(calls))
     with scaling_hooks("same", 1), scaling_hooks("same", 1):
         out = x * x
     torch.autograd.grad(out.sum(), x, retain_graph=True)
     before = len(calls)
     torch.autograd.grad(out.sum(), x)
-    lab.same("a second backward unpacks again", len(calls) - before)
+    lab.holds("a second backward unpacks again", "unpack same" in calls[before:])
+    with lab.parity("No page says how many tensors an operator saves, or how often it reads them"):
+        lab.same("calls of a second backward", len(calls) - before)
     second = x**3
     with scaling_hooks("graph", 1):
         (first,) = torch.autograd.grad(second.sum(), x, create_graph=True)
@@ -272,17 +278,18 @@ def hooks_of_one_saved_tensor(lab: Lab) -> None:
     x = lab.integers(3, low=1, requires_grad=True)
     for name, make, slot in (
         ("a leaf", lambda: x * x, "_raw_saved_self"),
-        ("a result", lambda: (x * 0).exp(), "_raw_saved_result"),
+        ("a result", lambda: (x - x.detach()).exp(), "_raw_saved_result"),
         ("an input that is not a leaf", lambda: (x * 2).pow(2), "_raw_saved_self"),
     ):
         out: Any = make()
         getattr(out.grad_fn, slot).register_hooks(lambda t: (t * 4).detach(), lambda t: t / 2)
         lab.same(f"gradient with hooks of {name}", torch.autograd.grad(out.sum(), x)[0])
-        lab.raises(
-            f"freed {name}",
-            lambda: getattr(out.grad_fn, slot).register_hooks(lambda t: t, lambda t: t),
-            match="freed|second time",
-        )
+        with lab.parity("The note says that this error may fail to appear"):
+            lab.raises(
+                f"freed {name}",
+                lambda: getattr(out.grad_fn, slot).register_hooks(lambda t: t, lambda t: t),
+                match="freed|second time",
+            )
     squared: Any = x * x
     slot = squared.grad_fn._raw_saved_self
     slot.register_hooks(lambda t: t, lambda t: t)
@@ -367,8 +374,7 @@ def memory_of_graphs(lab: Lab) -> None:
     reference = reference_to_attached_bag(a)
     square = a * a
     del a
-    with lab.documented():
-        lab.holds("a factor is kept", reference() is not None)
+    lab.holds("a factor is kept with its attributes", reference() is not None)
     (square + total).sum().backward()
     with lab.documented():
         lab.holds("it is let go after backward", lab.gone(reference))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 
 from conformance.behaviours.behaviour import behaviour
@@ -187,7 +189,12 @@ def several_views_at_once(lab: Lab) -> None:
         "split_with_sizes": lambda t: t.split_with_sizes([1, 3]),
     }.items():
         base = x * 1
-        lab.raises(f"in place on one of {name}", lambda: make(base)[0].mul_(2), match="multiple views")
+        with (
+            contextlib.nullcontext()
+            if name in ("split", "chunk")
+            else lab.parity("No page says that results of unbind or split_with_sizes refuse writes")
+        ):
+            lab.raises(f"in place on one of {name}", lambda: make(base)[0].mul_(2), match="multiple views")
         with lab.parity("No page says that views of such results refuse writes"):
             lab.raises(f"on a view of one of {name}", lambda: make(base)[0].view(-1).mul_(2))
         parts = make(base)

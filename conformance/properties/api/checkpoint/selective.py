@@ -58,52 +58,59 @@ def kept_results(lab: Lab) -> None:
         "all": lambda ctx, op, *a, **k: CheckpointPolicy.MUST_SAVE,
         "a list": [aten.mm.default],
     }
+    counts: dict[str, dict[str, int]] = {}
     for name, policy in policies.items():
         out = checkpoint(chain_of_products, x, y, use_reentrant=False, context_fn=_context_function(policy))
         with _Counts() as counter:
             gradients = torch.autograd.grad(out.sum(), (x, y))
         lab.close(f"gradients, kept: {name}", gradients, roundings=256, matrix=True)
-        lab.same(
-            f"products and sines in backward, kept: {name}", [counter.counts.get(k, 0) for k in ("mm", "sin")]
-        )
+        counts[name] = {operator: counter.counts.get(operator, 0) for operator in ("mm", "sin")}
+    lab.holds("kept products do not run again", counts["none"]["mm"] - counts["products"]["mm"] == 2)
+    lab.holds("other operators run again", counts["none"]["sin"] == counts["products"]["sin"])
+    lab.holds("a list of operators is such a policy", counts["a list"] == counts["products"])
+    lab.holds("a kept sine does not run again", counts["none"]["sin"] - counts["all"]["sin"] == 1)
+    with lab.parity("No page says which operators the formulas of gradients call"):
+        lab.same("products and sines in backward", counts)
 
 
 @behaviour(
     "checkpoint",
     must_detect=("value",),
-    ground="The page asks the policy for each operator; since 2.13 it runs only in the forward",
+    ground="The page asks the policy for each operator, and only in the forward",
 )
 def policies_with_state(lab: Lab) -> None:
-    """A policy may have state and may choose differently at each call. It can distinguish the forward from
-    the recomputation.
+    """A policy may have state and may choose differently at each call. The policy is asked in the forward
+    only.
     """
     x = lab.integers(3, 3, requires_grad=True)
-    decisions: list[tuple[bool, str]] = []
+    decisions: list[int] = []
 
     class Policy:
         def __init__(self) -> None:
-            self.product_counts = {False: 0, True: 0}
+            self.product_count = 0
 
         def __call__(self, ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
             if op is not aten.mm.default:
                 return CheckpointPolicy.PREFER_RECOMPUTE
-            self.product_counts[ctx.is_recompute] += 1
-            decisions.append((ctx.is_recompute, op.overloadpacket.__name__))
-            return (
-                CheckpointPolicy.MUST_SAVE
-                if self.product_counts[ctx.is_recompute] % 2
-                else CheckpointPolicy.MUST_RECOMPUTE
-            )
+            self.product_count += 1
+            decisions.append(self.product_count)
+            # An even number of products leads to the same choices in torch releases that ask again.
+            return CheckpointPolicy.MUST_RECOMPUTE if self.product_count % 2 else CheckpointPolicy.MUST_SAVE
 
-    def make_contexts() -> Any:
-        return create_selective_checkpoint_contexts(Policy())
+    def products_in_backward(make_contexts: Any) -> int:
+        x.grad = None
+        out = checkpoint(
+            lambda a: torch.mm(torch.mm(a, a), a), x, use_reentrant=False, context_fn=make_contexts
+        )
+        with _Counts() as counter:
+            out.sum().backward()
+        return int(counter.counts.get("mm", 0))
 
-    out = checkpoint(lambda a: torch.mm(torch.mm(a, a), a), x, use_reentrant=False, context_fn=make_contexts)
-    with _Counts() as counter:
-        out.sum().backward()
+    of_both = products_in_backward(_context_function([aten.mm.default]))
+    of_one = products_in_backward(lambda: create_selective_checkpoint_contexts(Policy()))
     lab.same("gradient", x.grad)
     lab.same("asked", decisions)
-    lab.same("products in backward", counter.counts.get("mm", 0))
+    lab.holds("the product that is not kept runs again", of_one - of_both == 1)
 
 
 @behaviour("checkpoint", must_detect=("value", "error"))
@@ -127,6 +134,10 @@ def limits_of_selection(lab: Lab) -> None:
         return torch.autograd.grad(out.sum(), x)[0]
 
     lab.raises("a kept result that was changed", gradient_of_checkpoint, match="mutated|in-?place")
+    allowed = gradient_of_checkpoint(allow_cache_entry_mutation=True)
+    lab.same("the option allows the change", [allowed.shape, allowed.dtype])
+    with lab.parity("No page gives the gradient after such a change"):
+        lab.same("gradient after a change that the option allows", allowed)
 
     def sort_and_unbind(a: torch.Tensor) -> torch.Tensor:
         values, _ = torch.sort(a * 2, dim=0, stable=True)

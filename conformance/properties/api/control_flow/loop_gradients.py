@@ -52,11 +52,12 @@ def compare_results_and_gradients(
     values, expected_values = (
         [tensor.detach() for tensor in outputs] for outputs in (results, expected_results)
     )
-    lab.same(name, [values, filled])
-    lab.holds(
-        f"{name}: as by a loop",
-        trees_are_equal(values, expected_values) and trees_are_equal(filled, filled_expected),
-    )
+    with lab.consistent("Results and gradients must be those of the equivalent program"):
+        lab.same(name, [values, filled])
+        lab.holds(
+            f"{name}: as by a loop",
+            trees_are_equal(values, expected_values) and trees_are_equal(filled, filled_expected),
+        )
 
 
 @behaviour(
@@ -95,13 +96,12 @@ def scan_differentiates_parts(lab: Lab) -> None:
             out = carry + x
         return carry * x, out
 
-    for name, step, used in (
-        ("layers", layered_step, [xs, start, *weights]),
-        ("one value twice", step_with_equal_outputs, [xs, start]),
-        ("no_grad for the output", step_with_no_grad_output, [xs, start]),
+    for name, step in (
+        ("one value twice", step_with_equal_outputs),
+        ("no_grad for the output", step_with_no_grad_output),
     ):
         compare_results_and_gradients(
-            lab, name, scan(step, start, xs, dim=0), scan_by_loop(step, start, xs), used
+            lab, name, scan(step, start, xs, dim=0), scan_by_loop(step, start, xs), [xs, start]
         )
     constant = start.detach()
     compare_results_and_gradients(
@@ -111,6 +111,14 @@ def scan_differentiates_parts(lab: Lab) -> None:
         scan_by_loop(step_with_no_grad_carry, constant, xs),
         [xs],
     )
+    with lab.parity("The page says that closures are not supported"):
+        compare_results_and_gradients(
+            lab,
+            "layers",
+            scan(layered_step, start, xs, dim=0),
+            scan_by_loop(layered_step, start, xs),
+            [xs, start, *weights],
+        )
 
 
 @behaviour(
@@ -118,11 +126,8 @@ def scan_differentiates_parts(lab: Lab) -> None:
     level="full",
     capabilities=("autograd",),
     must_detect=(),
-    basis="consistency",
-    ground=(
-        "gradients must be those of the equivalent program; pages call training of map and while_loop "
-        "unsupported"
-    ),
+    basis="parity",
+    ground="The pages say that map and while_loop do not support gradients",
 )
 def loops_differentiate_parts(lab: Lab) -> None:
     """The gradients of ``map``, ``while_loop`` and ``cond`` are the gradients of the equivalent Python
@@ -130,6 +135,8 @@ def loops_differentiate_parts(lab: Lab) -> None:
     module.
     """
     a, b = lab.integers(3, 2, requires_grad=True), lab.integers(3, 1, requires_grad=True)
+    with lab.consistent("Gradients of cond must be those of the chosen branch called directly"):
+        _compare_gradients_of_cond(lab, a)
     y = lab.integers(2)
 
     def products_in_lists(x: Any, y: torch.Tensor) -> Any:
@@ -155,6 +162,10 @@ def loops_differentiate_parts(lab: Lab) -> None:
     weight = lab.integers(2, requires_grad=True)
     powers = while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, v * weight), (lab.put(0), a))
     compare_results_and_gradients(lab, "while_loop", powers[1:], [a * weight * weight], [a, weight])
+
+
+def _compare_gradients_of_cond(lab: Lab, a: torch.Tensor) -> None:
+    """Compare the gradients of ``cond`` for a module as branch and for a tree of results."""
 
     class Module(torch.nn.Module):
         def __init__(self, weight: torch.Tensor) -> None:
