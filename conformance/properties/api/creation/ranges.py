@@ -84,7 +84,7 @@ def arange_of_floats(lab: Lab) -> None:
     big = 2**60
     lab.expect("large integers", torch.arange(big, big + 3, device=device), [big, big + 1, big + 2])
     lab.expect(
-        "floats cut to integers", torch.arange(0, 4, 1, dtype=torch.int64, device=device), [0, 1, 2, 3]
+        "floats as integers", torch.arange(0.0, 4.0, 1.0, dtype=torch.int64, device=device), [0, 1, 2, 3]
     )
     for bound in (math.inf, -math.inf, math.nan):
         with lab.parity("No page says that infinite or NaN bounds are refused"):
@@ -121,8 +121,9 @@ def linspace_points(lab: Lab) -> None:
     with lab.parity("No page says that a negative number of steps is refused"):
         lab.raises("less than no step", lambda: torch.linspace(0, 1, -1, **where), match="non-negative")
     lab.raises("no number of steps", lambda: torch.linspace(0, 1, **where), TypeError)
-    out = torch.full((2, 3), -1.0, **where)
-    torch.linspace(0, 5, 6, out=out.t().reshape(6))
+    out = torch.full((6,), -1.0, **where)
+    torch.linspace(0, 5, 6, out=out)
+    lab.expect("into out", out, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     into = torch.zeros(12, **where)[::2]
     torch.linspace(0, 5, 6, out=into)
     lab.expect("into a strided out", into, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
@@ -206,7 +207,8 @@ def logspace_points(lab: Lab) -> None:
     bounds = torch.tensor(0.0, **where), torch.tensor(2.0, **where)
     lab.expect("tensors as bounds", torch.logspace(*bounds, 3, **where), [1.0, 10.0, 100.0], roundings=8)
     whole = torch.logspace(0, 6, 4, base=2, dtype=torch.int64, device=lab.device)
-    lab.expect("integers", whole, [1, 4, 16, 64])
+    with lab.parity("No page says how powers are rounded to an integer dtype; 3.9999998 may become 3"):
+        lab.expect("integers", whole, [1, 4, 16, 64])
 
 
 @behaviour("creation", must_detect=("dtype",), page="generated/torch.linspace.html")
@@ -222,7 +224,7 @@ def spaces_deduce_dtype(lab: Lab) -> None:
         lab.same(f"{call.__name__} of a half", call(0, 3, 4, dtype=torch.float16, device=device).dtype)
         out = torch.empty(4, dtype=torch.float64, device=device)
         lab.same(f"{call.__name__} into out", call(0, 3, 4, out=out).dtype)
-        lab.expect(f"{call.__name__} through arange", torch.arange(2, 4, device=device), [2, 3])
+    lab.expect("arange of integers", torch.arange(2, 4, device=device), [2, 3])
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:

@@ -176,8 +176,8 @@ def asarray_copies(lab: Lab) -> None:
     page="generated/torch.asarray.html",
 )
 def asarray_and_gradients(lab: Lab) -> None:
-    """``asarray`` with ``requires_grad=True`` preserves the autograd history of its tensor. Without this
-    argument, ``asarray`` detaches the tensor.
+    """``asarray`` preserves the autograd history of its tensor if ``requires_grad`` is True or is not passed.
+    With ``requires_grad=False``, ``asarray`` detaches the tensor.
     """
     leaf = lab.floats(3, requires_grad=True)
     grown = leaf * 2
@@ -185,8 +185,11 @@ def asarray_and_gradients(lab: Lab) -> None:
     lab.same("with history", [with_history.requires_grad, with_history.grad_fn is not None])
     with_history.sum().backward()
     lab.same("its gradient", leaf.grad)
-    cut = torch.asarray(grown)
-    lab.same("without", [cut.requires_grad, cut.grad_fn is None])
+    default = torch.asarray(grown)
+    lab.same("by default", [default.requires_grad, default.grad_fn is None])
+    lab.shares("a result and its asarray", grown, default)
+    cut = torch.asarray(grown, requires_grad=False)
+    lab.expect("without history", [cut.requires_grad, cut.grad_fn is None], [False, True])
     lab.shares("a result and its detached asarray", grown, cut)
     lab.same(
         "as_tensor keeps it",
@@ -300,7 +303,7 @@ def complex_from_parts(lab: Lab) -> None:
         )
         lab.raises(
             "polar into a real out",
-            lambda: torch.polar(real, imaginary, out=wrong),
+            lambda: torch.polar(real.abs(), imaginary, out=wrong),
             match="Expected object of scalar type",
         )
     else:
@@ -312,7 +315,7 @@ def complex_from_parts(lab: Lab) -> None:
     for name, call in (("complex", torch.complex), ("polar", torch.polar)):
         lab.raises(
             f"{name} of two dtypes",
-            lambda: call(real, imaginary.to(other_dtype)),
+            lambda: call(real.abs(), imaginary.to(other_dtype)),
             match="Expected object of scalar type",
         )
         lab.raises(f"{name} of integers", lambda: call(whole, whole), match="Expected both inputs")

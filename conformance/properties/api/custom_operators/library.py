@@ -313,8 +313,8 @@ def schemas_and_tags(lab: Lab) -> None:
     x, out = lab.integers(3), lab.integers(3)
     with lab.documented():
         lab.same("without out", copy_into_optional_out(x))
-    version = out._version
-    lab.same("with out", [copy_into_optional_out(x, out=out).numel(), out, out._version > version])
+        version = out._version
+        lab.same("with out", [copy_into_optional_out(x, out=out).numel(), out, out._version > version])
 
     @custom_op(f"{SPACE}::single", mutates_args=())
     def tuple_of_one_copy(x: torch.Tensor) -> tuple[torch.Tensor]:

@@ -121,12 +121,15 @@ def samplers_with_generators(lab: Lab) -> None:
     """
     rate, chance = torch.full((50,), 2.5, device=lab.device), torch.full((50,), 0.4, device=lab.device)
     samplers: dict[str, Callable[[torch.Generator | None], torch.Tensor]] = {
-        "gamma": lambda generator: torch._standard_gamma(rate, generator=generator),
         "poisson": lambda generator: torch.poisson(rate, generator=generator),
+        "gamma": lambda generator: torch._standard_gamma(rate, generator=generator),
         "binomial": lambda generator: torch.binomial(rate.round() + 8, chance, generator=generator),
     }
     for name, sample in samplers.items():
         generator = torch.Generator(lab.device)
+        if name != "poisson":
+            with lab.parity("torch._standard_gamma and torch.binomial are on no page"):
+                lab.same(f"shape of {name}", sample(generator).shape)
         torch.manual_seed(5)
         undisturbed = sample(None)
         torch.manual_seed(5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from typing import Any
@@ -55,40 +56,45 @@ def short_time_transforms(lab: Lab) -> None:
             "return_complex": True,
         }
         name = f"{size} by {hop} with a window of {len(window)}"
-        lab.expect(
-            name,
-            torch.stft(signal, center=False, onesided=False, **options),
-            expected,
-            roundings=transform_roundings(8 * size),
-        )
-        lab.expect(
-            f"normalised {name}",
-            signal.stft(center=False, onesided=False, normalized=True, **options),
-            expected / math.sqrt(size),
-            roundings=transform_roundings(8 * size),
-        )
-        batch = torch.stack([signal, 2 * signal])
-        lab.expect(
-            f"a batch {name}",
-            torch.stft(batch, center=False, onesided=False, **options),
-            numpy.stack([expected, 2 * expected]),
-            roundings=transform_roundings(8 * size),
-        )
-        for mode, numpy_mode in (("reflect", "reflect"), ("constant", "constant"), ("circular", "wrap")):
-            around = numpy.pad(array, size // 2, numpy_mode)  # type: ignore[call-overload]
+        with (
+            lab.parity("No page says which side gets the larger half of an odd padding")
+            if (size - len(window)) % 2
+            else contextlib.nullcontext()
+        ):
             lab.expect(
-                f"centred by {mode} {name}",
-                torch.stft(signal, pad_mode=mode, onesided=False, **options),
-                _stft_by_definition(around, padded, hop),
+                name,
+                torch.stft(signal, center=False, onesided=False, **options),
+                expected,
                 roundings=transform_roundings(8 * size),
             )
-        if not lab.dtype.is_complex:
             lab.expect(
-                f"one side {name}",
-                torch.stft(signal, center=False, **options),
-                expected[: size // 2 + 1],
+                f"normalised {name}",
+                signal.stft(center=False, onesided=False, normalized=True, **options),
+                expected / math.sqrt(size),
                 roundings=transform_roundings(8 * size),
             )
+            batch = torch.stack([signal, 2 * signal])
+            lab.expect(
+                f"a batch {name}",
+                torch.stft(batch, center=False, onesided=False, **options),
+                numpy.stack([expected, 2 * expected]),
+                roundings=transform_roundings(8 * size),
+            )
+            for mode, numpy_mode in (("reflect", "reflect"), ("constant", "constant"), ("circular", "wrap")):
+                around = numpy.pad(array, size // 2, numpy_mode)  # type: ignore[call-overload]
+                lab.expect(
+                    f"centred by {mode} {name}",
+                    torch.stft(signal, pad_mode=mode, onesided=False, **options),
+                    _stft_by_definition(around, padded, hop),
+                    roundings=transform_roundings(8 * size),
+                )
+            if not lab.dtype.is_complex:
+                lab.expect(
+                    f"one side {name}",
+                    torch.stft(signal, center=False, **options),
+                    expected[: size // 2 + 1],
+                    roundings=transform_roundings(8 * size),
+                )
     turns = tensor_from_array(
         lab,
         numpy.exp(1j * numpy.arange(8)),

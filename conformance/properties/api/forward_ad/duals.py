@@ -118,24 +118,25 @@ def forward_gradients_switched_off(lab: Lab) -> None:
     ``_set_fwd_grad_enabled(False)``.
     """
     x, t = lab.integers(3), lab.integers(3)
-    tangents = []
     with forward.dual_level():
         dual = forward.make_dual(x, t)
         with torch.no_grad():
-            tangents.append(forward.unpack_dual(dual * 2).tangent)
-        with forward._set_fwd_grad_enabled(False):
-            tangents.append(forward.unpack_dual(dual * 2).tangent)
-            inference_tangent = forward.unpack_dual(forward.make_dual(x, t)).tangent
-            tangents.append(inference_tangent is None)
-        tangents.append(forward.unpack_dual(dual * 2).tangent)
+            tangent = forward.unpack_dual(dual * 2).tangent
+        lab.same("under no_grad", tangent)
         with torch.inference_mode():
-            tangents.append(forward.unpack_dual(dual * 2).tangent is None)
+            tangent = forward.unpack_dual(dual * 2).tangent
+        lab.holds("inference mode computes no tangent", tangent is None)
         leaf = x.clone().requires_grad_()
-        both = forward.make_dual(leaf, t) ** 2
+        dual_leaf = forward.make_dual(leaf, t)
+        both = dual_leaf * dual_leaf
         (gradient,) = torch.autograd.grad(both.sum(), leaf)
-        tangents += [forward.unpack_dual(both).tangent.detach(), gradient]
-    with lab.parity("The switch _set_fwd_grad_enabled is private and on no page"):
-        lab.same("tangents", tangents)
+        lab.same("tangent and gradient", [forward.unpack_dual(both).tangent.detach(), gradient])
+        with lab.parity("The switch _set_fwd_grad_enabled is private and on no page"):
+            with forward._set_fwd_grad_enabled(False):
+                tangent = forward.unpack_dual(dual * 2).tangent
+                new_tangent = forward.unpack_dual(forward.make_dual(x, t)).tangent
+            lab.same("switched off", [tangent, new_tangent is None])
+            lab.same("switched on again", forward.unpack_dual(dual * 2).tangent)
 
 
 @behaviour(

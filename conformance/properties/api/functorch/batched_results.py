@@ -58,7 +58,7 @@ def batches_of_engine_calls(lab: Lab) -> None:
     each = torch.stack([image_gradient(v) for v in cotangents])
     lab.holds("a convolution without a bias: one by one", torch.equal(result, each))
     first = lab.integers(2, 3, 2, requires_grad=True)
-    random = torch.autograd.grad((first**3).sum(), first, create_graph=True)[0]
+    random = torch.autograd.grad((first * first * first).sum(), first, create_graph=True)[0]
     lab.same(
         "a second order",
         vmap(lambda v: torch.autograd.grad(random, first, v, retain_graph=True)[0])(lab.integers(4, 2, 3, 2)),
@@ -99,11 +99,10 @@ def batches_of_several_results(lab: Lab) -> None:
         lab, "cross in a batch of three", torch.linalg.cross, lab.integers(3, 5, 3), lab.integers(3, 5, 3)
     )
     check_vmap(lab, "cross of vectors", torch.linalg.cross, lab.integers(3, 3), lab.integers(3, 3))
-    pair = vmap(lambda a, b: (a * 2, b.sum()), in_dims=(0, None), out_dims=(0, None))(x, x)  # type: ignore[arg-type]
     with lab.parity("The page of vmap describes out_dims as integers; it does not mention None"):
+        pair = vmap(lambda a, b: (a * 2, b.sum()), in_dims=(0, None), out_dims=(0, None))(x, x)  # type: ignore[arg-type]
         lab.expect("None among out_dims", pair[1], x.sum().cpu())
-    lab.expect("the mapped one beside it", pair[0], 2 * x.cpu())
-    with lab.parity("The page of vmap does not mention None in out_dims"):
+        lab.expect("the mapped one beside it", pair[0], 2 * x.cpu())
         lab.raises(
             "None for what is mapped",
             lambda: vmap(lambda a: (a, a), out_dims=(0, None))(x),  # type: ignore[arg-type]
@@ -163,7 +162,10 @@ def batches_of_several_results(lab: Lab) -> None:
     must_detect=("value",),
     capabilities=("strides",),
     page="func.ux_limitations.html",
-    ground="The loop that the page names, and as_strided refuses memory outside of the storage",
+    ground=(
+        "The loop that the page names; memory after the last element is outside of the storage, which "
+        "as_strided refuses"
+    ),
 )
 def batches_of_strides(lab: Lab) -> None:
     """Under ``vmap``, the offset of ``as_strided`` counts from the start of each element. ``as_strided``
@@ -175,7 +177,8 @@ def batches_of_strides(lab: Lab) -> None:
         "an offset", vmap(lambda a: a.as_strided((2,), (1,), a.storage_offset() + 1))(x), x[:, 1:3].cpu()
     )
     lab.expect("one element, again", vmap(lambda a: a.as_strided((2,), (0,)))(x), x[:, :1].expand(3, 2).cpu())
-    lab.raises("too far", lambda: vmap(lambda a: a.as_strided((2, 2), (40, 1)))(x))
+    lab.raises("outside of the element", lambda: vmap(lambda a: a.as_strided((2,), (5,)))(x))
+    lab.raises("outside of the storage", lambda: vmap(lambda a: a.as_strided((2, 2), (40, 1)))(x))
 
 
 @behaviour(

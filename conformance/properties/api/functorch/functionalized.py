@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.func import functionalize, vmap
 
 from conformance import torch_testing_internals
@@ -101,6 +102,7 @@ def functionalize_of_fake_tensors(lab: Lab) -> None:
     with torch_testing_internals.fake_tensor_mode():
         x = torch.ones(2, device=lab.device, requires_grad=True)
         result = functionalize(lambda a: a.detach() + a.detach())(x)
+        lab.holds("the result is a fake tensor", isinstance(result, FakeTensor))
         lab.same("size, dtype and gradient", (tuple(result.shape), result.dtype, result.requires_grad))
         lab.holds("its device is that of the input", result.device == x.device)
         lab.holds("its device is the side's", result.device.type == lab.device.type)

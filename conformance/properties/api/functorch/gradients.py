@@ -22,6 +22,11 @@ from conformance.behaviours.behaviour import WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
 
 
+def cube(a: torch.Tensor) -> torch.Tensor:
+    """Return the cube of whole numbers exactly, which ``a**3`` need not do."""
+    return a * a * a
+
+
 @behaviour(
     "functorch",
     dtypes=WIDE_FLOATS,
@@ -35,8 +40,8 @@ def grad_differentiates(lab: Lab) -> None:
     """
     x = lab.integers(4)
     lab.expect("a square", grad(lambda a: (a * a).sum())(x), 2 * x.cpu())
-    lab.expect("twice", grad(lambda a: grad(lambda b: (b**3).sum())(a).sum())(x), 6 * x.cpu())
-    lab.expect("thrice", grad(grad(grad(lambda a: a**3)))(x[0]), torch.full((), 6.0, dtype=lab.dtype))
+    lab.expect("twice", grad(lambda a: grad(lambda b: cube(b).sum())(a).sum())(x), 6 * x.cpu())
+    lab.expect("thrice", grad(grad(grad(cube)))(x[0]), torch.full((), 6.0, dtype=lab.dtype))
     lab.same("of what is outside", grad(lambda a: (a * x).sum())(x))
     lab.same("unused", grad(lambda a: torch.ones((), device=a.device, dtype=a.dtype) + 0 * a.sum())(x))
     lab.same("with a value from outside", grad(lambda a: grad(lambda b: (a * b * b).sum())(x).sum())(x))
@@ -58,7 +63,9 @@ def grad_argnums(lab: Lab) -> None:
     def scalar_of_three(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
         return (a * a * b + b * c * 3).sum()
 
-    for numbers in (0, 1, 2, -1, -2, (0,), (0, 2), (-1, 0), (1, 2, 0)):
+    for numbers in (0, 1, 2, (0,), (0, 2), (1, 2, 0)):
+        lab.same(f"argnums {numbers}", grad(scalar_of_three, argnums=numbers)(x, y, z))
+    for numbers in (-1, -2, (-1, 0)):
         with lab.parity("No page says that negative argnums count from the end"):
             lab.same(f"argnums {numbers}", grad(scalar_of_three, argnums=numbers)(x, y, z))
     tree = {"p": x, "q": (y, z)}
@@ -164,9 +171,9 @@ def jvp_pushes_forward(lab: Lab) -> None:
     lab.same("a tree", jvp(lambda d: d["p"] * d["q"][0], ({"p": x, "q": [x]},), ({"p": t, "q": [t]},)))
     lab.same("beside", jvp(lambda a: (a * a, a.sum()), (x,), (t,), has_aux=True))
     lab.same("a constant", jvp(lambda a: torch.ones(2, device=a.device), (x,), (t,)))
-    lab.same("nested", jvp(lambda a: jvp(lambda b: b**3, (a,), (t,))[1], (x,), (t,)))
-    lab.same("inside of grad", grad(lambda a: jvp(lambda b: (b**3).sum(), (a,), (t,))[1])(x))
-    lab.same("of grad", jvp(grad(lambda a: (a**3).sum()), (x,), (t,)))  # type: ignore[misc]
+    lab.same("nested", jvp(lambda a: jvp(cube, (a,), (t,))[1], (x,), (t,)))
+    lab.same("inside of grad", grad(lambda a: jvp(lambda b: cube(b).sum(), (a,), (t,))[1])(x))
+    lab.same("of grad", jvp(grad(lambda a: cube(a).sum()), (x,), (t,)))  # type: ignore[misc]
     lab.same("mapped", vmap(lambda v: jvp(lambda a: a * a, (x,), (v,))[1])(torch.stack([t, x])))
     lab.raises("a list of tangents", lambda: jvp(torch.sin, (x,), [t]), RuntimeError)
     lab.raises("other forms", lambda: jvp(torch.sin, (x,), (t, t)), RuntimeError)
@@ -195,8 +202,8 @@ def jacobians(lab: Lab) -> None:
         lab.same(f"{transform_name} of two outputs", jacobian(lambda a: (a * 2, {"s": a.sum()}))(x))
         lab.same(f"{transform_name} of a tree", jacobian(lambda t: t["x"].sum() * t["y"])({"x": x, "y": y}))
         lab.same(f"{transform_name} of both", jacobian(torch.outer, argnums=(0, 1))(x, y))
-        lab.same(f"{transform_name} twice", jacobian(jacobian(lambda a: a**3))(x))
-        lab.same(f"{transform_name} of no dimension", jacobian(lambda a: a**2)(x[0]))
+        lab.same(f"{transform_name} twice", jacobian(jacobian(cube))(x))
+        lab.same(f"{transform_name} of no dimension", jacobian(lambda a: a * a)(x[0]))
         lab.same(f"{transform_name} of nothing used", jacobian(lambda a: torch.ones(2, device=a.device))(x))
         lab.same(f"{transform_name} beside", jacobian(lambda a: (a * a, a), has_aux=True)(x))
         lab.same(f"{transform_name} mapped", vmap(jacobian(lambda a: a * a))(torch.stack([x, x + 1])))
@@ -206,8 +213,8 @@ def jacobians(lab: Lab) -> None:
         lab.same(f"in chunks of {size}", jacrev(lambda a: a * a, chunk_size=size)(x))
     with lab.parity("No page says that this call is an error"):
         lab.raises("no chunk", lambda: jacrev(lambda a: a * a, chunk_size=0)(x), ValueError, match="chunk")
-    lab.same("across", jacfwd(jacrev(lambda a: (a**3).sum()))(x))
-    lab.same("the other way across", jacrev(jacfwd(lambda a: (a**3).sum()))(x))
+    lab.same("across", jacfwd(jacrev(lambda a: cube(a).sum()))(x))
+    lab.same("the other way across", jacrev(jacfwd(lambda a: cube(a).sum()))(x))
 
 
 @behaviour(
@@ -223,10 +230,10 @@ def hessians(lab: Lab) -> None:
     matrix = lab.integers(3, 3)
     symmetric = (matrix + matrix.T).cpu()
     lab.expect("of a quadratic form", hessian(lambda a: a @ matrix @ a)(x), symmetric)
-    lab.same("of a vector function", hessian(lambda a: a**3)(x))
+    lab.same("of a vector function", hessian(cube)(x))
     lab.same("of two inputs", hessian(lambda a, b: (a.sum() * b * b).sum(), argnums=(0, 1))(x, y))
-    lab.same("of a tree", hessian(lambda t: (t["x"] ** 3).sum())({"x": x}))
-    lab.same("mapped", vmap(hessian(lambda a: (a**3).sum()))(torch.stack([x, x + 1])))
+    lab.same("of a tree", hessian(lambda t: cube(t["x"]).sum())({"x": x}))
+    lab.same("mapped", vmap(hessian(lambda a: cube(a).sum()))(torch.stack([x, x + 1])))
 
 
 @behaviour(
@@ -263,7 +270,7 @@ def transforms_and_the_engine(lab: Lab) -> None:
     work inside a transform.
     """
     x = lab.integers(3, requires_grad=True)
-    gradient = grad(lambda a: (a**3).sum())(x)
+    gradient = grad(lambda a: cube(a).sum())(x)
     lab.holds("a gradient of what requires grad has a graph", gradient.requires_grad)
     (second,) = torch.autograd.grad(gradient.sum(), x)
     lab.same("the engine differentiates it", second)
@@ -286,10 +293,8 @@ def transforms_and_the_engine(lab: Lab) -> None:
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.shape) or t, lambda t: t):  # type: ignore[func-returns-value]
         torch.autograd.grad((x * x).sum(), x)
     lab.holds("saved tensor hooks act outside", bool(saved))
-    lab.same(
-        "checkpointing",
-        vmap(lambda a: torch.func.grad(lambda b: (b.sin() ** 2).sum())(a * 0))(detached.view(3, 1)),
-    )
+    mapped = vmap(grad(lambda a: cube(a).sum()))(detached.view(3, 1))
+    lab.expect("a gradient for each element", mapped, (3 * detached * detached).view(3, 1).cpu())
 
 
 @behaviour(
@@ -338,12 +343,13 @@ def per_sample_gradients(lab: Lab) -> None:
     model = lab.to(model)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.copy_(lab.integers(*parameter.shape))
+            parameter.copy_(lab.integers(*parameter.shape, low=-1, high=2))
     inputs, targets = lab.integers(5, 3), lab.integers(5, 1)
     parameters = {name: value.detach() for name, value in model.named_parameters()}
 
     def loss_of_sample(p: dict[str, torch.Tensor], sample: torch.Tensor, target: torch.Tensor) -> Any:
-        return ((functional_call(model, p, (sample,)) - target) ** 2).sum()
+        difference = functional_call(model, p, (sample,)) - target
+        return (difference * difference).sum()
 
     each = vmap(grad(loss_of_sample), in_dims=(None, 0, 0))(parameters, inputs, targets)
     lab.same("each", each)

@@ -21,11 +21,13 @@ ROWS = 2
 
 
 class _Cube(torch.autograd.Function):
-    """An ``autograd.Function`` that returns ``x**3`` and ``3 * x**2``, with a handwritten ``vmap`` rule."""
+    """An ``autograd.Function`` that returns ``x * x * x`` and ``3 * x * x``, with a handwritten ``vmap``
+    rule.
+    """
 
     @staticmethod
     def forward(x: torch.Tensor) -> Any:
-        return x**3, 3 * x**2
+        return x * x * x, 3 * x * x
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -154,7 +156,7 @@ def three_transforms_of_functions(lab: Lab) -> None:
         "a cube and its slope": (_Cube.apply, 1),
         "a product": (_Product.apply, 2),
         "a square": (lambda x: _Product.apply(x, x), 1),
-        "an element": (lambda x: _SelectElement.apply(x, 1) ** 2, 1),
+        "an element": (lambda x: _SelectElement.apply(x, 1) * _SelectElement.apply(x, 0), 1),
     }
     orders: dict[str, tuple[Function, ...]] = {
         "vmap of vjp of vmap": (with_vmap, with_vjp, with_vmap),

@@ -130,9 +130,9 @@ def hermitian_eigenvalues(lab: Lab) -> None:
     page="generated/torch.linalg.eig.html",
 )
 def general_eigenvalues(lab: Lab) -> None:
-    """``eig`` and ``eigvals`` return the complex eigenvalues in any order. ``eig`` also returns eigenvectors:
-    the matrix times a vector is the vector times its eigenvalue. A matrix that contains NaN or infinity, or
-    is not square, raises an error.
+    """``eig`` and ``eigvals`` return the complex eigenvalues in any order. ``eig`` also returns eigenvectors
+    of length 1: the matrix times a vector is the vector times its eigenvalue. A matrix that contains NaN or
+    infinity, or is not square, raises an error.
     """
     wide = torch.complex128 if lab.dtype in (torch.float64, torch.complex128) else torch.complex64
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
@@ -147,7 +147,7 @@ def general_eigenvalues(lab: Lab) -> None:
             expected = numpy.broadcast_to(3.0 * numpy.arange(1, size + 1), (*batch, size))
             lab.expect(
                 f"{function_name} of {name}",
-                lab.put(torch.from_numpy(numpy.sort(to_wide_array(computed).real, -1)), dtype=a.real.dtype),
+                lab.put(torch.from_numpy(numpy.sort(to_wide_array(computed), -1)), dtype=wide),
                 expected,
                 roundings=8 * matrix_roundings(size),
             )
@@ -155,6 +155,8 @@ def general_eigenvalues(lab: Lab) -> None:
             to_wide_array(a) @ to_wide_array(v) - to_wide_array(v) * to_wide_array(w)[..., None, :]
         ).max(initial=0.0)
         lab.holds(f"vectors of {name} are scaled", residue < 1e-3)
+        lengths = numpy.linalg.norm(to_wide_array(v), axis=-2)
+        lab.holds(f"vectors of {name} have length 1", numpy.allclose(lengths, 1, atol=1e-4))
     turn = tensor_from_array(lab, [[0.0, -1], [1, 0]])
     computed = to_wide_array(torch.linalg.eigvals(turn))
     lab.holds(
@@ -332,11 +334,13 @@ def low_rank_factors(lab: Lab) -> None:
                     roundings=64.0,
                     dtype=torch.float32,
                 )
-                residue = numpy.abs(
+                residues = numpy.linalg.norm(
                     to_wide_array(matrix) @ to_wide_array(vectors)
-                    - to_wide_array(vectors) * to_wide_array(eigenvalues)
-                ).max()
-                lab.holds(f"vectors by {method} {largest} are scaled", residue < 1e-4)
+                    - to_wide_array(vectors) * to_wide_array(eigenvalues),
+                    axis=0,
+                )
+                lengths = numpy.linalg.norm(to_wide_array(vectors), axis=0)
+                lab.holds(f"vectors by {method} {largest} are scaled", (residues < 1e-4 * lengths).all())
 
 
 @behaviour(

@@ -47,21 +47,28 @@ def least_squares(lab: Lab) -> None:
             expected,
             roundings=matrix_roundings(6),
         )
-        lab.expect(
-            f"by gels {batch} of {rows} by {columns} for {width}",
-            torch.linalg.lstsq(a, b, driver="gels").solution,
-            expected,
-            roundings=matrix_roundings(6),
-        )
-    for matrix_shape, sides_shape in (((1, 3, 3), (2, 3, 2)), ((2, 1, 3, 3), (1, 2, 3, 1))):
-        a, b = diagonally_dominant_matrices(lab, *matrix_shape), lab.integers(*sides_shape)
-        with lab.parity("The page mentions batches, not that batch dimensions broadcast"):
+        with lab.parity("The page names the drivers for CPU and CUDA inputs only"):
             lab.expect(
-                f"{matrix_shape} for {sides_shape}",
-                torch.linalg.lstsq(a, b).solution,
-                numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
-                roundings=matrix_roundings(3),
+                f"by gels {batch} of {rows} by {columns} for {width}",
+                torch.linalg.lstsq(a, b, driver="gels").solution,
+                expected,
+                roundings=matrix_roundings(6),
             )
+    a, b = diagonally_dominant_matrices(lab, 1, 3, 3), lab.integers(2, 3, 2)
+    lab.expect(
+        "one matrix for a batch of sides",
+        torch.linalg.lstsq(a, b).solution,
+        numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
+        roundings=matrix_roundings(3),
+    )
+    a, b = diagonally_dominant_matrices(lab, 2, 1, 3, 3), lab.integers(1, 2, 3, 1)
+    with lab.parity("The page shows that the matrices broadcast, not that the right-hand sides do"):
+        lab.expect(
+            "batches that broadcast each other",
+            torch.linalg.lstsq(a, b).solution,
+            numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
+            roundings=matrix_roundings(3),
+        )
     a, b = diagonally_dominant_matrices(lab, 3, 3), lab.integers(3, 2)
     lab.same(
         "nothing",
@@ -80,11 +87,12 @@ def least_squares(lab: Lab) -> None:
         lab.raises(
             "for another dtype", lambda: torch.linalg.lstsq(a, b.to(other_dtype)), match="(?i)same dtype"
         )
-    lab.raises(
-        "by a driver that is invalid",
-        lambda: torch.linalg.lstsq(a, b, driver="fictitious"),
-        match="(?i)driver",
-    )
+    with lab.parity("The page names the drivers for CPU and CUDA inputs only"):
+        lab.raises(
+            "by a driver that is invalid",
+            lambda: torch.linalg.lstsq(a, b, driver="fictitious"),
+            match="(?i)driver",
+        )
     expect_error_for_two_devices(
         lab, "of two devices", lambda: torch.linalg.lstsq(a, b.cpu()), match="(?i)device"
     )
@@ -199,9 +207,9 @@ def systems_of_tensors(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, must_detect=("value",), page="generated/torch.linalg.ldl_factor_ex.html")
 def symmetric_factors(lab: Lab) -> None:
-    """``ldl_factor`` returns a unit lower factor and a diagonal whose product is the matrix, if the matrix
-    needs no pivoting. ``ldl_solve`` solves systems with these factors, for symmetric and for Hermitian
-    matrices.
+    """``ldl_factor_ex`` returns a unit triangular factor, lower or upper, and a diagonal whose product is the
+    matrix, if it does not pivot. ``ldl_solve`` solves systems with these factors, for symmetric and for
+    Hermitian matrices.
     """
     for batch in ((), (3,), (2, 2)):
         for hermitian in (False, True):
@@ -211,15 +219,17 @@ def symmetric_factors(lab: Lab) -> None:
             factors, pivots, info = torch.linalg.ldl_factor_ex(a, hermitian=hermitian)
             name = f"{batch}{' Hermitian' if hermitian else ''}"
             lab.expect(f"info of {name}", info, numpy.zeros(batch))
-            lower = numpy.tril(to_wide_array(factors), -1) + numpy.eye(4)
+            pivoted = bool((to_wide_array(pivots) != numpy.arange(1, 5)).any())
             diagonal = numpy.einsum("...ii->...i", to_wide_array(factors))[..., None, :]
-            upper = adjoint(lower) if hermitian else lower.swapaxes(-1, -2)
-            if bool((to_wide_array(pivots) == numpy.arange(1, 5)).all()):
-                with lab.parity("The page leaves open whether the lower or the upper factor is stored"):
-                    lab.holds(
-                        f"{name} multiplies back",
-                        numpy.allclose((lower * diagonal) @ upper, array, atol=1e-3),
-                    )
+            products = []
+            for triangle in (numpy.tril(to_wide_array(factors), -1), numpy.triu(to_wide_array(factors), 1)):
+                factor = triangle + numpy.eye(4)
+                transpose = adjoint(factor) if hermitian else factor.swapaxes(-1, -2)
+                products.append((factor * diagonal) @ transpose)
+            lab.holds(
+                f"{name} multiplies back, if it is not pivoted",
+                pivoted or any(numpy.allclose(product, array, atol=1e-3) for product in products),
+            )
             result = torch.linalg.ldl_solve(factors, pivots, b, hermitian=hermitian)
             lab.expect(
                 f"solution of {name}",
