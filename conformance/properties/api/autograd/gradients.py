@@ -86,7 +86,11 @@ def backward_of_several(lab: Lab) -> None:
 
 
 @behaviour(
-    "autograd", level="training", must_detect=("value", "error"), page="generated/torch.autograd.grad.html"
+    "autograd",
+    capabilities=("double_backward",),
+    level="training",
+    must_detect=("value", "error"),
+    page="generated/torch.autograd.grad.html",
 )
 def grad_calls(lab: Lab) -> None:
     """``torch.autograd.grad`` returns gradients and does not change ``.grad``. For an unused input it raises
@@ -221,7 +225,11 @@ def graphs_are_freed(lab: Lab) -> None:
 
 
 @behaviour(
-    "autograd", level="training", must_detect=("value", "warning"), page="generated/torch.autograd.grad.html"
+    "autograd",
+    capabilities=("double_backward",),
+    level="training",
+    must_detect=("value", "warning"),
+    page="generated/torch.autograd.grad.html",
 )
 def gradients_of_gradients(lab: Lab) -> None:
     """With ``create_graph``, gradients can be differentiated again. Hessian-vector products have the correct

@@ -122,7 +122,13 @@ def small_graphs(lab: Lab) -> None:
     lab.holds("its maker got nothing more", torch.equal(x.grad.cpu(), torch.full((3,), 6.0)))
 
 
-@behaviour("autograd", level="training", must_detect=("value",), page="generated/torch.nn.Module.html")
+@behaviour(
+    "autograd",
+    capabilities=("double_backward",),
+    level="training",
+    must_detect=("value",),
+    page="generated/torch.nn.Module.html",
+)
 def module_hooks_in_double_backward(lab: Lab) -> None:
     """A full backward hook of a module receives the gradients of the module's inputs and outputs in each
     backward. The hook creates no reference cycles.
@@ -152,7 +158,9 @@ def module_hooks_in_double_backward(lab: Lab) -> None:
         lab.holds("the module is let go", lab.gone(watch))
 
 
-@behaviour("forward-ad", must_detect=("value", "error"), page="notes/extending.html")
+@behaviour(
+    "forward-ad", capabilities=("autograd",), must_detect=("value", "error"), page="notes/extending.html"
+)
 def functions_with_tangents(lab: Lab) -> None:
     """The ``jvp`` of an ``autograd.Function`` computes the tangents of its results. The ``jvp`` may use saved
     tensors, accept numbers, return views, write in place and return None.

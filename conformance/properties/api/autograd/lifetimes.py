@@ -181,6 +181,7 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
 
 @behaviour(
     "autograd",
+    capabilities=("double_backward",),
     must_detect=("value",),
     page="generated/torch.autograd.graph.Node.metadata.html",
     basis="parity",

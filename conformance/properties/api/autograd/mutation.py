@@ -76,6 +76,7 @@ def changes_that_are_allowed(lab: Lab) -> None:
 
 @behaviour(
     "autograd",
+    capabilities=("double_backward",),
     must_detect=("value",),
     page="autograd.html",
     ground="The page keeps the original version for the backward; second derivatives are not named",

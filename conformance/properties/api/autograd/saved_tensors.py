@@ -112,7 +112,13 @@ def version_counters(lab: Lab) -> None:
     lab.holds("resizing to as many elements changes no version by more than one", x._version - before <= 1)
 
 
-@behaviour("autograd", level="training", must_detect=("value",), page="autograd.html")
+@behaviour(
+    "autograd",
+    capabilities=("double_backward",),
+    level="training",
+    must_detect=("value",),
+    page="autograd.html",
+)
 def packing_hooks(lab: Lab) -> None:
     """Within ``saved_tensors_hooks``, the pack hook is called once for every saved tensor, and the unpack
     hook at each use of the tensor. If contexts are nested, only the hooks of the innermost context are
@@ -226,7 +232,14 @@ def misused_packing_hooks(lab: Lab) -> None:
     )
 
 
-@behaviour("autograd", must_detect=("value",))
+@behaviour(
+    "autograd",
+    capabilities=(
+        "double_backward",
+        "serialization",
+    ),
+    must_detect=("value",),
+)
 def packing_elsewhere(lab: Lab) -> None:
     """Saved-tensor hooks can store tensors in files, as Python lists or on the host, also views and
     transposed tensors. The gradients are the same as without hooks.

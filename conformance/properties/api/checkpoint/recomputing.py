@@ -206,6 +206,7 @@ def misuse_of_checkpoints(lab: Lab) -> None:
 
 @behaviour(
     "checkpoint",
+    capabilities=("double_backward",),
     must_detect=("value",),
     ground="The page allows any part of a model and all ways of backward; nesting is not named",
 )
@@ -299,7 +300,7 @@ def sequences_of_checkpoints(lab: Lab) -> None:
     lab.close("a module's gradient", [p.grad for p in model.parameters()], roundings=64, matrix=True)
 
 
-@behaviour("checkpoint", must_detect=("value",))
+@behaviour("checkpoint", capabilities=("autocast",), must_detect=("value",))
 def contexts_of_checkpoints(lab: Lab) -> None:
     """The function ``context_fn`` returns one context for the forward and one for the recomputation. The
     recomputation runs under the autocast settings of the forward.

@@ -109,7 +109,12 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
     lab.same("results that a Function saved", [expected_gradients, recomputed_gradients])
 
 
-@behaviour("checkpoint", must_detect=("value",), page="generated/torch.Tensor.register_hook.html")
+@behaviour(
+    "checkpoint",
+    capabilities=("double_backward",),
+    must_detect=("value",),
+    page="generated/torch.Tensor.register_hook.html",
+)
 def hooks_of_shared_parameters(lab: Lab) -> None:
     """If a tensor is used inside and outside of a checkpoint, the tensor's hook runs once and receives the
     sum of the gradients. A checkpointed function may run a backward itself.

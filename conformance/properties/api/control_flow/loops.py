@@ -279,6 +279,7 @@ def associative_scan_folds(lab: Lab) -> None:
 
 @behaviour(
     "control-flow",
+    capabilities=("sparse",),
     level="full",
     must_detect=(),
     page="higher_order_ops/associative_scan.html",

@@ -181,6 +181,7 @@ def clones(lab: Lab) -> None:
 
 @behaviour(
     "copying",
+    capabilities=("autograd",),
     level="core",
     must_detect=("value",),
     dtypes=("float32", "int64", "bool", "complex64"),

@@ -26,7 +26,7 @@ def _define_square(name: str) -> Any:
     return squared
 
 
-@behaviour("custom-operators", level="training", must_detect=("value", "error"))
+@behaviour("custom-operators", capabilities=("autograd",), level="training", must_detect=("value", "error"))
 def gradients_of_operators(lab: Lab) -> None:
     """``register_autograd`` defines the backward of an operator. The backward can use the values that
     ``setup_context`` saved. Operators with lists and keyword arguments are allowed.
@@ -97,7 +97,7 @@ def gradients_of_operators(lab: Lab) -> None:
     lab.raises("too few gradients", lambda: wrong(x).sum().backward(), match="gradients")
 
 
-@behaviour("custom-operators", level="core", must_detect=("value", "error"))
+@behaviour("custom-operators", capabilities=("fake_tensors",), level="core", must_detect=("value", "error"))
 def fake_kernels_of_operators(lab: Lab) -> None:
     """``register_fake`` defines how an operator treats fake and meta tensors. Without a fake kernel, the
     operator refuses these tensors.

@@ -13,7 +13,14 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api.custom_operators.definition import SPACE
 
 
-@behaviour("custom-operators", must_detect=("error",))
+@behaviour(
+    "custom-operators",
+    capabilities=(
+        "autograd",
+        "fake_tensors",
+    ),
+    must_detect=("error",),
+)
 def operators_in_place_by_tag(lab: Lab) -> None:
     """An operator with the tag ``inplace`` changes its first argument and returns this argument. Its schema
     declares the write. A definition without these properties is refused.
@@ -99,7 +106,7 @@ def operators_in_place_by_tag(lab: Lab) -> None:
     lab.raises("its backward", lambda: add_in_place(leaf * 1, y).sum().backward(), match="autograd formula")
 
 
-@behaviour("custom-operators", must_detect=("error",))
+@behaviour("custom-operators", capabilities=("fake_tensors",), must_detect=("error",))
 def operators_with_out_by_tag(lab: Lab) -> None:
     """An operator with the tag ``out`` writes to its keyword-only tensors and returns these tensors. It does
     not support autograd. A definition without these properties is refused.

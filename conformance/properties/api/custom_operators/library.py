@@ -140,7 +140,7 @@ def rules_by_name(lab: Lab) -> None:
         lab.same("calls", calls)
 
 
-@behaviour("custom-operators", must_detect=("value", "error"))
+@behaviour("custom-operators", capabilities=("fake_tensors",), must_detect=("value", "error"))
 def what_overrides_what(lab: Lab) -> None:
     """On request, a fake or meta kernel overrides an earlier kernel while the library of the new kernel is
     alive. Fake kernels are refused for an operator with a CompositeImplicitAutograd kernel.

@@ -76,7 +76,7 @@ def dlpack_round_trip(lab: Lab) -> None:
 
 @behaviour(
     "exchange",
-    capabilities=("dlpack",),
+    capabilities=("dlpack", "sparse"),
     must_detect=("error", "message"),
     page="https://data-apis.org/array-api/latest/API_specification/generated/array_api.array.__dlpack__.html",
     ground="The standard asks for BufferError if data cannot be exported",

@@ -51,6 +51,7 @@ def arrays_through_the_host(lab: Lab) -> None:
 
 @behaviour(
     "exchange",
+    capabilities=("sparse",),
     level="core",
     must_detect=("error", "message"),
     page="generated/torch.Tensor.numpy.html",

@@ -147,7 +147,7 @@ def fake_values_are_refused(lab: Lab) -> None:
         lab.same("unless that is allowed", _metadata_of(real + 1, lab))
 
 
-@behaviour("fake", level="core", must_detect=("error",), capabilities=("storage", "strides"))
+@behaviour("fake", level="core", must_detect=("error",), capabilities=("storage", "strides", "autograd"))
 def fake_copies(lab: Lab) -> None:
     """A FakeTensorMode always converts the same real tensor to the same fake tensor. Views share storage, and
     gradients are preserved. Fake tensors can be printed, copied and differentiated.

@@ -109,6 +109,7 @@ def wrong_tangents(lab: Lab) -> None:
 
 @behaviour(
     "forward-ad",
+    capabilities=("autograd",),
     must_detect=("value",),
     page="generated/torch.no_grad.html",
     ground="The pages of no_grad and inference_mode state what each does to forward-mode AD",

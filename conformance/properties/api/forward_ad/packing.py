@@ -55,7 +55,12 @@ def memory_of_duals(lab: Lab) -> None:
             lab.same(f"base of a view written by {name}", [*forward.unpack_dual(base)])
 
 
-@behaviour("forward-ad", must_detect=("value",), page="generated/torch.autograd.forward_ad.unpack_dual.html")
+@behaviour(
+    "forward-ad",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.autograd.forward_ad.unpack_dual.html",
+)
 def graphs_of_duals(lab: Lab) -> None:
     """Gradients of an unpacked primal flow only to the packed primal, and gradients of an unpacked tangent
     only to the packed tangent. A dual tensor that was detached, also in place, has no tangent.

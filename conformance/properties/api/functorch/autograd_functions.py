@@ -70,7 +70,9 @@ class _NumpyCube(torch.autograd.Function):
         return torch.tensor(3 * ctx.values**2, device=g.device) * g
 
 
-@behaviour("functorch", level="full", capabilities=("double_backward",), page="notes/extending.func.html")
+@behaviour(
+    "functorch", level="full", capabilities=("double_backward", "autograd"), page="notes/extending.func.html"
+)
 def functions_under_grad(lab: Lab) -> None:
     """Under ``grad``, the context of an ``autograd.Function`` works as it does without a transform. After
     ``set_materialize_grads(False)``, ``backward`` receives None for an unused output. ``needs_input_grad``

@@ -23,7 +23,7 @@ vmap = torch.vmap
 @behaviour(
     "functorch",
     level="full",
-    capabilities=("autograd",),
+    capabilities=("autograd", "double_backward"),
     must_detect=("value",),
     page="generated/torch.func.vmap.html",
     ground="The pages of vmap, checkpoint and detect_anomaly each state their part",

@@ -61,7 +61,13 @@ def batches_of_writes_by_methods(lab: Lab) -> None:
     )
 
 
-@behaviour("functorch", level="full", must_detect=("error",), page="func.ux_limitations.html")
+@behaviour(
+    "functorch",
+    capabilities=("autograd",),
+    level="full",
+    must_detect=("error",),
+    page="func.ux_limitations.html",
+)
 def batches_refuse_writes(lab: Lab) -> None:
     """Under ``vmap``, a write of a batch into a tensor that is not mapped at this level raises an error. An
     ``out=`` argument, a result that is not a tensor, ``backward`` and a read of ``.data`` raise errors too.

@@ -25,7 +25,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("functorch", level="full", capabilities=("double_backward",), page="func.html")
+@behaviour("functorch", level="full", capabilities=("double_backward", "autograd"), page="func.html")
 def transforms_of_transforms(lab: Lab) -> None:
     """``grad``, ``vjp``, ``jvp`` and ``vmap`` can be nested in any order, two and three levels deep."""
     x, t = lab.integers(3), lab.integers(3)

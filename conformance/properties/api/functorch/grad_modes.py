@@ -24,7 +24,10 @@ def square_minus_constant_square(a: torch.Tensor) -> torch.Tensor:
 
 
 @behaviour(
-    "functorch", level="full", capabilities=("double_backward",), page="generated/torch.func.grad.html"
+    "functorch",
+    level="full",
+    capabilities=("double_backward", "autograd"),
+    page="generated/torch.func.grad.html",
 )
 def no_grad_and_transforms(lab: Lab) -> None:
     """A transform treats values that its function computes under ``no_grad`` as constants. A transform that

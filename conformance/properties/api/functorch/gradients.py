@@ -259,7 +259,7 @@ def linearize_keeps_the_point(lab: Lab) -> None:
 @behaviour(
     "functorch",
     level="full",
-    capabilities=("autograd",),
+    capabilities=("autograd", "double_backward"),
     page="generated/torch.func.grad.html",
     ground=(
         "The page of functional_call says that results are tracked outside of grad unless inputs are detached"

@@ -195,7 +195,7 @@ def ensembles_that_train(lab: Lab) -> None:
 @behaviour(
     "functorch",
     level="full",
-    capabilities=("double_backward",),
+    capabilities=("double_backward", "autograd"),
     page="func.html",
     ground="transforms compose, and vmap equals a loop over the tasks",
 )
@@ -272,7 +272,7 @@ def gradients_through_training(lab: Lab) -> None:
 @behaviour(
     "functorch",
     level="full",
-    capabilities=("double_backward", "forward_ad"),
+    capabilities=("double_backward", "forward_ad", "autograd"),
     page="generated/torch.func.jacrev.html",
 )
 def gradients_of_forces(lab: Lab) -> None:

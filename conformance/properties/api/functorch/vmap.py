@@ -205,7 +205,7 @@ def vmap_writes_in_place(lab: Lab) -> None:
     "functorch",
     dtypes=WIDE_FLOATS,
     level="full",
-    capabilities=("autograd",),
+    capabilities=("autograd", "double_backward"),
     must_detect=("value",),
     page="generated/torch.func.vmap.html",
 )
