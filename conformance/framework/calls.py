@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -57,20 +58,32 @@ def attempt(call: Callable[[], Any]) -> CallOutcome:
     try:
         return CallOutcome(value=call())
     except Exception as error:
-        return CallOutcome(error=error)
+        return CallOutcome(error=_without_locals(error))
+
+
+def _without_locals(error: Exception) -> Exception:
+    """Return an error whose traceback keeps no tensor alive.
+
+    A lazy device computes every live result at its next barrier. If one of them cannot be computed, each
+    later barrier would fail too.
+    """
+    traceback.clear_frames(error.__traceback__)
+    return error
 
 
 def attempt_on(target: Target, call: Callable[[], Any]) -> CallOutcome:
     """Run ``call``, wait for the target's device, and return the outcome. An error that the wait raises is
     treated like an error of the call.
     """
+    value = None
     try:
         value = call()
         if not target.is_cpu:
             target.synchronize()
         return CallOutcome(value=value)
     except Exception as error:
-        return CallOutcome(error=error)
+        value = None
+        return CallOutcome(error=_without_locals(error))
 
 
 def is_refusal(error: BaseException) -> bool:
