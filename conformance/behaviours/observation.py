@@ -78,7 +78,7 @@ class Observation:
     basis: Basis | None = None
 
 
-#: Stands for an observation that the run on the device skipped.
+#: Replaces an observation that the run on the device skipped.
 SKIPPED = Observation("skipped", None)
 
 

@@ -93,7 +93,7 @@ def _leg_lines(pair: diff.Difference) -> Iterator[str]:
     others = {
         "fixed": pair.fixed,
         "excused": pair.excused,
-        "newly differing from the CPU where no page states a requirement": pair.parity,
+        "newly differing from the CPU, which no page forbids": pair.parity,
     }
     for label, changes in others.items():
         if changes:

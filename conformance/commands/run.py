@@ -56,7 +56,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--parity",
         choices=PARITY,
-        help="apart: a result that only differs from the CPU where no page says how is not unexpected; "
+        help="apart: a result that only differs from the CPU, which no page forbids, is not unexpected; "
         "strict: it fails (default: that of the target file, else apart)",
     )
     parser.add_argument("--samples", type=common.parse_samples, metavar="all|N", help="samples per result")

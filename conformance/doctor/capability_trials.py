@@ -162,7 +162,7 @@ def _accelerator(device: str) -> None:
     kind = _require_accelerator(device).type
     accelerator = torch_testing_internals.current_accelerator()
     if accelerator is None:
-        raise NoEffect("torch.accelerator knows no accelerator")
+        raise NoEffect("torch.accelerator has no accelerator")
     _expect(accelerator.type == kind, f"the accelerator of torch.accelerator is {accelerator.type}")
     torch.get_device_module(kind)
 

@@ -257,12 +257,14 @@ class Result:
             comparisons=data.get("comparisons", 0),
             failure_count=data.get("failure_count", 0),
             failures=[
-                Failure(Kind(f["kind"]), f["message"], f.get("sample")) for f in data.get("failures", [])
+                Failure(Kind(f["kind"]), f["message"], f.get("sample"), Basis(f.get("basis", "documented")))
+                for f in data.get("failures", [])
             ],
             failed_samples=list(data.get("failed_samples", [])),
             pattern=data.get("pattern"),
             intermittent=data.get("intermittent", False),
             undeclared=list(data.get("undeclared", [])),
+            blocked_by=data.get("blocked_by", ""),
             notes=list(data.get("notes", [])),
             samples_used=data.get("samples_used", 0),
             samples_available=data.get("samples_available", 0),

@@ -88,14 +88,14 @@ def parity_by_family(legs: list[Leg]) -> dict[str, int]:
 
 
 def _parity_lines(legs: list[Leg]) -> Iterator[str]:
-    """Yield a line about the results that differ from the CPU where no page states a requirement."""
+    """Yield a line about the results that differ from the CPU without contradicting a page."""
     families = parity_by_family(legs)
     if not families:
         return
     shown = ", ".join(f"{family} {count}" for family, count in list(families.items())[:SHOWN])
     more = f" and {len(families) - SHOWN} more families" if len(families) > SHOWN else ""
     yield (
-        f"{sum(families.values())} differ from the CPU where no page says which is right (parity; not "
+        f"{sum(families.values())} differ from the CPU, and no page says which is right (parity; not "
         f"unexpected, unless you run with --parity strict): {shown}{more}"
     )
 

@@ -1,6 +1,6 @@
 """Find the results that fail only because something more basic fails.
 
-A result keeps its verdict. ``blocked_by`` names what must be mended first: a prerequisite of the suite, a
+A result keeps its verdict. ``blocked_by`` names what must be fixed first: a prerequisite of the suite, a
 missing kernel, an undeclared capability, or a result of the same subject and dtype.
 """
 

@@ -73,7 +73,7 @@ class Difference:
     still_failing: list[ResultChange] = dataclasses.field(default_factory=list)
     added: list[ResultChange] = dataclasses.field(default_factory=list)
     vanished: list[ResultChange] = dataclasses.field(default_factory=list)
-    #: Results that passed and now differ from the CPU where no page states a requirement.
+    #: Results that passed and now differ from the CPU without contradicting a page.
     parity: list[ResultChange] = dataclasses.field(default_factory=list)
     unchanged: int = 0
     notes: list[str] = dataclasses.field(default_factory=list)

@@ -8,7 +8,7 @@ from conformance.framework.calls import one_line
 from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.model.verdicts import Kind
+from conformance.model.verdicts import Basis, Kind
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.properties.operators import _error_inputs
 from conformance.properties.shared.basis import basis_of_error
@@ -43,5 +43,5 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         else:
             message = f"({arguments}) raises {one_line(outcome.error)}; expected {expected_type.__name__}."
         is_expected = isinstance(outcome.error, expected_type)
-        basis = basis_of_error(item.error_regex or "")
+        basis = basis_of_error(item.error_regex or "") if outcome.error is None else Basis.PARITY
         fact(recorder, is_expected, Kind.ERROR_TYPE, message, sample=index, basis=basis)

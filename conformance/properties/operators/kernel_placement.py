@@ -112,7 +112,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="accelerator/operators.html",
     basis="consistency",
-    ground="The device must run where its own target declaration says; the page recommends a CPU fallback",
+    ground="The operator must run in the place that the target file declares",
     level="full",
     applies=applies,
     runs=False,

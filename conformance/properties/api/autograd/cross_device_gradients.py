@@ -229,7 +229,7 @@ def ties_share_gradients(lab: Lab) -> None:
 @behaviour(
     "autograd",
     must_detect=("value", "error"),
-    ground="The note ranks the rules for points where a function has no derivative",
+    ground="The note ranks the rules for points at which a function has no derivative",
 )
 def gradients_at_special_points(lab: Lab) -> None:
     """Gradients at the edges of domains have their documented values: powers of zero, norms at zero and

@@ -191,7 +191,7 @@ def one_hook_for_several_leaves(lab: Lab) -> None:
 @behaviour(
     "autograd",
     must_detect=("value",),
-    ground="The hooks section says that nodes of inputs run only where another input needs them",
+    ground="The hooks section says that nodes of inputs run only if another input needs them",
 )
 def what_grad_leaves_out(lab: Lab) -> None:
     """``torch.autograd.grad``, and ``backward`` with ``inputs=``, run only nodes that lead to at least one of

@@ -69,7 +69,7 @@ def leaves_saved(lab: Lab) -> None:
         lab.same(name, [copied.requires_grad, copied.is_leaf, copied.detach()])
     (x * 2).sum().backward()
     buffer = torch.load(_saved_to_buffer(x), weights_only=True)
-    with lab.parity("No page says that gradients are left out"):
+    with lab.parity("No page says that gradients are omitted"):
         lab.holds("gradients are not saved", buffer.grad is None)
     with lab.parity("No page says that a deep copy of a result is an error"):
         lab.raises("a deep copy of a result", lambda: copy.deepcopy(x * 2), match="leaf|leaves|graph")

@@ -159,7 +159,7 @@ def walking_the_graph(lab: Lab) -> None:
     with lab.parity("No page describes the numbers beside the nodes"):
         lab.same("places", [input_nr for _, input_nr in z.grad_fn.next_functions])
     lab.holds("a leaf has no node", x.grad_fn is None and x.is_leaf and not z.is_leaf)
-    with lab.parity("No page says what stands for an input that needs no gradient"):
+    with lab.parity("No page says what represents an input that needs no gradient"):
         lab.holds("a constant leads nowhere", (x + lab.integers(2)).grad_fn.next_functions[1][0] is None)  # type: ignore[union-attr]
     node = z.grad_fn
     node.metadata["note"] = 5

@@ -18,7 +18,7 @@ from conformance.behaviours.lab import Lab
     "autograd",
     must_detect=("value", "error"),
     basis="parity",
-    ground="The note calls object identity a detail on which nobody should rely",
+    ground="The note calls object identity a detail on which no one should rely",
 )
 def identity_of_saved_tensors(lab: Lab) -> None:
     """If a node saved a leaf, or the result of another node, a read of the saved tensor returns the same

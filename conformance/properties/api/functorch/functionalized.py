@@ -94,7 +94,7 @@ def functionalize_more(lab: Lab) -> None:
     must_detect=(),
     page="torch.compiler_fake_tensor.html",
     ground=(
-        "A fake tensor reports the device it stands for, and functionalize keeps the meaning of the function"
+        "A fake tensor reports the device that it represents, and functionalize keeps a function's meaning"
     ),
 )
 def functionalize_of_fake_tensors(lab: Lab) -> None:

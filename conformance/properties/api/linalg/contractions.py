@@ -256,7 +256,7 @@ def chains_of_products(lab: Lab) -> None:
     lab.expect(
         "tensordot of numbers", torch.tensordot(b[0], b[1], 0), to_wide_array(b)[0] * to_wide_array(b)[1]
     )
-    with lab.parity("The page speaks of non-negative dims and does not say that others are an error"):
+    with lab.parity("The page describes non-negative dims and does not say that others are an error"):
         lab.raises("tensordot over -1", lambda: torch.tensordot(u, v, -1), match="(?i)dims >= 0")
     lab.raises(
         "tensordot over other sizes", lambda: torch.tensordot(u, v, ([0], [0])), match="(?i)size|shape|match"
@@ -294,7 +294,7 @@ def _check_cross_products(lab: Lab) -> None:
         with lab.parity("No page says that the returned object is the out= tensor itself"):
             lab.holds(f"{name} returns out", function(a, b, dim=1, out=out) is out)
         lab.expect(f"{name} into out", out, expected)
-        with lab.parity("The page speaks of vectors of three elements, not of an error for others"):
+        with lab.parity("The page describes vectors of three elements, not of an error for others"):
             lab.raises(f"{name} of a size of 4", lambda: function(a, b, dim=0), match="(?i)3")
     lab.expect("the last dimension", torch.linalg.cross(a.mT, b.mT), expected.swapaxes(1, 2))
     lab.expect(

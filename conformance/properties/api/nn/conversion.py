@@ -135,7 +135,7 @@ def views_in_modules(lab: Lab) -> None:
         lab.holds("a new version", net.weight._version > version)
     row = net.weight.view(-1)
     net.half()
-    with lab.parity("No page says what becomes of older views of a converted parameter"):
+    with lab.parity("No page says what happens to older views of a converted parameter"):
         lab.holds("views of before keep their dtype", row.dtype == torch.float32)
     net.float()
     x = lab.integers(2, 3, requires_grad=True)

@@ -132,7 +132,7 @@ def refusals_of_losses(lab: Lab) -> None:
         lambda: F.gaussian_nll_loss(a, b, lab.floats(3, 7).abs()),
         ValueError,
     )
-    with lab.parity("The page speaks of positive variances, but does not say that others are an error"):
+    with lab.parity("The page describes positive variances, but does not say that others are an error"):
         lab.raises(
             "Gaussian NLL with a negative variance",
             lambda: F.gaussian_nll_loss(a, b, -torch.ones_like(a)),

@@ -128,7 +128,7 @@ def layers_of_empty_batches(lab: Lab) -> None:
             lab.same(f"decoder, {name}", decoded.detach())
             lab.holds(f"decoder keeps the shape, {name}", decoded.shape == source.shape)
     loss = nn.CrossEntropyLoss(reduction="none")(lab.floats(5, 0), lab.floats(5, 0))
-    with lab.parity("No page speaks of zero classes"):
+    with lab.parity("No page describes zero classes"):
         lab.same(
             "cross entropy of no classes",
             [loss, nn.CrossEntropyLoss()(lab.floats(5, 0), lab.floats(5, 0)).shape],

@@ -135,7 +135,7 @@ def normal_numbers(lab: Lab) -> None:
     check_distribution_function(
         lab, "normal of both", torch.normal(means, spreads), normal_distribution_function(2.0, 3.0)
     )
-    with lab.parity("No page speaks of a deviation of zero"):
+    with lab.parity("No page describes a deviation of zero"):
         lab.expect("a deviation of zero", torch.zeros(2, **where).normal_(5.0, 0.0), [5.0, 5.0])
     lab.expect(
         "the shape is that of the means",

@@ -127,7 +127,7 @@ def diagonals(lab: Lab) -> None:
         ):
             lab.expect("trace", base.trace(), numpy.trace(array))
             lab.expect("trace of a transpose", base.t().trace(), numpy.trace(array))
-        with lab.parity("The page speaks of a matrix, but does not say that other inputs are refused"):
+        with lab.parity("The page describes a matrix, but does not say that other inputs are refused"):
             lab.raises("trace of a vector", lambda: base[0].trace(), match="(?i)matrix|dim")
     with lab.parity("No page says that a repeated dimension is refused"):
         lab.raises(
@@ -135,7 +135,7 @@ def diagonals(lab: Lab) -> None:
         )
     with lab.parity("No page says what diag does with three dimensions"):
         lab.raises("diag of three dimensions", lambda: torch.diag(cube), match="(?i)dim|D")
-    with lab.parity("The page speaks of matrices, but does not say that a vector is refused"):
+    with lab.parity("The page describes matrices, but does not say that a vector is refused"):
         lab.raises("tril of a vector", lambda: base[0].tril(), match="(?i)2 dim")
 
 

@@ -125,7 +125,7 @@ def sorting_many(lab: Lab) -> None:
     must_detect=("value",),
     page="generated/torch.sort.html",
     basis="parity",
-    ground="No page says where NaN stands in the order",
+    ground="No page says at which end of the order NaN is",
 )
 def sorting_special_values(lab: Lab) -> None:
     """``sort``, ``argsort``, ``topk`` and ``kthvalue`` treat NaN as the largest value. Infinities are the

@@ -244,7 +244,7 @@ def places_in_order(lab: Lab) -> None:
             lambda: torch.searchsorted(rows, queries[:1].expand(3, 3)),
             match="(?i)dimension|size",
         )
-    with lab.parity("The page speaks of 1-D boundaries, but does not say that others are refused"):
+    with lab.parity("The page describes 1-D boundaries, but does not say that others are refused"):
         lab.raises(
             "buckets of two dimensions", lambda: torch.bucketize(queries, rows), match="(?i)1 dim|dimension"
         )

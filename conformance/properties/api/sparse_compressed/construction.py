@@ -234,13 +234,13 @@ def compressed_views(lab: Lab) -> None:
         lab.same(f"transposed {layout}", [turned.layout, turned.shape, turned.to_dense()])
     csr, csc = dense.to_sparse_csr(), dense.to_sparse_csc()
     for index in (0, 1, -1):
-        with lab.parity("The page of select allows an error where a sparse tensor has no view"):
+        with lab.parity("The page of select allows an error if a sparse tensor has no view"):
             row, element, column = csr.select(0, index), csr[index, 0], csc.select(1, index)
         lab.same(f"row {index}", row.to_dense() if row.layout is not torch.strided else row)
         lab.same(f"element {index}", element)
         lab.same(f"column {index}", column.to_dense() if column.layout is not torch.strided else column)
     batch = lab.integers(2, 4, 4, low=1).to_sparse_csr()
-    with lab.parity("The page of select allows an error where a sparse tensor has no view"):
+    with lab.parity("The page of select allows an error if a sparse tensor has no view"):
         part = batch[1]
     lab.same("one of a batch", [part.layout, part.to_dense()])
     lab.raises("a row outside", lambda: csr.select(0, 9), IndexError)

@@ -298,7 +298,7 @@ def where_of_numbers(lab: Lab) -> None:
     lab.same("special values", torch.where(condition, float("inf"), float("nan")))
     if lab.target.capable("data_dependent_shapes"):
         lab.same("places", list(torch.where(condition)))
-    with lab.parity("The page speaks of a BoolTensor, but does not say that others are refused"):
+    with lab.parity("The page describes a BoolTensor, but does not say that others are refused"):
         lab.raises("a condition of floats", lambda: torch.where(x, x, x), RuntimeError)
 
 
