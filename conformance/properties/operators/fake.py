@@ -40,7 +40,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "fake",
     subject_kind="operator",
     statement=("Fake tensors predict the shape, dtype, layout, strides and aliasing of the real result."),
-    documentation="torch.compiler_fake_tensor.html",
+    documentation="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
     level="core",
     applies=applies,
     capabilities=(

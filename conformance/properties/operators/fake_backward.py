@@ -38,7 +38,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "fake_backward",
     subject_kind="operator",
     statement="Fake tensors predict the shape, dtype and layout of gradients.",
-    documentation="torch.compiler_fake_tensor.html",
+    documentation="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
     level="full",
     applies=applies,
     capabilities=("autograd", "fake_tensors", "storage"),

@@ -37,7 +37,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "In place, an operator returns its input with the shape, dtype and strides that a fake tensor "
         "predicts."
     ),
-    documentation="torch.compiler_fake_tensor.html",
+    documentation="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
     level="full",
     applies=applies,
     capabilities=("fake_tensors", "storage", "inplace"),

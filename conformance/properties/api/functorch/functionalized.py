@@ -92,7 +92,7 @@ def functionalize_more(lab: Lab) -> None:
     level="full",
     capabilities=("fake_tensors",),
     must_detect=(),
-    page="torch.compiler_fake_tensor.html",
+    page="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
     ground=(
         "A fake tensor reports the device that it represents, and functionalize keeps a function's meaning"
     ),
