@@ -1,0 +1,32 @@
+"""floor_divide on tinygrad refuses sizes that do not broadcast, as notes/broadcasting.html requires. Only the
+class of its error differs from that of the CPU, and no page names the class for floor_divide.
+"""
+
+import extra.torch_backend.backend  # noqa: F401  (registers the device)
+import torch
+
+
+def outcome(call, x, y, device):
+    """Return the error of a call, or that the device accepts it, as text."""
+    try:
+        call(x.to(device), y.to(device))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "ACCEPTED"
+
+
+CALLS = {
+    "floor_divide": torch.floor_divide,
+    "floor_divide_": lambda x, y: x.clone().floor_divide_(y),
+    "add": torch.add,
+    "mul": torch.mul,
+    "sub": torch.sub,
+}
+a, b = torch.ones(5, 10, 14), torch.ones(5, 10, 5)
+accepted = False
+for name, call in CALLS.items():
+    for x, y in ((a, b), (b, a)):
+        cpu, tiny = outcome(call, x, y, "cpu"), outcome(call, x, y, "tiny")
+        print(name, "| CPU:", cpu[:40], "| tiny:", tiny[:60])
+        accepted |= name.startswith("floor") and tiny == "ACCEPTED"
+print("VERDICT:", "true" if accepted else "parity")

@@ -1,0 +1,30 @@
+"""sinh on tinygrad accepts an out= of int64 and drops the fraction. The pages notes/out.html and
+tensor_attributes.html forbid an integer out= for a floating result.
+"""
+
+import extra.torch_backend.backend  # noqa: F401  (registers the device)
+import torch
+
+x = torch.tensor([1.0, 2.0])
+
+
+def integers(device):
+    """Return an integer tensor on a device."""
+    return torch.ones(2, dtype=torch.int64, device=device)
+
+
+CALLS = {
+    "sinh(out=int64)": lambda device: torch.sinh(x.to(device), out=integers(device)),
+    "mul(out=int64)": lambda device: torch.mul(x.to(device), x.to(device), out=integers(device)),
+    "int64 in place sinh_": lambda device: integers(device).sinh_(),
+}
+results = {}
+for device in ("cpu", "tiny"):
+    for name, call in CALLS.items():
+        try:
+            results[device, name] = call(device).cpu().tolist()
+        except RuntimeError as error:
+            results[device, name] = f"RuntimeError: {error}"
+        print(device, name, "->", results[device, name])
+print("exact sinh:", torch.sinh(x).tolist())
+print("VERDICT:", "true" if isinstance(results["tiny", "sinh(out=int64)"], list) else "false")

@@ -1,0 +1,72 @@
+"""prod works in two threads at the same time on tinygrad. The reported error comes from copy_ to a view, with
+which the results were stored, and it also occurs without prod.
+"""
+
+import sys
+import threading
+
+import extra.torch_backend.backend  # noqa: F401  (registers the device)
+import torch
+
+generator = torch.Generator().manual_seed(0)
+inputs = [torch.rand(5, 5, 5, generator=generator).add(0.5).half().to("tiny") for _ in range(2)]
+alone = [torch.prod(x).cpu() for x in inputs]
+numbers = [torch.tensor(float(i), dtype=torch.float16, device="tiny") for i in (2, 3)]
+
+
+def errors_in_threads(body, calls):
+    """Run ``body`` in two threads. Return the step, the call and the error of each thread that failed."""
+    errors, start = [], threading.Barrier(2)
+
+    def work(i):
+        position = ["start", 0]
+        try:
+            start.wait()
+            with torch.no_grad():
+                row = torch.empty(50, dtype=torch.float16, device="tiny").fill_(1)
+                for k in range(calls):
+                    position[1] = k
+                    body(i, k, row, position)
+        except Exception as error:
+            errors.append((*position, repr(error)))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+def only_prod(i, k, row, position):
+    """Call prod and compare its value."""
+    position[0] = "prod"
+    assert torch.prod(inputs[i]).cpu() == alone[i]
+
+
+def prod_and_store(i, k, row, position):
+    """Call prod and copy its result to a view."""
+    position[0] = "prod"
+    result = torch.prod(inputs[i])
+    position[0] = "row[k]"
+    view = row[k]
+    position[0] = "copy_"
+    view.copy_(result)
+
+
+def only_copy(i, k, row, position):
+    """Copy a number to a view."""
+    position[0] = "copy_"
+    row[k].copy_(numbers[i])
+
+
+stored = [errors_in_threads(prod_and_store, 50) for _ in range(2)]
+print("prod, then row[k].copy_(result):", stored)
+print("row[k].copy_ without prod:", [errors_in_threads(only_copy, 50) for _ in range(2)])
+interval = sys.getswitchinterval()
+sys.setswitchinterval(1e-5)
+of_prod = errors_in_threads(only_prod, 1000)
+sys.setswitchinterval(interval)
+print("prod and cpu() alone, 2 x 1000 calls, threads switched every 10 us:", of_prod)
+only_copies_fail = all(step == "copy_" for errors in stored for step, *_ in errors)
+print("VERDICT:", "false" if not of_prod and only_copies_fail else "true")

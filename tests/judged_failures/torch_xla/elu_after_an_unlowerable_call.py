@@ -1,0 +1,39 @@
+"""elu of float16 works on XLA; the reported error belongs to an earlier elu of integers, which XLA cannot
+compile. While the earlier result is alive, each wait for the device fails, but other results are right.
+"""
+
+import torch
+import torch.nn.functional as F
+import torch_xla
+
+x = torch.tensor([-4.0, -0.5, 0.0, 2.0]).half()
+
+
+def wait():
+    """Wait for the device. Return the first lines of its error, or no lines."""
+    try:
+        torch_xla.sync(wait=True)
+    except Exception as error:
+        return str(error).splitlines()
+    return []
+
+
+def call(label):
+    """Call elu of float16. Return whether the wait for the device works, and whether the result is right."""
+    y = F.elu(x.to("xla"))
+    error = wait()
+    right = torch.allclose(y.cpu().float(), F.elu(x).float(), atol=2e-3)
+    print(f"{label}: error of the wait: {error[:1]}; elu of float16 read afterwards is right: {right}")
+    return not error, right
+
+
+first = call("alone")
+alive = F.elu(torch.ones(3, dtype=torch.int64).to("xla"))
+print("elu of int64 (not implemented on the CPU):", [line[:120] for line in wait()[:2]])
+poisoned = call("while that result is alive")
+total = torch.ones(2).to("xla") + 1
+print("a sum of ones while it is alive: error of the wait:", wait()[:1], "| value", total.cpu().tolist())
+del alive
+last = call("after it is gone")
+refused = not (first[1] and poisoned[1] and last[1]) or not (first[0] and last[0])
+print("VERDICT:", "true" if refused else "false")

@@ -1,0 +1,29 @@
+"""torch.manual_seed does not seed XLA. Its page, generated/torch.manual_seed.html, names every device."""
+
+import torch
+import torch_xla
+
+probabilities = torch.full((8, 8), 0.5, dtype=torch.bfloat16)
+
+
+def repeats(seed, spent=(0, 0), device="xla"):
+    """Return whether two draws after the same seed are equal.
+
+    Before each draw, the CPU draws as many numbers as ``spent`` says.
+    """
+    values = []
+    for count in spent:
+        seed(11)
+        if count:
+            torch.rand(count)
+        values.append(torch.bernoulli(probabilities.to(device)).cpu())
+    return torch.equal(*values)
+
+
+by_torch = repeats(torch.manual_seed)
+by_backend = repeats(torch_xla.manual_seed)
+print("same values after torch.manual_seed(11), CPU:", repeats(torch.manual_seed, device="cpu"))
+print("same values after torch.manual_seed(11), XLA:", by_torch)
+print("same values after torch_xla.manual_seed(11):", by_backend)
+print("the same, with draws from the host's generator:", repeats(torch_xla.manual_seed, (0, 7)))
+print("VERDICT:", "true" if not by_torch else "false")
