@@ -72,7 +72,7 @@ def _unexpected_lines(legs: list[Leg], target: str | None) -> Iterator[str]:
         return
     blocked = sum(group.blocked for group in causes)
     more = f"; more basic results block {blocked} of them" if blocked else ""
-    yield f"{sum(group.count for group in causes)} unexpected, by cause (largest first{more}):"
+    yield f"{sum(group.count for group in causes)} unexpected, by cause (largest first){more}:"
     yield from cause_lines(causes, legs, target)
 
 
