@@ -60,6 +60,7 @@ def write_target(folder: Path, *lines: str, **capabilities: bool) -> str:
     from conformance.model.vocabulary import CAPABILITIES
 
     has = [
+        "accelerator",
         "autograd",
         "double_backward",
         "forward_ad",
