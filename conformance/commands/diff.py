@@ -90,12 +90,12 @@ def _leg_lines(pair: diff.Difference) -> Iterator[str]:
         yield f"  vanished{why}:"
         yield from _id_lines(pair.vanished)
     yield from _cause_lines("new and failing", [change for change in pair.added if _fails(change)], pair.new)
-    others = {
+    changes_by_label = {
         "fixed": pair.fixed,
         "excused": pair.excused,
         "newly differing from the CPU, which no page forbids": pair.parity,
     }
-    for label, changes in others.items():
+    for label, changes in changes_by_label.items():
         if changes:
             yield f"  {label}:"
             yield from _id_lines(changes)

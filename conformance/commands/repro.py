@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.expectations.aliases import Aliases
-from conformance.model.verdicts import Kind, Result, ResultId, Verdict
+from conformance.model.verdicts import Basis, Kind, Result, ResultId, Verdict
 from conformance.reproduction import guarded_run
 from conformance.target import file as target_file
 
@@ -280,7 +280,8 @@ def print_result(result: Result) -> None:
         print(f"note: {note}")
     for failure in result.failures:
         sample = "" if failure.sample is None else f" (sample {failure.sample})"
-        print(f"{failure.kind.value}{sample}: {failure.message}")
+        basis = "" if failure.basis is Basis.DOCUMENTED else f", {failure.basis.value}"
+        print(f"{failure.kind.value}{sample}{basis}: {failure.message}")
     hidden = result.failure_count - len(result.failures)
     if hidden > 0:
         print(f"and {hidden} more failures")

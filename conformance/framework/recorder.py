@@ -48,7 +48,7 @@ class Recorder:
         #: The basis of deviations that are recorded without one: the basis of the property, or that of
         #: :meth:`with_basis`.
         self.basis = Basis.DOCUMENTED
-        #: Indices of samples whose deviations have basis parity, whatever the check.
+        #: Indices of the samples whose last copied form has basis parity, whatever the check.
         self.parity_samples: set[int] = set()
         #: False if the target does not declare strides: :func:`compare_metadata` then ignores them.
         self.compares_strides = True

@@ -50,7 +50,8 @@ class SamplePattern(TypedDict):
 class ResultDetails(TypedDict, total=False):
     """The keys of a result that the JSON object omits if their values are empty or zero.
 
-    ``blocked_by`` names what must be fixed first: a prerequisite, a kernel, or a more basic result.
+    ``blocked_by`` names what must be fixed first: a prerequisite, a kernel, an undeclared capability, or
+    another result.
     """
 
     comparisons: int

@@ -2,7 +2,8 @@
 
 The relay requires the counts of a completed run, the tested commit of PyTorch, and the details of at most a
 thousand failures (RFC-0050, RFC-0054 and the callback action of pytorch/test-infra). The relay does not
-verify a callback. A result that did not pass is therefore never counted as passed, and the commit must match.
+verify a callback. A result that contradicts a page or itself is therefore never counted as passed, and the
+commit must match. A result that differs from the CPU in parity only is counted as passed.
 """
 
 from __future__ import annotations

@@ -92,11 +92,11 @@ def _parity_lines(legs: list[Leg]) -> Iterator[str]:
     families = parity_by_family(legs)
     if not families:
         return
-    shown = ", ".join(f"{family} {count}" for family, count in list(families.items())[:SHOWN])
+    largest_families = ", ".join(f"{family} {count}" for family, count in list(families.items())[:SHOWN])
     more = f" and {len(families) - SHOWN} more families" if len(families) > SHOWN else ""
     yield (
         f"{sum(families.values())} differ from the CPU, and no page says which is right (parity; not "
-        f"unexpected, unless you run with --parity strict): {shown}{more}"
+        f"unexpected, unless you run with --parity strict): {largest_families}{more}"
     )
 
 

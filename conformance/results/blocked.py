@@ -22,7 +22,6 @@ from conformance.model.verdicts import ResultId, Verdict
 #: The most basic properties of a subject, the most basic first.
 _BASIC_PROPERTIES = ("value", "overload-forms", "forward")
 
-
 #: Errors of torch about a tensor that has no storage.
 _NO_STORAGE = re.compile(r"access storage of|data pointer|unallocated storage|invalid python storage")
 

@@ -18,7 +18,7 @@ from conformance.framework.calls import is_clean_refusal, report_error
 from conformance.framework.property import Property
 from conformance.framework.recorder import MAX_MESSAGE, Recorder, StopAtFirstFailure
 from conformance.model.records import ResultRow
-from conformance.model.verdicts import CaseId, Failure, Kind, Result, ResultId, Verdict, seed_of
+from conformance.model.verdicts import Basis, CaseId, Failure, Kind, Result, ResultId, Verdict, seed_of
 from conformance.model.vocabulary import CHECKS_SKIPPED_IF_UNDECLARED
 from conformance.plan import capability_requirements
 from conformance.plan.plan import Case
@@ -129,7 +129,8 @@ class Executor:
                     )
                 if difference := _difference_of_rerun(result, second_result):
                     notes = [*result.notes, f"intermittent: rerun at once, {difference}"]
-                    result = self.last = dataclasses.replace(result, intermittent=True, notes=notes)
+                    result = dataclasses.replace(result, intermittent=True, notes=notes)
+                    result = self.last = _with_stronger_failures(result, second_result)
             if self.journal is not None:
                 self.journal.write("result", worker=self.worker, result=result.to_json())
                 self._journal_time(case.kind, result_id, began, time.perf_counter() - clock)
@@ -290,6 +291,18 @@ class Executor:
 
     def _wrong_probe_answers(self) -> dict[str, str]:
         return {} if self.target.elsewhere else known_answer_probe.wrong_answers(self.target)
+
+
+def _with_stronger_failures(first: Result, second: Result) -> Result:
+    """Return the first result with the failures of its rerun that have another basis than parity, if it has
+    none itself. Otherwise the verdict ``parity`` would hide them.
+    """
+    if any(failure.basis is not Basis.PARITY for failure in first.failures):
+        return first
+    added = [failure for failure in second.failures if failure.basis is not Basis.PARITY]
+    return dataclasses.replace(
+        first, failures=[*added, *first.failures], failure_count=first.failure_count + len(added)
+    )
 
 
 def _difference_of_rerun(first: Result, second: Result) -> str:

@@ -332,6 +332,9 @@ def _check_in_threads(
             thread.join()
         if errors:
             raise errors[0]
+        # The streams of the threads may differ from the stream of this thread.
+        if not target.is_cpu:
+            target.synchronize()
         with torch.no_grad():
             for stored, returned in zip(rows, results, strict=True):
                 for call, outputs in enumerate(returned):

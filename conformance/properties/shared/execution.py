@@ -126,8 +126,11 @@ def copy_in(target: Target, recorder: Recorder, sample: Sample, *, check: bool =
 
     ``check`` is the argument of :func:`conformance.samples.copies.to_device`.
     """
+    # Modified calls have the index of their original, so the sample that was copied last decides.
     if chooses_dimension_of_scalar(recorder.id.case.subject, sample):
         recorder.parity_samples.add(sample.index)
+    else:
+        recorder.parity_samples.discard(sample.index)
     return to_device(sample, target, recorder, check=check)
 
 

@@ -13,7 +13,7 @@ import pytest
 from conformance.errors import UsageError
 from conformance.framework.property import Property
 from conformance.framework.recorder import Recorder
-from conformance.model.verdicts import Kind, Result, ResultId, Verdict
+from conformance.model.verdicts import Basis, Kind, Result, ResultId, Verdict
 from conformance.plan.plan import Case
 from conformance.properties.registry import find_property
 from conformance.subjects.torch_databases import Subject
@@ -81,6 +81,17 @@ def test_a_failure_that_differs_in_the_rerun_is_intermittent(
     assert result.notes == [f"intermittent: rerun at once, {note}"]
     assert [failure.message for failure in result.failures] == ["0 of 5 differ"]
     assert Result.from_json(result.to_json()) == dataclasses.replace(result, seconds=round(result.seconds, 4))
+
+
+def test_parity_does_not_hide_another_basis_in_the_rerun(run: Callable[..., tuple[Result, int]]) -> None:
+    def differs(recorder: Recorder, turn: int) -> None:
+        recorder.fail(Kind.ERROR_TYPE, "raised another error", basis=Basis.PARITY)
+
+    result, _ = run(differs, fails)
+    assert [failure.basis for failure in result.failures] == [Basis.DOCUMENTED, Basis.PARITY]
+    assert (result.intermittent, result.failure_count) == (True, 2)
+    result, _ = run(fails, differs)
+    assert [failure.basis for failure in result.failures] == [Basis.DOCUMENTED]
 
 
 def test_a_failure_that_repeats_is_not_intermittent(run: Callable[..., tuple[Result, int]]) -> None:
