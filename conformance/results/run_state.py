@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Sequence
 from typing import cast
@@ -21,7 +22,7 @@ _OfWorker = (
     records.WorkerEndEvent | records.DtypeEvent | records.ResultEvent | records.ProbeEvent | records.LostEvent
 )
 _LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
-#: The other results of a subject do not run after this number of lost results.
+#: After this number of lost results, the runner retries one of them before it runs more of the subject.
 _LOSSES_IN_A_ROW, _LOSSES = 2, 5
 
 
@@ -208,11 +209,7 @@ class RunState:
         If a retried result of a subject lost its worker again, the subject is confirmed to end its process,
         and its other results are not retried.
         """
-        confirmed = {
-            self._subject_of(result_id)
-            for result_id, rows in self.attempts.items()
-            if rows[-1].get("attempt", 1) > 1 and rows[-1]["verdict"] in _LOST
-        }
+        confirmed = self._subjects_lost_again()
         return [
             result_id
             for result_id, rows in self.attempts.items()
@@ -224,13 +221,16 @@ class RunState:
             )
         ]
 
-    def subjects_that_end_their_process(self) -> dict[str, str]:
-        """Return each subject that ended its process ``_LOSSES_IN_A_ROW`` times with no other result between,
-        or ``_LOSSES`` times in all, with the id of its first lost result.
+    def results_to_confirm(self) -> list[str]:
+        """Return, for each suspected subject, its first lost result that was not retried yet.
+
+        A subject is suspected after ``_LOSSES_IN_A_ROW`` lost results with no other result between, or
+        ``_LOSSES`` in all. A subject whose retried result was lost again is confirmed and needs no more.
         """
+        confirmed = self._subjects_lost_again()
         lost: dict[str, list[str]] = {}
         in_a_row: dict[str, int] = {}
-        ending: dict[str, str] = {}
+        suspected = set()
         for result_id, rows in self.attempts.items():
             subject = self._subject_of(result_id)
             if rows[0]["verdict"] not in _LOST:
@@ -239,8 +239,33 @@ class RunState:
             lost.setdefault(subject, []).append(result_id)
             in_a_row[subject] = in_a_row.get(subject, 0) + 1
             if in_a_row[subject] >= _LOSSES_IN_A_ROW or len(lost[subject]) >= _LOSSES:
-                ending[subject] = lost[subject][0]
-        return ending
+                suspected.add(subject)
+        not_retried = (
+            next((name for name in lost[subject] if len(self.attempts[name]) == 1), None)
+            for subject in suspected - set(confirmed)
+        )
+        return [name for name in not_retried if name is not None]
+
+    def subjects_that_end_their_process(self) -> dict[str, str]:
+        """Return each subject that lost two results or more and lost one of them again when it was retried
+        alone, with the id of that result.
+        """
+        losses = collections.Counter(
+            self._subject_of(name) for name, rows in self.attempts.items() if rows[0]["verdict"] in _LOST
+        )
+        return {
+            subject: name
+            for subject, name in self._subjects_lost_again().items()
+            if losses[subject] >= _LOSSES_IN_A_ROW
+        }
+
+    def _subjects_lost_again(self) -> dict[str, str]:
+        """Return each subject with a result that was lost twice, and the id of the first such result."""
+        lost_again: dict[str, str] = {}
+        for result_id, rows in self.attempts.items():
+            if rows[-1].get("attempt", 1) > 1 and rows[-1]["verdict"] in _LOST:
+                lost_again.setdefault(self._subject_of(result_id), result_id)
+        return lost_again
 
 
 def _was_blamed_for_unusable_device(row: AttemptRow) -> bool:

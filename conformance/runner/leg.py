@@ -261,15 +261,28 @@ def run_rounds(rounds: Rounds, plan: Plan) -> None:
         if rounds.warm is not None and _recorded_seconds(rounds.mode, pending) <= _ONE_WORKER:
             workers = 1  # the prestarted worker has already imported torch; new workers would start now
         rounds.run(pending, workers=workers, attempt=1)
+        _confirm_lost_subjects(rounds, plan)
         rounds.record_inherited(plan.select(lambda result_id: result_id not in attempts))
         pending = plan.select(lambda result_id: result_id not in attempts)
         idle = idle + 1 if len(attempts) == before else 0
-    retry = plan.only(rounds.run_state.results_to_retry())
+    _retry(rounds, plan, rounds.run_state.results_to_retry)
+
+
+def _confirm_lost_subjects(rounds: Rounds, plan: Plan) -> None:
+    """Retry one lost result of each subject that has lost several, so that chance and the load of the machine
+    are not taken for the subject.
+    """
+    _retry(rounds, plan, rounds.run_state.results_to_confirm)
+
+
+def _retry(rounds: Rounds, plan: Plan, results: Callable[[], list[str]]) -> None:
+    """Run the given results once more in one worker, until none is left or three rounds change nothing."""
+    retry = plan.only(results())
     idle = 0
     while retry.cases and idle < 3:
         before = len(retry)
         rounds.run(retry, workers=1, attempt=2, patient=True)
-        retry = retry.only(rounds.run_state.results_to_retry())
+        retry = plan.only(results())
         idle = idle + 1 if len(retry) == before else 0
 
 

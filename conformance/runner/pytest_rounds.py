@@ -133,15 +133,15 @@ class Rounds:
         return count
 
     def record_inherited(self, pending: Plan) -> None:
-        """Record each pending result of a subject that has ended its process repeatedly as lost too, without
-        running it.
+        """Record each pending result of a subject that is confirmed to end its process as lost too. These
+        results do not run.
         """
         ending = self.run_state.subjects_that_end_their_process()
         lost_cases = [case for case in pending.cases if case.subject in ending]
         for case in lost_cases:
             first = ending[case.subject]
-            verdict = Verdict(self.run_state.attempts[first][0]["verdict"])
-            message = f"not run: {case.subject} ended its process repeatedly, first in {first}"
+            verdict = Verdict(self.run_state.attempts[first][-1]["verdict"])
+            message = f"not run: {case.subject} ended its process repeatedly, {first} also when it ran alone"
             kind = Kind.TIMEOUT if verdict is Verdict.TIMEOUT else Kind.CRASH
             for result_id in case.result_ids():
                 parsed = ResultId.parse(result_id)

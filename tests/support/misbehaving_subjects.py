@@ -121,6 +121,12 @@ def always_crash(recorder: Recorder) -> None:
     ctypes.string_at(0)
 
 
+def crash_twice(recorder: Recorder) -> None:
+    recorder.compared(1)
+    if is_first_call("one crash") or is_first_call("another crash"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 def crash_once(recorder: Recorder) -> None:
     recorder.compared(1)
     if is_first_call("crash"):
@@ -183,6 +189,7 @@ def kills(recorder: Recorder) -> None:
 CHECKS: dict[str, Callable[[Recorder], None]] = {
     "good": good,
     "always_crash": always_crash,
+    "crash_twice": crash_twice,
     "fail": fail,
     "differs": differs,
     "fails_twice": fails_twice,

@@ -1,4 +1,6 @@
-"""An operator that ends its process again and again costs few processes, and the run goes on."""
+"""An operator that ends its process again and again costs few processes, and the run goes on. An operator
+that passes when it is retried runs to its end.
+"""
 
 from __future__ import annotations
 
@@ -36,3 +38,14 @@ def test_each_operator_costs_three_processes(run: Run) -> None:
     events = [json.loads(line) for line in (run.folder / "journal.jsonl").read_text().splitlines()]
     lost = [event for event in events if event["event"] == "lost"]
     assert len(lost) == 3 * CRASHING  # twice in a row, and once more alone
+
+
+def test_an_operator_that_passes_when_it_is_retried_runs_to_its_end(tmp_path: Path) -> None:
+    run = conformance(tmp_path, "run", "-n", "2", sham="crash_twice,good")
+    verdicts = {name: row["verdict"] for name, row in run.rows.items() if "crash_twice" in name}
+    assert verdicts == {
+        "acts/crash_twice0@float32": "flaky",
+        "acts/crash_twice0@int64": "flaky",
+        "beside/crash_twice0@float32": "pass",
+        "beside/crash_twice0@int64": "pass",
+    }
