@@ -30,13 +30,14 @@ import torch
 from conformance import torch_testing_internals
 from conformance.behaviours import observation, statement_positions
 from conformance.behaviours.lab import Lab, is_lab_working
+from conformance.behaviours.skipping import SkippedStatement
 from conformance.behaviours.statement_positions import StatementPosition
 from conformance.device import process_state
 from conformance.framework import trees, undeclared_dtypes
 from conformance.framework.calls import report_error
 from conformance.framework.property import register, requirement_of
 from conformance.framework.recorder import Recorder
-from conformance.model.verdicts import Basis, Kind
+from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE, CALLS
 from conformance.subjects import areas
 from conformance.target.target import Target
@@ -164,44 +165,95 @@ def behaviour(
 
 def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> None:
     """Run the program of a behaviour on the CPU, then on the device, and compare the observations."""
-    expected = Lab(target, recorder.id.dtype, recorder.seed, on_target=False)
-    state = process_state.capture()
-    process_state.seed(recorder.seed, target)
-    try:
-        on_cpu(entry, expected)
-    except Exception as raised:
+    expected, cpu_error = _run_on_cpu(entry, target, recorder, [])
+    if cpu_error is not None:
         if target.is_cpu:
-            raise
+            raise cpu_error
         # Runs of target ``cpu`` show that the program does not raise on the CPU without the backend. The
         # backend is therefore the cause of this error.
-        process_state.restore(state)
         recorder.compared(1)
-        label = f"{_failing_line(raised, entry.program)}, on CPU tensors while the backend is loaded,"
-        report_error(target, recorder, raised, label=label)
+        label = f"{_failing_line(cpu_error, entry.program)}, on CPU tensors while the backend is loaded,"
+        report_error(target, recorder, cpu_error, label=label)
         return
     if expected.deviations:
         raise AssertionError(
             f"behaviour {entry.name} does not hold on the CPU: {expected.deviations[0].message}"
         )
-    process_state.restore(state)
     process_state.seed(recorder.seed, target)
     actual = _make_lab(target, recorder.id.dtype, recorder.seed, on_target=True)
-    actual.contexts_on_cpu = expected.contexts
+    actual.errors_of_contexts_on_cpu = expected.errors_of_contexts
+    code = inspect.unwrap(entry.program).__code__
     if not undeclared_dtypes.declares_all(target):
-        actual.program = inspect.unwrap(entry.program).__code__
+        actual.program = code
     error: Exception | None = None
     with _target_context(actual):
         try:
             on_target(entry, actual)
         except Exception as raised:
             error = raised
-    undeclared = _UndeclaredStatements(entry, target, recorder)
-    code = inspect.unwrap(entry.program).__code__
+    if actual.skipped_statements:
+        expected, cpu_error = _run_on_cpu(entry, target, recorder, actual.skipped_statements)
+        if len(expected.skipped_contexts) < len(actual.skipped_statements):
+            # The CPU did not reach a statement, such as one for accelerators only. What follows the first
+            # skipped statement cannot be compared.
+            first = actual.skipped_statements[0]
+            del actual.observations[first.moment :], actual.deviations[first.deviations :]
+            del expected.observations[first.moment :]
+            actual.doubtful_errors.clear()
+            cpu_error = error = None
+            recorder.note("the rest was not compared, because the CPU cannot skip the statement that failed")
+    undeclared = _UndeclaredStatements(entry, target, recorder, actual.skipped_statements)
+    _compare_observations(recorder, actual, expected, undeclared)
+    cpu_deviations = {(deviation.kind, deviation.message) for deviation in expected.deviations}
+    for deviation in actual.deviations:
+        is_also_on_cpu = (deviation.kind, deviation.message) in cpu_deviations
+        if not is_also_on_cpu and not undeclared.needs_undeclared_dtype(deviation.position):
+            recorder.fail(deviation.kind, deviation.message, basis=deviation.basis)
+    if actual.nothing_due_reason is not None:
+        recorder.allow_nothing_compared(actual.nothing_due_reason)
+    for name, doubtful in actual.doubtful_errors.items():
+        if name not in expected.doubtful_errors and not undeclared.needs_undeclared_dtype(doubtful.position):
+            recorder.fail(doubtful.kind, doubtful.message, basis=doubtful.basis)
+    for statement in actual.skipped_statements:
+        position = statement_positions.position_of_error(
+            statement.error.__traceback__, code, statement.moment
+        )
+        if not undeclared.needs_undeclared_dtype(position):
+            recorder.compared(1)
+            with recorder.with_basis(statement.basis):
+                label = _failing_line(statement.error, entry.program)
+                report_error(target, recorder, statement.error, label=label)
+    if error is not None:
+        _report_end(entry, target, recorder, actual, error, cpu_error, undeclared)
+    elif cpu_error is None and len(actual.observations) != len(expected.observations):
+        recorder.compared(1)
+        counts = len(actual.observations), len(expected.observations)
+        recorder.fail(Kind.STATE, f"recorded {counts[0]} observations, but on the CPU {counts[1]}.")
+
+
+def _run_on_cpu(
+    entry: Behaviour, target: Target, recorder: Recorder, skipped: Sequence[SkippedStatement]
+) -> tuple[Lab, Exception | None]:
+    """Run a program on the CPU without some statements. Return the run, and the error that ended it."""
+    lab = Lab(target, recorder.id.dtype, recorder.seed, on_target=False)
+    lab.statements_to_skip = {statement.context: statement for statement in skipped}
+    error: Exception | None = None
+    state = process_state.capture()
+    process_state.seed(recorder.seed, target)
+    try:
+        on_cpu(entry, lab)
+    except Exception as raised:
+        error = raised
+    process_state.restore(state)
+    return lab, error
+
+
+def _compare_observations(
+    recorder: Recorder, actual: Lab, expected: Lab, undeclared: _UndeclaredStatements
+) -> None:
     for actual_observation, expected_observation in zip(
         actual.observations, expected.observations, strict=False
     ):
-        if actual_observation is observation.SKIPPED:
-            continue
         if actual_observation.name != expected_observation.name:
             recorder.compared(1)
             recorder.fail(
@@ -217,41 +269,33 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
                 actual_observation,
                 expected_observation,
                 actual.device,
-                target,
+                actual.target,
                 undeclared.needs_undeclared_dtype,
             )
-    for deviation in actual.deviations:
-        if not undeclared.needs_undeclared_dtype(deviation.position):
-            recorder.fail(deviation.kind, deviation.message, basis=deviation.basis)
-    if actual.nothing_due_reason is not None:
-        recorder.allow_nothing_compared(actual.nothing_due_reason)
-    for name, doubtful in actual.doubtful_errors.items():
-        if name not in expected.doubtful_errors and not undeclared.needs_undeclared_dtype(doubtful.position):
-            recorder.fail(doubtful.kind, doubtful.message, basis=doubtful.basis)
-    for skipped, moment in actual.errors_in_parity:
-        position = statement_positions.position_of_error(skipped.__traceback__, code, moment)
-        if not undeclared.needs_undeclared_dtype(position):
-            recorder.compared(1)
-            with recorder.with_basis(Basis.PARITY):
-                report_error(target, recorder, skipped, label=_failing_line(skipped, entry.program))
-    error_position = (
-        None
-        if error is None
-        else statement_positions.position_of_error(error.__traceback__, code, len(actual.observations))
-    )
-    if error is not None and undeclared.needs_undeclared_dtype(error_position):
+
+
+def _report_end(
+    entry: Behaviour,
+    target: Target,
+    recorder: Recorder,
+    actual: Lab,
+    error: Exception,
+    cpu_error: Exception | None,
+    undeclared: _UndeclaredStatements,
+) -> None:
+    """Report the error that ended the run on the device, unless the CPU's run without the skipped statements
+    ended by the same kind of error.
+    """
+    if cpu_error is not None and type(error) is type(cpu_error):
+        return
+    code = inspect.unwrap(entry.program).__code__
+    position = statement_positions.position_of_error(error.__traceback__, code, len(actual.observations))
+    if undeclared.needs_undeclared_dtype(position):
         recorder.cut_off()
-    elif error is not None:
-        recorder.compared(1)
-        basis = actual.basis_of_error(error) or recorder.basis
-        if isinstance(error, NameError) and actual.errors_in_parity:
-            basis = Basis.PARITY  # a statement that was skipped would have defined the name
-        with recorder.with_basis(basis):
-            report_error(target, recorder, error, label=_failing_line(error, entry.program))
-    elif len(actual.observations) != len(expected.observations):
-        recorder.compared(1)
-        counts = len(actual.observations), len(expected.observations)
-        recorder.fail(Kind.STATE, f"recorded {counts[0]} observations, but on the CPU {counts[1]}.")
+        return
+    recorder.compared(1)
+    with recorder.with_basis(actual.basis_of_error(error) or recorder.basis):
+        report_error(target, recorder, error, label=_failing_line(error, entry.program))
 
 
 class _UndeclaredStatements:
@@ -261,8 +305,15 @@ class _UndeclaredStatements:
     The first call of :meth:`needs_undeclared_dtype` runs the program on the CPU.
     """
 
-    def __init__(self, entry: Behaviour, target: Target, recorder: Recorder) -> None:
+    def __init__(
+        self,
+        entry: Behaviour,
+        target: Target,
+        recorder: Recorder,
+        skipped: Sequence[SkippedStatement] = (),
+    ) -> None:
         self._entry = entry
+        self._skipped = skipped
         self._target = target
         self._recorder = recorder
 
@@ -273,6 +324,7 @@ class _UndeclaredStatements:
             return dtypes_by_position
         code = inspect.unwrap(self._entry.program).__code__
         lab = Lab(self._target, self._recorder.id.dtype, self._recorder.seed, on_target=False)
+        lab.statements_to_skip = {statement.context: statement for statement in self._skipped}
 
         def add_dtypes(dtypes: frozenset[str]) -> None:
             position = statement_positions.calling_statement(code, len(lab.observations)) if dtypes else None

@@ -15,14 +15,15 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy
 import torch
 
 from conformance import torch_testing_internals
-from conformance.behaviours import observation, statement_positions
+from conformance.behaviours import observation, skipping, statement_positions
 from conformance.behaviours.observation import Closeness, Observation
+from conformance.behaviours.skipping import SkippedStatement
 from conformance.behaviours.statement_positions import StatementPosition
 from conformance.framework import undeclared_dtypes
 from conformance.framework.calls import is_refusal, one_line
@@ -48,17 +49,6 @@ class Deviation:
     position: StatementPosition | None
     #: None means the basis of the behaviour.
     basis: Basis | None = None
-
-
-class Context(NamedTuple):
-    """A context with a basis: its ground, the numbers of observations at its begin and at its end, and the
-    number of contexts that were entered until its end.
-    """
-
-    ground: str
-    begin: int
-    end: int
-    entered: int
 
 
 class _WorkDepth:
@@ -107,13 +97,16 @@ class Lab:
         self.basis: Basis | None = None
         self._error_in_context: tuple[Exception, Basis] | None = None
         self._entered_contexts = 0
-        #: The contexts of this run by number.
-        self.contexts: dict[int, Context] = {}
-        #: The contexts of the CPU's run, if this is the run on the device.
-        self.contexts_on_cpu: dict[int, Context] = {}
-        #: The errors that ended a context of basis parity, with the numbers of earlier observations. The
-        #: program went on after the context.
-        self.errors_in_parity: list[tuple[Exception, int]] = []
+        #: The statements that ended a context of basis parity by an error, in the run on the device.
+        self.skipped_statements: list[SkippedStatement] = []
+        #: The statements that this run on the CPU must skip too, by the number of their context.
+        self.statements_to_skip: dict[int, SkippedStatement] = {}
+        #: The contexts in which this run has skipped its statement.
+        self.skipped_contexts: set[int] = set()
+        #: The type of the error with which a context ended, by its number.
+        self.errors_of_contexts: dict[int, type[Exception]] = {}
+        #: The same of the CPU's run, if this is the run on the device.
+        self.errors_of_contexts_on_cpu: dict[int, type[Exception]] = {}
         self._random = torch.Generator().manual_seed(seed)
 
     @property
@@ -197,7 +190,7 @@ class Lab:
     @contextlib.contextmanager
     def documented(self) -> Iterator[None]:
         """Mark statements that a page of PyTorch's documentation demands, in a behaviour of another basis."""
-        with self._with_basis(Basis.DOCUMENTED, ""):
+        with self._with_basis(Basis.DOCUMENTED):
             yield
 
     @contextlib.contextmanager
@@ -205,7 +198,7 @@ class Lab:
         """Mark statements that demand only that the device agrees with itself. ``ground`` says which two of
         its answers must agree.
         """
-        with self._with_basis(Basis.CONSISTENCY, ground):
+        with self._with_basis(Basis.CONSISTENCY):
             yield
 
     @contextlib.contextmanager
@@ -214,35 +207,36 @@ class Lab:
         states.
 
         If such a statement raises an error on the device, the program goes on after the context, so that the
-        error does not hide the checks that follow.
+        error does not hide the checks that follow. The CPU then runs the program once more without that
+        statement, and its observations are the expected ones.
         """
-        with self._with_basis(Basis.PARITY, ground):
+        with self._with_basis(Basis.PARITY):
             yield
 
     @contextlib.contextmanager
-    def _with_basis(self, basis: Basis, ground: str) -> Iterator[None]:
-        before, number, begin = self.basis, self._entered_contexts, len(self.observations)
+    def _with_basis(self, basis: Basis) -> Iterator[None]:
+        before, number = self.basis, self._entered_contexts
         self.basis = basis
         self._entered_contexts += 1
+        to_skip = self.statements_to_skip.get(number)
         try:
-            yield
-        except Exception as error:
-            same = self.contexts_on_cpu.get(number)
-            if basis is Basis.PARITY and same is not None and same[:2] == (ground, begin):
-                self._go_on_after(same, error)
+            if to_skip is None:
+                yield
             else:
-                if self._error_in_context is None or self._error_in_context[0] is not error:
-                    self._error_in_context = error, basis
+                with skipping.skip_statement(to_skip, lambda: len(self.observations), self.skipped_contexts):
+                    yield
+        except Exception as error:
+            self.errors_of_contexts[number] = type(error)
+            if self._error_in_context is None or self._error_in_context[0] is not error:
+                self._error_in_context = error, basis
+            counts = len(self.observations), len(self.deviations)
+            statement = skipping.statement_of_error(error, self._error_in_context[1], number, *counts)
+            is_on_cpu_too = self.errors_of_contexts_on_cpu.get(number) is type(error)
+            if basis is not Basis.PARITY or not self.on_target or is_on_cpu_too or statement is None:
                 raise
+            self.skipped_statements.append(statement)
         finally:
             self.basis = before
-        self.contexts[number] = Context(ground, begin, len(self.observations), self._entered_contexts)
-
-    def _go_on_after(self, context: Context, error: Exception) -> None:
-        """Skip the rest of a context that ended with an error on the device."""
-        self.errors_in_parity.append((error, len(self.observations)))
-        self.observations += [observation.SKIPPED] * (context.end - len(self.observations))
-        self._entered_contexts = context.entered
 
     def basis_of_error(self, error: Exception) -> Basis | None:
         """Return the basis of the statement that raised an exception; None means the basis of the

@@ -78,10 +78,6 @@ class Observation:
     basis: Basis | None = None
 
 
-#: Replaces an observation that the run on the device skipped.
-SKIPPED = Observation("skipped", None)
-
-
 def snapshot(value: Any, *, strides: bool = False) -> Any:
     """Return a copy of a tree that later changes do not affect; tensors become :class:`TensorSnapshot`."""
     return tree_map(lambda leaf: _leaf_snapshot(leaf, strides), value)

@@ -30,6 +30,12 @@ def fail(error: Exception) -> None:
     raise error
 
 
+#: Raises an error in the run on the device, from code that is not part of the program, as torch does.
+refuse_on_device: Callable[[Lab], int] = eval(
+    compile("lambda lab: 1 // (not lab.on_target)", "<a kernel>", "eval")
+)
+
+
 def warn(text: str) -> None:
     warnings.warn(text, stacklevel=1)
 
@@ -84,28 +90,59 @@ def missing_warning_that_a_page_states(lab: Lab) -> None:
 
 def error_in_a_context(lab: Lab) -> None:
     with lab.parity("no page says more"):
-        lab.same("a sum", fail(ValueError()) if lab.on_target else 1)
+        lab.same("a sum", refuse_on_device(lab))
 
 
 def wrong_after_an_error_in_a_context(lab: Lab) -> None:
-    lab.same("before", 1)
+    lab.same("before", lab.integers(3))
     with lab.parity("no page says more"):
         lab.same("the first", 1)
-        with lab.consistent("the inner context is entered on the CPU only"):
-            lab.same("a sum", fail(ValueError()) if lab.on_target else 1)
-        with lab.consistent("so is this"):
-            lab.same("another", 1)
-    lab.same("after", int(lab.on_target))
+        with lab.parity("an inner context"):
+            pass
+        written = lab.integers(3)
+        written.fill_(refuse_on_device(lab))
+        lab.same("another", written)
+        with lab.parity("an inner context that only the CPU enters"):
+            lab.same("the last", lab.integers(3))
+    lab.same("after", lab.integers(3))  # drawn in the same order although the device skipped a draw
+    lab.same("wrong", int(lab.on_target))
     with lab.documented():
-        lab.same("last", int(lab.on_target))
+        lab.same("wrong too", int(lab.on_target))
+
+
+def write_that_is_skipped(lab: Lab) -> None:
+    tensor = lab.integers(3)
+    with lab.parity("no page says more"):
+        tensor.fill_(refuse_on_device(lab) + 6)
+    lab.same("the tensor that was not written", tensor)
+
+
+def loop_with_one_error(lab: Lab) -> None:
+    for number in range(3):
+        with lab.parity("no page says more"):
+            lab.same("a number", refuse_on_device(lab) if number == 1 else number)
+    lab.same("after", 1)
 
 
 def name_that_a_skipped_statement_defines(lab: Lab) -> None:
     with lab.parity("no page says more"):
-        if lab.on_target:
-            fail(ValueError())
-        total = 1
+        total = refuse_on_device(lab)
     lab.same("a sum", total)
+
+
+def statement_that_the_cpu_does_not_reach(lab: Lab) -> None:
+    lab.same("before", int(lab.on_target))
+    with lab.parity("no page says more"):
+        if lab.on_target:
+            refuse_on_device(lab)
+    lab.same("after", int(lab.on_target))
+
+
+def error_of_an_inner_context(lab: Lab) -> None:
+    with lab.parity("no page says more"), lab.consistent("two answers agree"):
+        lab.same("a sum", refuse_on_device(lab))
+    with lab.parity("no page says more"):
+        refuse_on_device(lab)
 
 
 def error_after_a_context_that_caught_one(lab: Lab) -> None:
@@ -143,7 +180,17 @@ def error_after_a_context_that_caught_one(lab: Lab) -> None:
         ),
         (
             name_that_a_skipped_statement_defines,
-            [(Kind.EXCEPTION, Basis.PARITY), (Kind.EXCEPTION, Basis.PARITY)],
+            [(Kind.EXCEPTION, Basis.PARITY)],
+        ),
+        (write_that_is_skipped, [(Kind.EXCEPTION, Basis.PARITY)]),
+        (loop_with_one_error, [(Kind.EXCEPTION, Basis.PARITY)]),
+        (
+            statement_that_the_cpu_does_not_reach,
+            [(Kind.VALUE, Basis.CONSISTENCY), (Kind.EXCEPTION, Basis.PARITY)],
+        ),
+        (
+            error_of_an_inner_context,
+            [(Kind.EXCEPTION, Basis.CONSISTENCY), (Kind.EXCEPTION, Basis.PARITY)],
         ),
         (error_after_a_context_that_caught_one, [(Kind.EXCEPTION, Basis.CONSISTENCY)]),
     ],

@@ -1,0 +1,103 @@
+"""Skip a statement of a behaviour's program.
+
+If a statement of basis parity raises an error on the device, the program goes on without it. Later
+observations may depend on the statement: it may have written a tensor or drawn an input. The CPU therefore
+runs the program again and skips the same statement, by a trace function that raises :class:`StatementSkipped`
+at its line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+from conformance.model.verdicts import Basis
+
+_OWN_FOLDER = str(Path(__file__).parent)
+_PROPERTIES = str(Path(__file__).parents[1] / "properties")
+
+
+class SkippedStatement(NamedTuple):
+    """A statement that raised an error: the number of its context, its code and line, the numbers of earlier
+    observations and deviations, the error, and the basis of the statement.
+    """
+
+    context: int
+    code: CodeType
+    line: int
+    moment: int
+    deviations: int
+    error: Exception
+    basis: Basis
+
+
+class StatementSkipped(BaseException):
+    """Raised in the run on the CPU in place of a statement that the device could not run. No program catches
+    it.
+    """
+
+
+def statement_of_error(
+    error: Exception, basis: Basis, context: int, moment: int, deviations: int
+) -> SkippedStatement | None:
+    """Return the innermost statement of a program, or of a function of the suite that it calls, in an error's
+    traceback.
+
+    None if the traceback has no frame of a program. ``moment`` and ``deviations`` are the numbers of
+    observations and deviations so far.
+    """
+    frames = [
+        (frame.f_code, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not _is_part_of_context(frame.f_code)
+    ]
+    program_file = frames[0][0].co_filename if frames else ""
+    statements = [
+        (code, line)
+        for code, line in frames
+        if code.co_filename == program_file or code.co_filename.startswith(_PROPERTIES)
+    ]
+    if not statements:
+        return None
+    return SkippedStatement(context, *statements[-1], moment, deviations, error, basis)
+
+
+def _is_part_of_context(code: CodeType) -> bool:
+    return code.co_filename.startswith(_OWN_FOLDER) or code.co_filename == contextlib.__file__
+
+
+@contextlib.contextmanager
+def skip_statement(
+    statement: SkippedStatement, observation_count: Callable[[], int], skipped: set[int]
+) -> Iterator[None]:
+    """Raise :class:`StatementSkipped` inside this context when a statement begins, and suppress it at the end
+    of the context. Add the number of the context to ``skipped`` if that happened.
+    """
+
+    def trace_line(frame: FrameType, event: str, argument: Any) -> Any:
+        reached = frame.f_code is statement.code and frame.f_lineno == statement.line
+        if event == "line" and reached and observation_count() == statement.moment:
+            raise StatementSkipped
+        return trace_line
+
+    def trace_call(frame: FrameType, event: str, argument: Any) -> Any:
+        return trace_line if frame.f_code is statement.code else None
+
+    caller = sys._getframe(1)
+    while _is_part_of_context(caller.f_code) and caller.f_back is not None:
+        caller = caller.f_back
+    before, traced_before = sys.gettrace(), caller.f_trace
+    caller.f_trace = trace_line
+    sys.settrace(trace_call)
+    try:
+        yield
+    except StatementSkipped:
+        skipped.add(statement.context)
+    finally:
+        sys.settrace(before)
+        caller.f_trace = traced_before
