@@ -30,7 +30,7 @@ import torch
 from conformance import torch_testing_internals
 from conformance.behaviours import observation, statement_positions
 from conformance.behaviours.lab import Lab, is_lab_working
-from conformance.behaviours.skipping import SkippedStatement
+from conformance.behaviours.skipping import FailedStatement
 from conformance.behaviours.statement_positions import StatementPosition
 from conformance.device import process_state
 from conformance.framework import trees, undeclared_dtypes
@@ -181,7 +181,7 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
         )
     process_state.seed(recorder.seed, target)
     actual = _make_lab(target, recorder.id.dtype, recorder.seed, on_target=True)
-    actual.errors_of_contexts_on_cpu = expected.errors_of_contexts
+    actual.cpu_error_types_by_context = expected.error_types_by_context
     code = inspect.unwrap(entry.program).__code__
     if not undeclared_dtypes.declares_all(target):
         actual.program = code
@@ -191,18 +191,18 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
             on_target(entry, actual)
         except Exception as raised:
             error = raised
-    if actual.skipped_statements:
-        expected, cpu_error = _run_on_cpu(entry, target, recorder, actual.skipped_statements)
-        if len(expected.skipped_contexts) < len(actual.skipped_statements):
-            # The CPU did not reach a statement, such as one for accelerators only. What follows the first
-            # skipped statement cannot be compared.
-            first = actual.skipped_statements[0]
-            del actual.observations[first.moment :], actual.deviations[first.deviations :]
-            del expected.observations[first.moment :]
+    if actual.failed_statements:
+        expected, cpu_error = _run_on_cpu(entry, target, recorder, actual.failed_statements)
+        if len(expected.skipped_contexts) < len(actual.failed_statements):
+            # The CPU did not reach a statement, such as one for accelerators only. The
+            # observations after the first skipped statement cannot be compared.
+            first = actual.failed_statements[0]
+            del actual.observations[first.observation_count :], actual.deviations[first.deviation_count :]
+            del expected.observations[first.observation_count :]
             actual.doubtful_errors.clear()
             cpu_error = error = None
             recorder.note("the rest was not compared, because the CPU cannot skip the statement that failed")
-    undeclared = _UndeclaredStatements(entry, target, recorder, actual.skipped_statements)
+    undeclared = _UndeclaredStatements(entry, target, recorder, actual.failed_statements)
     _compare_observations(recorder, actual, expected, undeclared)
     cpu_deviations = {(deviation.kind, deviation.message) for deviation in expected.deviations}
     for deviation in actual.deviations:
@@ -214,9 +214,9 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
     for name, doubtful in actual.doubtful_errors.items():
         if name not in expected.doubtful_errors and not undeclared.needs_undeclared_dtype(doubtful.position):
             recorder.fail(doubtful.kind, doubtful.message, basis=doubtful.basis)
-    for statement in actual.skipped_statements:
+    for statement in actual.failed_statements:
         position = statement_positions.position_of_error(
-            statement.error.__traceback__, code, statement.moment
+            statement.error.__traceback__, code, statement.observation_count
         )
         if not undeclared.needs_undeclared_dtype(position):
             recorder.compared(1)
@@ -232,11 +232,11 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
 
 
 def _run_on_cpu(
-    entry: Behaviour, target: Target, recorder: Recorder, skipped: Sequence[SkippedStatement]
+    entry: Behaviour, target: Target, recorder: Recorder, skipped: Sequence[FailedStatement]
 ) -> tuple[Lab, Exception | None]:
     """Run a program on the CPU without some statements. Return the run, and the error that ended it."""
     lab = Lab(target, recorder.id.dtype, recorder.seed, on_target=False)
-    lab.statements_to_skip = {statement.context: statement for statement in skipped}
+    lab.statements_to_skip = {statement.context_number: statement for statement in skipped}
     error: Exception | None = None
     state = process_state.capture()
     process_state.seed(recorder.seed, target)
@@ -310,7 +310,7 @@ class _UndeclaredStatements:
         entry: Behaviour,
         target: Target,
         recorder: Recorder,
-        skipped: Sequence[SkippedStatement] = (),
+        skipped: Sequence[FailedStatement] = (),
     ) -> None:
         self._entry = entry
         self._skipped = skipped
@@ -324,7 +324,7 @@ class _UndeclaredStatements:
             return dtypes_by_position
         code = inspect.unwrap(self._entry.program).__code__
         lab = Lab(self._target, self._recorder.id.dtype, self._recorder.seed, on_target=False)
-        lab.statements_to_skip = {statement.context: statement for statement in self._skipped}
+        lab.statements_to_skip = {statement.context_number: statement for statement in self._skipped}
 
         def add_dtypes(dtypes: frozenset[str]) -> None:
             position = statement_positions.calling_statement(code, len(lab.observations)) if dtypes else None

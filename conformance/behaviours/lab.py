@@ -23,7 +23,7 @@ import torch
 from conformance import torch_testing_internals
 from conformance.behaviours import observation, skipping, statement_positions
 from conformance.behaviours.observation import Closeness, Observation
-from conformance.behaviours.skipping import SkippedStatement
+from conformance.behaviours.skipping import FailedStatement
 from conformance.behaviours.statement_positions import StatementPosition
 from conformance.framework import undeclared_dtypes
 from conformance.framework.calls import is_refusal, one_line
@@ -98,15 +98,15 @@ class Lab:
         self._error_in_context: tuple[Exception, Basis] | None = None
         self._entered_contexts = 0
         #: The statements that ended a context of basis parity by an error, in the run on the device.
-        self.skipped_statements: list[SkippedStatement] = []
+        self.failed_statements: list[FailedStatement] = []
         #: The statements that this run on the CPU must skip too, by the number of their context.
-        self.statements_to_skip: dict[int, SkippedStatement] = {}
+        self.statements_to_skip: dict[int, FailedStatement] = {}
         #: The contexts in which this run has skipped its statement.
         self.skipped_contexts: set[int] = set()
         #: The type of the error with which a context ended, by its number.
-        self.errors_of_contexts: dict[int, type[Exception]] = {}
+        self.error_types_by_context: dict[int, type[Exception]] = {}
         #: The same of the CPU's run, if this is the run on the device.
-        self.errors_of_contexts_on_cpu: dict[int, type[Exception]] = {}
+        self.cpu_error_types_by_context: dict[int, type[Exception]] = {}
         self._random = torch.Generator().manual_seed(seed)
 
     @property
@@ -226,15 +226,15 @@ class Lab:
                 with skipping.skip_statement(to_skip, lambda: len(self.observations), self.skipped_contexts):
                     yield
         except Exception as error:
-            self.errors_of_contexts[number] = type(error)
+            self.error_types_by_context[number] = type(error)
             if self._error_in_context is None or self._error_in_context[0] is not error:
                 self._error_in_context = error, basis
             counts = len(self.observations), len(self.deviations)
             statement = skipping.statement_of_error(error, self._error_in_context[1], number, *counts)
-            is_on_cpu_too = self.errors_of_contexts_on_cpu.get(number) is type(error)
+            is_on_cpu_too = self.cpu_error_types_by_context.get(number) is type(error)
             if basis is not Basis.PARITY or not self.on_target or is_on_cpu_too or statement is None:
                 raise
-            self.skipped_statements.append(statement)
+            self.failed_statements.append(statement)
         finally:
             self.basis = before
 

@@ -22,16 +22,16 @@ _OWN_FOLDER = str(Path(__file__).parent)
 _PROPERTIES = str(Path(__file__).parents[1] / "properties")
 
 
-class SkippedStatement(NamedTuple):
+class FailedStatement(NamedTuple):
     """A statement that raised an error: the number of its context, its code and line, the numbers of earlier
     observations and deviations, the error, and the basis of the statement.
     """
 
-    context: int
+    context_number: int
     code: CodeType
     line: int
-    moment: int
-    deviations: int
+    observation_count: int
+    deviation_count: int
     error: Exception
     basis: Basis
 
@@ -43,13 +43,12 @@ class StatementSkipped(BaseException):
 
 
 def statement_of_error(
-    error: Exception, basis: Basis, context: int, moment: int, deviations: int
-) -> SkippedStatement | None:
+    error: Exception, basis: Basis, context_number: int, observation_count: int, deviation_count: int
+) -> FailedStatement | None:
     """Return the innermost statement of a program, or of a function of the suite that it calls, in an error's
     traceback.
 
-    None if the traceback has no frame of a program. ``moment`` and ``deviations`` are the numbers of
-    observations and deviations so far.
+    None if the traceback has no frame of a program. The two counts are those at the time of the error.
     """
     frames = [
         (frame.f_code, line)
@@ -64,7 +63,7 @@ def statement_of_error(
     ]
     if not statements:
         return None
-    return SkippedStatement(context, *statements[-1], moment, deviations, error, basis)
+    return FailedStatement(context_number, *statements[-1], observation_count, deviation_count, error, basis)
 
 
 def _is_part_of_context(code: CodeType) -> bool:
@@ -73,7 +72,7 @@ def _is_part_of_context(code: CodeType) -> bool:
 
 @contextlib.contextmanager
 def skip_statement(
-    statement: SkippedStatement, observation_count: Callable[[], int], skipped: set[int]
+    statement: FailedStatement, count_observations: Callable[[], int], skipped: set[int]
 ) -> Iterator[None]:
     """Raise :class:`StatementSkipped` inside this context when a statement begins, and suppress it at the end
     of the context. Add the number of the context to ``skipped`` if that happened.
@@ -81,7 +80,7 @@ def skip_statement(
 
     def trace_line(frame: FrameType, event: str, argument: Any) -> Any:
         reached = frame.f_code is statement.code and frame.f_lineno == statement.line
-        if event == "line" and reached and observation_count() == statement.moment:
+        if event == "line" and reached and count_observations() == statement.observation_count:
             raise StatementSkipped
         return trace_line
 
@@ -97,7 +96,7 @@ def skip_statement(
     try:
         yield
     except StatementSkipped:
-        skipped.add(statement.context)
+        skipped.add(statement.context_number)
     finally:
         sys.settrace(before)
         caller.f_trace = traced_before

@@ -56,8 +56,8 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--parity",
         choices=PARITY,
-        help="apart: a result that only differs from the CPU, which no page forbids, is not unexpected; "
-        "strict: it fails (default: that of the target file, else apart)",
+        help="what a result of verdict parity does (the device differs from the CPU, and no page says which "
+        "is right): apart lists it separately, strict makes it fail (default: the target file's, else apart)",
     )
     parser.add_argument("--samples", type=common.parse_samples, metavar="all|N", help="samples per result")
     parser.add_argument(

@@ -17,7 +17,7 @@ def allocated_bytes_counter(target: Target) -> Callable[[], int] | None:
     if target.is_cpu or not target.capable("memory_statistics"):
         return None
     memory_allocated = target.hook("memory_allocated")
-    if memory_allocated is None and target.has_accelerator:
+    if memory_allocated is None and target.is_known_to_torch_accelerator:
         module, general = torch.get_device_module(target.device), torch.accelerator
         function = getattr(module, "memory_allocated", getattr(general, "memory_allocated", None))
         memory_allocated = function and functools.partial(function, target.torch_device)

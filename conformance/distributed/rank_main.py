@@ -70,7 +70,7 @@ def join_process_group(options: argparse.Namespace) -> Any:
                 "use fewer ranks with -n"
             )
         device = torch.device(target.device, options.rank)
-        if target.has_accelerator:
+        if target.is_known_to_torch_accelerator:
             torch.accelerator.set_device_index(device.index)
     rank = Rank(options.rank, options.size, device, target, options.meeting, options.timeout)
     rank.join(options.meeting)

@@ -225,7 +225,7 @@ def _distributed(target: Target) -> Iterator[Fact]:
 
 
 def _module(target: Target) -> Iterator[Fact]:
-    if not target.is_cpu and not target.has_accelerator:
+    if not target.is_cpu and not target.is_known_to_torch_accelerator:
         return
     try:
         module = torch.get_device_module(target.device)
@@ -274,7 +274,7 @@ def _seed(target: Target) -> Iterator[Fact]:
             "torch.manual_seed", torch.manual_seed(5).initial_seed() == 5, "reaches the CPU's generator"
         )
         return
-    if not target.capable("generator") or not target.has_accelerator:
+    if not target.capable("generator") or not target.is_known_to_torch_accelerator:
         return
     module = torch.get_device_module(target.device)
     step = "add manual_seed_all and get_rng_state to the module, or declare generator = false"
@@ -307,7 +307,7 @@ def _describe_result_type(function: Callable[[], object]) -> str:
 
 
 def _memory(target: Target) -> Iterator[Fact]:
-    if not target.has_accelerator or not target.capable("memory_statistics"):
+    if not target.is_known_to_torch_accelerator or not target.capable("memory_statistics"):
         return
     for name in _ACCELERATOR_MEMORY:
         function: Any = getattr(torch.accelerator, name, None)

@@ -76,7 +76,11 @@ def draft_target(device: str, module: str | None) -> Draft:
     ]
     with tempfile.TemporaryDirectory() as scratch:
         draft = Path(scratch) / "draft.toml"
-        lacking = [] if target.has_accelerator or target.is_cpu else ["[capabilities]", "accelerator = false"]
+        lacking = (
+            []
+            if target.is_known_to_torch_accelerator or target.is_cpu
+            else ["[capabilities]", "accelerator = false"]
+        )
         draft.write_text("\n".join([*head, *lacking]) + "\n")
         outcomes = trial_process.run_trials(draft, "eager", requested)
     dtypes = [name for name in DTYPES if outcomes[f"dtype:{name}"].ok]

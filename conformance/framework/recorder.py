@@ -49,7 +49,7 @@ class Recorder:
         #: :meth:`with_basis`.
         self.basis = Basis.DOCUMENTED
         #: Indices of the samples whose last copied form has basis parity, whatever the check.
-        self.parity_samples: set[int] = set()
+        self.parity_sample_indices: set[int] = set()
         #: False if the target does not declare strides: :func:`compare_metadata` then ignores them.
         self.compares_strides = True
         #: If true, recording the first deviation raises :class:`StopAtFirstFailure`. A scratch recorder does
@@ -114,7 +114,9 @@ class Recorder:
         basis, and of every message pattern up to a limit, because different patterns may have different
         causes.
         """
-        basis = Basis.PARITY if sample in self.parity_samples else self.basis if basis is None else basis
+        basis = (
+            Basis.PARITY if sample in self.parity_sample_indices else self.basis if basis is None else basis
+        )
         self._failure_count += 1
         if sample is not None:
             self._failed_samples.add(int(sample))
@@ -187,7 +189,7 @@ class Recorder:
         scratch = Recorder(self.id, seed=self.seed, about_emptiness=self.about_emptiness)
         scratch.lacking = self.lacking
         scratch.basis = self.basis
-        scratch.parity_samples = self.parity_samples
+        scratch.parity_sample_indices = self.parity_sample_indices
         scratch.compares_strides = self.compares_strides
         scratch.watch = self.watch
         return scratch

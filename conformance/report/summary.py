@@ -71,7 +71,7 @@ def _unexpected_lines(legs: list[Leg], target: str | None) -> Iterator[str]:
     if not causes:
         return
     blocked = sum(group.blocked for group in causes)
-    more = f"; more basic results block {blocked} of them" if blocked else ""
+    more = f"; {blocked} of them follow from a more basic failure" if blocked else ""
     yield f"{sum(group.count for group in causes)} unexpected, by cause (largest first){more}:"
     yield from cause_lines(causes, legs, target)
 
@@ -95,8 +95,8 @@ def _parity_lines(legs: list[Leg]) -> Iterator[str]:
     largest_families = ", ".join(f"{family} {count}" for family, count in list(families.items())[:SHOWN])
     more = f" and {len(families) - SHOWN} more families" if len(families) > SHOWN else ""
     yield (
-        f"{sum(families.values())} differ from the CPU, and no page says which is right (parity; not "
-        f"unexpected, unless you run with --parity strict): {largest_families}{more}"
+        f"{sum(families.values())} differ from the CPU, and no page says which is right (verdict parity; "
+        f"--parity strict makes them fail), by family: {largest_families}{more}"
     )
 
 

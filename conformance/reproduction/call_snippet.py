@@ -65,7 +65,7 @@ def _synchronize_expression(target: Target) -> str:
     if "synchronize" in target.hooks:
         module, _, attribute = target.hooks["synchronize"].partition(":")
         return f"lambda: __import__({module!r}, fromlist=['']).{attribute}()"
-    return "torch.accelerator.synchronize" if target.has_accelerator else "lambda: None"
+    return "torch.accelerator.synchronize" if target.is_known_to_torch_accelerator else "lambda: None"
 
 
 def _allowed_text(allowed: torch.Tensor) -> str:

@@ -58,7 +58,7 @@ class Recorder:
         self.comparisons = 0
         self.is_idle = False
         self.basis = None
-        self.parity_samples: set[int] = set()
+        self.parity_sample_indices: set[int] = set()
         self.failures = 0
         self.recorded_failures: list[tuple[Kind, str]] = []
         self.reason = ""

@@ -46,7 +46,7 @@ def judge_leg(
     )
     apply_waivers(judged.rows, manifest.waiver_links(torch_version, mode, judged.rows))
     if header.get("parity", "strict") == "apart":
-        set_parity_apart(judged.rows)
+        give_parity_verdicts(judged.rows)
     capabilities = header["target"].get("declared", {}).get("capabilities", {})
     mark_blocked(judged.rows, [name for name, is_declared in capabilities.items() if not is_declared])
     planned = list(plan.result_ids())
@@ -131,7 +131,7 @@ def apply_waivers(rows: Mapping[str, ResultRow], waivers: Mapping[str, Mapping[s
                 _add_note(row, f"waived for every backend, since torch itself is at fault: {links[kind]}")
 
 
-def set_parity_apart(rows: Mapping[str, ResultRow]) -> None:
+def give_parity_verdicts(rows: Mapping[str, ResultRow]) -> None:
     """Give each failing row whose deviations all have basis parity the verdict ``parity``."""
     for row in rows.values():
         if row["verdict"] == Verdict.FAIL.value and failure_bases(row) == {Basis.PARITY.value}:

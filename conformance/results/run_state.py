@@ -221,7 +221,7 @@ class RunState:
             )
         ]
 
-    def results_to_confirm(self) -> list[str]:
+    def results_to_retry_at_once(self) -> list[str]:
         """Return, for each suspected subject, its first lost result that was not retried yet.
 
         A subject is suspected after ``_LOSSES_IN_A_ROW`` lost results with no other result between, or

@@ -261,18 +261,18 @@ def run_rounds(rounds: Rounds, plan: Plan) -> None:
         if rounds.warm is not None and _recorded_seconds(rounds.mode, pending) <= _ONE_WORKER:
             workers = 1  # the prestarted worker has already imported torch; new workers would start now
         rounds.run(pending, workers=workers, attempt=1)
-        _confirm_lost_subjects(rounds, plan)
-        rounds.record_inherited(plan.select(lambda result_id: result_id not in attempts))
+        _retry_lost_subjects(rounds, plan)
+        rounds.record_results_of_lost_subjects(plan.select(lambda result_id: result_id not in attempts))
         pending = plan.select(lambda result_id: result_id not in attempts)
         idle = idle + 1 if len(attempts) == before else 0
     _retry(rounds, plan, rounds.run_state.results_to_retry)
 
 
-def _confirm_lost_subjects(rounds: Rounds, plan: Plan) -> None:
+def _retry_lost_subjects(rounds: Rounds, plan: Plan) -> None:
     """Retry one lost result of each subject that has lost several, so that chance and the load of the machine
     are not taken for the subject.
     """
-    _retry(rounds, plan, rounds.run_state.results_to_confirm)
+    _retry(rounds, plan, rounds.run_state.results_to_retry_at_once)
 
 
 def _retry(rounds: Rounds, plan: Plan, results: Callable[[], list[str]]) -> None:

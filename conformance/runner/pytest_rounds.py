@@ -132,7 +132,7 @@ class Rounds:
             count += 1
         return count
 
-    def record_inherited(self, pending: Plan) -> None:
+    def record_results_of_lost_subjects(self, pending: Plan) -> None:
         """Record each pending result of a subject that is confirmed to end its process as lost too. These
         results do not run.
         """
@@ -141,7 +141,7 @@ class Rounds:
         for case in lost_cases:
             first = ending[case.subject]
             verdict = Verdict(self.run_state.attempts[first][-1]["verdict"])
-            message = f"not run: {case.subject} ended its process repeatedly, {first} also when it ran alone"
+            message = f"not run: {case.subject} ended its process repeatedly ({first} did so alone, too)"
             kind = Kind.TIMEOUT if verdict is Verdict.TIMEOUT else Kind.CRASH
             for result_id in case.result_ids():
                 parsed = ResultId.parse(result_id)

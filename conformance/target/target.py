@@ -108,11 +108,11 @@ class Target:
         hook = self.hook("synchronize")
         if hook is not None:
             hook()
-        elif self.has_accelerator and self.capable("asynchronous"):
+        elif self.is_known_to_torch_accelerator and self.capable("asynchronous"):
             torch.accelerator.synchronize()
 
     @property
-    def has_accelerator(self) -> bool:
+    def is_known_to_torch_accelerator(self) -> bool:
         """True if ``torch.accelerator`` and ``torch.get_device_module`` know the device."""
         return not self.is_cpu and self.capable("accelerator")
 
@@ -130,7 +130,7 @@ class Target:
         if self.is_cpu or self.elsewhere:
             return
         hook = self.hook("manual_seed")
-        if hook is None and self.has_accelerator:
+        if hook is None and self.is_known_to_torch_accelerator:
             hook = getattr(torch.get_device_module(self.device), "manual_seed_all", None)
         if hook is not None:
             hook(seed)
@@ -140,7 +140,7 @@ class Target:
         hook = self.hook("device_count")
         if hook is not None:
             return int(hook())
-        return torch.accelerator.device_count() if self.has_accelerator else 1
+        return torch.accelerator.device_count() if self.is_known_to_torch_accelerator else 1
 
     def fallbacks(self) -> int | None:
         """Return the number of operator calls that fell back to the CPU so far; None if the target has no
@@ -179,7 +179,9 @@ class Target:
         """True if a graph can be captured, by the hook of the target file or by
         ``torch.accelerator.Graph``.
         """
-        return "graph" in self.hooks or (self.has_accelerator and hasattr(torch.accelerator, "Graph"))
+        return "graph" in self.hooks or (
+            self.is_known_to_torch_accelerator and hasattr(torch.accelerator, "Graph")
+        )
 
     def graph(self) -> Any:
         """Return a new device graph: an object with ``capture_begin()``, ``capture_end()`` and

@@ -130,7 +130,7 @@ class Executor:
                 if difference := _difference_of_rerun(result, second_result):
                     notes = [*result.notes, f"intermittent: rerun at once, {difference}"]
                     result = dataclasses.replace(result, intermittent=True, notes=notes)
-                    result = self.last = _with_stronger_failures(result, second_result)
+                    result = self.last = _with_other_failures_of_rerun(result, second_result)
             if self.journal is not None:
                 self.journal.write("result", worker=self.worker, result=result.to_json())
                 self._journal_time(case.kind, result_id, began, time.perf_counter() - clock)
@@ -293,7 +293,7 @@ class Executor:
         return {} if self.target.elsewhere else known_answer_probe.wrong_answers(self.target)
 
 
-def _with_stronger_failures(first: Result, second: Result) -> Result:
+def _with_other_failures_of_rerun(first: Result, second: Result) -> Result:
     """Return the first result with the failures of its rerun that have another basis than parity, if it has
     none itself. Otherwise the verdict ``parity`` would hide them.
     """

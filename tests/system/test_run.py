@@ -63,7 +63,7 @@ files: out/results.json, out/report.html, out/junit.xml
 def test_a_difference_that_no_page_forbids_is_reported_apart(cli: Cli) -> None:
     run = cli("run", "-n", "1", "--parity", "apart", sham="good,differs")
     assert (run.code, run.results["totals"]) == (0, {"parity": 2, "pass": 6})
-    assert "2 differ from the CPU, and no page says which is right (parity;" in run.out
+    assert "2 differ from the CPU, and no page says which is right (verdict parity;" in run.out
     case = next(item for item in ElementTree.parse(run.folder / "junit.xml").iter("testcase") if len(item))
     assert (case[0].tag, "expected RuntimeError" in str(case[0].text)) == ("system-out", True)
     assert cli("report", str(run.folder)).code == 0

@@ -13,7 +13,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Basis, Kind
 from conformance.oracle.reference import Call, reference_for
-from conformance.properties.shared.basis import basis_without_elements
+from conformance.properties.shared.basis import basis_of_empty_input
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
@@ -65,7 +65,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         outcome = run_operator(target, subject.info.op, copy)
         if reference.ok and outcome.ok:
             reduces = torch_testing_internals.is_reduction(subject.info)
-            with recorder.with_basis(basis_without_elements(subject.name, reduces=reduces)):
+            with recorder.with_basis(basis_of_empty_input(subject.name, reduces=reduces)):
                 compare_outputs(target, recorder, reference, outcome.value)
         elif reference.ok:
             report_failed_call(target, recorder, sample, outcome)

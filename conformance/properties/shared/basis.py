@@ -64,7 +64,7 @@ def basis_of_aliasing(name: str) -> Basis:
     return Basis.DOCUMENTED if _is_one_of(_VIEWS_ON_THE_PAGE, name) else Basis.PARITY
 
 
-def basis_without_elements(name: str, *, reduces: bool) -> Basis:
+def basis_of_empty_input(name: str, *, reduces: bool) -> Basis:
     """Return the basis of the value of an operator whose input has no elements."""
     is_defined = not reduces or _is_one_of(_DEFINED_WITHOUT_ELEMENTS, name)
     return Basis.DOCUMENTED if is_defined else Basis.PARITY
@@ -98,7 +98,7 @@ def _is_ordinary(tensor: torch.Tensor) -> bool:
     return bool(((sizes == 0) | ((sizes >= limits[0]) & (sizes <= limits[1]))).all())
 
 
-def chooses_dimension_of_scalar(name: str, sample: Sample) -> bool:
+def passes_dim_for_zero_dim_tensor(name: str, sample: Sample) -> bool:
     """Return True if a call chooses a dimension of a tensor without dimensions.
 
     No page says that such a tensor is treated as if it had one dimension.

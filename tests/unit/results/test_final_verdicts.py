@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conformance.results.final_verdicts import apply_waivers, final_rows, set_parity_apart
+from conformance.results.final_verdicts import apply_waivers, final_rows, give_parity_verdicts
 from tests.support.sample_legs import expectation, row
 
 
@@ -98,25 +98,25 @@ def test_a_result_has_the_verdict_parity_if_all_its_deviations_have_that_basis(
     bases: list[str], verdict: str
 ) -> None:
     rows = final_rows({"p/s@d": [_failing(*bases)]}, []).rows
-    set_parity_apart(rows)
+    give_parity_verdicts(rows)
     assert rows["p/s@d"]["verdict"] == verdict
 
 
 def test_the_deviations_of_every_attempt_must_have_basis_parity() -> None:
     first, second = _failing("documented"), {**_failing("parity"), "attempt": 2}
     rows = final_rows({"p/s@d": [first, second]}, []).rows
-    set_parity_apart(rows)
+    give_parity_verdicts(rows)
     assert rows["p/s@d"]["verdict"] == "fail"
 
 
 @pytest.mark.parametrize("verdict", ["crash", "timeout", "error"])
 def test_only_a_failure_becomes_parity(verdict: str) -> None:
     rows = final_rows({"p/s@d": [{**_failing("parity"), "verdict": verdict}]}, []).rows
-    set_parity_apart(rows)
+    give_parity_verdicts(rows)
     assert rows["p/s@d"]["verdict"] == verdict
 
 
 def test_an_expectation_of_a_parity_deviation_is_neither_stale_nor_obsolete() -> None:
     outcome = final_rows({"p/s@d": [_failing("parity")]}, [expectation("p/s@d", "value")])
-    set_parity_apart(outcome.rows)
+    give_parity_verdicts(outcome.rows)
     assert (outcome.rows["p/s@d"]["verdict"], outcome.obsolete) == ("xfail", [])

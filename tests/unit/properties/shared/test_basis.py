@@ -60,7 +60,7 @@ def test_an_extremal_result_of_ordinary_numbers_is_parity() -> None:
     ],
 )
 def test_a_dimension_of_a_tensor_without_dimensions(name: str, sample: Sample, expected: bool) -> None:
-    assert basis.chooses_dimension_of_scalar(name, sample) == expected
+    assert basis.passes_dim_for_zero_dim_tensor(name, sample) == expected
 
 
 @pytest.mark.parametrize(
@@ -101,4 +101,4 @@ def test_the_aliasing_of_listed_views_is_documented(name: str, expected: Basis) 
     ],
 )
 def test_reductions_of_no_elements(name: str, reduces: bool, expected: Basis) -> None:
-    assert basis.basis_without_elements(name, reduces=reduces) is expected
+    assert basis.basis_of_empty_input(name, reduces=reduces) is expected
