@@ -43,8 +43,9 @@ BACKENDS: dict[str, ThirdPartyBackend] = {
         ),
         ThirdPartyBackend(
             "torch_openreg",
-            requirements=("ninja", "setuptools", "wheel"),
-            source=f"pytorch/pytorch at the tag of the torch release (its folder {_OPENREG})",
+            requirements=("cmake", "ninja", "setuptools", "wheel"),
+            source=f"pytorch/pytorch at the tag of the torch release, with its submodule third_party/googletest (its folder "
+            f"{_OPENREG})",
             is_installed=True,
         ),
     )
