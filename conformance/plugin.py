@@ -295,9 +295,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Return a scheduler that distributes cases by subject."""
+    from conformance.results.run_state import LOST_SUBJECTS_IN_A_ROW
     from conformance.worker.xdist_scheduler import SubjectScheduling
 
-    return SubjectScheduling(len(config.option.tx), scheduling_group, log, is_about_one_operator)
+    return SubjectScheduling(
+        len(config.option.tx),
+        scheduling_group,
+        log,
+        is_about_one_operator,
+        scheduled_property,
+        LOST_SUBJECTS_IN_A_ROW,
+    )
 
 
 def scheduling_group(nodeid: str) -> str:
@@ -305,6 +313,12 @@ def scheduling_group(nodeid: str) -> str:
     module, _, name = nodeid.partition("::")
     _, slash, subject = name.partition("/")
     return f"{module}/{subject}" if slash else nodeid
+
+
+def scheduled_property(nodeid: str) -> str:
+    """Return the property of an item with its module."""
+    module, _, name = nodeid.partition("::")
+    return f"{module}::{name.partition('/')[0]}"
 
 
 def is_about_one_operator(nodeid: str) -> bool:

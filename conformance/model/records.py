@@ -553,6 +553,19 @@ class LostEvent(LostFields):
     event: Literal["lost"]
 
 
+class SampleFields(TypedDict):
+    """The fields of the journal event ``sample``."""
+
+    property: str
+    results: list[str]
+
+
+class SampleEvent(SampleFields):
+    """The runner runs some results of a property that ended its process for several subjects in a row."""
+
+    event: Literal["sample"]
+
+
 Event = (
     RunEvent
     | PlanEvent
@@ -570,4 +583,5 @@ Event = (
     | InterruptedEvent
     | EndEvent
     | LostEvent
+    | SampleEvent
 )

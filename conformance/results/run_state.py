@@ -24,6 +24,9 @@ _OfWorker = (
 _LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
 #: After this number of lost results, the runner retries one of them before it runs more of the subject.
 _LOSSES_IN_A_ROW, _LOSSES = 2, 5
+#: After results of a property were lost for this number of subjects in a row, the runner runs a sample of the
+#: property's other results before it runs more of them.
+LOST_SUBJECTS_IN_A_ROW = 5
 
 
 def unusable_device_message(message: str) -> str:
@@ -65,6 +68,10 @@ class RunState:
         self.rounds = 0
         #: Results whose known-answer probe was running when a run was killed.
         self.unprobed: set[str] = set()
+        #: The results of the sample of each property that was suspected of ending its process.
+        self._samples: dict[str, list[str]] = {}
+        #: The order in which the results began, by id.
+        self._order: dict[str, int] = {}
         self._areas: set[str] | None = None
 
     def apply(self, event: Event) -> None:
@@ -91,12 +98,15 @@ class RunState:
             case "dtype":
                 worker = self._worker(event)
                 worker.open, worker.attempt = event["id"], event.get("attempt", 1)
+                self._order.setdefault(event["id"], len(self._order))
             case "result":
                 self._on_result(event)
             case "probe":
                 self._on_probe(event)
             case "lost":
                 self._on_lost(event)
+            case "sample":
+                self._samples[event["property"]] = list(event["results"])
             case "oracle":
                 self._on_oracle(event)
             case "oracle-check":
@@ -207,16 +217,21 @@ class RunState:
         unusable.
 
         If a retried result of a subject lost its worker again, the subject is confirmed to end its process,
-        and its other results are not retried.
+        and its other results are not retried. Neither are those of a property that a sample confirmed.
         """
         confirmed = self._subjects_lost_again()
+        confirmed_properties = self.properties_that_end_their_process()
         return [
             result_id
             for result_id, rows in self.attempts.items()
             if rows[-1].get("attempt", 1) == 1
             and "blocked_by" not in rows[-1]
             and (
-                (rows[-1]["verdict"] in _LOST and self._subject_of(result_id) not in confirmed)
+                (
+                    rows[-1]["verdict"] in _LOST
+                    and self._subject_of(result_id) not in confirmed
+                    and _property_of(result_id) not in confirmed_properties
+                )
                 or _was_blamed_for_unusable_device(rows[-1])
             )
         ]
@@ -259,6 +274,36 @@ class RunState:
             if losses[subject] >= _LOSSES_IN_A_ROW
         }
 
+    def properties_to_sample(self) -> list[str]:
+        """Return the properties whose results were lost for ``LOST_SUBJECTS_IN_A_ROW`` subjects in a row, and
+        which no sample has confirmed yet.
+        """
+        lost: dict[str, set[str]] = collections.defaultdict(set)
+        for result_id in sorted(self.attempts, key=lambda name: self._order.get(name, -1)):
+            subject = self._subject_of(result_id)
+            if self.attempts[result_id][0]["verdict"] not in _LOST:
+                lost.pop(_property_of(result_id), None)
+            elif subject != result_id:
+                lost[_property_of(result_id)].add(subject)
+        confirmed = self.properties_that_end_their_process()
+        return [
+            name
+            for name, subjects in lost.items()
+            if len(subjects) >= LOST_SUBJECTS_IN_A_ROW and name not in confirmed
+        ]
+
+    def properties_that_end_their_process(self) -> dict[str, str]:
+        """Return each property all of whose sampled results were lost, with the id of the first of them."""
+        return {
+            name: results[0]
+            for name, results in self._samples.items()
+            if all(self._was_lost_at_first(result) for result in results)
+        }
+
+    def _was_lost_at_first(self, result_id: str) -> bool:
+        rows = self.attempts.get(result_id)
+        return rows is not None and rows[0]["verdict"] in _LOST
+
     def _subjects_lost_again(self) -> dict[str, str]:
         """Return each subject with a result that was lost twice, and the id of the first such result."""
         lost_again: dict[str, str] = {}
@@ -266,6 +311,10 @@ class RunState:
             if rows[-1].get("attempt", 1) > 1 and rows[-1]["verdict"] in _LOST:
                 lost_again.setdefault(self._subject_of(result_id), result_id)
         return lost_again
+
+
+def _property_of(result_id: str) -> str:
+    return result_id.partition("/")[0]
 
 
 def _was_blamed_for_unusable_device(row: AttemptRow) -> bool:

@@ -50,6 +50,8 @@ _ONE_WORKER = 20
 #: Reference values per recheck process. Each process first loads torch's databases, so few processes are
 #: used.
 _EVENTS = 200
+#: Number of subjects for which a property that is suspected of ending its process runs alone.
+_SAMPLED_SUBJECTS = 3
 
 
 class NothingToRun(UsageError):
@@ -262,7 +264,8 @@ def run_rounds(rounds: Rounds, plan: Plan) -> None:
             workers = 1  # the prestarted worker has already imported torch; new workers would start now
         rounds.run(pending, workers=workers, attempt=1)
         _retry_lost_subjects(rounds, plan)
-        rounds.record_results_of_lost_subjects(plan.select(lambda result_id: result_id not in attempts))
+        _sample_lost_properties(rounds, plan)
+        rounds.record_results_that_do_not_run(plan.select(lambda result_id: result_id not in attempts))
         pending = plan.select(lambda result_id: result_id not in attempts)
         idle = idle + 1 if len(attempts) == before else 0
     _retry(rounds, plan, rounds.run_state.results_to_retry)
@@ -273,6 +276,29 @@ def _retry_lost_subjects(rounds: Rounds, plan: Plan) -> None:
     are not taken for the subject.
     """
     _retry(rounds, plan, rounds.run_state.results_to_retry_at_once)
+
+
+def _sample_lost_properties(rounds: Rounds, plan: Plan) -> None:
+    """Run a sample of the pending results of each property that was lost for several subjects in a row.
+
+    The sampled subjects are spread evenly over the plan, so that one operator family with a common defect is
+    not taken for the property.
+    """
+    lost_subjects = rounds.run_state.subjects_that_end_their_process()
+    for name in rounds.run_state.properties_to_sample():
+        cases = [
+            case
+            for case in plan.select(lambda result_id: result_id not in rounds.run_state.attempts).cases
+            if case.property == name and case.subject not in lost_subjects
+        ]
+        if len(cases) < _SAMPLED_SUBJECTS:
+            continue
+        step = len(cases) / _SAMPLED_SUBJECTS
+        sample = [cases[int((number + 0.5) * step)] for number in range(_SAMPLED_SUBJECTS)]
+        results = [next(case.result_ids()) for case in sample]
+        rounds.journal.write("sample", property=name, results=results)
+        for result_id in results:
+            rounds.run(plan.only([result_id]), workers=1, attempt=1, patient=True)
 
 
 def _retry(rounds: Rounds, plan: Plan, results: Callable[[], list[str]]) -> None:

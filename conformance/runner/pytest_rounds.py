@@ -132,16 +132,24 @@ class Rounds:
             count += 1
         return count
 
-    def record_results_of_lost_subjects(self, pending: Plan) -> None:
-        """Record each pending result of a subject that is confirmed to end its process as lost too. These
-        results do not run.
+    def record_results_that_do_not_run(self, pending: Plan) -> None:
+        """Record each pending result of a subject or property that is confirmed to end its process as lost
+        too. These results do not run.
         """
-        ending = self.run_state.subjects_that_end_their_process()
-        lost_cases = [case for case in pending.cases if case.subject in ending]
-        for case in lost_cases:
-            first = ending[case.subject]
+        subjects = self.run_state.subjects_that_end_their_process()
+        properties = self.run_state.properties_that_end_their_process()
+        recorded = False
+        for case in pending.cases:
+            if case.subject in subjects:
+                first = subjects[case.subject]
+                reason = f"{case.subject} ended its process repeatedly ({first} did so alone, too)"
+            elif case.property in properties:
+                first = properties[case.property]
+                reason = f"{case.property} ended its process in all results of a sample ({first} and others)"
+            else:
+                continue
+            recorded = True
             verdict = Verdict(self.run_state.attempts[first][-1]["verdict"])
-            message = f"not run: {case.subject} ended its process repeatedly ({first} did so alone, too)"
             kind = Kind.TIMEOUT if verdict is Verdict.TIMEOUT else Kind.CRASH
             for result_id in case.result_ids():
                 parsed = ResultId.parse(result_id)
@@ -149,12 +157,12 @@ class Rounds:
                     id=parsed,
                     verdict=verdict,
                     failure_count=1,
-                    failures=[Failure(kind, message)],
+                    failures=[Failure(kind, f"not run: {reason}")],
                     seed=seed_of(parsed.case.subject, parsed.dtype),
                     blocked_by=first,
                 )
                 self.journal.write("result", worker="runner", result=result.to_json())
-        if lost_cases:
+        if recorded:
             self.journal.write("worker-end", worker="runner", reason="no process ran these results")
         self.read_events()
 

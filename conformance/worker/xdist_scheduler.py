@@ -15,7 +15,9 @@ class SubjectScheduling:
     A pytest-xdist worker starts an item only when it knows the next item, so every worker has at least two
     pending items. An item whose worker crashed is not assigned again. If ``is_isolated`` returns True for the
     item, neither is the rest of its group: an operator that ends its process would otherwise end one process
-    after another. The next round of the run contains these items.
+    after another. The same holds for a property: if it ended the worker for ``property_losses`` groups, and
+    no item of the property finished in between, none of its items is assigned any more. The next round of the
+    run contains these items.
     """
 
     def __init__(
@@ -24,9 +26,15 @@ class SubjectScheduling:
         group_of: Callable[[str], str],
         log: Callable[..., None],
         is_isolated: Callable[[str], bool] = lambda item: True,
+        property_of: Callable[[str], str] = lambda item: item,
+        property_losses: int = 5,
     ) -> None:
         self._workers = workers
         self._group_of = group_of
+        self._property_of = property_of
+        self._property_losses = property_losses
+        #: The groups for which a property ended the worker since one of its items last finished.
+        self._lost_groups: dict[str, set[str]] = collections.defaultdict(set)
         self._is_isolated = is_isolated
         self._log = log
         self._collection: list[str] | None = None
@@ -69,6 +77,8 @@ class SubjectScheduling:
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         """Record that a worker finished an item, and assign more items to it."""
         self._pending[node].remove(item_index)
+        if self._collection is not None:
+            self._lost_groups.pop(self._property_of(self._collection[item_index]), None)
         self._assign_groups(node)
 
     def mark_test_pending(self, item: str) -> None:
@@ -96,8 +106,10 @@ class SubjectScheduling:
             pending = collections.deque(
                 index for index in pending if self._group_of(self._collection[index]) != group
             )
+            self._lost_groups[self._property_of(lost)].add(group)
         if pending:
             self._groups.appendleft(list(pending))
+        self._withhold_lost_properties()
         for remaining in self._pending:
             self._assign_groups(remaining)
         return self._collection[running]
@@ -120,6 +132,14 @@ class SubjectScheduling:
                 continue
             self._pending[node] = collections.deque()
             self._assign_groups(node)
+
+    def _withhold_lost_properties(self) -> None:
+        lost = {name for name, groups in self._lost_groups.items() if len(groups) >= self._property_losses}
+        if not lost or self._collection is None:
+            return
+        properties = [self._property_of(nodeid) for nodeid in self._collection]
+        kept = ([index for index in group if properties[index] not in lost] for group in self._groups)
+        self._groups = collections.deque(group for group in kept if group)
 
     def _assign_groups(self, node: Any) -> None:
         pending = self._pending[node]

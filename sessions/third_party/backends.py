@@ -44,8 +44,8 @@ BACKENDS: dict[str, ThirdPartyBackend] = {
         ThirdPartyBackend(
             "torch_openreg",
             requirements=("cmake", "ninja", "setuptools", "wheel"),
-            source=f"pytorch/pytorch at the tag of the torch release, with its submodule third_party/googletest (its folder "
-            f"{_OPENREG})",
+            source=f"pytorch/pytorch at the tag of the torch release, with its submodule "
+            f"third_party/googletest (its folder {_OPENREG})",
             is_installed=True,
         ),
     )

@@ -189,6 +189,7 @@ def kills(recorder: Recorder) -> None:
 CHECKS: dict[str, Callable[[Recorder], None]] = {
     "good": good,
     "always_crash": always_crash,
+    "crash_beside": good,
     "crash_twice": crash_twice,
     "fail": fail,
     "differs": differs,
@@ -227,6 +228,8 @@ def _check_acts(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 def _check_beside(target: Target, subject: Subject, recorder: Recorder) -> None:
     recorder.compared(1)
+    if subject.name.startswith("crash_beside"):
+        ctypes.string_at(0)
 
 
 catalogue.add_subjects("sham", [Subject(name) for name in _subject_names()], smoke=("good0",))

@@ -1,5 +1,5 @@
-"""An operator that ends its process again and again costs few processes, and the run goes on. An operator
-that passes when it is retried runs to its end.
+"""An operator or a property that ends its process again and again costs few processes, and the run goes on.
+An operator that passes when it is retried, and a property that passes for other operators, run to their ends.
 """
 
 from __future__ import annotations
@@ -12,6 +12,13 @@ import pytest
 from tests.support.cli_process import Run, conformance
 
 CRASHING = 3
+SUBJECTS = 14
+
+
+def lost_workers(run: Run) -> list[object]:
+    """Return the journal events of the workers that the runner recorded as lost."""
+    events = map(json.loads, (run.folder / "journal.jsonl").read_text().splitlines())
+    return [event for event in events if event["event"] == "lost"]
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +42,40 @@ def test_the_run_goes_on_and_is_complete(run: Run) -> None:
 
 
 def test_each_operator_costs_three_processes(run: Run) -> None:
-    events = [json.loads(line) for line in (run.folder / "journal.jsonl").read_text().splitlines()]
-    lost = [event for event in events if event["event"] == "lost"]
+    lost = lost_workers(run)
     assert len(lost) == 3 * CRASHING  # twice in a row, and once more alone
+
+
+@pytest.fixture(scope="module")
+def run_of_property(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder: Path = tmp_path_factory.mktemp("property")
+    return conformance(folder, "run", "-n", "2", sham="crash_beside", SHAM_COPIES=str(SUBJECTS))
+
+
+def test_the_other_results_of_a_property_are_lost_with_it(run_of_property: Run) -> None:
+    rows = {name: row for name, row in run_of_property.rows.items() if name.startswith("beside/")}
+    assert {row["verdict"] for row in rows.values()} == {"crash"}
+    inherited = [row for row in rows.values() if "blocked_by" in row]
+    message = "not run: beside ended its process in all results of a sample (beside/crash_beside"
+    assert inherited and all(row["failures"][0]["message"].startswith(message) for row in inherited)
+    assert all("blocked_by" not in rows[row["blocked_by"]] for row in inherited)
+
+
+def test_a_lost_property_leaves_the_other_properties_alone(run_of_property: Run) -> None:
+    assert run_of_property.results["complete"]
+    assert run_of_property.results["totals"] == {"crash": 2 * SUBJECTS, "pass": 2 * SUBJECTS}
+
+
+def test_a_property_costs_few_processes(run_of_property: Run) -> None:
+    lost = lost_workers(run_of_property)
+    # Five in a row, the subjects that two workers had begun by then, and the sample.
+    assert 5 + 3 <= len(lost) <= 5 + 4 + 3
+
+
+def test_a_property_that_passes_for_other_operators_runs_to_its_end(tmp_path: Path) -> None:
+    run = conformance(tmp_path, "run", "-n", "2", sham="crash_beside,good", SHAM_COPIES="6")
+    verdicts = {name: row["verdict"] for name, row in run.rows.items() if name.startswith("beside/good")}
+    assert len(verdicts) == 12 and set(verdicts.values()) == {"pass"}
 
 
 def test_an_operator_that_passes_when_it_is_retried_runs_to_its_end(tmp_path: Path) -> None:

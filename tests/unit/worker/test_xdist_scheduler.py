@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from conformance.worker.xdist_scheduler import SubjectScheduling
 
@@ -75,3 +76,40 @@ def test_the_rest_of_an_isolated_group_waits_for_the_next_round() -> None:
     scheduler.schedule()
     assigned = [ids[index] for index in new_node.sent + second.sent]
     assert assigned and all(scheduler._group_of(item) != group for item in assigned)
+
+
+def test_a_property_that_ends_workers_of_several_groups_in_a_row_waits_for_the_next_round() -> None:
+    scheduler, nodes, ids = scheduler_and_workers(9, 1, isolates=True)
+    scheduler._property_of, scheduler._property_losses = lambda item: item.partition("/")[0], 3
+    done = lose_property(scheduler, nodes[0], ids, "m::b", lose=lambda item: True)
+    assert [item for item in done if item.startswith("m::b/")] == []
+    assert [item for item in done if item.startswith("m::a/")] == [f"m::a/op{index}" for index in range(9)]
+    assert [item for item in done if item.startswith("m::c/")] == [f"m::c/op{index}" for index in range(3, 9)]
+
+
+def test_a_property_that_finishes_in_between_is_assigned_to_the_end() -> None:
+    scheduler, nodes, ids = scheduler_and_workers(9, 1, isolates=True)
+    scheduler._property_of, scheduler._property_losses = lambda item: item.partition("/")[0], 3
+    done = lose_property(scheduler, nodes[0], ids, "m::b", lose=lambda item: int(item[-1]) % 3 != 2)
+    assert [item for item in done if item.startswith("m::b/")] == [f"m::b/op{index}" for index in (2, 5, 8)]
+
+
+def lose_property(
+    scheduler: SubjectScheduling, node: Node, ids: list[str], name: str, lose: Callable[[str], bool]
+) -> list[str]:
+    """Finish all items in the order of their assignment, but lose the worker at each item of a property for
+    which ``lose`` is true. Return the finished items.
+    """
+    done: list[str] = []
+    while scheduler._pending.get(node):
+        item = ids[scheduler._pending[node][0]]
+        if not item.startswith(name) or not lose(item):
+            scheduler.mark_test_complete(node, scheduler._pending[node][0])
+            done.append(item)
+            continue
+        assert scheduler.remove_node(node) == item
+        node = Node()
+        scheduler.add_node(node)
+        scheduler.add_node_collection(node, ids)
+        scheduler.schedule()
+    return done
