@@ -388,6 +388,7 @@ class Lab:
         If ``match`` is given, the regular expression must match in the message. If it is not given, any
         message is accepted, but a refusal or a failed internal assertion of torch is accepted only if the
         call raises one on the CPU too (:func:`conformance.behaviours.behaviour.check_behaviour`).
+        Otherwise it is a failure of basis parity, because the call raises an error, as it must.
         """
         expected_types = types or (RuntimeError,)
         basis_of_type = self.basis if type_is_documented else Basis.PARITY
@@ -423,7 +424,9 @@ class Lab:
                 self._deviates(Kind.MESSAGE, text, moment, basis_of_text)
             elif match is None and (is_refusal(raised) or "INTERNAL ASSERT" in str(raised)):
                 text = f"{name} was refused, but the CPU reports the mistake: {one_line(raised)}"
-                self.doubtful_errors[name] = Deviation(Kind.REFUSED, text, self._position(moment), self.basis)
+                self.doubtful_errors[name] = Deviation(
+                    Kind.REFUSED, text, self._position(moment), basis_of_text
+                )
         else:
             self._deviates(
                 Kind.ERROR_TYPE, f"{name} raised nothing, expected {_join_names(expected_types)}", moment

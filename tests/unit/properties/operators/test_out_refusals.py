@@ -1,0 +1,30 @@
+"""An out= that torch's composite kernel accepts is no fault of a device that runs this kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.framework.calls import CallOutcome
+from conformance.framework.recorder import Recorder
+from conformance.model.verdicts import ResultId, Verdict
+from conformance.properties.operators import out_refusals
+from conformance.samples.operators import Sample
+from conformance.subjects.torch_databases import find
+from conformance.target.file import load
+from conformance.target.target import Target
+
+CPU = load("cpu").target("eager")
+#: No kernel of this device is loaded, so an operator that has a composite kernel runs it.
+XPU = load("xpu").target("eager")
+
+
+@pytest.mark.parametrize(
+    ("target", "operator", "verdict"),
+    [(XPU, "addr", Verdict.PASS), (XPU, "add", Verdict.FAIL), (CPU, "addr", Verdict.FAIL)],
+)
+def test_the_verdict_of_an_accepted_out(target: Target, operator: str, verdict: Verdict) -> None:
+    subject = find("operator", operator)
+    recorder = Recorder(ResultId.parse(f"out_device/{operator}@float32"), seed=0)
+    accepted = CallOutcome(value=None)
+    out_refusals._check_error(target, subject, recorder, Sample(0, None), accepted, "an out= elsewhere")
+    assert recorder.result().verdict is verdict
