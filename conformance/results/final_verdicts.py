@@ -140,13 +140,14 @@ def give_parity_verdicts(rows: Mapping[str, ResultRow]) -> None:
 
 def failure_bases(row: ResultRow) -> frozenset[str]:
     """Return the bases of all deviations that a result showed, in any attempt."""
-    bases = _bases_of_failures(row)
+    bases = bases_of_failures(row)
     for attempt in row.get("attempts", ()):
         bases.update(attempt.get("bases", ()))
     return frozenset(bases)
 
 
-def _bases_of_failures(row: ResultDetails) -> set[str]:
+def bases_of_failures(row: ResultDetails) -> set[str]:
+    """Return the bases of the deviations of one attempt."""
     return {failure.get("basis", Basis.DOCUMENTED.value) for failure in row.get("failures", ())}
 
 
@@ -172,7 +173,7 @@ def _attempt_summary(attempt: AttemptRow) -> AttemptSummary:
     }
     if attempt["verdict"] in BAD and attempt.get("failures"):
         summary["kinds"] = list(dict.fromkeys(failure["kind"] for failure in attempt["failures"]))
-        summary["bases"] = sorted(_bases_of_failures(attempt))
+        summary["bases"] = sorted(bases_of_failures(attempt))
         summary["message"] = attempt["failures"][0]["message"][:MAX_ATTEMPT_MESSAGE]
     return summary
 

@@ -6,8 +6,10 @@ import sys
 import time
 from typing import TextIO
 
-from conformance.model.verdicts import Verdict
+from conformance.model.records import AttemptRow
+from conformance.model.verdicts import Basis, Verdict
 from conformance.report.format_duration import format_duration
+from conformance.results.final_verdicts import bases_of_failures
 from conformance.results.run_state import RunState
 
 
@@ -49,6 +51,12 @@ class Progress:
             self.out.write("\r\x1b[K")
             self.out.flush()
 
+    def _has_verdict_parity(self, row: AttemptRow) -> bool:
+        header = self.run_state.header
+        if header is None or header.get("parity", "strict") != "apart":
+            return False
+        return row["verdict"] == Verdict.FAIL.value and bases_of_failures(row) == {Basis.PARITY.value}
+
     def line(self, seconds: float) -> str:
         """Return the progress line: percentage, counts, rate and remaining time.
 
@@ -58,8 +66,12 @@ class Progress:
         """
         attempts = self.run_state.attempts
         done = len(attempts)
-        bad = sum(1 for rows in attempts.values() if Verdict(rows[-1]["verdict"]).unexpected)
+        unexpected = [rows[-1] for rows in attempts.values() if Verdict(rows[-1]["verdict"]).unexpected]
+        parity = sum(map(self._has_verdict_parity, unexpected))
+        bad = len(unexpected) - parity
         failing = f"{bad} failing, expected ones included" if bad else "none failing"
+        if parity:
+            failing += f", {parity} parity"
         to_retry = self.run_state.results_to_retry()
         retry_seconds = sum(attempts[result_id][-1].get("seconds", 0.0) for result_id in to_retry)
         if done < self.planned:

@@ -32,3 +32,18 @@ def test_the_progress_line(verdicts, says):
         for index, verdict in enumerate(verdicts)
     }
     assert Progress(run_state, 4, label="leg", out=io.StringIO()).line(2.0) == f"leg: {says}"
+
+
+def test_the_progress_line_counts_parity_apart() -> None:
+    run_state = RunState()
+    failures = {
+        basis: [{"kind": "value", "message": "m", "basis": basis}] for basis in ("parity", "documented")
+    }
+    run_state.attempts = {
+        f"p/s@{index}": [{"verdict": "fail", "seconds": 0.5, "failures": failures[basis]}]
+        for index, basis in enumerate(("parity", "parity", "documented"))
+    }
+    progress = Progress(run_state, 4, label="leg", out=io.StringIO())
+    assert "3 failing, expected ones included, 2/s" in progress.line(2.0)
+    run_state.header = {"parity": "apart"}
+    assert "1 failing, expected ones included, 2 parity, 2/s" in progress.line(2.0)
