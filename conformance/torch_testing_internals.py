@@ -13,12 +13,12 @@ import itertools
 import random
 import sys
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
+from conformance.model import seeds
 from conformance.process_control.garbage_collector import collector_off
 
 #: The oldest supported release, as (major, minor).
@@ -175,8 +175,8 @@ def is_device_specific(info: Any) -> bool:
 
 
 def seed_for(*names: str) -> int:
-    """Return a 32-bit seed that depends only on the names, so that it is equal in every process and retry."""
-    return zlib.crc32("/".join(names).encode())
+    """Return a 32-bit seed that depends only on the names and on the seed of the run."""
+    return seeds.seed_for("/".join(names))
 
 
 @contextlib.contextmanager

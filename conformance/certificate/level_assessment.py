@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from conformance.certificate.target_declaration import Declaration
+from conformance.model import seeds
 from conformance.model.records import Leg, ResultRow
 from conformance.model.verdicts import Basis, Placement, Verdict, seed_of
 from conformance.model.vocabulary import LEVELS
@@ -156,6 +157,8 @@ def reasons_unfit(leg: Leg) -> Iterator[str]:
     if samples not in ("default", "all"):
         # A different limit chooses different samples and can omit samples of the default.
         yield f"the run used --samples {samples}; use the default, or --samples all"
+    if leg.get("seed", seeds.RELEASE_SEED) != seeds.RELEASE_SEED:
+        yield f"the run used --seed {leg['seed']}; use the default, whose samples belong to the release"
     extra = leg["facts"].get("extra")
     if extra:
         yield f"the run loaded extra modules ({', '.join(map(str, extra))}), which can change any verdict"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import datetime
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.certificate import level_progress
 from conformance.errors import UsageError
+from conformance.model import seeds
 from conformance.model.records import Leg
 from conformance.report.headline import Opening
 from conformance.results import diff
@@ -50,6 +53,31 @@ def parse_samples(text: str) -> str:
     if text in ("all", "default") or (text.isdigit() and int(text) > 0):
         return text
     raise argparse.ArgumentTypeError(f"{text!r} is neither 'all' nor a whole number above zero")
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--seed`` to a command."""
+    parser.add_argument(
+        "--seed",
+        type=parse_seed,
+        metavar="N|today",
+        help="seed of the samples and programs; today is the date in UTC, e.g. 20270131 "
+        f"(default: {seeds.RELEASE_SEED}, the seed of the release)",
+    )
+
+
+def parse_seed(text: str) -> int:
+    """Return the value of ``--seed``: a whole number of at most 18 digits, or the date for ``today``."""
+    if text == "today":
+        return int(datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%d"))
+    if text.isascii() and text.isdigit() and len(text) <= 18:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is neither 'today' nor a whole number of at most 18 digits")
+
+
+def use_seed(arguments: argparse.Namespace) -> None:
+    """Set the seed of this process and of its children to the value of ``--seed``, or to the default."""
+    os.environ[seeds.VARIABLE] = str(seeds.RELEASE_SEED if arguments.seed is None else arguments.seed)
 
 
 def check_writable(folder: Path, option: str = "--output") -> None:

@@ -33,6 +33,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--samples", default="default", type=common.parse_samples, metavar="all|N", help="samples per result"
     )
+    common.add_seed(parser)
     common.add_extra(parser)
     parser.set_defaults(execute=execute)
 
@@ -44,6 +45,7 @@ def execute(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from None
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    common.use_seed(arguments)
 
     from conformance.commands.repro import subject_kind_of
     from conformance.properties.registry import find_property

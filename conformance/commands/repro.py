@@ -37,6 +37,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--samples", default="default", type=common.parse_samples, metavar="all|N", help="samples per result"
     )
+    common.add_seed(parser)
     parser.add_argument(
         "--sample",
         type=int,
@@ -81,6 +82,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.results is not None:
         print_recorded_result(Path(arguments.results), result_id)
     os.environ.update(file.variables(mode))
+    common.use_seed(arguments)
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     snippet = None if arguments.snippet in (None, "-") else Path(arguments.snippet)
     return guarded_run.run_guarded(

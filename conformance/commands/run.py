@@ -12,6 +12,7 @@ from conformance.builds import installed_torch
 from conformance.commands import common, run_snippets
 from conformance.distributed import USUAL_LIMIT
 from conformance.errors import UsageError
+from conformance.model import seeds
 from conformance.model.records import Document
 from conformance.model.vocabulary import PARITY
 from conformance.plan import levels, selection
@@ -60,6 +61,7 @@ def add(commands: Any) -> None:
         "is right): apart lists it separately, strict makes it fail (default: the target file's, else apart)",
     )
     parser.add_argument("--samples", type=common.parse_samples, metavar="all|N", help="samples per result")
+    common.add_seed(parser)
     parser.add_argument(
         "--timeout", type=float, metavar="SECONDS", help=f"limit of one result ({USUAL_LIMIT:g})"
     )
@@ -115,6 +117,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
         workers=arguments.workers or usable_cores(),
         select=arguments.select,
         samples=arguments.samples or "default",
+        seed=seeds.RELEASE_SEED if arguments.seed is None else arguments.seed,
         parity=arguments.parity or target.parity,
         timeout=arguments.timeout or USUAL_LIMIT,
         extra=tuple(arguments.extra),
@@ -224,6 +227,7 @@ def _request_of_earlier_run(folder: Path, arguments: argparse.Namespace) -> Requ
         "--shard": str(chosen.shard),
         "-k": chosen.select,
         "--samples": chosen.samples,
+        "--seed": str(chosen.seed),
         "--parity": chosen.parity,
         "--extra": ",".join(chosen.extra),
         "--output": str(chosen.output),
@@ -236,6 +240,7 @@ def _request_of_earlier_run(folder: Path, arguments: argparse.Namespace) -> Requ
         "--shard": arguments.shard,
         "-k": arguments.select,
         "--samples": arguments.samples,
+        "--seed": None if arguments.seed is None else str(arguments.seed),
         "--parity": arguments.parity,
         "--extra": ",".join(arguments.extra) or None,
         "--output": arguments.output and str(arguments.output.resolve()),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from conformance.builds import installed_torch
 from conformance.commands import common
+from conformance.model import seeds
 from conformance.model.records import Leg, ResultRow
 from conformance.process_control import supervisor
 from conformance.process_control.child import How
@@ -42,6 +43,8 @@ def make_snippet(row: ResultRow, target: str, leg: Leg, extra: Sequence[str] = (
         command += [
             "--samples",
             leg["samples"],
+            "--seed",
+            str(leg.get("seed", seeds.RELEASE_SEED)),
             *(argument for module in extra for argument in ("--extra", module)),
         ]
         shown_command = [*command[3:], row["id"]]

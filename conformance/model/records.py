@@ -250,12 +250,14 @@ class _LegHead(TypedDict):
 class _LegOptional(TypedDict, total=False):
     expectations: ExpectationReport
     parity: str
+    seed: int
 
 
 class Leg(_LegHead, _LegOptional):
     """One mode of one target on one build of torch. Version 2 of the schema had no ``expectations``.
 
-    ``parity`` is one of :data:`conformance.model.vocabulary.PARITY`. Runs of an earlier suite do not have it.
+    ``parity`` is one of :data:`conformance.model.vocabulary.PARITY`. ``seed`` is the seed of the run. Runs of
+    an earlier suite do not have them.
     """
 
     build: str
@@ -337,6 +339,7 @@ class RunOptions(_RunOptionsOptional):
 class _HeaderOptional(TypedDict, total=False):
     reach: dict[str, int]
     parity: str
+    seed: int
 
 
 class Header(_LegHead, _HeaderOptional):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import zlib
 
+from conformance.model import seeds
 from conformance.model.records import AttemptDetails, AttemptRow, FailureRow, SamplePattern
 
 
@@ -276,5 +276,5 @@ class Result:
 
 
 def seed_of(subject: str, dtype: str) -> int:
-    """Return the seed for a subject in a dtype, which is the same in every worker, shard and retry."""
-    return zlib.crc32(f"{subject}@{dtype}".encode())
+    """Return the seed for a subject in a dtype, the same in every worker, shard and retry of a run."""
+    return seeds.seed_for(f"{subject}@{dtype}")

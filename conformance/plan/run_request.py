@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.distributed import USUAL_LIMIT
+from conformance.model import seeds
 from conformance.model.records import TargetRecord
 from conformance.plan.plan import Shard
 from conformance.target.file import TargetFile
@@ -25,6 +26,8 @@ class Request:
     workers: int = 1
     select: str | None = None
     samples: str = "default"
+    #: The seed of the run (:mod:`conformance.model.seeds`).
+    seed: int = seeds.RELEASE_SEED
     #: One of :data:`conformance.model.vocabulary.PARITY`.
     parity: str = "apart"
     timeout: float = USUAL_LIMIT

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+from conformance.model import seeds
 from conformance.model.records import Document, Leg, ResultRow
 from conformance.model.verdicts import ResultId, Verdict
 from conformance.report import causes as groups
@@ -46,7 +47,9 @@ def leg_title(leg: Leg) -> str:
     mark_texts = [name for mark, name in MARKS.items() if target.get(mark)]
     marks = f" ({', '.join(mark_texts)})" if mark_texts else ""
     shard = f", shard {leg['shard']}" if leg.get("shard", "1/1") != "1/1" else ""
-    return f"{target['name']}{marks}, {leg['mode']}, torch {leg['torch']}{shard}"
+    seed = leg.get("seed", seeds.RELEASE_SEED)
+    seed_text = f", seed {seed}" if seed != seeds.RELEASE_SEED else ""
+    return f"{target['name']}{marks}, {leg['mode']}, torch {leg['torch']}{shard}{seed_text}"
 
 
 def _leg_lines(leg: Leg) -> Iterator[str]:
@@ -150,4 +153,6 @@ def repro_command(result_id: str, target: str, leg: Leg) -> str:
     command = ["conformance", "repro", result_id, "--target", target, "--mode", leg["mode"]]
     if leg["samples"] != "default":
         command += ["--samples", leg["samples"]]
+    if leg.get("seed", seeds.RELEASE_SEED) != seeds.RELEASE_SEED:
+        command += ["--seed", str(leg["seed"])]
     return shlex.join(command)

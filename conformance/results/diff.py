@@ -10,6 +10,7 @@ from typing import Literal, TypedDict
 from conformance.errors import UsageError
 from conformance.expectations import entry_states
 from conformance.expectations.aliases import Aliases
+from conformance.model import seeds
 from conformance.model.messages import message_pattern
 from conformance.model.records import Digests, Leg, ResultRow, TargetRecord
 from conformance.model.verdicts import ResultId, Verdict
@@ -173,12 +174,20 @@ def _distance(verdict: str) -> int:
     return _DISTANCE.get(Verdict(verdict), _FAILS)
 
 
+def _seed_of_run(leg: Leg) -> int:
+    return leg.get("seed", seeds.RELEASE_SEED)
+
+
 def _compare_legs(old: Leg, new: Leg, aliases: Aliases) -> Difference:
     difference = Difference(old, new)
     difference.notes = list(_other_differences(old, new))
     difference.excuse = _reason_to_ignore_vanished(old, new)
     same_suite = old["digests"].get("suite") == new["digests"].get("suite")
-    same_samples = old["samples"] == new["samples"] and _minor(old["torch"]) == _minor(new["torch"])
+    same_samples = (
+        old["samples"] == new["samples"]
+        and _seed_of_run(old) == _seed_of_run(new)
+        and _minor(old["torch"]) == _minor(new["torch"])
+    )
     before = {aliases.resolve(row["id"]): row for row in old["results"]}
     after = {aliases.resolve(row["id"]): row for row in new["results"]}
     for name, row in after.items():
@@ -259,6 +268,8 @@ def _other_differences(old: Leg, new: Leg) -> list[str]:
     parities = [leg.get("parity", "strict") for leg in (old, new)]
     if parities[0] != parities[1]:
         notes.append(f"parity {parities[0]}, now {parities[1]}")
+    if _seed_of_run(old) != _seed_of_run(new):
+        notes.append(f"seed {_seed_of_run(old)}, now {_seed_of_run(new)}: the samples differ")
     labels = {"suite": "the suite", "target": "the target file", "expectations": "the expectations"}
     for field, label in labels.items():
         if old["digests"].get(field) != new["digests"].get(field):

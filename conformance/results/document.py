@@ -13,7 +13,7 @@ import conformance
 from conformance.builds import describe, installed_torch
 from conformance.errors import UsageError
 from conformance.expectations.entries import TargetExpectations
-from conformance.model import digests
+from conformance.model import digests, seeds
 from conformance.model.records import (
     Digests,
     Document,
@@ -51,6 +51,7 @@ def leg_of_run(
     oracle = run_state.oracle_check or {"checked": 0, "differences": []}
     return {
         "parity": header.get("parity", "strict"),
+        "seed": header.get("seed", seeds.RELEASE_SEED),
         "name": header["name"],
         "build": installed_torch.folder_label(torch_version),
         "torch": torch_version,
@@ -104,6 +105,7 @@ def leg_not_run(
         "shard": str(options.shard),
         "selection": options.select,
         "samples": options.samples,
+        "seed": options.seed,
         "parity": options.parity,
         "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "workers": options.workers,

@@ -8,6 +8,7 @@ from typing import Literal
 
 from conformance.errors import UsageError
 from conformance.expectations import entry_states
+from conformance.model import seeds
 from conformance.model.records import Leg
 from conformance.results import exit_codes
 from conformance.results.leg_summary import MAX_LISTED, LegSummary, expectation_report
@@ -94,6 +95,9 @@ def _merge_parts(parts: list[tuple[str, Leg]], *, assembled: bool) -> Leg:
             for key in _SAME_LEG
             if first[key] != part[key]
         ]
+        run_seeds = [shard.get("seed", seeds.RELEASE_SEED) for shard in (first, part)]
+        if run_seeds[0] != run_seeds[1]:
+            option_differences.append(f"their seed differs ({run_seeds[0]} and {run_seeds[1]})")
         parities = [shard.get("parity", "strict") for shard in (first, part)]
         if parities[0] != parities[1]:
             option_differences.append(f"their parity differs ({' and '.join(parities)})")

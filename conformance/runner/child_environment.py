@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from conformance.distributed import LIMIT, RANKS
+from conformance.model import seeds
 from conformance.plan.run_request import Request
 from conformance.process_control import memory_limit
 
@@ -23,6 +24,7 @@ def environment_variables(request: Request, mode: str) -> dict[str, str]:
     processes = request.processes(mode)
     variables.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // processes)))
     variables[RANKS] = str(request.ranks)
+    variables[seeds.VARIABLE] = str(request.seed)
     variables[LIMIT] = str(request.timeout)
     variables.setdefault(memory_limit.VARIABLE, str(memory_limit.memory_per_worker(processes)))
     variables["PYTHONWARNINGS"] = "ignore"

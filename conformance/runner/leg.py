@@ -435,6 +435,7 @@ def journal_header(
         "shard": str(options.shard),
         "selection": options.select,
         "samples": options.samples,
+        "seed": options.seed,
         "parity": options.parity,
         "started": started.isoformat(timespec="seconds"),
         "workers": options.processes(mode),

@@ -14,7 +14,7 @@ from conformance.builds import installed_torch
 from conformance.errors import UsageError
 from conformance.expectations import entries
 from conformance.expectations.entries import TargetExpectations
-from conformance.model import digests
+from conformance.model import digests, seeds
 from conformance.model.records import Document, Header, Leg, PlanTable
 from conformance.model.verdicts import Verdict
 from conformance.plan.plan import Plan, Shard
@@ -109,6 +109,7 @@ def resume_request(folder: Path, resume_options: ResumeOptions) -> Request:
             workers=resume_options.workers or min(int(header["workers"]), usable_cores()),
             select=header["selection"],
             samples=header["samples"],
+            seed=int(header.get("seed", seeds.RELEASE_SEED)),
             parity=header.get("parity", "strict"),
             timeout=resume_options.timeout or float(recorded_options["timeout"]),
             extra=tuple(recorded_options["extra"]),

@@ -11,9 +11,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
-import zlib
 from collections.abc import Iterator, Sequence
 
+from conformance.model import seeds
 from conformance.properties.overloads._call_forms import ArgumentLayout
 from conformance.properties.overloads._references import OverloadReference
 from conformance.properties.shared.memory_layouts import LAYOUTS
@@ -34,7 +34,7 @@ class SizeAssignment:
 
 def assignments_for(overload: str, dtypes: Sequence[str], dtype: str) -> list[SizeAssignment]:
     """Return the size assignments of one of an overload's dtypes, the smallest size first."""
-    generator = random.Random(zlib.crc32(overload.encode()))
+    generator = random.Random(seeds.seed_for(overload))
     sizes = list(SIZES)
     layouts: list[str | None] = [None, *LAYOUTS]
     generator.shuffle(sizes)

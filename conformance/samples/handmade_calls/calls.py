@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
+from conformance.model import seeds
 from conformance.samples.operators import Sample, dtype_of
 
 
@@ -17,7 +17,7 @@ class Maker:
 
     def __init__(self, name: str, dtype: str) -> None:
         self.dtype = dtype_of(dtype)
-        self._generator = torch.Generator().manual_seed(zlib.crc32(f"{name}@{dtype}".encode()))
+        self._generator = torch.Generator().manual_seed(seeds.seed_for(f"{name}@{dtype}"))
 
     def values(self, *shape: int, low: float = -4, high: float = 4) -> torch.Tensor:
         """Return random values between ``low`` and ``high``."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import zlib
 from collections.abc import Sequence
 from random import Random
 
 import torch
 
+from conformance.model import seeds
 from conformance.samples.cache import SubjectCache
 from conformance.samples.random_programs.program import InputSpec, Program, Step
 from conformance.samples.random_programs.step_arguments import StepRejected
@@ -44,7 +44,7 @@ def programs_of(subject: str, dtype: str) -> Sequence[Program]:
 
 def generate_program(index: int, dtype: str) -> Program:
     """Return the program with this index in a dtype. The result is the same in every process."""
-    chance = Random(zlib.crc32(f"program {index} of {dtype}".encode()))
+    chance = Random(seeds.seed_for(f"program {index} of {dtype}"))
     for _ in itertools.count():
         builder = _Builder(index, dtype, chance)
         with torch.no_grad():

@@ -11,6 +11,7 @@ from typing import Any, cast
 from conformance.certificate import level_assessment
 from conformance.certificate.leg_status import LegStatus, leg_status
 from conformance.errors import UsageError
+from conformance.model import seeds
 from conformance.model.records import Leg, ResultRow
 from conformance.plan.levels import manifest
 from conformance.results import diff
@@ -115,8 +116,12 @@ class PublishedRun:
         )
 
     def is_comparable_with(self, earlier: PublishedRun) -> bool:
-        """Return True if both runs are complete and have the same level and samples."""
-        same = (self.leg["level"], self.leg["samples"]) == (earlier.leg["level"], earlier.leg["samples"])
+        """Return True if both runs are complete and have the same level, samples and seed."""
+        options = [
+            (run.leg["level"], run.leg["samples"], run.leg.get("seed", seeds.RELEASE_SEED))
+            for run in (self, earlier)
+        ]
+        same = options[0] == options[1]
         return same and self.ran and earlier.ran
 
     def to_json(self) -> dict[str, Any]:

@@ -66,6 +66,7 @@ UNFIT: list[tuple[dict[str, Any], str]] = [
     ({"shard": "1/4"}, "shard 1/4; merge all shards"),
     ({"shard": "1,2/4"}, "shard 1,2/4"),
     ({"samples": "4"}, "--samples 4"),
+    ({"seed": 7}, "--seed 7"),
     ({"complete": False, "exit": 3}, "not complete"),
     ({"exit": 3}, "not complete"),
     ({"exit": 2}, "not complete"),

@@ -125,7 +125,8 @@ def test_a_changed_failure_is_reported_with_its_difference(
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("digests", {"suite": "other"}), ("samples", "1"), ("torch", "2.14.0+cpu")]
+    ("key", "value"),
+    [("digests", {"suite": "other"}), ("samples", "1"), ("torch", "2.14.0+cpu"), ("seed", 7)],
 )
 def test_failing_samples_are_compared_only_if_both_runs_have_the_same_samples(key: str, value: Any) -> None:
     old, new = legs_with_one_failure(samples=(1,), value="a"), legs_with_one_failure(samples=(2,), value="a")
