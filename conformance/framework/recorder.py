@@ -4,6 +4,7 @@ anything does not pass.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import time
 import warnings
@@ -235,18 +236,28 @@ class Recorder:
         before, first = self._deviations.get(key, (0, failure))
         self._deviations[key] = before + count, first
 
-    def excuse_failures_shared_with(self, control: Recorder, reason: str) -> None:
+    def excuse_failures_shared_with(
+        self, control: Recorder, reason: str, *, ignores_numbers: bool = False
+    ) -> None:
         """Turn each deviation that ``control`` has too into a note that begins with ``reason``.
 
         Two deviations are the same if their kind, sample and message are equal. Messages about errors,
-        aliasing and state are compared by their pattern. Deviations without a sample are excused only if
-        ``control`` has at least as many of this kind and message as this recorder.
+        aliasing and state are compared by their pattern, and all messages if ``ignores_numbers`` is true.
+        Deviations without a sample are excused only if ``control`` has at least as many of this kind and
+        message as this recorder.
         """
+
+        def comparable(key: _Key) -> _Key:
+            kind, basis, sample, text = key
+            return (kind, basis, sample, self._pattern(text)) if ignores_numbers else key
+
+        control_counts: collections.Counter[_Key] = collections.Counter()
+        for key, (count, _) in control._deviations.items():
+            control_counts[comparable(key)] += count
         excused = {
             key: first
             for key, (count, first) in self._deviations.items()
-            if count <= control._deviations.get(key, (0, first))[0]
-            or (key[2] is not None and key in control._deviations)
+            if control_counts[comparable(key)] >= (count if key[2] is None else 1)
         }
         if not excused:
             return
@@ -269,8 +280,11 @@ class Recorder:
         """
         text = failure.message
         if failure.kind not in _COMPARED_BY_MESSAGE:
-            text = message_pattern(text, self.id.case.subject)
+            text = self._pattern(text)
         return failure.kind, failure.basis, failure.sample, text
+
+    def _pattern(self, message: str) -> str:
+        return message_pattern(message, self.id.case.subject)
 
     @property
     def samples_used(self) -> int:

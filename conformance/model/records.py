@@ -560,11 +560,14 @@ class SampleFields(TypedDict):
     """The fields of the journal event ``sample``."""
 
     property: str
+    dtype: str
     results: list[str]
 
 
 class SampleEvent(SampleFields):
-    """The runner runs some results of a property that ended its process for several subjects in a row."""
+    """The runner runs some results of a property that ended its process for several subjects in a row, in one
+    dtype.
+    """
 
     event: Literal["sample"]
 

@@ -24,9 +24,13 @@ _OfWorker = (
 _LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
 #: After this number of lost results, the runner retries one of them before it runs more of the subject.
 _LOSSES_IN_A_ROW, _LOSSES = 2, 5
-#: After results of a property were lost for this number of subjects in a row, the runner runs a sample of the
-#: property's other results before it runs more of them.
+#: After results of a property in a dtype were lost for this number of subjects in a row, the runner runs a
+#: sample of its other results in this dtype before it runs more of them.
 LOST_SUBJECTS_IN_A_ROW = 5
+
+
+#: The name of a property, and a dtype.
+PropertyInDtype = tuple[str, str]
 
 
 def unusable_device_message(message: str) -> str:
@@ -61,15 +65,16 @@ class RunState:
         self.oracle_check: records.OracleCheck | None = None
         self.problems: list[str] = []
         self.interrupted = False
-        #: Number of workers that started since a result last passed.
+        #: Number of workers that started since a result last passed, and the id of that result.
         self.starts_without_pass = 0
+        self.last_passed: str | None = None
         #: Total seconds of all finished runs in this journal.
         self.seconds = 0.0
         self.rounds = 0
         #: Results whose known-answer probe was running when a run was killed.
         self.unprobed: set[str] = set()
-        #: The results of the sample of each property that was suspected of ending its process.
-        self._samples: dict[str, list[str]] = {}
+        #: The results of the sample of each property and dtype that was suspected of ending its process.
+        self._samples: dict[PropertyInDtype, list[str]] = {}
         #: The order in which the results began, by id.
         self._order: dict[str, int] = {}
         self._areas: set[str] | None = None
@@ -106,7 +111,7 @@ class RunState:
             case "lost":
                 self._on_lost(event)
             case "sample":
-                self._samples[event["property"]] = list(event["results"])
+                self._samples[(event["property"], event["dtype"])] = list(event["results"])
             case "oracle":
                 self._on_oracle(event)
             case "oracle-check":
@@ -155,6 +160,7 @@ class RunState:
         self.unprobed.discard(row["id"])
         if row["verdict"] == Verdict.PASS.value:
             self.starts_without_pass = 0
+            self.last_passed = row["id"]
 
     def _on_probe(self, event: records.ProbeEvent) -> None:
         worker = self._worker(event)
@@ -217,7 +223,8 @@ class RunState:
         unusable.
 
         If a retried result of a subject lost its worker again, the subject is confirmed to end its process,
-        and its other results are not retried. Neither are those of a property that a sample confirmed.
+        and its other results are not retried. Neither are those of a property and dtype that a sample
+        confirmed.
         """
         confirmed = self._subjects_lost_again()
         confirmed_properties = self.properties_that_end_their_process()
@@ -230,7 +237,7 @@ class RunState:
                 (
                     rows[-1]["verdict"] in _LOST
                     and self._subject_of(result_id) not in confirmed
-                    and _property_of(result_id) not in confirmed_properties
+                    and property_in_dtype(result_id) not in confirmed_properties
                 )
                 or _was_blamed_for_unusable_device(rows[-1])
             )
@@ -274,29 +281,29 @@ class RunState:
             if losses[subject] >= _LOSSES_IN_A_ROW
         }
 
-    def properties_to_sample(self) -> list[str]:
-        """Return the properties whose results were lost for ``LOST_SUBJECTS_IN_A_ROW`` subjects in a row, and
-        which no sample has confirmed yet.
+    def properties_to_sample(self) -> list[PropertyInDtype]:
+        """Return each property and dtype whose results were lost for ``LOST_SUBJECTS_IN_A_ROW`` subjects in a
+        row, and which no sample has confirmed yet.
         """
-        lost: dict[str, set[str]] = collections.defaultdict(set)
+        lost: dict[PropertyInDtype, set[str]] = collections.defaultdict(set)
         for result_id in sorted(self.attempts, key=lambda name: self._order.get(name, -1)):
             subject = self._subject_of(result_id)
             if self.attempts[result_id][0]["verdict"] not in _LOST:
-                lost.pop(_property_of(result_id), None)
+                lost.pop(property_in_dtype(result_id), None)
             elif subject != result_id:
-                lost[_property_of(result_id)].add(subject)
+                lost[property_in_dtype(result_id)].add(subject)
         confirmed = self.properties_that_end_their_process()
         return [
-            name
-            for name, subjects in lost.items()
-            if len(subjects) >= LOST_SUBJECTS_IN_A_ROW and name not in confirmed
+            key
+            for key, subjects in lost.items()
+            if len(subjects) >= LOST_SUBJECTS_IN_A_ROW and key not in confirmed
         ]
 
-    def properties_that_end_their_process(self) -> dict[str, str]:
-        """Return each property all of whose sampled results were lost, with the id of the first of them."""
+    def properties_that_end_their_process(self) -> dict[PropertyInDtype, str]:
+        """Return each property and dtype whose sampled results were all lost, with the id of the first."""
         return {
-            name: results[0]
-            for name, results in self._samples.items()
+            key: results[0]
+            for key, results in self._samples.items()
             if all(self._was_lost_at_first(result) for result in results)
         }
 
@@ -313,8 +320,9 @@ class RunState:
         return lost_again
 
 
-def _property_of(result_id: str) -> str:
-    return result_id.partition("/")[0]
+def property_in_dtype(result_id: str) -> PropertyInDtype:
+    """Return the property and the dtype of a result."""
+    return result_id.partition("/")[0], result_id.rpartition("@")[2]
 
 
 def _was_blamed_for_unusable_device(row: AttemptRow) -> bool:

@@ -279,24 +279,25 @@ def _retry_lost_subjects(rounds: Rounds, plan: Plan) -> None:
 
 
 def _sample_lost_properties(rounds: Rounds, plan: Plan) -> None:
-    """Run a sample of the pending results of each property that was lost for several subjects in a row.
+    """Run a sample of the pending results of each property and dtype that was lost for several subjects in a
+    row.
 
     The sampled subjects are spread evenly over the plan, so that one operator family with a common defect is
     not taken for the property.
     """
     lost_subjects = rounds.run_state.subjects_that_end_their_process()
-    for name in rounds.run_state.properties_to_sample():
+    for name, dtype in rounds.run_state.properties_to_sample():
         cases = [
             case
             for case in plan.select(lambda result_id: result_id not in rounds.run_state.attempts).cases
-            if case.property == name and case.subject not in lost_subjects
+            if case.property == name and dtype in case.dtypes and case.subject not in lost_subjects
         ]
         if len(cases) < _SAMPLED_SUBJECTS:
             continue
         step = len(cases) / _SAMPLED_SUBJECTS
         sample = [cases[int((number + 0.5) * step)] for number in range(_SAMPLED_SUBJECTS)]
-        results = [next(case.result_ids()) for case in sample]
-        rounds.journal.write("sample", property=name, results=results)
+        results = [f"{case.id}@{dtype}" for case in sample]
+        rounds.journal.write("sample", property=name, dtype=dtype, results=results)
         for result_id in results:
             rounds.run(plan.only([result_id]), workers=1, attempt=1, patient=True)
 

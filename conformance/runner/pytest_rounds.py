@@ -17,11 +17,12 @@ from conformance.process_control import supervisor
 from conformance.process_control.child import Child, How
 from conformance.process_control.watchdog import timed_out_and_traceback
 from conformance.results.journal import Journal, Tail
-from conformance.results.run_state import RunState, Worker
+from conformance.results.run_state import RunState, Worker, property_in_dtype
 from conformance.runner import child_environment
 from conformance.runner.prestarted_worker import PrestartedWorker
 
-#: The run stops after this number of lost workers in a row without a passing result in between.
+#: After this number of lost workers in a row without a passing result in between, the run stops unless a
+#: result that passed before passes again.
 MAX_LOSSES = 20
 
 #: A round is treated as hung if the journal gets no event for the time limit of a result plus these seconds.
@@ -29,7 +30,7 @@ _SILENCE = 60.0
 
 
 class TooManyLostWorkers(Exception):
-    """Too many workers in a row were lost without a passing result."""
+    """Too many workers in a row were lost, and no result passes any more."""
 
 
 @dataclasses.dataclass
@@ -54,7 +55,7 @@ class Rounds:
         that an earlier round lost.
 
         Raises:
-            TooManyLostWorkers: too many workers in a row were lost without a passing result.
+            TooManyLostWorkers: too many workers in a row were lost, and no result passes any more.
             KeyboardInterrupt: the user stopped the run. All processes have ended.
         """
         self.number += 1
@@ -116,13 +117,36 @@ class Rounds:
     def _heartbeat(self, *, patient: bool) -> bool:
         """Return whether the journal has new events; raise TooManyLostWorkers if the run must stop."""
         events = self.read_events()
-        if self.run_state.starts_without_pass > MAX_LOSSES + self.options.workers and not patient:
+        lost_too_many = self.run_state.starts_without_pass > MAX_LOSSES + self.options.workers
+        if lost_too_many and not patient and not self._a_passed_result_passes_again():
             raise TooManyLostWorkers(
                 f"The run was stopped: {MAX_LOSSES} workers in a row ended without a passing result. "
                 "Run `conformance doctor`."
             )
         self.progress()
         return events > 0
+
+    def _a_passed_result_passes_again(self) -> bool:
+        """Run the result that passed last once more, alone. Return True if it passes: then the device works,
+        and only the results at hand end their processes.
+        """
+        passed = self.run_state.last_passed
+        if passed is None or self.run_state.plan is None:
+            return False
+        file = self.folder / "plan-passed.json"
+        Plan.from_json(self.run_state.plan).only([passed]).write(file)
+        attempt = self.run_state.attempts[passed][-1].get("attempt", 1) + 1
+        log = self.folder / "logs" / "passed-result.txt"
+        child, _ = self._start_pytest(self._pytest_arguments(file, 1, attempt), 1, log)
+        with child:
+            supervisor.wait_for_end(
+                child,
+                silence=self.options.timeout + _SILENCE,
+                heartbeat=lambda: self.read_events() > 0,
+            )
+        file.unlink(missing_ok=True)
+        self.read_events()
+        return self.run_state.starts_without_pass == 0
 
     def read_events(self, *, final: bool = False) -> int:
         """Apply the new events of the journal to the run state, and return the number of new events."""
@@ -133,38 +157,41 @@ class Rounds:
         return count
 
     def record_results_that_do_not_run(self, pending: Plan) -> None:
-        """Record each pending result of a subject or property that is confirmed to end its process as lost
-        too. These results do not run.
+        """Record each pending result of a subject, or of a property and dtype, that is confirmed to end its
+        process as lost too. These results do not run.
         """
         subjects = self.run_state.subjects_that_end_their_process()
         properties = self.run_state.properties_that_end_their_process()
         recorded = False
         for case in pending.cases:
-            if case.subject in subjects:
-                first = subjects[case.subject]
-                reason = f"{case.subject} ended its process repeatedly ({first} did so alone, too)"
-            elif case.property in properties:
-                first = properties[case.property]
-                reason = f"{case.property} ended its process in all results of a sample ({first} and others)"
-            else:
-                continue
-            recorded = True
-            verdict = Verdict(self.run_state.attempts[first][-1]["verdict"])
-            kind = Kind.TIMEOUT if verdict is Verdict.TIMEOUT else Kind.CRASH
             for result_id in case.result_ids():
-                parsed = ResultId.parse(result_id)
-                result = Result(
-                    id=parsed,
-                    verdict=verdict,
-                    failure_count=1,
-                    failures=[Failure(kind, f"not run: {reason}")],
-                    seed=seed_of(parsed.case.subject, parsed.dtype),
-                    blocked_by=first,
-                )
-                self.journal.write("result", worker="runner", result=result.to_json())
+                property_and_dtype = property_in_dtype(result_id)
+                if case.subject in subjects:
+                    first = subjects[case.subject]
+                    reason = f"{case.subject} ended its process repeatedly ({first} did so alone, too)"
+                elif property_and_dtype in properties:
+                    first = properties[property_and_dtype]
+                    reason = f"{case.property} ended its process in a whole sample ({first} and others)"
+                else:
+                    continue
+                recorded = True
+                self._record_result_that_does_not_run(ResultId.parse(result_id), first, reason)
         if recorded:
             self.journal.write("worker-end", worker="runner", reason="no process ran these results")
         self.read_events()
+
+    def _record_result_that_does_not_run(self, result_id: ResultId, first: str, reason: str) -> None:
+        verdict = Verdict(self.run_state.attempts[first][-1]["verdict"])
+        kind = Kind.TIMEOUT if verdict is Verdict.TIMEOUT else Kind.CRASH
+        result = Result(
+            id=result_id,
+            verdict=verdict,
+            failure_count=1,
+            failures=[Failure(kind, f"not run: {reason}")],
+            seed=seed_of(result_id.case.subject, result_id.dtype),
+            blocked_by=first,
+        )
+        self.journal.write("result", worker="runner", result=result.to_json())
 
     def _record_lost(self, *, stalled: bool) -> None:
         """Record a ``crash`` or ``timeout`` result for each lost worker."""

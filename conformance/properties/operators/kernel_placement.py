@@ -48,9 +48,9 @@ class DispatchedCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._open: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func._schema.name + (f".{func._overloadname}" if func._overloadname != "default" else "")
+        name = kernel_origin.name_of(func)
         composite = kernel_origin.composite_key(name, self.key)
-        arguments, keywords = _tensors_for(func, args), kwargs or {}
+        arguments, keywords = kernel_origin.tensors_for(func, args), kwargs or {}
         if composite is None:
             result = func(*arguments, **keywords)
             self.names.append(name)
@@ -70,19 +70,6 @@ class DispatchedCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 s.device.type == self.device for s in sources
             )
         return result
-
-
-def _tensors_for(func: Any, args: Sequence[Any]) -> list[Any]:
-    """Return the arguments, with tensors in place of numbers if the schema requires tensors.
-
-    A dispatch mode receives a number in place of a tensor that wraps a Python number.
-    """
-    return [
-        torch.scalar_tensor(value, dtype=torch.result_type(value, value))
-        if isinstance(value, int | float | complex) and str(argument.type) == "Tensor"
-        else value
-        for argument, value in zip(func._schema.arguments, args, strict=False)
-    ]
 
 
 #: Placements from worst to best. The placement of an operator is the worst placement of the calls that the

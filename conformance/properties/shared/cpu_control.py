@@ -1,8 +1,11 @@
 """The CPU control: a check that fails on the device runs on the CPU too before the failure counts.
 
-A failure that the CPU has too becomes a note. If the CPU is the device under test, :func:`controlled_by_cpu`
-has no control, so every failure counts. :func:`with_cpu_control` has the control even then, because the CPU
-defines which results of an overload are correct.
+A failure that the CPU has too becomes a note. So does one that the CPU has with those composite kernels of
+torch that the device runs and the CPU does not: a device that gets torch's kernels is right.
+
+If the CPU is the device under test, :func:`controlled_by_cpu` has no control, so every failure counts.
+:func:`with_cpu_control` has the control even then, because the CPU defines which results of an overload are
+correct.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from conformance import torch_testing_internals
 from conformance.device import process_state
 from conformance.framework.calls import attempt, report_error
 from conformance.framework.property import Check
@@ -21,11 +25,14 @@ from conformance.model.vocabulary import CALLS
 from conformance.oracle.reference import Reference
 from conformance.properties.shared.dtypes import pristine_info
 from conformance.properties.shared.execution import copy_in
+from conformance.properties.shared.kernel_origin import CompositeKernels
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
-#: First words of the note on a check that the CPU fails too.
+#: First words of the notes on a check that the CPU fails too: with its own kernels, or with the composite
+#: kernels that the device runs.
 CPU_FAILS_TOO = "the CPU fails the same check"
+COMPOSITE_FAILS_TOO = "the CPU fails the same check with torch's composite kernels, which the device runs"
 
 #: Kinds of failures that do not depend on values.
 _INDEPENDENT_OF_VALUES = frozenset({Kind.ALIASING, Kind.STATE})
@@ -96,8 +103,31 @@ def with_cpu_control(
         recorder.allow_nothing_compared("the CPU's result depends on what its memory held before")
         recorder.note("the CPU's result depends on what its memory held before")
         return Conclusion.NOT_REPRODUCIBLE
+    composite_control = _run_with_composite_kernels(
+        target, recorder, lambda on_cpu, scratch: check(on_cpu, scratch, pristine_info(reference.subject))
+    )
+    if composite_control is not None:
+        trial.excuse_failures_shared_with(composite_control, COMPOSITE_FAILS_TOO, ignores_numbers=True)
     recorder.merge(trial)
-    return Conclusion.FAILED
+    return Conclusion.FAILED if trial.failed else Conclusion.CPU_FAILS_TOO
+
+
+def _run_with_composite_kernels(
+    target: Target, recorder: Recorder, check: Callable[[Target, Recorder], object]
+) -> Recorder | None:
+    """Run a check on the CPU with the composite kernels that the target runs, and return its deviations.
+
+    Return None if the CPU runs the same kernels as the target.
+    """
+    key = torch_testing_internals.dispatch_key(target.device)
+    if target.is_cpu or not key:
+        return None
+    control = recorder.scratch()
+    control.watch = None
+    process_state.seed(recorder.seed, target)
+    with CompositeKernels(key) as composites:
+        attempt(lambda: check(target.on_cpu(), control))
+    return control if composites.has_replaced else None
 
 
 def controlled_by_cpu(check: Check) -> Check:
@@ -138,4 +168,10 @@ def _all_failures_excused_by_cpu(check: Check, target: Target, subject: Subject,
     process_state.seed(recorder.seed, target)
     attempt(lambda: check(target.on_cpu(), find(subject.kind, subject.name), control))
     recorder.excuse_failures_shared_with(control, CPU_FAILS_TOO)
+    if recorder.failed:
+        composite_control = _run_with_composite_kernels(
+            target, recorder, lambda on_cpu, scratch: check(on_cpu, find(subject.kind, subject.name), scratch)
+        )
+        if composite_control is not None:
+            recorder.excuse_failures_shared_with(composite_control, COMPOSITE_FAILS_TOO, ignores_numbers=True)
     return not recorder.failed

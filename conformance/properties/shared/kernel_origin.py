@@ -1,10 +1,15 @@
-"""Look up in torch's dispatch table which kernel a backend runs for an overload."""
+"""Look up in torch's dispatch table which kernel a backend runs for an overload, and run torch's composite
+kernels on the CPU.
+"""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.model.verdicts import Placement
 
@@ -48,3 +53,49 @@ def placement_by_dispatch_table(name: str, key: str) -> Placement:
         return Placement.NATIVE if _has_kernel(name, key) else Placement.FALLBACK
     except RuntimeError:
         return Placement.UNKNOWN
+
+
+def tensors_for(func: Any, args: Sequence[Any]) -> list[Any]:
+    """Return the arguments, with tensors in place of numbers if the schema requires tensors.
+
+    A dispatch mode receives a number in place of a tensor that wraps a Python number.
+    """
+    return [
+        torch.scalar_tensor(value, dtype=torch.result_type(value, value))
+        if isinstance(value, int | float | complex) and str(argument.type) == "Tensor"
+        else value
+        for argument, value in zip(func._schema.arguments, args, strict=False)
+    ]
+
+
+def name_of(func: Any) -> str:
+    """Return the name of an overload in the dispatch table, such as ``aten::add.Tensor``."""
+    suffix = f".{func._overloadname}" if func._overloadname != "default" else ""
+    return f"{func._schema.name}{suffix}"
+
+
+class CompositeKernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Runs a composite kernel of torch in place of the CPU's own kernel, wherever a backend would do so.
+
+    ``key`` is the dispatch key of the backend. ``has_replaced`` is true after the first such call.
+    """
+
+    def __init__(self, key: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.has_replaced = False
+        self._key = key
+        self._open: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, keywords = name_of(func), kwargs or {}
+        composite = composite_key(name, self._key)
+        if composite is None or name in self._open:
+            return func(*args, **keywords)
+        # The kernels that a common composite kernel calls may differ.
+        self.has_replaced |= _has_kernel(name, "CPU")
+        self._open.append(name)
+        try:
+            with self:
+                return func._op_dk(composite, *tensors_for(func, args), **keywords)
+        finally:
+            self._open.pop()

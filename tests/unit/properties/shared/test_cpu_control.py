@@ -6,15 +6,18 @@ import dataclasses
 from collections.abc import Callable
 
 import pytest
+import torch
 
 from conformance.device import process_state
 from conformance.framework.recorder import Recorder, StopAtFirstFailure
 from conformance.model.verdicts import CaseId, Kind, ResultId, Verdict
-from conformance.properties.shared.cpu_control import CPU_FAILS_TOO, controlled_by_cpu
+from conformance.properties.shared.cpu_control import COMPOSITE_FAILS_TOO, CPU_FAILS_TOO, controlled_by_cpu
+from conformance.properties.shared.kernel_origin import CompositeKernels
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
-DEVICE = Target("fake", None, "fake", frozenset({"float32"}), {})
+#: No kernel of this device is loaded, so it would run each composite kernel of torch.
+DEVICE = Target("fake", None, "xpu", frozenset({"float32"}), {})
 ABS = find("operator", "abs")
 
 
@@ -117,4 +120,46 @@ def test_the_control_gets_the_operator_of_torch_and_an_error_of_it_excuses_nothi
     recorder = recorder_of()
     check(DEVICE, broken, recorder)
     assert recorder.result().verdict is Verdict.FAIL
-    assert seen == [broken, ABS]
+    assert seen == [broken, ABS, ABS]  # the second control has composite kernels
+
+
+CHANNELS_LAST = torch.randn(2, 4, 3, 3).contiguous(memory_format=torch.channels_last)
+
+
+def group_norm(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.group_norm(tensor, 2)
+
+
+def test_composite_kernels_run_in_place_of_those_of_the_cpu() -> None:
+    with CompositeKernels("XPU") as composites:
+        torch.empty(2)
+        assert not composites.has_replaced, "empty has no composite kernel"
+        # Torch's composite kernel refuses such a layout; the kernel of the CPU does not.
+        with pytest.raises(RuntimeError, match="view size is not compatible"):
+            group_norm(CHANNELS_LAST)
+        assert composites.has_replaced
+    group_norm(CHANNELS_LAST)
+
+
+@pytest.mark.parametrize(
+    ("device_message", "verdict"),
+    [("the result is 3.5", Verdict.PASS), ("the shape is wrong", Verdict.FAIL)],
+)
+def test_a_failure_of_torchs_composite_kernel_is_a_note(device_message: str, verdict: Verdict) -> None:
+    @controlled_by_cpu
+    def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+        recorder.compared(1)
+        if not target.is_cpu:
+            recorder.fail(Kind.VALUE, device_message, sample=1)
+            return
+        try:
+            group_norm(CHANNELS_LAST)
+        except RuntimeError:
+            # The kernels that a composite kernel calls round differently on the device.
+            recorder.fail(Kind.VALUE, "the result is 3.25", sample=1)
+
+    recorder = recorder_of()
+    check(DEVICE, ABS, recorder)
+    result = recorder.result()
+    assert result.verdict is verdict
+    assert result.notes == ([f"{COMPOSITE_FAILS_TOO}: {device_message}"] if verdict is Verdict.PASS else [])
