@@ -411,7 +411,10 @@ class Lab:
                     Kind.ERROR_TYPE, f"{name} raised nothing, expected {_join_names(expected_types)}", moment
                 )
             elif is_refusal(raised) and (misses_match(raised) or not isinstance(raised, expected_types)):
-                self._deviates(Kind.REFUSED, f"{name} was refused: {one_line(raised)}", moment)
+                text = f"{name} was refused: {one_line(raised)}"
+                self._deviates(
+                    Kind.REFUSED, text, moment, basis_of_text if misses_match(raised) else basis_of_type
+                )
             elif not isinstance(raised, expected_types):
                 self._deviates(
                     Kind.ERROR_TYPE,

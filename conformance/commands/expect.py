@@ -153,7 +153,7 @@ def _observed_legs(legs: list[Leg], file: target_file.TargetFile) -> list[propos
     renamed = Aliases.load()
     observed_legs = []
     for leg in legs:
-        if leg["target"]["name"] == file.name and entry_states.has_default_samples_or_more(leg["samples"]):
+        if leg["target"]["name"] == file.name and entry_states.has_default_samples_or_more(leg):
             rows = {renamed.resolve(row["id"]): row for row in leg["results"]}
             # Waivers are made from the entries of the suite's own targets. The results of these targets
             # therefore have no waivers here: otherwise the entries would look unnecessary and would be

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -31,6 +32,12 @@ _Key = tuple[Kind, Basis, "int | None", str]
 
 class StopAtFirstFailure(BaseException):
     """Raised to end a check at its first deviation, if ``Recorder.first_only`` is set."""
+
+
+def _size_of_error(message: str) -> float:
+    """Return the difference that a message about a wrong value names; infinity if it names none."""
+    match = re.search(r"\bfound ([0-9.e+-]+|inf|nan)[;)]", message)
+    return float(match.group(1)) if match and match.group(1) != "nan" else float("inf")
 
 
 class Recorder:
@@ -237,28 +244,38 @@ class Recorder:
         self._deviations[key] = before + count, first
 
     def excuse_failures_shared_with(
-        self, control: Recorder, reason: str, *, ignores_numbers: bool = False
+        self, control: Recorder, reason: str, *, tolerates_larger_errors: float = 0.0
     ) -> None:
         """Turn each deviation that ``control`` has too into a note that begins with ``reason``.
 
         Two deviations are the same if their kind, sample and message are equal. Messages about errors,
-        aliasing and state are compared by their pattern, and all messages if ``ignores_numbers`` is true.
+        aliasing and state are compared by their pattern. If ``tolerates_larger_errors`` is a factor, so are
+        those about wrong values, but the error may be at most this factor larger than that of ``control``.
         Deviations without a sample are excused only if ``control`` has at least as many of this kind and
         message as this recorder.
         """
 
         def comparable(key: _Key) -> _Key:
             kind, basis, sample, text = key
-            return (kind, basis, sample, self._pattern(text)) if ignores_numbers else key
+            by_pattern = tolerates_larger_errors and kind is Kind.VALUE
+            return (kind, basis, sample, self._pattern(text)) if by_pattern else key
 
+        counts: collections.Counter[_Key] = collections.Counter()
         control_counts: collections.Counter[_Key] = collections.Counter()
+        control_errors: dict[_Key, float] = collections.defaultdict(float)
+        for key, (count, _) in self._deviations.items():
+            counts[comparable(key)] += count
         for key, (count, _) in control._deviations.items():
             control_counts[comparable(key)] += count
-        excused = {
-            key: first
-            for key, (count, first) in self._deviations.items()
-            if control_counts[comparable(key)] >= (count if key[2] is None else 1)
-        }
+            control_errors[comparable(key)] = max(control_errors[comparable(key)], _size_of_error(key[3]))
+
+        def is_excused(key: _Key) -> bool:
+            same = comparable(key)
+            if control_counts[same] < (counts[same] if key[2] is None else 1):
+                return False
+            return same == key or _size_of_error(key[3]) <= tolerates_larger_errors * control_errors[same]
+
+        excused = {key: first for key, (_, first) in self._deviations.items() if is_excused(key)}
         if not excused:
             return
         for failure in excused.values():

@@ -559,15 +559,15 @@ class LostEvent(LostFields):
 class SampleFields(TypedDict):
     """The fields of the journal event ``sample``."""
 
+    kind: str
+    subject: str
     property: str
     dtype: str
     results: list[str]
 
 
 class SampleEvent(SampleFields):
-    """The runner runs some results of a property that ended its process for several subjects in a row, in one
-    dtype.
-    """
+    """The runner runs some results of a subject, or of a property in a dtype, of which many were lost."""
 
     event: Literal["sample"]
 

@@ -23,7 +23,9 @@ def seed_of_run() -> int:
     return int(text)
 
 
-def seed_for(text: str) -> int:
-    """Return a 32-bit seed that depends only on ``text`` and on the seed of the run."""
-    run = seed_of_run()
+def seed_for(text: str, run: int | None = None) -> int:
+    """Return a 32-bit seed that depends only on ``text`` and on the seed of the run, by default that of this
+    process.
+    """
+    run = seed_of_run() if run is None else run
     return zlib.crc32((text if run == RELEASE_SEED else f"{text}#{run}").encode())

@@ -275,6 +275,6 @@ class Result:
         )
 
 
-def seed_of(subject: str, dtype: str) -> int:
+def seed_of(subject: str, dtype: str, run: int | None = None) -> int:
     """Return the seed for a subject in a dtype, the same in every worker, shard and retry of a run."""
-    return seeds.seed_for(f"{subject}@{dtype}")
+    return seeds.seed_for(f"{subject}@{dtype}", run)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from conformance.model import records
 from conformance.model.records import AttemptRow, Event, FailureRow
-from conformance.model.verdicts import Kind, Verdict
+from conformance.model.verdicts import Kind, ResultId, Verdict
 from conformance.model.vocabulary import AREA_KINDS
 
 #: Verdicts of a failed attempt.
@@ -22,15 +22,24 @@ _OfWorker = (
     records.WorkerEndEvent | records.DtypeEvent | records.ResultEvent | records.ProbeEvent | records.LostEvent
 )
 _LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
-#: After this number of lost results, the runner retries one of them before it runs more of the subject.
+#: After this number of lost results, the runner runs a sample of the subject before it runs more of it.
 _LOSSES_IN_A_ROW, _LOSSES = 2, 5
 #: After results of a property in a dtype were lost for this number of subjects in a row, the runner runs a
 #: sample of its other results in this dtype before it runs more of them.
 LOST_SUBJECTS_IN_A_ROW = 5
 
 
-#: The name of a property, and a dtype.
-PropertyInDtype = tuple[str, str]
+class LossGroup(NamedTuple):
+    """Results that are lost together: those of one subject, or those of one property in one dtype.
+
+    ``kind`` is the kind of the subjects. Fields that do not apply are empty: ``property`` and ``dtype`` for a
+    subject, ``subject`` for a property.
+    """
+
+    kind: str
+    subject: str = ""
+    property: str = ""
+    dtype: str = ""
 
 
 def unusable_device_message(message: str) -> str:
@@ -73,11 +82,14 @@ class RunState:
         self.rounds = 0
         #: Results whose known-answer probe was running when a run was killed.
         self.unprobed: set[str] = set()
-        #: The results of the sample of each property and dtype that was suspected of ending its process.
-        self._samples: dict[PropertyInDtype, list[str]] = {}
+        #: The last sample of each group that was suspected of ending its process, and the number of its lost
+        #: results at that time.
+        self._samples: dict[LossGroup, list[str]] = {}
+        self._losses_at_sample: dict[LossGroup, int] = {}
         #: The order in which the results began, by id.
         self._order: dict[str, int] = {}
-        self._areas: set[str] | None = None
+        #: The kind of the subject of each case, from the plan.
+        self._kinds: dict[str, str] | None = None
 
     def apply(self, event: Event) -> None:
         """Apply one event. Unknown kinds are ignored; a malformed event is recorded as a problem."""
@@ -111,7 +123,7 @@ class RunState:
             case "lost":
                 self._on_lost(event)
             case "sample":
-                self._samples[(event["property"], event["dtype"])] = list(event["results"])
+                self._on_sample(event)
             case "oracle":
                 self._on_oracle(event)
             case "oracle-check":
@@ -208,26 +220,27 @@ class RunState:
         """Return True if a result has an attempt of this number."""
         return any(row.get("attempt", 1) == attempt for row in self.attempts.get(result_id, ()))
 
-    def _subject_of(self, result_id: str) -> str:
-        """Return the subject of a result if it is one operator or module, and the id of the result if the
-        subject is a whole area.
+    def loss_groups_of(self, result_id: str) -> tuple[LossGroup, ...]:
+        """Return the groups of a result: its subject, and its property in its dtype. A result of an area has
+        no group, because an area is no single subject.
         """
-        subject = result_id.partition("/")[2].rpartition("@")[0]
-        if self._areas is None:
+        if self._kinds is None:
             cases = [] if self.plan is None else self.plan["cases"]
-            self._areas = {name for kind, _, name, _ in cases if kind in AREA_KINDS}
-        return result_id if subject in self._areas else subject
+            self._kinds = {f"{name}/{subject}": kind for kind, name, subject, _ in cases}
+        parsed = ResultId.parse(result_id)
+        kind = self._kinds.get(str(parsed.case), "")
+        if not kind or kind in AREA_KINDS:
+            return ()
+        return (
+            LossGroup(kind, subject=parsed.case.subject),
+            LossGroup(kind, property=parsed.case.property, dtype=parsed.dtype),
+        )
 
     def results_to_retry(self) -> list[str]:
         """Return the ids of the results to retry: their only attempt lost its worker, or left the device
-        unusable.
-
-        If a retried result of a subject lost its worker again, the subject is confirmed to end its process,
-        and its other results are not retried. Neither are those of a property and dtype that a sample
-        confirmed.
+        unusable. Results of a group that a sample confirmed are not retried.
         """
-        confirmed = self._subjects_lost_again()
-        confirmed_properties = self.properties_that_end_their_process()
+        confirmed = self.confirmed_groups()
         return [
             result_id
             for result_id, rows in self.attempts.items()
@@ -236,93 +249,75 @@ class RunState:
             and (
                 (
                     rows[-1]["verdict"] in _LOST
-                    and self._subject_of(result_id) not in confirmed
-                    and property_in_dtype(result_id) not in confirmed_properties
+                    and not any(group in confirmed for group in self.loss_groups_of(result_id))
                 )
                 or _was_blamed_for_unusable_device(rows[-1])
             )
         ]
 
-    def results_to_retry_at_once(self) -> list[str]:
-        """Return, for each suspected subject, its first lost result that was not retried yet.
+    def suspected_groups(self) -> list[LossGroup]:
+        """Return the groups of which the runner must run a sample, because many of their results were lost.
 
-        A subject is suspected after ``_LOSSES_IN_A_ROW`` lost results with no other result between, or
-        ``_LOSSES`` in all. A subject whose retried result was lost again is confirmed and needs no more.
+        A subject is suspected after ``_LOSSES_IN_A_ROW`` lost results with no other result between, or after
+        ``_LOSSES`` more since its last sample. A property in a dtype is suspected after results of
+        ``LOST_SUBJECTS_IN_A_ROW`` subjects were lost with no other result between. Results that did not run
+        do not count.
         """
-        confirmed = self._subjects_lost_again()
-        lost: dict[str, list[str]] = {}
-        in_a_row: dict[str, int] = {}
-        suspected = set()
-        for result_id, rows in self.attempts.items():
-            subject = self._subject_of(result_id)
-            if rows[0]["verdict"] not in _LOST:
-                in_a_row[subject] = 0
-                continue
-            lost.setdefault(subject, []).append(result_id)
-            in_a_row[subject] = in_a_row.get(subject, 0) + 1
-            if in_a_row[subject] >= _LOSSES_IN_A_ROW or len(lost[subject]) >= _LOSSES:
-                suspected.add(subject)
-        not_retried = (
-            next((name for name in lost[subject] if len(self.attempts[name]) == 1), None)
-            for subject in suspected - set(confirmed)
-        )
-        return [name for name in not_retried if name is not None]
-
-    def subjects_that_end_their_process(self) -> dict[str, str]:
-        """Return each subject that lost two results or more and lost one of them again when it was retried
-        alone, with the id of that result.
-        """
-        losses = collections.Counter(
-            self._subject_of(name) for name, rows in self.attempts.items() if rows[0]["verdict"] in _LOST
-        )
-        return {
-            subject: name
-            for subject, name in self._subjects_lost_again().items()
-            if losses[subject] >= _LOSSES_IN_A_ROW
-        }
-
-    def properties_to_sample(self) -> list[PropertyInDtype]:
-        """Return each property and dtype whose results were lost for ``LOST_SUBJECTS_IN_A_ROW`` subjects in a
-        row, and which no sample has confirmed yet.
-        """
-        lost: dict[PropertyInDtype, set[str]] = collections.defaultdict(set)
+        in_a_row: dict[LossGroup, list[str]] = collections.defaultdict(list)
+        lost: dict[LossGroup, int] = collections.Counter()
         for result_id in sorted(self.attempts, key=lambda name: self._order.get(name, -1)):
-            subject = self._subject_of(result_id)
-            if self.attempts[result_id][0]["verdict"] not in _LOST:
-                lost.pop(property_in_dtype(result_id), None)
-            elif subject != result_id:
-                lost[property_in_dtype(result_id)].add(subject)
-        confirmed = self.properties_that_end_their_process()
+            first = self.attempts[result_id][0]
+            if "blocked_by" in first:
+                continue
+            for group in self.loss_groups_of(result_id):
+                if first["verdict"] in _LOST:
+                    in_a_row[group].append(result_id)
+                    lost[group] += 1
+                else:
+                    in_a_row[group].clear()
+        confirmed = self.confirmed_groups()
         return [
-            key
-            for key, subjects in lost.items()
-            if len(subjects) >= LOST_SUBJECTS_IN_A_ROW and key not in confirmed
+            group
+            for group, names in in_a_row.items()
+            if group not in confirmed and self._is_suspected(group, len(names), lost[group])
         ]
 
-    def properties_that_end_their_process(self) -> dict[PropertyInDtype, str]:
-        """Return each property and dtype whose sampled results were all lost, with the id of the first."""
+    def _is_suspected(self, group: LossGroup, in_a_row: int, lost: int) -> bool:
+        if group.property:
+            return in_a_row >= LOST_SUBJECTS_IN_A_ROW
+        if group in self._samples:
+            return lost - self._losses_at_sample[group] >= _LOSSES
+        return in_a_row >= _LOSSES_IN_A_ROW or lost >= _LOSSES
+
+    def confirmed_groups(self) -> dict[LossGroup, str]:
+        """Return each group whose sampled results were all lost, with the id of the first of them."""
         return {
-            key: results[0]
-            for key, results in self._samples.items()
-            if all(self._was_lost_at_first(result) for result in results)
+            group: results[0]
+            for group, results in self._samples.items()
+            if all(self.was_lost_at_first(result) for result in results)
         }
 
-    def _was_lost_at_first(self, result_id: str) -> bool:
+    def was_lost_at_first(self, result_id: str) -> bool:
+        """Return True if the first attempt at a result ran and lost its worker."""
         rows = self.attempts.get(result_id)
-        return rows is not None and rows[0]["verdict"] in _LOST
+        return rows is not None and rows[0]["verdict"] in _LOST and "blocked_by" not in rows[0]
 
-    def _subjects_lost_again(self) -> dict[str, str]:
-        """Return each subject with a result that was lost twice, and the id of the first such result."""
-        lost_again: dict[str, str] = {}
-        for result_id, rows in self.attempts.items():
-            if rows[-1].get("attempt", 1) > 1 and rows[-1]["verdict"] in _LOST:
-                lost_again.setdefault(self._subject_of(result_id), result_id)
-        return lost_again
+    def lost_properties(self, subject: LossGroup) -> set[str]:
+        """Return the properties of which a subject lost results."""
+        return {
+            result_id.partition("/")[0]
+            for result_id in self.attempts
+            if subject in self.loss_groups_of(result_id) and self.was_lost_at_first(result_id)
+        }
 
-
-def property_in_dtype(result_id: str) -> PropertyInDtype:
-    """Return the property and the dtype of a result."""
-    return result_id.partition("/")[0], result_id.rpartition("@")[2]
+    def _on_sample(self, event: records.SampleEvent) -> None:
+        group = LossGroup(event["kind"], event["subject"], event["property"], event["dtype"])
+        self._samples[group] = list(event["results"])
+        self._losses_at_sample[group] = sum(
+            group in self.loss_groups_of(result_id)
+            for result_id in self.attempts
+            if self.was_lost_at_first(result_id)
+        )
 
 
 def _was_blamed_for_unusable_device(row: AttemptRow) -> bool:
@@ -340,6 +335,8 @@ def final_attempt(rows: Sequence[AttemptRow]) -> tuple[str, AttemptRow]:
     case may have caused the unusable device. The returned attempt then gets an additional failure of kind
     ``state``, so that an expectation of a different kind cannot excuse the result.
     """
+    # A row of a result that did not run counts only if there is no other.
+    rows = [row for row in rows if "blocked_by" not in row] or rows
     last = rows[-1]
     bad = [row for row in rows if row["verdict"] in BAD]
     if not bad:

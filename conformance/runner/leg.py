@@ -36,7 +36,7 @@ from conformance.process_control.child import Child, ChildEnd, How
 from conformance.process_control.supervisor import ChildNotStarted, Supervisor
 from conformance.results import document, run_folder
 from conformance.results.journal import Journal, Tail
-from conformance.results.run_state import RunState
+from conformance.results.run_state import LossGroup, RunState
 from conformance.runner import child_environment
 from conformance.runner.prestarted_worker import PrestartedWorker
 from conformance.runner.progress import Progress
@@ -263,41 +263,50 @@ def run_rounds(rounds: Rounds, plan: Plan) -> None:
         if rounds.warm is not None and _recorded_seconds(rounds.mode, pending) <= _ONE_WORKER:
             workers = 1  # the prestarted worker has already imported torch; new workers would start now
         rounds.run(pending, workers=workers, attempt=1)
-        _retry_lost_subjects(rounds, plan)
-        _sample_lost_properties(rounds, plan)
+        _sample_suspected_groups(rounds, plan)
         rounds.record_results_that_do_not_run(plan.select(lambda result_id: result_id not in attempts))
         pending = plan.select(lambda result_id: result_id not in attempts)
         idle = idle + 1 if len(attempts) == before else 0
     _retry(rounds, plan, rounds.run_state.results_to_retry)
 
 
-def _retry_lost_subjects(rounds: Rounds, plan: Plan) -> None:
-    """Retry one lost result of each subject that has lost several, so that chance and the load of the machine
-    are not taken for the subject.
+def _sample_suspected_groups(rounds: Rounds, plan: Plan) -> None:
+    """Run a sample of the pending results of each subject, and of each property in a dtype, of which many
+    results were lost.
+
+    A subject's sample is a result of another property than the lost ones. The sampled subjects of a property
+    are spread evenly over the plan. So neither a property is taken for its subjects, nor one operator family
+    with a common defect for the property.
     """
-    _retry(rounds, plan, rounds.run_state.results_to_retry_at_once)
-
-
-def _sample_lost_properties(rounds: Rounds, plan: Plan) -> None:
-    """Run a sample of the pending results of each property and dtype that was lost for several subjects in a
-    row.
-
-    The sampled subjects are spread evenly over the plan, so that one operator family with a common defect is
-    not taken for the property.
-    """
-    lost_subjects = rounds.run_state.subjects_that_end_their_process()
-    for name, dtype in rounds.run_state.properties_to_sample():
-        cases = [
-            case
-            for case in plan.select(lambda result_id: result_id not in rounds.run_state.attempts).cases
-            if case.property == name and dtype in case.dtypes and case.subject not in lost_subjects
-        ]
-        if len(cases) < _SAMPLED_SUBJECTS:
+    run_state = rounds.run_state
+    for group in run_state.suspected_groups():
+        pending = plan.select(lambda result_id: result_id not in run_state.attempts)
+        if group.subject:
+            lost = run_state.lost_properties(group)
+            cases = [
+                case
+                for case in pending.cases
+                if (case.kind, case.subject) == (group.kind, group.subject) and case.property not in lost
+            ][:1]
+            results = [next(case.result_ids()) for case in cases]
+        else:
+            confirmed = run_state.confirmed_groups()
+            cases = [
+                case
+                for case in pending.cases
+                if (case.kind, case.property) == (group.kind, group.property)
+                and group.dtype in case.dtypes
+                and LossGroup(case.kind, subject=case.subject) not in confirmed
+            ]
+            if len(cases) < _SAMPLED_SUBJECTS:
+                continue
+            step = len(cases) / _SAMPLED_SUBJECTS
+            sample = [cases[int((number + 0.5) * step)] for number in range(_SAMPLED_SUBJECTS)]
+            results = [f"{case.id}@{group.dtype}" for case in sample]
+        if not results:
             continue
-        step = len(cases) / _SAMPLED_SUBJECTS
-        sample = [cases[int((number + 0.5) * step)] for number in range(_SAMPLED_SUBJECTS)]
-        results = [f"{case.id}@{dtype}" for case in sample]
-        rounds.journal.write("sample", property=name, dtype=dtype, results=results)
+        rounds.journal.write("sample", **group._asdict(), results=results)
+        rounds.read_events()
         for result_id in results:
             rounds.run(plan.only([result_id]), workers=1, attempt=1, patient=True)
 

@@ -17,7 +17,7 @@ from conformance.process_control import supervisor
 from conformance.process_control.child import Child, How
 from conformance.process_control.watchdog import timed_out_and_traceback
 from conformance.results.journal import Journal, Tail
-from conformance.results.run_state import RunState, Worker, property_in_dtype
+from conformance.results.run_state import RunState, Worker
 from conformance.runner import child_environment
 from conformance.runner.prestarted_worker import PrestartedWorker
 
@@ -120,8 +120,8 @@ class Rounds:
         lost_too_many = self.run_state.starts_without_pass > MAX_LOSSES + self.options.workers
         if lost_too_many and not patient and not self._a_passed_result_passes_again():
             raise TooManyLostWorkers(
-                f"The run was stopped: {MAX_LOSSES} workers in a row ended without a passing result. "
-                "Run `conformance doctor`."
+                f"The run was stopped: {MAX_LOSSES} workers in a row ended without a passing result, and the "
+                "last result that passed does not pass again. Run `conformance doctor`."
             )
         self.progress()
         return events > 0
@@ -137,16 +137,21 @@ class Rounds:
         Plan.from_json(self.run_state.plan).only([passed]).write(file)
         attempt = self.run_state.attempts[passed][-1].get("attempt", 1) + 1
         log = self.folder / "logs" / "passed-result.txt"
-        child, _ = self._start_pytest(self._pytest_arguments(file, 1, attempt), 1, log)
-        with child:
-            supervisor.wait_for_end(
-                child,
-                silence=self.options.timeout + _SILENCE,
-                heartbeat=lambda: self.read_events() > 0,
-            )
-        file.unlink(missing_ok=True)
-        self.read_events()
-        return self.run_state.starts_without_pass == 0
+        try:
+            child, _ = self._start_pytest(self._pytest_arguments(file, 1, attempt), 1, log)
+            with child:
+                # The events of the other workers say nothing about this process, so it gets a limit.
+                supervisor.wait_for_end(child, limit=self.options.timeout + _SILENCE)
+        finally:
+            file.unlink(missing_ok=True)
+            self.read_events()
+        passes = any(
+            row.get("attempt", 1) == attempt and row["verdict"] == Verdict.PASS.value
+            for row in self.run_state.attempts[passed]
+        )
+        if passes:
+            self.run_state.starts_without_pass = 0
+        return passes
 
     def read_events(self, *, final: bool = False) -> int:
         """Apply the new events of the journal to the run state, and return the number of new events."""
@@ -157,38 +162,39 @@ class Rounds:
         return count
 
     def record_results_that_do_not_run(self, pending: Plan) -> None:
-        """Record each pending result of a subject, or of a property and dtype, that is confirmed to end its
+        """Record each pending result of a subject, or of a property in a dtype, that is confirmed to end its
         process as lost too. These results do not run.
         """
-        subjects = self.run_state.subjects_that_end_their_process()
-        properties = self.run_state.properties_that_end_their_process()
+        confirmed = self.run_state.confirmed_groups()
+        if not confirmed:
+            return
         recorded = False
-        for case in pending.cases:
-            for result_id in case.result_ids():
-                property_and_dtype = property_in_dtype(result_id)
-                if case.subject in subjects:
-                    first = subjects[case.subject]
-                    reason = f"{case.subject} ended its process repeatedly ({first} did so alone, too)"
-                elif property_and_dtype in properties:
-                    first = properties[property_and_dtype]
-                    reason = f"{case.property} ended its process in a whole sample ({first} and others)"
-                else:
-                    continue
-                recorded = True
-                self._record_result_that_does_not_run(ResultId.parse(result_id), first, reason)
+        for result_id in pending.result_ids():
+            groups = [group for group in self.run_state.loss_groups_of(result_id) if group in confirmed]
+            if not groups:
+                continue
+            group = groups[0]
+            recorded = True
+            first = confirmed[group]
+            reason = (
+                f"{group.subject} ended its process repeatedly, also in {first}"
+                if group.subject
+                else f"{group.property} ended its process in a whole sample ({first} and others)"
+            )
+            self._record_result_that_does_not_run(ResultId.parse(result_id), first, reason)
         if recorded:
             self.journal.write("worker-end", worker="runner", reason="no process ran these results")
         self.read_events()
 
     def _record_result_that_does_not_run(self, result_id: ResultId, first: str, reason: str) -> None:
-        verdict = Verdict(self.run_state.attempts[first][-1]["verdict"])
+        verdict = Verdict(self.run_state.attempts[first][0]["verdict"])
         kind = Kind.TIMEOUT if verdict is Verdict.TIMEOUT else Kind.CRASH
         result = Result(
             id=result_id,
             verdict=verdict,
             failure_count=1,
             failures=[Failure(kind, f"not run: {reason}")],
-            seed=seed_of(result_id.case.subject, result_id.dtype),
+            seed=seed_of(result_id.case.subject, result_id.dtype, self.options.seed),
             blocked_by=first,
         )
         self.journal.write("result", worker="runner", result=result.to_json())
@@ -248,6 +254,6 @@ class Rounds:
             failure_count=1,
             failures=[Failure(kind, f"{message}\n{traceback}".rstrip())],
             seconds=self.options.timeout if verdict is Verdict.TIMEOUT else 0.0,
-            seed=seed_of(parsed.case.subject, parsed.dtype),
+            seed=seed_of(parsed.case.subject, parsed.dtype, self.options.seed),
             attempt=worker.attempt,
         )

@@ -24,6 +24,7 @@ from conformance.plan import capability_requirements
 from conformance.plan.plan import Case
 from conformance.process_control.watchdog import Watchdog
 from conformance.properties.registry import find_property as find_property
+from conformance.properties.shared.dtypes import derivatives_crash
 from conformance.results import diff
 from conformance.results.journal import Journal
 from conformance.results.run_state import unusable_device_message
@@ -168,6 +169,8 @@ class Executor:
             self.target, entry, subject.kind, subject.name
         )
         crashing = [capability for capability in recorder.lacking if capability in self.target.crashing]
+        if "autograd" in entry.capabilities and derivatives_crash(self.target, result_id.dtype):
+            crashing.append("conj_neg_views")
         if crashing:
             recorder.unsupported(
                 f"not run: the target file declares that {' and '.join(crashing)} crashes the process"

@@ -20,7 +20,7 @@ from conformance.properties.shared.comparison import is_factory
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes
 from conformance.properties.shared.execution import samples_with_references
-from conformance.properties.shared.kernel_origin import composite_key
+from conformance.properties.shared.kernel_origin import composite_key, has_kernel
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -93,12 +93,15 @@ def _check_error(
 
 
 def _runs_composite_kernel(target: Target, subject: Subject) -> bool:
-    """Return whether all overloads of an operator with out= run torch's composite kernels on the device."""
+    """Return whether all overloads of an operator with out= run torch's composite kernels on the device, and
+    the CPU has a kernel of its own.
+    """
     key = torch_testing_internals.dispatch_key(target.device)
     packet = getattr(torch.ops.aten, subject.info.aten_name, None)
     names = [name for name in packet.overloads() if "out" in name] if packet is not None else []
-    return bool(names) and all(
-        composite_key(f"aten::{subject.info.aten_name}.{name}", key) is not None for name in names
+    overloads = [f"aten::{subject.info.aten_name}.{name}" for name in names]
+    return any(has_kernel(overload, "CPU") for overload in overloads) and all(
+        composite_key(overload, key) is not None for overload in overloads
     )
 
 

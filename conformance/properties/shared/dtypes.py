@@ -56,18 +56,20 @@ def has_fixed_derivative(subject: Subject) -> bool:
 
 
 def differentiable_dtypes(target: Target, subject: Subject, among: Sequence[str]) -> list[str]:
-    """Return the dtypes of ``among`` that the target declares and for which the CPU has a backward.
-
-    Autograd makes conjugate views in the derivatives of complex operators. On a target on which such views
-    end the process, the complex dtypes are omitted.
-    """
+    """Return the dtypes of ``among`` that the target declares and for which the CPU has a backward."""
     info = subject.info
     if not info.supports_autograd or not has_fixed_derivative(subject):
         return []
     supported = {dtype_name(d) for d in torch_testing_internals.backward_dtypes(info)}
-    if "conj_neg_views" in target.crashing:
-        supported = {name for name in supported if not dtype_of(name).is_complex}
     return [name for name in dtypes_of(target, subject, among) if name in supported]
+
+
+def derivatives_crash(target: Target, dtype: str) -> bool:
+    """Return True if derivatives in a dtype need conjugate views, which end the process on the target.
+
+    Autograd makes such views in the derivatives of complex operators.
+    """
+    return "conj_neg_views" in target.crashing and dtype.startswith("complex")
 
 
 def dtype_under_test(recorder: Recorder) -> torch.dtype:

@@ -20,7 +20,7 @@ _COMPOSITES = (
 )
 
 
-def _has_kernel(name: str, key: str) -> bool:
+def has_kernel(name: str, key: str) -> bool:
     """Return whether an overload has a kernel that is registered for a dispatch key."""
     return torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
 
@@ -32,9 +32,9 @@ def composite_key(name: str, key: str) -> torch._C.DispatchKey | None:
     ``key`` is the dispatch key of the backend. The result is None if the overload runs another kernel.
     """
     try:
-        if not key or _has_kernel(name, key):
+        if not key or has_kernel(name, key):
             return None
-        composite_name = next((composite for composite in _COMPOSITES if _has_kernel(name, composite)), None)
+        composite_name = next((composite for composite in _COMPOSITES if has_kernel(name, composite)), None)
     except RuntimeError:
         return None
     return None if composite_name is None else getattr(torch._C.DispatchKey, composite_name)
@@ -50,7 +50,7 @@ def placement_by_dispatch_table(name: str, key: str) -> Placement:
     if not key:
         return Placement.UNKNOWN
     try:
-        return Placement.NATIVE if _has_kernel(name, key) else Placement.FALLBACK
+        return Placement.NATIVE if has_kernel(name, key) else Placement.FALLBACK
     except RuntimeError:
         return Placement.UNKNOWN
 
@@ -91,8 +91,10 @@ class CompositeKernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
         composite = composite_key(name, self._key)
         if composite is None or name in self._open:
             return func(*args, **keywords)
-        # The kernels that a common composite kernel calls may differ.
-        self.has_replaced |= _has_kernel(name, "CPU")
+        # The kernels that a common composite kernel calls may differ. The functional form of a structured
+        # operator only calls its out= form, so it is no kernel of its own.
+        is_wrapper = composite is torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional
+        self.has_replaced |= has_kernel(name, "CPU") and not is_wrapper
         self._open.append(name)
         try:
             with self:

@@ -84,6 +84,12 @@ def refusal_of_a_wrong_call(lab: Lab) -> None:
     lab.raises("a call", lambda: fail(NotImplementedError("x") if lab.on_target else RuntimeError("x")))
 
 
+def refusal_of_a_wrong_call_with_another_type(lab: Lab) -> None:
+    lab.raises(
+        "a call", lambda: fail(NotImplementedError("x") if lab.on_target else ValueError("x")), ValueError
+    )
+
+
 def missing_warning(lab: Lab) -> None:
     lab.warns("a call", lambda: None if lab.on_target else warn("deprecated"), match="deprecated")
 
@@ -176,6 +182,7 @@ def error_after_a_context_that_caught_one(lab: Lab) -> None:
         (wrong_text_that_a_page_states, [(Kind.MESSAGE, Basis.CONSISTENCY)]),
         (nothing_raised, [(Kind.ERROR_TYPE, Basis.CONSISTENCY)]),
         (refusal_of_a_wrong_call, [(Kind.REFUSED, Basis.PARITY)]),
+        (refusal_of_a_wrong_call_with_another_type, [(Kind.REFUSED, Basis.PARITY)]),
         (missing_warning, [(Kind.MESSAGE, Basis.PARITY)]),
         (missing_warning_that_a_page_states, [(Kind.MESSAGE, Basis.CONSISTENCY)]),
         (error_in_a_context, [(Kind.EXCEPTION, Basis.PARITY)]),

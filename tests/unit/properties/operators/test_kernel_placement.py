@@ -16,7 +16,7 @@ from conformance.properties.shared import kernel_origin
 from conformance.subjects.torch_databases import find
 from conformance.target.file import load
 
-_TABLE = kernel_origin._has_kernel
+_TABLE = kernel_origin.has_kernel
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
         hidden = {f"aten::{name}" for name in names}
         monkeypatch.setattr(
             kernel_origin,
-            "_has_kernel",
+            "has_kernel",
             lambda name, key: not (key == "CPU" and (not names or name in hidden)) and _TABLE(name, key),
         )
         clear_caches()

@@ -1,0 +1,121 @@
+"""What ends its process is given up, and nothing else is: ``runner.leg`` with simulated rounds."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from conformance.plan.plan import Case, Plan
+from conformance.results.run_state import LOST_SUBJECTS_IN_A_ROW, RunState
+from conformance.runner.leg import run_rounds
+from conformance.runner.pytest_rounds import Rounds
+
+#: Returns whether a result ends its process.
+Crashes = Callable[[Case, str], bool]
+DTYPES = ("float32", "bfloat16", "float16", "int64")
+
+
+class SimulatedRounds(Rounds):
+    """Rounds without processes. Like the scheduler, a round skips the rest of a subject that ended its
+    process, and a property that did so for several subjects in a row.
+    """
+
+    def __init__(self, plan: Plan, workers: int, crashes: Crashes) -> None:
+        self.run_state = RunState()
+        self.journal: Any = types.SimpleNamespace(write=self._write)
+        self.options: Any = types.SimpleNamespace(workers_of=lambda mode: workers, seed=0)
+        self.mode = "eager"
+        self.warm = None
+        self.crashes = crashes
+        self.deaths = 0
+        self._write("plan", **plan.to_json())
+
+    def _write(self, event: str, **fields: Any) -> None:
+        self.run_state.apply({"event": event, **fields})  # type: ignore[arg-type, misc]
+
+    def read_events(self, *, final: bool = False) -> int:
+        return 0
+
+    def run(self, plan: Plan, *, workers: int, attempt: int, patient: bool = False) -> None:
+        lost_in_a_row: dict[tuple[str, str], int] = {}
+        lost_subjects = set()
+        for case in plan.cases:
+            about = case.kind, case.property
+            subject = case.kind, case.subject
+            if subject in lost_subjects or lost_in_a_row.get(about, 0) >= LOST_SUBJECTS_IN_A_ROW:
+                continue
+            if self._run_case(case, attempt):
+                lost_in_a_row[about] = 0
+                continue
+            lost_subjects.add(subject)
+            lost_in_a_row[about] = lost_in_a_row.get(about, 0) + 1
+            if workers == 1:
+                return
+
+    def _run_case(self, case: Case, attempt: int) -> bool:
+        """Run the results of a case up to the first that ends the process; return True if none does."""
+        for dtype in case.dtypes:
+            name = f"{case.id}@{dtype}"
+            verdict = "crash" if self.crashes(case, dtype) else "pass"
+            self._write("dtype", worker="w", id=name, attempt=attempt)
+            self._write("result", worker="w", result={"id": name, "verdict": verdict, "attempt": attempt})
+            if verdict == "crash":
+                self.deaths += 1
+                return False
+        return True
+
+
+def finished_run(plan: Plan, workers: int, crashes: Crashes) -> SimulatedRounds:
+    rounds = SimulatedRounds(plan, workers, crashes)
+    run_rounds(rounds, plan)
+    for case in plan.cases:
+        for dtype in case.dtypes:
+            rows = rounds.run_state.attempts[f"{case.id}@{dtype}"]
+            expected = "crash" if crashes(case, dtype) else "pass"
+            assert {row["verdict"] for row in rows} == {expected}, f"{case.id}@{dtype}"
+    return rounds
+
+
+def plan_of(subjects: int, dtypes: tuple[str, ...], kind: str = "operator") -> Plan:
+    names = [f"{kind}{index:02}" for index in range(subjects)]
+    return Plan([Case(kind, name, subject, dtypes) for subject in names for name in ("a", "b", "c", "d")])
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_a_property_is_given_up_and_its_subjects_are_not(workers: int, count: int) -> None:
+    plan = plan_of(40, DTYPES[:count])
+    rounds = finished_run(plan, workers, lambda case, dtype: case.property == "b")
+    # Per dtype: five in a row and a sample of three. The first subjects are sampled once for their own sake.
+    assert rounds.deaths <= 8 * count + 5
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_property_is_given_up_only_in_the_dtype_that_ends_its_process(workers: int) -> None:
+    rounds = finished_run(
+        plan_of(40, DTYPES), workers, lambda case, dtype: case.property == "b" and dtype == "float16"
+    )
+    assert rounds.deaths <= 5 + 3
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_subjects_are_given_up_and_their_properties_are_not(workers: int) -> None:
+    rounds = finished_run(plan_of(40, DTYPES), workers, lambda case, dtype: case.subject <= "operator05")
+    assert rounds.deaths <= 6 * 3 + 6
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_defect_of_half_of_the_subjects_is_not_taken_for_the_property(workers: int) -> None:
+    finished_run(
+        plan_of(40, DTYPES[:2]),
+        workers,
+        lambda case, dtype: case.property == "b" and case.subject < "operator20",
+    )
+
+
+def test_a_property_of_the_same_name_of_another_kind_is_not_given_up() -> None:
+    cases = [*plan_of(20, DTYPES[:1], "module").cases, *plan_of(20, DTYPES[:1], "optimizer").cases]
+    finished_run(Plan(cases), 4, lambda case, dtype: (case.kind, case.property) == ("module", "b"))
