@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.expectations.aliases import Aliases
+from conformance.model import seeds
 from conformance.model.verdicts import Basis, Kind, Result, ResultId, Verdict
 from conformance.reproduction import guarded_run
 from conformance.target import file as target_file
@@ -80,7 +81,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.snippet not in (None, "-"):
         common.check_writable(Path(arguments.snippet).parent, "--snippet")
     if arguments.results is not None:
-        print_recorded_result(Path(arguments.results), result_id)
+        recorded_seed = print_recorded_result(Path(arguments.results), result_id)
+        arguments.seed = recorded_seed if arguments.seed is None else arguments.seed
     os.environ.update(file.variables(mode))
     common.use_seed(arguments)
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
@@ -215,8 +217,10 @@ def write_or_print_snippet(text: str, where: str | None) -> None:
     print("it prints WRONG and exits with 1 if the failure occurs, else it exits with 0.")
 
 
-def print_recorded_result(folder: Path, result_id: ResultId) -> None:
-    """Print a result as recorded in a results file. The text is untrusted and never executed."""
+def print_recorded_result(folder: Path, result_id: ResultId) -> int | None:
+    """Print a result as recorded in a results file, and return the seed of its run; None if the file does not
+    have the result. The text is untrusted and never executed.
+    """
     from conformance.results import document as results
 
     try:
@@ -225,17 +229,18 @@ def print_recorded_result(folder: Path, result_id: ResultId) -> None:
         raise UsageError(
             f"--results {folder} cannot be read ({error.strerror}); give the output folder of a run"
         ) from None
-    recorded = False
+    recorded_seed: int | None = None
     for leg in document["legs"]:
         for row in leg["results"]:
             if row["id"] == str(result_id):
-                recorded = True
+                recorded_seed = leg.get("seed", seeds.RELEASE_SEED)
                 print(f"recorded: {leg['target']['name']}, {leg['mode']}: {row['verdict']}")
                 for failure in row.get("failures", ()):
                     text = "".join(c if c.isprintable() else " " for c in failure["message"])
                     print(f"recorded: {failure['kind']}: {text[:600]}")
-    if not recorded:
+    if recorded_seed is None:
         print(f"recorded: nothing about {result_id} in {folder}")
+    return recorded_seed
 
 
 def subject_kind_of(result_id: ResultId) -> str:

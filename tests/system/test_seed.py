@@ -28,6 +28,8 @@ def test_a_run_records_its_seed_and_passes_it_to_its_workers(tmp_path: Path) -> 
     assert run.rows[NAME]["seed"] == zlib.crc32(b"fail0@float32#7")
     again = conformance(tmp_path, "repro", NAME, "--no-snippet", "--seed", "7", sham="fail")
     assert f"seed: {run.rows[NAME]['seed']}" in again.out
+    recorded = conformance(tmp_path, "repro", NAME, "--no-snippet", "--results", str(run.folder), sham="fail")
+    assert f"seed: {run.rows[NAME]['seed']}" in recorded.out
 
 
 def test_a_rerun_keeps_the_seed(tmp_path: Path) -> None:
