@@ -39,7 +39,11 @@ def message_pattern(message: str, subject: str) -> str:
         line = f"{prerequisite_name}: {error.group(1)}" if prerequisite_name else error.group(1)
     for name in sorted({subject, subject.rpartition(".")[2]}, key=len, reverse=True):
         if len(name) > 1:
-            line = re.sub(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9])", "SUBJECT", line)
+            quoted = re.escape(name)
+            # In quotes, torch names a kernel after its operator ("add_kernel"). Elsewhere, a longer identifier,
+            # such as ``convolution_overrideable``, is another name.
+            in_quotes, alone = rf'(?<="){quoted}(?![A-Za-z0-9])', rf"(?<!\w){quoted}(?=_?(?!\w))"
+            line = re.sub(f"{in_quotes}|{alone}", "SUBJECT", line)
     line = _NUMBER.sub("#", _DTYPE.sub("DTYPE", line))
     return " ".join(_LIST.sub("#", line).split())[:_LENGTH]
 

@@ -7,14 +7,15 @@ Results with equal failure kind and equal message pattern are candidates for one
   identifies the cause.
 * Other messages, such as wrong values, are split by property family and operator family. A property family
   stays one cause if most of its subjects that ran fail in this way: a single operator then is not the cause.
-* Wrong values of one operator family in one mode are one cause, independent of the failing call. They are
-  split if the failing samples follow different patterns.
+* Wrong values of one operator family in one mode are one cause, independent of the failing call, and so are
+  its results on a wrong device. They are split if the failing samples follow different patterns.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 from collections.abc import Iterable, Sequence
 
 from conformance.model.messages import (
@@ -34,8 +35,10 @@ _KINDS_WITH_UNIFORM_MESSAGES = frozenset(
     kind.value for kind in (Kind.VALUE, Kind.METADATA, Kind.ALIASING, Kind.DTYPE, Kind.MESSAGE, Kind.STATE)
 )
 _WRONG_VALUES = "wrong values"
+_WRONG_DEVICE = "a result on a wrong device"
 _MISSING_KERNEL = "missing kernel"
 _CAPABILITY = "undeclared capability"
+_ON_DEVICE = re.compile(r" is on device \S+, expected ")
 #: A property family is one cause if the same failure occurs in at least ``_MANY_FAMILIES`` operator families
 #: and in at least the share ``_MIN_FAILING_SHARE`` of the subjects that ran.
 _MANY_FAMILIES = 4
@@ -181,7 +184,7 @@ def group_by_cause(rows: Iterable[tuple[int, ResultRow]], legs: Sequence[Leg]) -
     groups = []
     for (kind, shape), members in by_shape.items():
         parts = _split_by_family(members, ran) if (kind, shape) in keys_to_split else [members]
-        if shape == _WRONG_VALUES:
+        if shape in (_WRONG_VALUES, _WRONG_DEVICE):
             parts = _merge_by_operator_family(parts)
         groups += [Cause(kind, shape, part) for part in parts]
     return sorted(groups, key=lambda group: (-group.count, severity_rank(group.example[1])))
@@ -190,6 +193,8 @@ def group_by_cause(rows: Iterable[tuple[int, ResultRow]], legs: Sequence[Leg]) -
 def _message_pattern(kind: str, message: str, subject: str) -> str:
     if kind == Kind.VALUE.value and is_about_wrong_values(message):
         return _WRONG_VALUES
+    if kind == Kind.METADATA.value and _ON_DEVICE.search(message):
+        return _WRONG_DEVICE
     return message_pattern(message, subject)
 
 

@@ -17,8 +17,8 @@ class SubjectScheduling:
     item, neither is the rest of its group: an operator that ends its process would otherwise end one process
     after another. The same holds for a property: if it ended the worker for ``property_losses`` groups, and
     no item of the property finished in between, none of its items is assigned any more. The next round of the
-    run contains these items. Items do not tell dtypes apart: a property that ends its process in one dtype only,
-    between groups without this dtype, is assigned to the end.
+    run contains these items. An item has several dtypes: a property that ends its process in one dtype only,
+    with groups without this dtype in between, is assigned to the end.
     """
 
     def __init__(

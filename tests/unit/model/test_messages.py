@@ -26,6 +26,11 @@ BROKEN = "the call on (({}, 4) float32 on hpu:0) raised RuntimeError: allocator 
             'RuntimeError: "SUBJECT_kernel" not implemented for DTYPE',
         ),
         (
+            "convolution was refused: NotImplementedError: convolution_overrideable not implemented",
+            "convolution",
+            "NotImplementedError: convolution_overrideable not implemented",
+        ),
+        (
             "the call was refused: NotImplementedError: Could not run 'aten::tril' with arguments from hpu",
             "linalg.lu",
             "NotImplementedError: Could not run 'aten::tril' with arguments from hpu",

@@ -126,6 +126,24 @@ def test_wrong_values_of_one_operator_are_one_cause() -> None:
     ]  # fmt: skip
 
 
+def test_results_of_one_operator_on_a_wrong_device_are_one_cause() -> None:
+    rows = [
+        ("value/rsub@float32", "fail", "metadata", "the result is on device cpu, expected hpu."),
+        (
+            "out/rsub@float32",
+            "fail",
+            "metadata",
+            "the result of the function is on device cpu, expected hpu.",
+        ),
+        ("value/median@float32", "fail", "metadata", "part 1 of the result is on device cpu, expected hpu."),
+    ]
+    groups = causes.causes_of(leg_with_rows(*rows, passing=20))
+    assert [(group.shape, group.count) for group in groups] == [
+        ("a result on a wrong device", 2),
+        ("a result on a wrong device", 1),
+    ]
+
+
 def test_different_patterns_of_samples_are_different_causes() -> None:
     all_legs = leg_with_rows(
         *[

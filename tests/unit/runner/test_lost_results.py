@@ -1,4 +1,4 @@
-"""What ends its process is given up, and nothing else is: ``runner.leg`` with simulated rounds."""
+"""``runner.leg`` gives up the subjects and properties that end their processes, and no others."""
 
 from __future__ import annotations
 
