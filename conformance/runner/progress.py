@@ -12,6 +12,10 @@ from conformance.report.format_duration import format_duration
 from conformance.results.final_verdicts import bases_of_failures
 from conformance.results.run_state import RunState
 
+#: Seconds in which a process starts, imports torch and the backend, and reads its plan. A second attempt that
+#: ends its process again costs one.
+_PROCESS_START = 3.0
+
 
 class Progress:
     """Prints the progress of a run. It counts the last attempt of each result and ignores expectations."""
@@ -62,7 +66,7 @@ class Progress:
 
         The failures include expected failures, because expectations are applied only at the end of the run.
         The remaining time includes second attempts: one worker makes them after all first attempts, and each
-        is assumed to take as long as the first attempt.
+        is assumed to take as long as the first attempt, but at least the start of a process.
         """
         attempts = self.run_state.attempts
         done = len(attempts)
@@ -73,7 +77,9 @@ class Progress:
         if parity:
             failing += f", {parity} parity"
         to_retry = self.run_state.results_to_retry()
-        retry_seconds = sum(attempts[result_id][-1].get("seconds", 0.0) for result_id in to_retry)
+        retry_seconds = sum(
+            max(_PROCESS_START, attempts[result_id][-1].get("seconds", 0.0)) for result_id in to_retry
+        )
         if done < self.planned:
             rate = done / seconds if seconds > 0 else 0.0
             left = (self.planned - done) / rate + retry_seconds * self.planned / done if rate else None

@@ -21,6 +21,10 @@ from conformance.runner.progress import Progress
             ["pass", "fail", "crash", "timeout"],
             "4 results, 3 failing, expected ones included; second attempt 1 of 2, 1 min 00 s left",
         ),
+        (
+            ["pass", "pass", "pass", "crash at once"],
+            "4 results, 1 failing, expected ones included; second attempt 1 of 1, 3 s left",
+        ),
         (["pass"] * 4, "4 results, none failing; reference values are recomputed"),
         ([], "0/4 results (0 %), none failing, 0/s, ? left"),
     ],
@@ -28,7 +32,12 @@ from conformance.runner.progress import Progress
 def test_the_progress_line(verdicts, says):
     run_state = RunState()
     run_state.attempts = {
-        f"p/s@{index}": [{"verdict": verdict, "seconds": 30.0 if verdict in ("crash", "timeout") else 0.5}]
+        f"p/s@{index}": [
+            {
+                "verdict": verdict.partition(" ")[0],
+                "seconds": 30.0 if verdict in ("crash", "timeout") else 0.0 if verdict != "pass" else 0.5,
+            }
+        ]
         for index, verdict in enumerate(verdicts)
     }
     assert Progress(run_state, 4, label="leg", out=io.StringIO()).line(2.0) == f"leg: {says}"
