@@ -98,6 +98,28 @@ def _is_ordinary(tensor: torch.Tensor) -> bool:
     return bool(((sizes == 0) | ((sizes >= limits[0]) & (sizes <= limits[1]))).all())
 
 
+#: Operators whose pages name the dtypes or dimensions of their inputs, and so limit what is documented.
+_CONVOLUTIONS = re.compile(r"_?(conv\dd|conv_transpose\dd|convolution)$")
+_RECURRENT = re.compile(r"(gru|lstm|rnn_tanh|rnn_relu|(gru|lstm|rnn_tanh|rnn_relu)_cell)$")
+
+
+def goes_beyond_the_page(name: str, sample: Sample) -> bool:
+    """Return True if no page describes a call: one that chooses a dimension of a tensor without dimensions, a
+    convolution of integers, a recurrent layer of complex numbers, or attention of fewer than four dimensions
+    (``(N, ..., H, L, E)``).
+    """
+    if passes_dim_for_zero_dim_tensor(name, sample):
+        return True
+    tensors = sample.tensors()
+    if not tensors:
+        return False
+    if _is_one_of(_CONVOLUTIONS, name):
+        return not (tensors[0].is_floating_point() or tensors[0].is_complex())
+    if _is_one_of(_RECURRENT, name):
+        return tensors[0].is_complex()
+    return "scaled_dot_product_attention" in name and any(tensor.dim() < 4 for tensor in tensors[:3])
+
+
 def passes_dim_for_zero_dim_tensor(name: str, sample: Sample) -> bool:
     """Return True if a call chooses a dimension of a tensor without dimensions.
 

@@ -14,7 +14,7 @@ from conformance.framework.calls import CallOutcome, attempt_on, one_line, repor
 from conformance.framework.recorder import Recorder
 from conformance.oracle.reference import Reference, cached_reference
 from conformance.properties.shared import known_composite_errors
-from conformance.properties.shared.basis import passes_dim_for_zero_dim_tensor
+from conformance.properties.shared.basis import goes_beyond_the_page
 from conformance.properties.shared.dtypes import dtype_under_test
 from conformance.samples import sample_limit
 from conformance.samples.copies import to_device, to_host
@@ -127,7 +127,7 @@ def copy_in(target: Target, recorder: Recorder, sample: Sample, *, check: bool =
     ``check`` is the argument of :func:`conformance.samples.copies.to_device`.
     """
     # Modified calls have the index of their original, so the sample that was copied last decides.
-    if passes_dim_for_zero_dim_tensor(recorder.id.case.subject, sample):
+    if goes_beyond_the_page(recorder.id.case.subject, sample):
         recorder.parity_sample_indices.add(sample.index)
     else:
         recorder.parity_sample_indices.discard(sample.index)

@@ -64,6 +64,24 @@ def test_a_dimension_of_a_tensor_without_dimensions(name: str, sample: Sample, e
 
 
 @pytest.mark.parametrize(
+    ("name", "tensors", "expected"),
+    [
+        ("nn.functional.conv2d", [torch.ones(1, 1, 2, 2, dtype=torch.int64)], True),
+        ("convolution", [torch.ones(1, 1, 2, dtype=torch.int8)], True),
+        ("nn.functional.conv_transpose1d", [torch.ones(1, 1, 2)], False),
+        ("nn.functional.conv2d", [torch.ones(1, 1, 2, 2, dtype=torch.complex64)], False),
+        ("gru.data", [torch.ones(2, 3, dtype=torch.complex64)], True),
+        ("lstm_cell", [torch.ones(2, 3)], False),
+        ("nn.functional.scaled_dot_product_attention", [torch.ones(2, 3, 4)] * 3, True),
+        ("nn.functional.scaled_dot_product_attention", [torch.ones(1, 2, 3, 4)] * 3, False),
+        ("add", [torch.ones(2, dtype=torch.int64)], False),
+    ],
+)
+def test_calls_that_no_page_describes(name: str, tensors: list[torch.Tensor], expected: bool) -> None:
+    assert basis.goes_beyond_the_page(name, Sample(0, tensors[0], tuple(tensors[1:]))) == expected
+
+
+@pytest.mark.parametrize(
     ("call", "expected"),
     [
         (lambda: torch.ones(2) + torch.ones(3), Basis.DOCUMENTED),
