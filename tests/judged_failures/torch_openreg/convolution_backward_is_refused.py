@@ -1,0 +1,29 @@
+"""The backward of a convolution is refused on openreg, also where no forward is called, as in torch.nn.grad.
+Autograd needs it for calls such as that of generated/torch.nn.functional.conv1d.html.
+"""
+
+import torch
+
+
+def refused(name, function, *arguments):
+    """Make a call. Return whether it is refused as not implemented."""
+    try:
+        function(*arguments)
+    except NotImplementedError as error:
+        print(name, "| refused:", str(error)[:60])
+        return "convolution_backward_overrideable" in str(error)
+    print(name, "| works")
+    return False
+
+
+operator = torch.ops.aten.convolution_backward
+OPTIONS = ([3], [2], [2], [1], False, [0], 1, [True, True, True])
+bad = []
+for dtype in (torch.float32, torch.float16):
+    host = [torch.ones(shape, dtype=dtype) for shape in ((1, 3, 3), (1, 3, 4), (3, 3, 3))]
+    gradient, x, weight = (tensor.to("openreg") for tensor in host)
+    print("CPU:", [tuple(result.shape) for result in operator(*host, *OPTIONS)])
+    bad.append(refused(f"convolution_backward {dtype}", operator, gradient, x, weight, *OPTIONS))
+    arguments = ((1, 3, 5), weight, gradient)
+    bad.append(refused(f"torch.nn.grad.conv1d_input {dtype}", torch.nn.grad.conv1d_input, *arguments))
+print("VERDICT:", "true" if all(bad) else "false")

@@ -1,0 +1,30 @@
+"""Group norm of a channels_last tensor is refused on openreg, which runs torch's composite kernel of it. The
+same kernel refuses CPU tensors with the same error, so the device is not at fault.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch._C import DispatchKey
+
+operator = torch.ops.aten.native_group_norm.default
+table = torch._C._dispatch_dump_table("aten::native_group_norm")
+print([line for line in table.splitlines() if line.startswith("PrivateUse1")])
+
+
+def outcome(function, *arguments):
+    """Make a call. Return its error, if any."""
+    try:
+        function(*arguments)
+    except RuntimeError as error:
+        return str(error).splitlines()[0]
+    return "works"
+
+
+x = torch.randn(2, 4, 3, 3).contiguous(memory_format=torch.channels_last)
+key = DispatchKey.CompositeExplicitAutograd
+device = outcome(F.group_norm, x.to("openreg"), 2)
+composite = outcome(operator._op_dk, key, x, None, None, 2, 4, 9, 2, 1e-5)
+print("openreg:", device)
+print("the composite kernel on the CPU:", composite)
+print("the CPU's own kernel:", outcome(F.group_norm, x, 2))
+print("VERDICT:", "false" if device == composite != "works" else "true")

@@ -1,0 +1,93 @@
+"""resize_ of a tensor with elements to more elements ends the process on openreg, and so does an out= that is
+too small. generated/torch.Tensor.resize_.html says that the storage grows and that the elements are kept.
+"""
+
+import signal
+import subprocess
+import sys
+
+import torch
+
+
+def ones(*shape, dtype=torch.float32):
+    """Ones of the device."""
+    return torch.ones(shape, dtype=dtype).to("openreg")
+
+
+def empty(*shape, dtype=torch.float32):
+    """A tensor of the device for out=."""
+    return torch.empty(shape, dtype=dtype, device="openreg")
+
+
+def eyes(dtype=torch.float32):
+    """Two unit matrices of the device."""
+    return torch.eye(3, dtype=dtype).repeat(2, 1, 1).to("openreg")
+
+
+def slogdet(size, dtype=torch.float32):
+    """Compute slogdet into tensors of a size."""
+    out = (empty(size, dtype=dtype), empty(size))
+    return torch.linalg.slogdet(eyes(dtype), out=out)[1].cpu()
+
+
+def deterministic(function):
+    """Make a call in deterministic mode, in which torch fills empty memory."""
+    torch.use_deterministic_algorithms(True)
+    return function()
+
+
+def cat_into_input():
+    """Join two tensors into the second, which some libraries refuse."""
+    x, y = ones(2, 3), ones(4, 3)
+    try:
+        return torch.cat([x, y], out=y).shape
+    except RuntimeError as error:
+        return error
+
+
+DOUBLE = torch.float64
+WORKS = {
+    "resize_ from 0 to 5": lambda: ones(0).resize_(5).shape,
+    "resize_ from 5 to 2": lambda: ones(5).resize_(2).cpu(),
+    "resize_ from (2, 3) to (3, 2)": lambda: ones(2, 3, dtype=DOUBLE).resize_(3, 2).cpu(),
+    "det": lambda: torch.det(eyes(torch.complex64)).cpu(),
+    "slogdet": lambda: torch.linalg.slogdet(eyes())[1].cpu(),
+    "slogdet into 2 elements": lambda: slogdet(2),
+    "cat": lambda: torch.cat([ones(2, 3), ones(2, 3)]).shape,
+    "kron": lambda: torch.kron(ones(2, 2), ones(2, 2)).shape,
+    "empty in deterministic mode": lambda: deterministic(lambda: empty(2, 3).shape),
+}
+CRASHES = {
+    "resize_ from 2 to 5": lambda: ones(2).resize_(5).shape,
+    "resize_ from (2, 3) to (4, 3)": lambda: ones(2, 3, dtype=DOUBLE).resize_(4, 3).shape,
+    "resize_ from (3, 2) to (3, 3)": lambda: ones(3, 2, dtype=torch.int64).resize_(3, 3).shape,
+    "resize_ from 2 to 5 in deterministic mode": lambda: deterministic(lambda: ones(2).resize_(5).shape),
+    "slogdet into 1 element": lambda: slogdet(1),
+    "slogdet of complex64 into 1 element": lambda: slogdet(1, torch.complex64),
+    "kron into 9 elements": lambda: (
+        torch.kron(ones(2, 2, dtype=DOUBLE), ones(2, 2, dtype=DOUBLE), out=empty(3, 3, dtype=DOUBLE)).shape
+    ),
+    "cat into 9 elements": lambda: torch.cat([ones(2, 3), ones(2, 3)], out=empty(3, 3)).shape,
+    "cat into an input": cat_into_input,
+}
+
+
+def exit_code(name):
+    """Make one call in a process of its own. Return its exit code."""
+    command = [sys.executable, "-W", "ignore", __file__, name]
+    done = subprocess.run(command, capture_output=True, text=True)
+    print(name, "| exit code", done.returncode, "|", " ".join(done.stdout.split())[:90])
+    return done.returncode
+
+
+def main():
+    """Compare the exit codes of all calls."""
+    works = [exit_code(name) == 0 for name in WORKS]
+    crashes = [exit_code(name) == -signal.SIGSEGV for name in CRASHES]
+    print("VERDICT:", "true" if all(works) and all(crashes) else "false")
+
+
+if len(sys.argv) > 1:
+    print({**WORKS, **CRASHES}[sys.argv[1]]())
+else:
+    main()
