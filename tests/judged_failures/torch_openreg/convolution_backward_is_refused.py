@@ -1,4 +1,4 @@
-"""The backward of a convolution is refused on openreg, also where no forward is called, as in torch.nn.grad.
+"""The backward of a convolution is refused on openreg, even if no forward is called, as in torch.nn.grad.
 Autograd needs it for calls such as that of generated/torch.nn.functional.conv1d.html.
 """
 
