@@ -15,7 +15,7 @@ def by_page(query, key, value, mask=None):
 
 
 def close(x, y):
-    """Whether two results are close and finite."""
+    """Return whether two results are close and finite."""
     return torch.allclose(x.cpu(), y.cpu(), atol=1e-2)
 
 
