@@ -307,7 +307,7 @@ class RunState:
         return {
             result_id.partition("/")[0]
             for result_id in self.attempts
-            if subject in self.loss_groups_of(result_id) and self.was_lost_at_first(result_id)
+            if self.was_lost_at_first(result_id) and subject in self.loss_groups_of(result_id)
         }
 
     def _on_sample(self, event: records.SampleEvent) -> None:
