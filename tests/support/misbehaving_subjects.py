@@ -228,7 +228,8 @@ def _check_acts(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 def _check_beside(target: Target, subject: Subject, recorder: Recorder) -> None:
     recorder.compared(1)
-    if subject.name.startswith("crash_beside") and is_first_dtype(recorder):
+    in_one_dtype = subject.name.startswith("crash_beside") and is_first_dtype(recorder)
+    if in_one_dtype or subject.name.startswith("always_crash"):
         ctypes.string_at(0)
 
 
