@@ -89,12 +89,12 @@ class CompositeKernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, keywords = name_of(func), kwargs or {}
         composite = composite_key(name, self._key)
-        if composite is None or name in self._open:
-            return func(*args, **keywords)
-        # The kernels that a common composite kernel calls may differ. The functional form of a structured
-        # operator only calls its out= form, so it is no kernel of its own.
+        # The functional form of a structured operator only calls its out= form. It is no kernel of its own.
         is_wrapper = composite is torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional
-        self.has_replaced |= has_kernel(name, "CPU") and not is_wrapper
+        if composite is None or is_wrapper or name in self._open:
+            return func(*args, **keywords)
+        # The kernels that a common composite kernel calls may differ.
+        self.has_replaced |= has_kernel(name, "CPU")
         self._open.append(name)
         try:
             with self:
