@@ -139,8 +139,10 @@ class SubjectScheduling:
         if not lost or self._collection is None:
             return
         properties = [self._property_of(nodeid) for nodeid in self._collection]
-        kept = ([index for index in group if properties[index] not in lost] for group in self._groups)
-        self._groups = collections.deque(group for group in kept if group)
+        remaining_groups = (
+            [index for index in group if properties[index] not in lost] for group in self._groups
+        )
+        self._groups = collections.deque(group for group in remaining_groups if group)
 
     def _assign_groups(self, node: Any) -> None:
         pending = self._pending[node]

@@ -24,15 +24,15 @@ for dtype in DTYPES:
         "rsub(x, 1)": torch.rsub(x, 1),
         "aten.rsub.Scalar": torch.ops.aten.rsub.Scalar(x, 1),
     }
-    kept = {
+    calls_on_the_device = {
         "1 + x": 1 + x,
         "1 * x": 1 * x,
         "x - 1": x - 1,
         "rsub(x, tensor)": torch.rsub(x, torch.ones_like(x)),
     }
-    print(dtype, {name: result.device.type for name, result in {**moved, **kept}.items()})
+    print(dtype, {name: result.device.type for name, result in {**moved, **calls_on_the_device}.items()})
     bad.append(all(result.device.type == "cpu" for result in moved.values()))
-    bad.append(all(result.device.type == "openreg" for result in kept.values()))
+    bad.append(all(result.device.type == "openreg" for result in calls_on_the_device.values()))
     try:
         torch.ops.aten.rsub.Scalar_out(x, 1, out=torch.empty_like(x))
         print("  out= on the device is accepted")
