@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from conformance import torch_testing_internals
 from conformance.framework.calls import CallOutcome, one_line
 from conformance.framework.compare import fact
 from conformance.framework.property import register
@@ -20,7 +19,6 @@ from conformance.properties.shared.comparison import is_factory
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes
 from conformance.properties.shared.execution import samples_with_references
-from conformance.properties.shared.kernel_origin import composite_key, has_kernel
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -77,9 +75,6 @@ def _check_error(
 ) -> None:
     if outcome.error is None:
         recorder.compared(1)
-        if _runs_composite_kernel(target, subject):
-            recorder.note(f"{label} is accepted by torch's composite kernel, which the device runs")
-            return
         recorder.fail(Kind.ERROR_TYPE, f"{label} is accepted; expected RuntimeError.", sample=sample.index)
         return
     fact(
@@ -89,19 +84,6 @@ def _check_error(
         f"{label} raises {one_line(outcome.error)}, expected RuntimeError.",
         sample=sample.index,
         basis=Basis.PARITY,
-    )
-
-
-def _runs_composite_kernel(target: Target, subject: Subject) -> bool:
-    """Return whether all overloads of an operator with out= run torch's composite kernels on the device, and
-    the CPU has a kernel of its own.
-    """
-    key = torch_testing_internals.dispatch_key(target.device)
-    packet = getattr(torch.ops.aten, subject.info.aten_name, None)
-    names = [name for name in packet.overloads() if "out" in name] if packet is not None else []
-    overloads = [f"aten::{subject.info.aten_name}.{name}" for name in names]
-    return any(has_kernel(overload, "CPU") for overload in overloads) and all(
-        composite_key(overload, key) is not None for overload in overloads
     )
 
 

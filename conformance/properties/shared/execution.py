@@ -13,7 +13,6 @@ from conformance.framework import undeclared_dtypes
 from conformance.framework.calls import CallOutcome, attempt_on, one_line, report_error
 from conformance.framework.recorder import Recorder
 from conformance.oracle.reference import Reference, cached_reference
-from conformance.properties.shared import known_composite_errors
 from conformance.properties.shared.basis import goes_beyond_the_page
 from conformance.properties.shared.dtypes import dtype_under_test
 from conformance.samples import sample_limit
@@ -137,15 +136,8 @@ def copy_in(target: Target, recorder: Recorder, sample: Sample, *, check: bool =
 def report_failed_call(
     target: Target, recorder: Recorder, sample: Sample, outcome: CallOutcome, label: str = "the operator"
 ) -> None:
-    """Record the error of a call for which the CPU has a result.
-
-    A known error of torch's own kernels becomes a note.
-    """
+    """Record the error of a call for which the CPU has a result."""
     assert outcome.error is not None
-    if page := known_composite_errors.page_about_error(target, recorder.id.case.subject, outcome.error):
-        recorder.compared(1)
-        recorder.note(f"torch's own kernel, which the device runs, fails: {one_line(outcome.error)} ({page})")
-        return
     report_error(
         target, recorder, outcome.error, label=f"{label} on ({sample.describe()})", sample=sample.index
     )

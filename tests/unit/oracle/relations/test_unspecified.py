@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.framework.calls import CallOutcome
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import ResultId
 from conformance.oracle.reference import Call, reference_for
-from conformance.properties.shared import known_composite_errors
 from conformance.properties.shared.comparison import compare_outputs
-from conformance.properties.shared.execution import report_failed_call
 from conformance.samples.operators import Sample, dtype_of, reference_samples_of, samples_of
 from conformance.subjects.torch_databases import find
 from conformance.target.file import load
@@ -90,25 +87,3 @@ def test_statistics_may_have_the_accumulation_dtype(name: str) -> None:
     assert failures_of_device(
         name, "bfloat16", samples, lambda sample, expected: (expected[0].float(), *expected[1:])
     )
-
-
-@pytest.mark.parametrize("own", [True, False])
-def test_a_fault_of_torch_s_composite_kernel_is_a_note(monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
-    monkeypatch.setattr(
-        known_composite_errors,
-        "composite_key",
-        lambda name, key: None if own else torch._C.DispatchKey.CompositeExplicitAutograd,
-    )
-    x = torch.randn(2, 4, 3, 3).contiguous(memory_format=torch.channels_last)
-    composite = torch._C.DispatchKey.CompositeExplicitAutograd
-    try:
-        torch.ops.aten.native_group_norm.default._op_dk(composite, x, None, None, 2, 4, 9, 2, 1e-5)
-    except RuntimeError as error:
-        outcome = CallOutcome(error=error)
-    else:
-        pytest.fail("torch's kernel accepts this input now: remove its entry from known_torch_bugs")
-    recorder = Recorder(ResultId.parse("layout/native_group_norm@float32"), seed=0)
-    sample = next(iter(samples_of(find("operator", "native_group_norm"), torch.float32).chosen(1)))
-    report_failed_call(load("cpu").target("eager"), recorder, sample, outcome)
-    result = recorder.result()
-    assert bool(result.failures) is own and bool(result.notes) is not own
