@@ -71,6 +71,12 @@ class Agreement(enum.Enum):
     INFINITIES = "infinite"
     #: Every value must agree within the tolerance rule, and must not be 0 if the CPU's value is subnormal.
     SUBNORMALS = "small"
+    #: The terms of each sum are whole numbers, and float32 represents every partial sum. Every value must
+    #: agree within a few units of its dtype, because partial sums may be truncated to the dtype a few times.
+    SUMS_OF_WHOLE_NUMBERS = "whole"
+    #: The terms of each sum are whole numbers, and the dtype represents every partial sum. Every value must
+    #: agree within the roundings of the last operation.
+    EXACT_SUMS = "exact"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Property: operators give correct results in sizes at which kernels change their algorithm.
 
-The sizes are large, or next to powers of two.
+The sizes are drawn from the distributions of :mod:`conformance.samples.sizes`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes,
 from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
 from conformance.samples.enlarged import Enlargement, enlargements
 from conformance.samples.operators import Sample, samples_of
+from conformance.samples.sizes import ANY, GRID, GROUP, PRIME, SPLIT, VECTOR, SizeDistribution, draw_sizes
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _DTYPES = ("float32", "int64", "bfloat16", "complex64", "bool", "float64")
 
-#: Rows of sizes that are assigned to the dtypes of an operator. Together they contain sizes around a vector
-#: of 16, around a warp and a block, and above the sizes from which kernels split their work. Every form of
-#: the operator runs in the largest size of a dtype.
-LADDER: tuple[tuple[int, ...], ...] = (
-    (17, 255, 1025, 70_000),
-    (16, 257, 4097, 65_537),
-    (15, 31, 256, 32_769),
+#: Rows of distributions of sizes. Each dtype of an operator gets at least one row. Every form of the operator
+#: runs in the largest size of a dtype.
+LADDER: tuple[tuple[SizeDistribution, ...], ...] = (
+    (VECTOR, GROUP, SPLIT, GRID),
+    (VECTOR, GROUP, SPLIT, GRID),
+    (VECTOR, PRIME, ANY, SPLIT),
 )
 
 #: Operators that stay below ``_SLOW_LIMIT`` elements. Factorisations of many small matrices take seconds, and
@@ -79,18 +79,21 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     return first_dtypes(target, subject, among, len(LADDER))
 
 
-def sizes_of(dtype_index: int, count: int) -> tuple[int, ...]:
-    """Return the sizes in which an operator is checked in one of its ``count`` dtypes. The sizes of
-    ``LADDER`` are divided among the dtypes, so that each size is checked in at least one dtype.
+def sizes_of(operator: str, dtype_index: int, count: int) -> tuple[int, ...]:
+    """Return the sizes in which an operator is checked in one of its ``count`` dtypes.
+
+    The rows of ``LADDER`` are divided among the dtypes. The sizes depend on the operator's name and on the
+    seed of the run.
     """
-    return tuple(sorted(size for row in LADDER[dtype_index :: max(1, count)] for size in row))
+    rows = [draw_sizes(f"{operator} {number}", row) for number, row in enumerate(LADDER)]
+    return tuple(sorted(size for row in rows[dtype_index :: max(1, count)] for size in row))
 
 
 @register(
     "sizes",
     subject_kind="operator",
     statement=(
-        "Results of 15 to 70,000 elements equal the reference, the largest also in place and with out=. No "
+        "Results of 3 to 71,536 elements equal the reference, the largest also in place and with out=. No "
         "call changes arguments that it does not write."
     ),
     documentation="torch.html",
@@ -101,7 +104,9 @@ def sizes_of(dtype_index: int, count: int) -> tuple[int, ...]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator, in the largest size also in place and with out=, and compare with the reference."""
     names = applies(target, subject)
-    ladder = sizes_of(names.index(recorder.id.dtype) if recorder.id.dtype in names else 0, len(names))
+    ladder = sizes_of(
+        subject.name, names.index(recorder.id.dtype) if recorder.id.dtype in names else 0, len(names)
+    )
     if subject.name in _SLOW:
         ladder = tuple(size for size in ladder if size < _SLOW_LIMIT)
     growing_sample = GrowingSample(subject, recorder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -20,14 +20,15 @@ from conformance.samples.enlarged import enlargements
 from conformance.samples.handmade_calls import calls
 from conformance.samples.handmade_calls.empty import EMPTY_CALLS
 from conformance.samples.operators import Sample, SampleSet
+from conformance.samples.sizes import GRID, GROUP, draw_sizes
 from conformance.subjects.torch_databases import Subject
 
 #: ``_SAMPLES_PER_OPERATOR`` is the number of samples of an operator that are enlarged or emptied.
 #: ``_MAX_ELEMENTS`` is the maximum number of elements of a tensor in the calls that these samples make.
 _SAMPLES_PER_OPERATOR = 4
 _MAX_ELEMENTS = 1 << 20
-#: The numbers of elements of the larger calls. They exceed the sizes from which kernels split their work.
-_SIZES = (257, 65_537)
+#: The distributions of the numbers of elements of the larger calls.
+_SIZE_DISTRIBUTIONS = (GROUP, GRID)
 #: A larger call is made only if the calling thread computed the previous call within this number of seconds.
 _MAX_SECONDS = 0.1
 #: Overloads whose large calls take seconds. Some of them compare all elements of a row with each other.
@@ -65,7 +66,8 @@ def _generate_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
     """
     yield from calls.handmade_samples(subject.name, dtype, EMPTY_CALLS)
     if _ROWWISE.match(base_name(subject.name)):
-        yield from _with_other_row_counts(recorded_calls.calls_of(subject, dtype))
+        sizes = draw_sizes(f"rows of {subject.name} {dtype}", _SIZE_DISTRIBUTIONS)
+        yield from _with_other_row_counts(recorded_calls.calls_of(subject, dtype), sizes)
     has_larger_call = False
     for operator, sample in recorded_calls.callers_with_samples(subject, dtype, _SAMPLES_PER_OPERATOR):
         for changed in _emptied_samples(sample) if subject.name not in _UNSAFE else ():
@@ -74,7 +76,9 @@ def _generate_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
             )
             yield from (call for call in calls_of_sample if any(t.numel() == 0 for t in call.tensors()))
         enlargement = next(enlargements(operator, sample), None) if not has_larger_call else None
-        for size in _SIZES[: 1 if subject.name in SLOW else None]:
+        for size in draw_sizes(
+            f"{subject.name} {dtype}", _SIZE_DISTRIBUTIONS[: 1 if subject.name in SLOW else 2]
+        ):
             larger = None if enlargement is None else enlargement.enlarged_to(size)
             if larger is None:
                 break
@@ -88,9 +92,8 @@ def _generate_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
                 break
 
 
-def _with_other_row_counts(recorded: SampleSet) -> Iterator[Sample]:
-    """Yield the first recorded call without rows, then with enough repeated rows to reach each size of
-    ``_SIZES``.
+def _with_other_row_counts(recorded: SampleSet, sizes: Sequence[int]) -> Iterator[Sample]:
+    """Yield the first recorded call without rows, then with enough repeated rows to reach each of the sizes.
 
     The size of a call is the number of elements of its first tensor.
     """
@@ -108,7 +111,7 @@ def _with_other_row_counts(recorded: SampleSet) -> Iterator[Sample]:
         return with_mapped_tensors(sample, of_rows)
 
     yield with_rows(0)
-    for size in _SIZES:
+    for size in sizes:
         yield with_rows(-(-size // first.numel()))
 
 

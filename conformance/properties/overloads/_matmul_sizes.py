@@ -1,20 +1,29 @@
-"""Matrix products with long sums and large batches, which kernels split over threads or a grid."""
+"""Long sums, which kernels split over threads or a grid: matrix products, and sums of whole numbers.
+
+Rounding errors of long sums of random numbers are large in 16 bits, and so are their tolerances. If the terms
+are whole numbers, partial sums are exact, and a much smaller error shows a fault.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
+from conformance.oracle.reference import Agreement
 from conformance.properties.overloads._modified_calls import reference_of_modified_call, with_mapped_tensors
 from conformance.properties.overloads._references import OverloadReference
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.handmade_calls.calls import Maker
 from conformance.samples.operators import dtype_name
+from conformance.samples.sizes import ANY, GROUP, SPLIT, draw_sizes
 
-#: ``_LENGTHS`` are the lengths of the sums. ``_BATCH`` is the size of a large batch.
-_LENGTHS = (1025, 4097)
-_BATCH = 513
+#: A sum has this number of products at most, because the CPU computes the reference in a wide dtype.
+_LONGEST = 10_000
+
+#: Overloads that add up the elements of their first tensor.
+_SUMS = frozenset({"sum", "nansum", "mean"})
 
 #: The shapes of the tensors of each overload, with one character per dimension: a digit is the size of the
 #: dimension, ``k`` is the length of the sum, and ``b`` is the size of the batch.
@@ -38,38 +47,75 @@ def long_products(references: Sequence[OverloadReference]) -> Iterator[OverloadR
     """
     for reference in references[:1]:
         shapes = _SHAPES.get(base_name(reference.subject.name), ())
-        sizes = [(length, 2) for length in _LENGTHS]
+        text = f"products of {reference.subject.name} {dtype_name(reference.dtype)}"
+        *lengths, batch = draw_sizes(text, (SPLIT, ANY, GROUP))
+        sizes = [(min(length, _LONGEST), 2) for length in lengths]
         if any("b" in shape for shape in shapes):
-            sizes.append((3, _BATCH))
+            sizes.append((3, batch))
         for length, batch in sizes if shapes else ():
-            for sparse in (False, True):
-                changed = _with_sizes(reference, shapes, {"k": length, "b": batch}, sparse=sparse)
+            for agreement in (Agreement.TOLERANCE, Agreement.SUMS_OF_WHOLE_NUMBERS, Agreement.EXACT_SUMS):
+                changed = _with_sizes(reference, shapes, {"k": length, "b": batch}, agreement)
                 if changed is not None:
                     yield changed
 
 
+def sums_of_whole_numbers(references: Sequence[OverloadReference]) -> Iterator[OverloadReference]:
+    """Yield references of calls of a sum or mean with whole numbers from 0 as their values.
+
+    The iterator is empty if the overload is neither a sum nor a mean, or if its dtype is integral.
+    """
+    for reference in references:
+        if base_name(reference.subject.name) not in _SUMS or not reference.dtype.is_floating_point:
+            continue
+        make = Maker(f"whole {reference.sample.describe()}", dtype_name(reference.dtype))
+        changed = reference_of_modified_call(
+            reference,
+            with_mapped_tensors(
+                reference.sample,
+                lambda tensor, make=make: _whole_numbers(make, tuple(tensor.shape)),  # type: ignore[misc]
+            ),
+            Agreement.SUMS_OF_WHOLE_NUMBERS,
+        )
+        if changed is not None:
+            yield changed
+
+
 def _with_sizes(
-    reference: OverloadReference, shapes: Sequence[str], sizes: Mapping[str, int], *, sparse: bool
+    reference: OverloadReference, shapes: Sequence[str], sizes: Mapping[str, int], agreement: Agreement
 ) -> OverloadReference | None:
     make = Maker(f"{reference.subject.name} {dict(sizes)}", dtype_name(reference.dtype))
     tensors = reference.sample.tensors()
     if len(tensors) != len(shapes):
         return None
     new: dict[int, torch.Tensor] = {}
-    for tensor, shape in zip(tensors, shapes, strict=True):
-        values = make.values(*(sizes.get(letter) or int(letter) for letter in shape), low=-1, high=1)
-        new[id(tensor)] = _mostly_zeros(values, shape.index("k")) if sparse and "k" in shape else values
+    for tensor, letters in zip(tensors, shapes, strict=True):
+        shape = tuple(sizes.get(letter) or int(letter) for letter in letters)
+        if agreement is Agreement.TOLERANCE:
+            new[id(tensor)] = make.values(*shape, low=-1, high=1)
+        elif agreement is Agreement.EXACT_SUMS and "k" in letters:
+            new[id(tensor)] = _mostly_zeros(make.values(*shape), letters.index("k"))
+        else:
+            new[id(tensor)] = _whole_numbers(make, shape)
     return reference_of_modified_call(
-        reference, with_mapped_tensors(reference.sample, lambda tensor: new[id(tensor)])
+        reference, with_mapped_tensors(reference.sample, lambda tensor: new[id(tensor)]), agreement
     )
 
 
+def _whole_numbers(make: Maker, shape: tuple[int, ...]) -> torch.Tensor:
+    """Return whole numbers from 0 to 3, or to 1 if a sum of larger numbers could exceed float16."""
+    highest = 3 if math.prod(shape) <= 20_000 else 1
+    values = make.values(*shape, low=0, high=highest + 0.99)
+    if not make.dtype.is_complex:
+        return values.floor() if make.dtype.is_floating_point else values
+    parts = torch.view_as_real(values.to(torch.complex128))
+    return torch.view_as_complex(parts.floor()).to(make.dtype)
+
+
 def _mostly_zeros(values: torch.Tensor, dimension: int) -> torch.Tensor:
-    """Return zeros, with ones along a dimension at positions near powers of two and at both ends. Sums of
-    such tensors are small, so that a missing product changes the result.
+    """Return zeros, with ones along a dimension at both ends and on both sides of each power of two from 64,
+    where tiles end. Sums of such tensors are small, so that a missing product changes the result.
     """
     length = values.shape[dimension]
-    positions = [
-        position for position in (0, 1, 255, 256, 1023, 1024, 4095, 4096, length - 1) if position < length
-    ]
+    borders = [1 << exponent for exponent in range(6, length.bit_length())]
+    positions = sorted({0, length - 1, *(border - 1 for border in borders), *borders} & set(range(length)))
     return torch.zeros_like(values).index_fill_(dimension, torch.tensor(positions), 1)

@@ -1,9 +1,9 @@
 """Assign sizes, layouts and forms to the dtypes of an overload, so that few calls cover all pairs.
 
-Each overload is assigned every size of ``SIZES`` once, in one of its dtypes, and every layout at least once.
-A size is omitted if the CPU needs too much time for it. The combination of size, dtype, layout and form
-depends on the overload's name. Over all overloads, each size is therefore combined with each dtype, layout
-and form.
+Each overload is assigned a size of every distribution in ``SIZE_DISTRIBUTIONS``, in one of its dtypes, and
+every layout at least once. A size is omitted if the CPU needs too much time for it. The combination of size,
+dtype, layout and form depends on the overload's name. Over all overloads, each distribution is therefore
+combined with each dtype, layout and form.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from conformance.model import seeds
 from conformance.properties.overloads._call_forms import ArgumentLayout
 from conformance.properties.overloads._references import OverloadReference
 from conformance.properties.shared.memory_layouts import LAYOUTS
+from conformance.samples.sizes import ANY, GRID, GROUP, PRIME, SPLIT, VECTOR, draw_sizes
 
-#: Numbers of elements: around vectors of 16 and of 32 elements, around a block of 256 threads, one more than
-#: one and a half blocks of 512 threads, and two large numbers.
-SIZES = (15, 16, 31, 32, 255, 256, 769, 32_769, 70_000)
+#: The distributions of the sizes that are assigned to an overload.
+SIZE_DISTRIBUTIONS = (VECTOR, VECTOR, VECTOR, GROUP, GROUP, SPLIT, GRID, PRIME, ANY)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SizeAssignment:
 def assignments_for(overload: str, dtypes: Sequence[str], dtype: str) -> list[SizeAssignment]:
     """Return the size assignments of one of an overload's dtypes, the smallest size first."""
     generator = random.Random(seeds.seed_for(overload))
-    sizes = list(SIZES)
+    sizes = draw_sizes(overload, SIZE_DISTRIBUTIONS)
     layouts: list[str | None] = [None, *LAYOUTS]
     generator.shuffle(sizes)
     generator.shuffle(layouts)

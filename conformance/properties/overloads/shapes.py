@@ -19,7 +19,7 @@ from conformance.framework.recorder import Recorder
 from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._call_forms import check_call, forms_of
 from conformance.properties.overloads._calls_of_unchecked_overloads import SLOW, calls_of_callers
-from conformance.properties.overloads._matmul_sizes import long_products
+from conformance.properties.overloads._matmul_sizes import long_products, sums_of_whole_numbers
 from conformance.properties.overloads._modified_calls import (
     arguments_with_values,
     reference_of_modified_call,
@@ -44,6 +44,7 @@ from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.enlarged import Enlargement
 from conformance.samples.handmade_calls.large import LARGE_CALLS
 from conformance.samples.operators import Sample
+from conformance.samples.sizes import GRID, GROUP, LARGEST, SPLIT, VECTOR, draw_sizes
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -57,21 +58,29 @@ _TENSORS = 4
 #: Calls whose result has elements come first.
 _EMPTY_CALLS = 6
 _RANKS = (4, 5, 6, 7)
-#: Numbers of elements: one more than a vector of 16 elements, and one more than common sizes from which
-#: kernels split their work.
-_SIZES = (17, 257, 1025, 4097, 65_537)
-#: A number of elements with which each overload is called as a function, in one of its dtypes.
-_LARGEST_SIZE = (1 << 20) + 1
+#: The distributions of the numbers of elements with which each overload is called in each dtype.
+_SIZE_DISTRIBUTIONS = (VECTOR, GROUP, SPLIT, GRID)
+#: Each overload is called as a function with more elements than this, in one of its dtypes.
+_LARGEST_SIZE = 1 << 20
 #: If an overload returns only some of the elements of its arguments, the arguments are enlarged to this
 #: multiple of the last size.
 _DYNAMIC_FACTOR = 3
-#: A larger size is tried only if the calling thread used at most this number of seconds of CPU time for the
-#: previous size. CPU time does not depend on the load of the machine.
+#: Slow overloads are called with fewer elements than this.
+_SLOW_LIMIT = 2000
+#: The largest size is tried only if the calling thread used at most this number of seconds of CPU time for
+#: the previous size; other sizes, 20 times this number. CPU time does not depend on the load of the machine.
 _MAX_SECONDS = 0.02
 _MAX_ENLARGEMENTS = 2
 #: Arguments that are numbers of rows or columns of a matrix.
 _MATRIX_SIZE_ARGUMENTS = frozenset({"n", "m", "row", "col"})
 _SIZE_ARGUMENTS = _MATRIX_SIZE_ARGUMENTS | {"steps", "size", "minlength", "window_length"}
+#: Overloads that broadcast an argument by documentation, besides the pointwise ones.
+_BROADCASTS = frozenset(
+    {
+        *("addmm", "addmv", "addr", "addbmm", "baddbmm", "index_put", "masked_scatter", "masked_select"),
+        "linalg_cross",
+    }
+)
 #: Overloads that write to indices that must differ; in a larger call, indices would repeat.
 _NEEDS_UNIQUE_INDICES = frozenset({"scatter", "index_copy", "put", "index_put"})
 
@@ -85,9 +94,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-shapes",
     subject_kind="overload",
     statement=(
-        "Scalars, four to seven dimensions, zero elements, 17 to 65,537 elements, sums of 4,097 products and "
-        "batches of 513 give the CPU's results in every form. So do further sizes from 15 to 70,000, each in "
-        "one dtype, form and layout, and the function on more than 2^20 elements, unless the CPU is slow."
+        "Scalars, operands that are broadcast, four to seven dimensions, zero elements, sizes up to 71,536 "
+        "elements, sums of thousands of products and large batches give the CPU's results in every form. So "
+        "do further sizes, each in one dtype, form and layout, and the function on more than 2^20 elements, "
+        "unless the CPU is slow."
     ),
     documentation="torch.html",
     level="core",
@@ -102,7 +112,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         changes = _reshaped_calls(target, subject, recorder)
     strided = False
     for changed in changes:
-        large = trees.numel(changed.outputs) >= _LARGEST_SIZE
+        large = trees.numel(changed.outputs) > _LARGEST_SIZE
         for form in (CallForm.FUNCTION,) if large else forms_of(target, changed):
             check_call(target, recorder, changed, form)
         if not strided and any(t.dim() > 1 for t in trees.tensors(changed.outputs)):
@@ -122,6 +132,7 @@ def _reshaped_calls(target: Target, subject: Subject, recorder: Recorder) -> Ite
     yield from _with_more_dimensions(calls)
     for reference in calls[:_LIMIT]:
         yield from with_scalars(reference)
+        yield from with_one_operand_broadcast(reference)
     empty_calls = list(
         itertools.islice(itertools.chain.from_iterable(map(with_empty_tensors, calls)), 2 * _EMPTY_CALLS)
     )
@@ -132,16 +143,18 @@ def _reshaped_calls(target: Target, subject: Subject, recorder: Recorder) -> Ite
     )
     if base_name(subject.name) in _NEEDS_UNIQUE_INDICES:
         return
-    sizes = (
-        (*_SIZES, _LARGEST_SIZE) if _is_dtype_of_largest_size(target, subject, recorder.id.dtype) else _SIZES
-    )
+    sizes = sorted(draw_sizes(f"{subject.name} {recorder.id.dtype}", _SIZE_DISTRIBUTIONS))
+    largest_of_every_dtype = sizes[-1]
+    if _is_dtype_of_largest_size(target, subject, recorder.id.dtype):
+        sizes += draw_sizes(subject.name, (LARGEST,))
     larger = next(
         filter(None, (list(_larger_references(reference, sizes)) for reference in calls[:_LIMIT])), []
     )
     yield from larger
+    yield from sums_of_whole_numbers(larger)
     if larger and subject.name not in SLOW and torch.Tag.dynamic_output_shape in calls[0].overload.op.tags:
         # The result contains only some elements of the arguments, so a large result needs larger arguments.
-        sample = _enlarged_sample([], iter(calls[0].enlargements), _DYNAMIC_FACTOR * _SIZES[-1])
+        sample = _enlarged_sample([], iter(calls[0].enlargements), _DYNAMIC_FACTOR * largest_of_every_dtype)
         changed = None if sample is None else reference_of_modified_call(calls[0], sample)
         if changed is not None:
             yield changed
@@ -193,7 +206,7 @@ def _with_other_size_arguments(reference: OverloadReference) -> Iterator[Overloa
             continue
         if value is None:
             continue
-        for size in _SIZES:
+        for size in sorted(draw_sizes(f"{argument.name} of {reference.subject.name}", _SIZE_DISTRIBUTIONS)):
             number = math.isqrt(size) + 1 if argument.name in _MATRIX_SIZE_ARGUMENTS else size
             changed = reference_of_modified_call(reference, with_argument(reference, argument.name, number))
             if changed is not None:
@@ -237,6 +250,31 @@ def with_scalars(reference: OverloadReference) -> Iterator[OverloadReference]:
         yield changed
 
 
+def with_one_operand_broadcast(reference: OverloadReference) -> Iterator[OverloadReference]:
+    """Yield references of the call with one tensor that the CPU broadcasts: its first or its last dimension
+    has size 1, or its first dimension is missing. The shapes of the results stay the same.
+
+    Only overloads that broadcast their arguments are changed: other kernels of torch may read beyond a tensor
+    that is too small.
+    """
+    if not (reference.overload.pointwise or base_name(reference.subject.name) in _BROADCASTS):
+        return
+    tensors = reference.sample.tensors()
+    shapes = [result.shape for result in trees.tensors(reference.outputs)]
+    for tensor_index, tensor in enumerate(tensors[:_TENSORS] if len(tensors) > 1 else ()):
+        if tensor.dim() == 0 or tensor.numel() < 2:
+            continue
+        values = tensor.detach()
+        for smaller in (values.narrow(0, 0, 1), values.narrow(-1, 0, 1), values[0]):
+            if smaller.shape == tensor.shape:
+                continue
+            changed = reference_of_modified_call(
+                reference, with_tensor(reference.sample, tensor_index, smaller.clone())
+            )
+            if changed is not None and shapes == [r.shape for r in trees.tensors(changed.outputs)]:
+                yield changed
+
+
 def with_empty_tensors(reference: OverloadReference) -> Iterator[OverloadReference]:
     """Yield references of the call with tensors of zero elements, if the CPU accepts it."""
     for dimensions in ((0,), (-1,), (-2, -1)):
@@ -273,7 +311,8 @@ def _larger_references(
         if growing
         else 1
     )
-    for size in sizes[: 3 if reference.subject.name in SLOW else None]:
+    tried = [size for size in sizes if size < _SLOW_LIMIT or reference.subject.name not in SLOW]
+    for size, next_size in itertools.zip_longest(tried, tried[1:], fillvalue=0):
         sample = _enlarged_sample(enlargements, untried, size * max(1, min(share, _MAX_GROWTH)))
         if sample is None:
             return
@@ -282,7 +321,8 @@ def _larger_references(
         if changed is None:
             return
         yield changed
-        if time.thread_time() - started > (20 * _MAX_SECONDS if size < _SIZES[-1] else _MAX_SECONDS):
+        limit = _MAX_SECONDS if next_size > _LARGEST_SIZE else 20 * _MAX_SECONDS
+        if time.thread_time() - started > limit:
             return
 
 

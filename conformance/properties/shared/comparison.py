@@ -29,6 +29,15 @@ from conformance.oracle.relations import Equation
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
+#: The number of units by which a sum of whole numbers may differ. By torch's notes on numerical accuracy, a
+#: device may truncate some partial sums to a dtype of 16 bits.
+_UNITS_OF_SUMS = {Agreement.SUMS_OF_WHOLE_NUMBERS: 8.0, Agreement.EXACT_SUMS: 2.0}
+
+
+def _rule_for_agreement(tolerance_rule: Rule, agreement: Agreement) -> Rule:
+    units = _UNITS_OF_SUMS.get(agreement)
+    return tolerance_rule if units is None else dataclasses.replace(tolerance_rule, k=units, growth="none")
+
 
 def tolerance_for(
     target: Target,
@@ -274,7 +283,7 @@ class _Comparison:
         exact, sensitivity = self._high_precision_leaves[number]
         bound = tolerance_for(
             self.target,
-            reference.tolerance_rule,
+            _rule_for_agreement(reference.tolerance_rule, reference.agreement),
             dtype,
             reference.coarsest_dtype,
             reference.elements,

@@ -22,10 +22,10 @@ class Maker:
     def values(self, *shape: int, low: float = -4, high: float = 4) -> torch.Tensor:
         """Return random values between ``low`` and ``high``."""
         if self.dtype.is_complex:
-            parts = [self._uniform(shape, low, high) for _ in range(2)]
+            parts = [self.uniform(*shape, low=low, high=high) for _ in range(2)]
             return torch.complex(*parts).to(self.dtype)
         if self.dtype.is_floating_point:
-            return self._uniform(shape, low, high).to(self.dtype)
+            return self.uniform(*shape, low=low, high=high).to(self.dtype)
         if self.dtype == torch.bool:
             return torch.randint(0, 2, shape, generator=self._generator).bool()
         first = 0 if self.dtype == torch.uint8 and low < 0 else int(low)
@@ -57,7 +57,8 @@ class Maker:
         wide = self.values(*shape, low=-1, high=1)
         return (wide + 5 * torch.eye(shape[-1]).roll(1, 0)).to(self.dtype)
 
-    def _uniform(self, shape: tuple[int, ...], low: float, high: float) -> torch.Tensor:
+    def uniform(self, *shape: int, low: float, high: float) -> torch.Tensor:
+        """Return random float32 values between ``low`` and ``high``, whatever the dtype."""
         return torch.rand(shape, generator=self._generator) * (high - low) + low
 
 

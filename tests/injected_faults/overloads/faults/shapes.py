@@ -41,6 +41,15 @@ def wrong_for_scalars(overload: Overload) -> dict[str, Any]:
     return wrong_result_if(lambda x: x.dim() == 0)(overload)
 
 
+@register_fault("overload-shapes", "where.self", "bool", Kind.VALUE)
+def a_column_as_condition_is_shifted(overload: Overload) -> dict[str, Any]:
+    def faulty_op(condition: Any, x: Any, y: Any) -> Any:
+        is_column = condition.dim() > 1 and condition.shape[-1] == 1 < x.shape[-1]
+        return overload.op(condition.roll(1) if is_column else condition, x, y)
+
+    return {"op": faulty_op}
+
+
 @register_fault("overload-shapes", "cat", "float32", Kind.EXCEPTION)
 def refuses_what_is_empty(overload: Overload) -> dict[str, Any]:
     def faulty_op(tensors: Any, *args: Any) -> Any:
@@ -136,5 +145,26 @@ def a_bag_ends_after_1024_rows(overload: Overload) -> dict[str, Any]:
         weight = weight.clone()
         weight[1024:] = 0
         return overload.op(weight, indices, offsets, *args, **kwargs)
+
+    return {"op": faulty_op}
+
+
+@register_fault("overload-shapes", "mm", "bfloat16", Kind.VALUE)
+def long_products_are_too_large(overload: Overload) -> dict[str, Any]:
+    def faulty_op(x: Any, y: Any) -> Any:
+        result = overload.op(x, y)
+        # Zeros make a sum short, so that only long sums of nonzero products are wrong.
+        return result * 1.2 if x.count_nonzero() > 1000 else result
+
+    return {"op": faulty_op}
+
+
+@register_fault("overload-shapes", "sum", "bfloat16", Kind.VALUE)
+def sums_end_when_an_addend_is_lost(overload: Overload) -> dict[str, Any]:
+    def faulty_op(x: Any, **kwargs: Any) -> Any:
+        # A running sum in bfloat16 does not grow beyond 256 times the largest addend.
+        result = overload.op(x, **kwargs)
+        limit = 256 * x.abs().max() if x.numel() else result
+        return torch.minimum(result, limit.to(result.dtype))
 
     return {"op": faulty_op}

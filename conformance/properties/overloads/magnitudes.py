@@ -1,0 +1,78 @@
+"""Property: pointwise overloads are accurate for arguments of every magnitude, relative to the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
+from conformance.model.verdicts import Basis
+from conformance.oracle.reference import CallForm
+from conformance.properties.overloads._call_forms import check_call
+from conformance.properties.overloads._modified_calls import reference_of_modified_call, with_mapped_tensors
+from conformance.properties.overloads._references import OverloadReference, dtypes, references
+from conformance.samples.dispatched_kernels import base_name
+from conformance.samples.handmade_calls.calls import Maker
+from conformance.samples.operators import dtype_name, dtype_of
+from conformance.subjects.torch_databases import Subject
+from conformance.target.target import Target
+
+#: Number of elements of each call.
+_COUNT = 256
+#: The binary logarithms of the least and the largest magnitude. exp(80) is finite in float32. Squares of the
+#: least magnitude are normal numbers in bfloat16 and float32.
+_LEAST, _LARGEST = -12.0, 6.3
+#: Overloads whose pages promise accurate results of small arguments.
+_ACCURATE_BY_DOCUMENTATION = frozenset({"expm1", "log1p"})
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the floating dtypes for which the property has a result."""
+    if not subject.info.pointwise or "polynomial" in subject.name:
+        return []
+    names = dtypes("overload-magnitudes", target, subject)
+    return [name for name in names if dtype_of(name).is_floating_point and dtype_of(name).itemsize > 1]
+
+
+@register(
+    "overload-magnitudes",
+    subject_kind="overload",
+    statement=(
+        "For arguments from 2^-12 to 80, whose logarithms are uniform, the error is small relative to the "
+        "result, however small the result is."
+    ),
+    documentation="notes/numerical_accuracy.html",
+    basis="parity",
+    ground="Except for expm1 and log1p, no page bounds the relative error of small results",
+    level="core",
+    applies=applies,
+    modes=("eager",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Call the function on random magnitudes of both signs and compare with the reference."""
+    recorder.allow_nothing_compared("the CPU accepts no other values of this shape")
+    is_documented = base_name(subject.name) in _ACCURATE_BY_DOCUMENTATION
+    for reference in references(target, subject, recorder, 1):
+        changed = _with_magnitudes(reference)
+        if changed is not None:
+            with recorder.with_basis(Basis.DOCUMENTED if is_documented else recorder.basis):
+                check_call(target, recorder, changed, CallForm.FUNCTION)
+
+
+def _with_magnitudes(reference: OverloadReference) -> OverloadReference | None:
+    """Return the reference of the call on ``_COUNT`` random magnitudes; None if the CPU refuses it."""
+    make = Maker(f"magnitudes of {reference.subject.name}", dtype_name(reference.dtype))
+    enlarged = (
+        next((e.enlarged_to(_COUNT) for e in reference.enlargements if e.grows), None) or reference.sample
+    )
+
+    def random_magnitudes(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        exponents = make.uniform(*tensor.shape, low=_LEAST, high=_LARGEST)
+        signs = make.mask(*tensor.shape) * 2 - 1
+        return (signs * exponents.exp2()).to(tensor.dtype)
+
+    return reference_of_modified_call(reference, with_mapped_tensors(enlarged, random_magnitudes))

@@ -1,0 +1,130 @@
+"""Property: an operand may be a Python number, or a tensor without dimensions on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
+from conformance.model.verdicts import Basis, Kind
+from conformance.oracle.reference import CallForm
+from conformance.properties.overloads._call_forms import ArgumentLayout, check_call, forms_of
+from conformance.properties.overloads._modified_calls import (
+    arguments_with_values,
+    index_of_tensor,
+    reference_of_modified_call,
+    with_argument,
+)
+from conformance.properties.overloads._references import (
+    OverloadReference,
+    dtypes,
+    references,
+    torch_overload,
+)
+from conformance.properties.overloads.options import calls_with_other_values
+from conformance.properties.shared.memory_layouts import EmbeddedTensor
+from conformance.subjects.torch_databases import Subject
+from conformance.target.target import Target
+
+#: Number of calls whose operands are replaced.
+_LIMIT = 3
+#: Kinds of failures of a call that a device refuses.
+_REFUSALS = frozenset({Kind.EXCEPTION, Kind.REFUSED})
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
+    overload = torch_overload(subject)
+    operands = [argument for argument in overload.op._schema.arguments if _is_operand(argument)]
+    if not overload.pointwise or len(operands) < 2:
+        return []
+    return dtypes("overload-numbers", target, subject)
+
+
+def _is_operand(schema_argument: Any) -> bool:
+    return str(schema_argument.type) == "Tensor" and not schema_argument.is_out
+
+
+@register(
+    "overload-numbers",
+    subject_kind="overload",
+    statement=(
+        "An operand may be a Python number: the result is the CPU's in every form and with other values of "
+        "the options. With a CPU tensor without dimensions as its second operand, the result is the same."
+    ),
+    documentation="generated/torch.add.html",
+    ground="The pages of the operators say that an operand is a tensor or a number",
+    level="core",
+    applies=applies,
+    modes=("eager",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Replace one operand at a time by a number, and by a CPU tensor, and compare with the references."""
+    for reference in references(target, subject, recorder, _LIMIT):
+        recorder.allow_nothing_compared("the CPU accepts no number as an operand")
+        for name, number in _operands_as_numbers(reference):
+            with_number = reference_of_modified_call(reference, with_argument(reference, name, number))
+            for call in () if with_number is None else _with_other_options(with_number):
+                for form in forms_of(target, call):
+                    check_call(target, recorder, call, form)
+            operand = torch.tensor(number, dtype=reference.dtype)
+            with_tensor = reference_of_modified_call(reference, with_argument(reference, name, operand))
+            tensor_index = 0 if with_tensor is None else index_of_tensor(with_tensor, operand)
+            # torch allocates some results on the device of the first operand, so it stays on the device.
+            if with_tensor is None or tensor_index == 0 or target.is_cpu:
+                continue
+            for call in _with_other_options(with_tensor):
+                for form in forms_of(target, call):
+                    _check_on_host(target, recorder, call, form, tensor_index)
+
+
+def _operands_as_numbers(reference: OverloadReference) -> Iterator[tuple[str, Any]]:
+    """Yield the name of each operand of the call's dtype with one of its elements as a Python number.
+
+    Operands are skipped if no other operand with dimensions would be left.
+    """
+    operands = [
+        (argument.name, value)
+        for argument, value in arguments_with_values(reference)
+        if _is_operand(argument) and isinstance(value, torch.Tensor)
+    ]
+    for name, value in operands:
+        others = [tensor for other, tensor in operands if other != name and tensor.dim()]
+        if others and value.dtype == reference.dtype and value.numel():
+            yield name, value.detach().reshape(-1)[value.numel() // 2].item()
+
+
+def _with_other_options(reference: OverloadReference) -> Iterator[OverloadReference]:
+    """Yield the call, then its variants with another value of one option."""
+    yield reference
+    for argument, _ in arguments_with_values(reference):
+        if _is_operand(argument):
+            continue
+        for sample in calls_with_other_values(reference, argument.name):
+            changed = reference_of_modified_call(reference, sample)
+            if changed is not None:
+                yield changed
+
+
+def _check_on_host(
+    target: Target, recorder: Recorder, reference: OverloadReference, form: CallForm, tensor_index: int
+) -> None:
+    """Check a call with one operand on the CPU. If the device refuses it, the failure has basis parity,
+    because no page says that operands of two devices can be combined.
+    """
+    layout = ArgumentLayout(_on_host, "a CPU tensor without dimensions", tensor_index)
+    for basis in (Basis.CONSISTENCY, Basis.PARITY):
+        with recorder.with_basis(basis):
+            trial = recorder.scratch()
+        check_call(target, trial, reference, form, layout)
+        if not (trial.failed and trial.kinds <= _REFUSALS):
+            break
+    recorder.merge(trial)
+
+
+def _on_host(tensor: torch.Tensor) -> EmbeddedTensor:
+    host = tensor.detach().cpu()
+    return EmbeddedTensor(host, host)
