@@ -1,0 +1,158 @@
+"""Check convolutions and pooling with windows that are drawn per seed: kernel sizes, strides, paddings,
+dilations, groups and numbers of channels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.model import seeds
+from conformance.properties.api._exact_modules import show_close_convolution
+
+_CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+_MAX_POOLS = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+_AVG_POOLS = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
+#: Largest kernel sizes by number of dimensions. Networks for images and speech use kernels of up to 11.
+_LARGEST_KERNEL = {1: 11, 2: 7, 3: 4}
+_COUNT = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """A sliding window, with one number per dimension in each field."""
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    #: The size of an input with several positions of the window.
+    size: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"kernel {self.kernel}, stride {self.stride}, padding {self.padding}, dilation {self.dilation}"
+
+
+def _windows(purpose: str, dims: int) -> Iterator[Window]:
+    """Yield ``_COUNT`` windows that depend only on the purpose and on the seed of the run.
+
+    The padding is at most half the kernel's size, as pooling demands.
+    """
+    draw = random.Random(seeds.seed_for(f"windows of {purpose} in {dims} dimensions"))
+    for number in range(_COUNT):
+        # Every second window is equal in all dimensions, because many kernels support only these.
+        count = 1 if number % 2 else dims
+        # Kernels of size 1 and 3 are the most common ones, and often have algorithms of their own.
+        kernel = [draw.choice((1, 3, draw.randint(1, _LARGEST_KERNEL[dims]))) for _ in range(count)]
+        stride = [draw.randint(1, 4) for _ in range(count)]
+        dilation = [draw.randint(1, 3) for _ in range(count)]
+        padding = [draw.randint(0, size // 2) for size in kernel]
+        reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+        size = [r + s * draw.randint(0, 3) + draw.randint(0, 2) for r, s in zip(reach, stride, strict=True)]
+        repeat = dims // count
+        yield Window(*(tuple(field * repeat) for field in (kernel, stride, padding, dilation, size)))
+
+
+def _groups_and_channels(draw: random.Random) -> tuple[int, int, int]:
+    """Return a number of groups, and the numbers of input and output channels of each group.
+
+    A third of them are depthwise: one input channel for each group.
+    """
+    groups = draw.choice((1, 1, 2, draw.randint(3, 8)))
+    per_group = 1 if groups > 1 and draw.random() < 0.5 else draw.choice((1, 3, 8, draw.randint(2, 20)))
+    return groups, per_group, draw.randint(1, 5)
+
+
+def _convolutions(lab: Lab, dims: int, *, requires_grad: bool) -> Iterator[tuple[str, Any, Any, Any]]:
+    """Yield a label, the result, the input and the weight of drawn convolutions of whole numbers."""
+    draw = random.Random(seeds.seed_for(f"channels in {dims} dimensions"))
+    for number, window in enumerate(_windows("convolutions", dims)):
+        groups, inputs, outputs = _groups_and_channels(draw)
+        transposed = number % 3 == 2
+        x = lab.integers(2, groups * inputs, *window.size, requires_grad=requires_grad)
+        channels = (groups * inputs, outputs) if transposed else (groups * outputs, inputs)
+        weight = lab.integers(*channels, *window.kernel, low=-2, high=3, requires_grad=requires_grad)
+        function: Any = (_TRANSPOSED if transposed else _CONVOLUTIONS)[dims]
+        y = function(
+            x,
+            weight,
+            lab.integers(groups * outputs),
+            stride=window.stride,
+            padding=window.padding,
+            dilation=window.dilation,
+            groups=groups,
+        )
+        kind = "transposed, " if transposed else ""
+        yield f"{kind}{window}, {groups} groups of {inputs} to {outputs} channels", y, x, weight
+
+
+@behaviour(
+    "nn",
+    level="core",
+    dtypes=("float32", "bfloat16"),
+    must_detect=("value",),
+    page="generated/torch.nn.functional.conv2d.html",
+)
+def convolutions_with_drawn_windows(lab: Lab) -> None:
+    """Convolutions and transposed convolutions are correct for kernels of up to 11 elements, strides of up to
+    4, dilations of up to 3, any padding, groups and channels.
+    """
+    for dims in (1, 2, 3):
+        for label, y, _, _ in _convolutions(lab, dims, requires_grad=False):
+            show_close_convolution(lab, f"{dims} dimensions: {label}", y)
+
+
+@behaviour(
+    "nn",
+    level="training",
+    capabilities=("autograd",),
+    must_detect=("value",),
+    page="generated/torch.nn.functional.conv2d.html",
+)
+def gradients_of_drawn_windows(lab: Lab) -> None:
+    """Gradients of the input and of the weight are correct for the same convolutions."""
+    for dims in (1, 2, 3):
+        for label, y, x, weight in _convolutions(lab, dims, requires_grad=True):
+            gradients = torch.autograd.grad(y, (x, weight), lab.integers(*y.shape, low=-2, high=3))
+            show_close_convolution(lab, f"{dims} dimensions: {label}", gradients)
+
+
+@behaviour(
+    "nn",
+    level="core",
+    must_detect=("value",),
+    page="generated/torch.nn.functional.max_pool2d.html",
+)
+def pooling_with_drawn_windows(lab: Lab) -> None:
+    """Maximum and average pooling are correct for windows of up to 11 elements, strides of up to 4 and any
+    padding, with sizes rounded down or up.
+    """
+    for dims in (1, 2, 3):
+        for number, window in enumerate(_windows("pooling", dims)):
+            x = lab.integers(2, 3, *window.size, low=-9, high=10)
+            rounded_up = number % 2 == 1
+            lab.same(
+                f"maximum in {dims} dimensions: {window}",
+                _MAX_POOLS[dims](
+                    x, window.kernel, window.stride, window.padding, window.dilation, ceil_mode=rounded_up
+                ),
+            )
+            lab.close(
+                f"average in {dims} dimensions: {window}",
+                _AVG_POOLS[dims](
+                    x,
+                    window.kernel,
+                    window.stride,
+                    window.padding,
+                    ceil_mode=rounded_up,
+                    count_include_pad=number % 3 == 0,
+                ),
+            )
