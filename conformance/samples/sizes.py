@@ -60,8 +60,8 @@ SPLIT = SizeDistribution(
 )
 GRID = SizeDistribution(
     "grid",
-    "Counters of 16 bits and the dimensions of a grid end at 65,535.",
-    lambda generator: (1 << 16) + generator.choice((-1, 0, 1, generator.randint(2, 6_000))),
+    "Counters of 16 bits and the dimensions of a grid end at 65,535. Most draws exceed this number.",
+    lambda generator: (1 << 16) + generator.choice((-1, 0, 1, *[generator.randint(2, 6_000)] * 3)),
 )
 PRIME = SizeDistribution("prime", "No tile divides a prime number, so that every tail is computed.", _prime)
 ANY = SizeDistribution(

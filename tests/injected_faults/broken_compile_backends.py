@@ -31,6 +31,30 @@ def faulty_takes_strides_as_dense(module: Any, inputs: Any) -> Callable[..., Any
 
 
 @register_backend
+def faulty_last_row_of_many(module: Any, inputs: Any) -> Callable[..., Any]:
+    """Compile a graph that does not write the last row of results of 64 and more rows."""
+
+    def without_last_row(value: torch.Tensor) -> torch.Tensor:
+        is_large = value.dim() == 2 and value.shape[0] >= 64
+        return torch.cat([value[:-1], torch.zeros_like(value[-1:])]) if is_large else value
+
+    return lambda *args: [without_last_row(out) for out in module(*args)]
+
+
+@register_backend
+def faulty_old_rows_of_written_views(module: Any, inputs: Any) -> Callable[..., Any]:
+    """Compile a graph that adds to a tensor before the writes through its views."""
+    for node in module.graph.nodes:
+        if node.op == "call_method" and node.target == "mul_":
+            node.replace_all_uses_with(node.args[0])
+            module.graph.erase_node(node)
+            break
+    module.recompile()
+    forward: Callable[..., Any] = module.forward
+    return forward
+
+
+@register_backend
 def faulty_steeper(module: Any, inputs: Any) -> Callable[..., Any]:
     """Compile a graph whose gradients are one hundredth larger."""
     return lambda *args: [with_steeper_gradient(out) for out in module(*args)]

@@ -48,7 +48,7 @@ def long_products(references: Sequence[OverloadReference]) -> Iterator[OverloadR
     for reference in references[:1]:
         shapes = _SHAPES.get(base_name(reference.subject.name), ())
         text = f"products of {reference.subject.name} {dtype_name(reference.dtype)}"
-        *lengths, batch = draw_sizes(text, (SPLIT, ANY, GROUP))
+        *lengths, batch = draw_sizes(text, (SPLIT, SPLIT, ANY, GROUP))
         sizes = [(min(length, _LONGEST), 2) for length in lengths]
         if any("b" in shape for shape in shapes):
             sizes.append((3, batch))

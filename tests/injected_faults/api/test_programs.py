@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from conformance.behaviours.behaviour import BEHAVIOURS
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.api.programs import _program_checks, values
+from conformance.properties.api.programs.compiled_blocks import BLOCKS
 from conformance.properties.api.programs.compiled_state import PROGRAMS
 from conformance.properties.registry import find_property, properties
 from conformance.samples.random_programs.generator import DTYPES
@@ -105,7 +107,29 @@ def test_lost_aliases_are_hidden_if_no_step_is_marked(
 
 def test_every_property_has_a_fault() -> None:
     names = {entry.name for entry in properties("api")} - set(BEHAVIOURS)
-    assert names == {row[0] for row in FAULTS} | {"compiled-state"}
+    assert names == {row[0] for row in FAULTS} | {"compiled-state", "compiled-blocks"}
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize(
+    ("backend", "blocks"),
+    [
+        ("aot_eager", set()),
+        ("faulty_last_row_of_many", set(BLOCKS)),
+        ("faulty_old_rows_of_written_views", {"writes through a view"}),
+    ],
+)
+def test_compiled_blocks(backend: str, blocks: set[str], dtype: str) -> None:
+    target = Target("fake", None, "cpu", frozenset(DTYPES), {}, mode="compile", compile_backend=backend)
+    entry, subject = find_property("api", "compiled-blocks"), find_subject("api", "programs")
+    recorder = Recorder(ResultId(CaseId(entry.name, subject.name), dtype), seed=0)
+    entry.check(target, subject, recorder)
+    result = recorder.result()
+    assert {failure.kind for failure in result.failures} <= {Kind.VALUE}
+    # The recorder keeps the messages of the first failures only.
+    failing = {re.split(r" of \d+ tokens", failure.message)[0] for failure in result.failures}
+    assert failing <= blocks and bool(failing) == bool(blocks)
+    assert result.verdict is (Verdict.FAIL if blocks else Verdict.PASS)
 
 
 @pytest.mark.parametrize(

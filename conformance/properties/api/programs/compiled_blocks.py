@@ -1,0 +1,255 @@
+"""Property ``compiled-blocks``: compiled parts of networks, in sizes of real models, are as accurate as the
+CPU.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from conformance.device.compilation import compile_with_log
+from conformance.framework import trees
+from conformance.framework.calls import attempt_on, report_error
+from conformance.framework.compare import fact, on_host
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import unit_of
+from conformance.model import seeds
+from conformance.model.verdicts import Kind
+from conformance.properties.api.programs._program_checks import applies_in_dtypes
+from conformance.samples.operators import dtype_of
+from conformance.subjects.torch_databases import Subject
+from conformance.target.target import Target
+
+_FunctionAndInputs = tuple[Callable[..., Any], tuple[torch.Tensor, ...]]
+#: The number of sizes in which each block runs.
+_SIZES_OF_BLOCK = 2
+#: The device's error may be this multiple of the error that the CPU makes in the same dtype, plus the same
+#: number of units of the largest result. A compiler may fuse or split sums, which changes their roundings.
+_FACTOR = 4.0
+
+
+class _Tensors:
+    """Makes random CPU tensors of a dtype."""
+
+    def __init__(self, dtype: torch.dtype, seed: int) -> None:
+        self._dtype = dtype
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def values(self, *shape: int) -> torch.Tensor:
+        """Return normally distributed numbers."""
+        return torch.randn(shape, generator=self._generator).to(self._dtype)
+
+    def weight(self, rows: int, columns: int) -> torch.Tensor:
+        """Return a matrix whose products with values of order one are of order one."""
+        return (self.values(rows, columns) / math.sqrt(min(rows, columns))).to(self._dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """A part of a network.
+
+    ``make(tokens, width, heads, tensors)`` returns a function and its inputs. If ``is_exact`` is true, the
+    CPU's result is exact, and the block has no form in float64.
+    """
+
+    make: Callable[[int, int, int, _Tensors], _FunctionAndInputs]
+    is_exact: bool = False
+
+
+def _feed_forward(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+    def block(x: Any, up: Any, down: Any) -> Any:
+        return F.linear(F.gelu(F.linear(x, up)), down)
+
+    return block, (
+        tensors.values(tokens, width),
+        tensors.weight(2 * width, width),
+        tensors.weight(width, 2 * width),
+    )
+
+
+def _gated_feed_forward(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+    def block(x: Any, gate: Any, up: Any) -> Any:
+        return F.silu(x @ gate) * (x @ up)
+
+    return block, (tensors.values(tokens, width), tensors.weight(width, width), tensors.weight(width, width))
+
+
+def _normalized_residual(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+    def block(x: Any, branch: Any, weight: Any, bias: Any) -> Any:
+        total = x + branch
+        return total, F.layer_norm(total, (width,), weight, bias)
+
+    return block, (
+        tensors.values(tokens, width),
+        tensors.values(tokens, width),
+        tensors.values(width),
+        tensors.values(width),
+    )
+
+
+def _root_mean_square(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+    def block(x: Any, weight: Any) -> Any:
+        return x * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + 1e-5).to(x.dtype) * weight
+
+    return block, (tensors.values(tokens, width), tensors.values(width))
+
+
+def _attention(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+    def block(x: Any, projection: Any, out: Any) -> Any:
+        parts = (x @ projection).view(tokens, 3, heads, width // heads).permute(1, 2, 0, 3)
+        query, key, value = parts.unbind(0)
+        scores = (query @ key.transpose(-2, -1)) * (width // heads) ** -0.5
+        mixed = scores.float().softmax(-1).to(x.dtype) @ value
+        return mixed.transpose(0, 1).reshape(tokens, width) @ out
+
+    return block, (
+        tensors.values(tokens, width),
+        tensors.weight(width, 3 * width),
+        tensors.weight(width, width),
+    )
+
+
+def _rotated_positions(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+    def block(x: Any, cosines: Any, sines: Any) -> Any:
+        low, high = x.chunk(2, -1)
+        return x * cosines + torch.cat((-high, low), -1) * sines
+
+    return block, (
+        tensors.values(tokens, width),
+        tensors.values(tokens, width),
+        tensors.values(tokens, width),
+    )
+
+
+def _written_in_place(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+    def block(x: Any, update: Any) -> Any:
+        cache = x.clone()
+        rows = cache[1::2]
+        rows.mul_(2)
+        total = cache + update  # reads the rows that were written through a view
+        rows.add_(update[: tokens // 2])
+        return total, cache
+
+    return block, (tensors.values(tokens, width), tensors.values(tokens, width))
+
+
+def _bits_as_integers(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+    def block(x: Any, scale: Any) -> Any:
+        cleared = x.clone()
+        integers = cleared.view(torch.int16 if x.itemsize == 2 else torch.int32)
+        integers[:, ::2].bitwise_and_(-256)
+        return cleared * scale
+
+    return block, (tensors.values(tokens, width), tensors.values(width))
+
+
+#: Blocks by name.
+BLOCKS: Mapping[str, Block] = {
+    "feed-forward": Block(_feed_forward),
+    "gated feed-forward": Block(_gated_feed_forward),
+    "residual and layer norm": Block(_normalized_residual),
+    "root mean square norm": Block(_root_mean_square),
+    "attention": Block(_attention),
+    "rotated positions": Block(_rotated_positions),
+    "writes through a view": Block(_written_in_place),
+    "a view of another dtype": Block(_bits_as_integers, is_exact=True),
+}
+
+
+@register(
+    "compiled-blocks",
+    subject_kind="api",
+    statement=(
+        "Parts of networks with 64 and more tokens, compiled as one graph, are as accurate as the CPU in the "
+        "same dtype: projections, norms, attention, rotated positions, and writes through views."
+    ),
+    documentation="generated/torch.compile.html",
+    basis="consistency",
+    ground="The compiled program must compute what the program that is not compiled computes",
+    level="core",
+    applies=applies_in_dtypes(("bfloat16", "float16", "float32")),
+    capabilities=("compile", "views"),
+    modes=("compile",),
+    runs=False,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Compile each block in drawn sizes, call it twice, and compare its error with the CPU's."""
+    dtype = dtype_of(recorder.id.dtype)
+    graphs_run = 0
+    for name, block in BLOCKS.items():
+        draw = random.Random(seeds.seed_for(f"{name} in {recorder.id.dtype}"))
+        for _ in range(_SIZES_OF_BLOCK):
+            recorder.samples(1, 1)
+            heads = draw.choice((1, 2, 4))
+            tokens, width = draw.randint(64, 200), heads * 2 * draw.randint(16, 48)
+            function, inputs = block.make(tokens, width, heads, _Tensors(dtype, draw.getrandbits(32)))
+            call, log = compile_with_log(target, function)
+            label = f"{name} of {tokens} tokens of width {width} with {heads} heads"
+            for turn in range(2):
+                exact = function if block.is_exact else _in_float64(function)
+                if not _check_call(target, recorder, call, function, exact, inputs, f"{label}, call {turn}"):
+                    break
+                inputs = tuple(tensor.flip(0) for tensor in inputs)
+            graphs_run += log.ran_a_call
+    if not graphs_run:
+        recorder.vacuous("no graph of a block ran")
+
+
+def _in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *inputs: function(*(tensor.double() for tensor in inputs))
+
+
+def _check_call(
+    target: Target,
+    recorder: Recorder,
+    compiled: Callable[..., Any],
+    uncompiled: Callable[..., Any],
+    exact: Callable[..., Any],
+    inputs: tuple[torch.Tensor, ...],
+    label: str,
+) -> bool:
+    """Call a compiled function on the device. Compare its error with the error of the uncompiled function on
+    the CPU, and return whether the call passed.
+
+    The errors are differences from the results of ``exact``.
+    """
+    outcome = attempt_on(
+        target, lambda: compiled(*(tensor.to(target.device, copy=True) for tensor in inputs))
+    )
+    if not outcome.ok:
+        assert outcome.error is not None
+        report_error(target, recorder, outcome.error, label=label)
+        return False
+    on_cpu = trees.tensors(uncompiled(*(tensor.clone() for tensor in inputs)))
+    references = trees.tensors(exact(*(tensor.clone() for tensor in inputs)))
+    passed = True
+    for number, (actual, cpu, reference) in enumerate(
+        zip(trees.tensors(outcome.value), on_cpu, references, strict=True)
+    ):
+        allowed = _FACTOR * (_largest_error(cpu, reference) + unit_of(cpu.dtype) * _largest(reference))
+        error = _largest_error(on_host(actual), reference)
+        holds = actual.dtype == cpu.dtype and error <= allowed
+        message = (
+            f"{label}: result {number} ({actual.dtype}, {list(actual.shape)}) differs from the reference by "
+            f"{error:.3g}; expected {cpu.dtype}, {list(cpu.shape)} and at most {allowed:.3g}."
+        )
+        passed &= fact(recorder, holds, Kind.VALUE, "" if holds else message)
+    return passed
+
+
+def _largest_error(actual: torch.Tensor, reference: torch.Tensor) -> float:
+    if actual.shape != reference.shape:
+        return float("inf")
+    error = (actual.double() - reference.double()).abs().nan_to_num(nan=float("inf"))
+    return float(error.max())
+
+
+def _largest(reference: torch.Tensor) -> float:
+    return float(reference.double().abs().max())
