@@ -75,9 +75,15 @@ DISTRIBUTIONS = (VECTOR, GROUP, SPLIT, GRID, PRIME, ANY)
 
 
 def draw_sizes(text: str, distributions: Sequence[SizeDistribution]) -> list[int]:
-    """Return one size of each distribution, in the order of ``distributions``.
+    """Return one size of each distribution, in the order of ``distributions``. The sizes are distinct.
 
-    The sizes depend only on ``text`` and on the seed of the run.
+    They depend only on ``text`` and on the seed of the run.
     """
     generator = random.Random(seeds.seed_for(f"sizes of {text}"))
-    return [distribution.draw(generator) for distribution in distributions]
+    sizes: list[int] = []
+    for distribution in distributions:
+        size = distribution.draw(generator)
+        while size in sizes:
+            size = distribution.draw(generator)
+        sizes.append(size)
+    return sizes

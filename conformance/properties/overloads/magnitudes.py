@@ -21,9 +21,9 @@ from conformance.target.target import Target
 
 #: Number of elements of each call.
 _COUNT = 256
-#: The binary logarithms of the least and the largest magnitude. exp(80) is finite in float32. Squares of the
-#: least magnitude are normal numbers in bfloat16 and float32.
-_LEAST, _LARGEST = -12.0, 6.3
+#: The binary logarithms of the least and the largest magnitude. exp(80) is finite in float32. In float16, the
+#: least magnitude is larger, so that few results are subnormal.
+_LEAST, _LEAST_IN_FLOAT16, _LARGEST = -20.0, -12.0, 6.3
 #: Overloads whose pages promise accurate results of small arguments.
 _ACCURATE_BY_DOCUMENTATION = frozenset({"expm1", "log1p"})
 
@@ -40,8 +40,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-magnitudes",
     subject_kind="overload",
     statement=(
-        "For arguments from 2^-12 to 80, whose logarithms are uniform, the error is small relative to the "
-        "result, however small the result is."
+        "For arguments from 2^-20 (in float16, 2^-12) to 80, the error is small relative to the result, however "
+        "small the result is."
     ),
     documentation="notes/numerical_accuracy.html",
     basis="parity",
@@ -71,7 +71,8 @@ def _with_magnitudes(reference: OverloadReference) -> OverloadReference | None:
     def random_magnitudes(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point():
             return tensor
-        exponents = make.uniform(*tensor.shape, low=_LEAST, high=_LARGEST)
+        low = _LEAST_IN_FLOAT16 if tensor.dtype == torch.float16 else _LEAST
+        exponents = make.uniform(*tensor.shape, low=low, high=_LARGEST)
         signs = make.mask(*tensor.shape) * 2 - 1
         return (signs * exponents.exp2()).to(tensor.dtype)
 

@@ -53,6 +53,12 @@ def test_primes_have_no_divisor():
     assert all(size % divisor for size in _draws(PRIME)[:200] for divisor in range(2, min(size, 260)))
 
 
+def test_sizes_of_one_text_are_distinct():
+    for text in _TEXTS:
+        sizes = draw_sizes(text, (SPLIT,) * 6)
+        assert len(set(sizes)) == 6
+
+
 def test_each_distribution_states_why():
     assert all(distribution.because.endswith(".") for distribution in (*DISTRIBUTIONS, LARGEST))
     assert len({distribution.name for distribution in (*DISTRIBUTIONS, LARGEST)}) == len(DISTRIBUTIONS) + 1
