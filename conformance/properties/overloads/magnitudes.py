@@ -40,8 +40,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-magnitudes",
     subject_kind="overload",
     statement=(
-        "For arguments from 2^-20 (in float16, 2^-12) to 80, the error is small relative to the result, however "
-        "small the result is."
+        "For arguments from 2^-20 (in float16, 2^-12) to 80, the error is small relative to the result, "
+        "however small the result is."
     ),
     documentation="notes/numerical_accuracy.html",
     basis="parity",
