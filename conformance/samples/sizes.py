@@ -24,8 +24,8 @@ class SizeDistribution:
 
 
 def _near_multiple_of_power(least: int, greatest: int, multiples: int = 1) -> Callable[[random.Random], int]:
-    """Return a draw of ``n * 2**k``, of its predecessor or of its successor, where ``k`` is from ``least`` to
-    ``greatest`` and ``n`` from 1 to ``multiples``.
+    """Return a draw of ``n * 2**k``, of its predecessor or of its successor. ``k`` is from ``least`` to
+    ``greatest``, and ``n`` is from 1 to ``multiples``.
     """
     return lambda generator: (
         (generator.randint(1, multiples) << generator.randint(least, greatest)) + generator.choice((-1, 0, 1))

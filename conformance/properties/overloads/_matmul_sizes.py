@@ -112,8 +112,9 @@ def _whole_numbers(make: Maker, shape: tuple[int, ...]) -> torch.Tensor:
 
 
 def _mostly_zeros(values: torch.Tensor, dimension: int) -> torch.Tensor:
-    """Return zeros, with ones along a dimension at both ends and on both sides of each power of two from 64,
-    where tiles end. Sums of such tensors are small, so that a missing product changes the result.
+    """Return zeros, with ones along a dimension at both ends and on both sides of each power of two from 64.
+
+    Tiles end at powers of two. Sums of such tensors are small, so that a missing product changes the result.
     """
     length = values.shape[dimension]
     borders = [1 << exponent for exponent in range(6, length.bit_length())]
