@@ -18,7 +18,7 @@ from conformance.subjects.overloads import Overload
 #: Maps the base name of an overload to the operator whose rule it uses. All other overloads use the rule of
 #: the first operator that calls them.
 _RULE_OPERATORS = {
-    **dict.fromkeys(("index_reduce", "scatter_reduce", "scatter", "put", "index_put"), "scatter_add"),
+    **dict.fromkeys(("index_reduce", "scatter_reduce", "scatter", "put", "index_put"), "scatter_reduce.prod"),
     **{"div": "true_divide", "remainder": "remainder", "rsub": "rsub"},
 }
 #: Matches backward overloads of normalisations. They multiply a gradient by the inverse standard deviation

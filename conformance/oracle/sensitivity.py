@@ -122,7 +122,9 @@ def _samples_with_one_argument_moved(sample: Sample, dtype: torch.dtype, step: f
     trees.tree_map(leaves.append, sample.arguments)
     pairs = []
     for position, leaf in enumerate(leaves):
-        continuous = _as_continuous(leaf, dtype)
+        # A whole number as input is a value, such as an end of ``linspace``. Later ones may be sizes.
+        is_value = position == 0 and type(leaf) is int and leaf is sample.input
+        continuous = float(leaf) if is_value else _as_continuous(leaf, dtype)
         if continuous is None:
             continue
         pair = []

@@ -22,6 +22,10 @@ from conformance.samples.sizes import ANY, GROUP, SPLIT, draw_sizes
 #: A sum has this number of products at most, because the CPU computes the reference in a wide dtype.
 _LONGEST = 10_000
 
+#: The arguments by which the two summands are multiplied.
+_FACTORS = frozenset({"alpha", "beta"})
+#: The length of the sums in a large batch.
+_SHORT = 3
 #: Overloads that add up the elements of their first tensor.
 _SUMS = frozenset({"sum", "nansum", "mean"})
 
@@ -51,12 +55,24 @@ def long_products(references: Sequence[OverloadReference]) -> Iterator[OverloadR
         *lengths, batch = draw_sizes(text, (SPLIT, SPLIT, ANY, GROUP))
         sizes = [(min(length, _LONGEST), 2) for length in lengths]
         if any("b" in shape for shape in shapes):
-            sizes.append((3, batch))
+            sizes.append((_SHORT, batch))
         for length, batch in sizes if shapes else ():
-            for agreement in (Agreement.TOLERANCE, Agreement.SUMS_OF_WHOLE_NUMBERS, Agreement.EXACT_SUMS):
+            for agreement in _agreements(reference.dtype, length):
                 changed = _with_sizes(reference, shapes, {"k": length, "b": batch}, agreement)
                 if changed is not None:
                     yield changed
+
+
+def _agreements(dtype: torch.dtype, length: int) -> Sequence[Agreement]:
+    """Return the agreements with which products of this length are compared.
+
+    Long sums of nonzero integers overflow 8 bits. In a large batch of short sums, each sum is short, but
+    ``addbmm`` adds up the batch, so that 16 bits do not represent every partial sum.
+    """
+    agreements = [Agreement.TOLERANCE]
+    if dtype.is_floating_point or dtype.is_complex:
+        agreements.append(Agreement.SUMS_OF_WHOLE_NUMBERS)
+    return [*agreements, Agreement.EXACT_SUMS] if length > _SHORT else agreements
 
 
 def sums_of_whole_numbers(references: Sequence[OverloadReference]) -> Iterator[OverloadReference]:
@@ -96,9 +112,10 @@ def _with_sizes(
             new[id(tensor)] = _mostly_zeros(make.values(*shape), letters.index("k"))
         else:
             new[id(tensor)] = _whole_numbers(make, shape)
-    return reference_of_modified_call(
-        reference, with_mapped_tensors(reference.sample, lambda tensor: new[id(tensor)]), agreement
-    )
+    sample = with_mapped_tensors(reference.sample, lambda tensor: new[id(tensor)])
+    if agreement is not Agreement.TOLERANCE:  # factors that are no whole numbers would round
+        sample = sample.replace(kwargs={**sample.kwargs, **dict.fromkeys(sample.kwargs.keys() & _FACTORS, 1)})
+    return reference_of_modified_call(reference, sample, agreement)
 
 
 def _whole_numbers(make: Maker, shape: tuple[int, ...]) -> torch.Tensor:

@@ -26,11 +26,14 @@ _COUNT = 256
 _LEAST, _LEAST_IN_FLOAT16, _LARGEST = -20.0, -12.0, 6.3
 #: Overloads whose pages promise accurate results of small arguments.
 _ACCURATE_BY_DOCUMENTATION = frozenset({"expm1", "log1p"})
+#: Overloads whose pages define them by an expression that loses the digits of small results: log(1 + exp(x)),
+#: x * tanh(log(1 + exp(x))), a - b * floor(a / b).
+_NOT_RELATIVE = frozenset({"softplus", "softplus_backward", "mish", "mish_backward", "remainder"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the floating dtypes for which the property has a result."""
-    if not subject.info.pointwise or "polynomial" in subject.name:
+    if not subject.info.pointwise or "polynomial" in subject.name or base_name(subject.name) in _NOT_RELATIVE:
         return []
     names = dtypes("overload-magnitudes", target, subject)
     return [name for name in names if dtype_of(name).is_floating_point and dtype_of(name).itemsize > 1]

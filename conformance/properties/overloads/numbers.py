@@ -39,7 +39,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     overload = torch_overload(subject)
     operands = [argument for argument in overload.op._schema.arguments if _is_operand(argument)]
-    if not overload.pointwise or len(operands) < 2:
+    # Only autograd calls backward overloads, with tensors of one device.
+    if not overload.pointwise or len(operands) < 2 or "backward" in subject.name:
         return []
     return dtypes("overload-numbers", target, subject)
 
@@ -52,8 +53,8 @@ def _is_operand(schema_argument: Any) -> bool:
     "overload-numbers",
     subject_kind="overload",
     statement=(
-        "An operand may be a Python number: the result is the CPU's in every form and with other values of "
-        "the options. With a CPU tensor without dimensions as its second operand, the result is the same."
+        "A later operand than the first may be a Python number, if the CPU accepts one, or a CPU tensor "
+        "without dimensions. The result is the CPU's in every form and with other values of the options."
     ),
     documentation="generated/torch.add.html",
     ground="The pages of the operators say that an operand is a tensor or a number",
@@ -72,10 +73,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     check_call(target, recorder, call, form)
             operand = torch.tensor(number, dtype=reference.dtype)
             with_tensor = reference_of_modified_call(reference, with_argument(reference, name, operand))
-            tensor_index = 0 if with_tensor is None else index_of_tensor(with_tensor, operand)
-            # torch allocates some results on the device of the first operand, so it stays on the device.
-            if with_tensor is None or tensor_index == 0 or target.is_cpu:
+            if with_tensor is None or target.is_cpu:
                 continue
+            tensor_index = index_of_tensor(with_tensor, operand)
             for call in _with_other_options(with_tensor):
                 for form in forms_of(target, call):
                     _check_on_host(target, recorder, call, form, tensor_index)
@@ -84,14 +84,15 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _operands_as_numbers(reference: OverloadReference) -> Iterator[tuple[str, Any]]:
     """Yield the name of each operand of the call's dtype with one of its elements as a Python number.
 
-    Operands are skipped if no other operand with dimensions would be left.
+    The first operand is skipped: torch allocates some results on its device, and pages call only the others
+    numbers. Operands are also skipped if no other operand with dimensions would be left.
     """
     operands = [
         (argument.name, value)
         for argument, value in arguments_with_values(reference)
         if _is_operand(argument) and isinstance(value, torch.Tensor)
     ]
-    for name, value in operands:
+    for name, value in operands[1:]:
         others = [tensor for other, tensor in operands if other != name and tensor.dim()]
         if others and value.dtype == reference.dtype and value.numel():
             yield name, value.detach().reshape(-1)[value.numel() // 2].item()

@@ -257,7 +257,9 @@ def with_one_operand_broadcast(reference: OverloadReference) -> Iterator[Overloa
     Only overloads that broadcast their arguments are changed: other kernels of torch may read beyond a tensor
     that is too small.
     """
-    if not (reference.overload.pointwise or base_name(reference.subject.name) in _BROADCASTS):
+    overload, name = reference.overload, base_name(reference.subject.name)
+    # Autograd passes gradients of the result's shape, so backward overloads need not broadcast.
+    if not (overload.pointwise or name in _BROADCASTS) or overload.backward or "backward" in name:
         return
     tensors = reference.sample.tensors()
     shapes = [result.shape for result in trees.tensors(reference.outputs)]
