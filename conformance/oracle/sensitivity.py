@@ -162,7 +162,8 @@ def _separate_sensitivity(
         larger: dict[int, torch.Tensor] = {}
         for shifted in pair:
             try:
-                moved_tensors = trees.tensors(call_operator(info, shifted))
+                # The samples share their other arguments, and the operator may write to them.
+                moved_tensors = trees.tensors(call_operator(info, to_host(shifted)))
             except Exception:
                 continue
             if [t.shape for t in moved_tensors] != [t.shape for t in tensors]:

@@ -76,6 +76,7 @@ def one_hundredth_too_large(call: Callable[..., Any], *args: Any, **kwargs: Any)
 def values() -> None:
     replace_kernel("sin", one_hundredth_too_large)
     replace_kernel("cos", one_hundredth_too_large)
+    replace_kernel("expm1", one_hundredth_too_large)
 
 
 @register_fault
