@@ -16,7 +16,8 @@ from conformance.samples.operators import Sample, dtype_name
 from conformance.subjects.overloads import Overload
 
 #: Maps the base name of an overload to the operator whose rule it uses. All other overloads use the rule of
-#: the first operator that calls them.
+#: the first operator that calls them. The rule of ``scatter_reduce.prod`` is that of accumulation, without
+#: the larger bound of long sums in sequence.
 _RULE_OPERATORS = {
     **dict.fromkeys(("index_reduce", "scatter_reduce", "scatter", "put", "index_put"), "scatter_reduce.prod"),
     **{"div": "true_divide", "remainder": "remainder", "rsub": "rsub"},

@@ -26,6 +26,9 @@ _LONGEST = 10_000
 _FACTORS = frozenset({"alpha", "beta"})
 #: The length of the sums in a large batch.
 _SHORT = 3
+#: A sum of whole numbers has this number of addends at most. A larger sum exceeds float16, and the notes on
+#: numerical accuracy let a mean overflow with its sum.
+_MOST_ADDENDS = 100_000
 #: Overloads that add up the elements of their first tensor.
 _SUMS = frozenset({"sum", "nansum", "mean"})
 
@@ -83,6 +86,8 @@ def sums_of_whole_numbers(references: Sequence[OverloadReference]) -> Iterator[O
     for reference in references:
         if base_name(reference.subject.name) not in _SUMS or not reference.dtype.is_floating_point:
             continue
+        if max(tensor.numel() for tensor in reference.sample.tensors()) > _MOST_ADDENDS:
+            continue
         make = Maker(f"whole {reference.sample.describe()}", dtype_name(reference.dtype))
         changed = reference_of_modified_call(
             reference,
@@ -113,7 +118,7 @@ def _with_sizes(
         else:
             new[id(tensor)] = _whole_numbers(make, shape)
     sample = with_mapped_tensors(reference.sample, lambda tensor: new[id(tensor)])
-    if agreement is not Agreement.TOLERANCE:  # factors that are no whole numbers would round
+    if agreement is not Agreement.TOLERANCE:  # a factor such as 0.6 would round each term
         sample = sample.replace(kwargs={**sample.kwargs, **dict.fromkeys(sample.kwargs.keys() & _FACTORS, 1)})
     return reference_of_modified_call(reference, sample, agreement)
 

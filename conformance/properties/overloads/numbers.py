@@ -57,7 +57,7 @@ def _is_operand(schema_argument: Any) -> bool:
         "without dimensions. The result is the CPU's in every form and with other values of the options."
     ),
     documentation="generated/torch.add.html",
-    ground="The pages of the operators say that an operand is a tensor or a number",
+    ground="The pages of add, sub, mul and div say that the second operand is a tensor or a number",
     level="core",
     applies=applies,
     modes=("eager",),
@@ -93,8 +93,8 @@ def _operands_as_numbers(reference: OverloadReference) -> Iterator[tuple[str, An
         if _is_operand(argument) and isinstance(value, torch.Tensor)
     ]
     for name, value in operands[1:]:
-        others = [tensor for other, tensor in operands if other != name and tensor.dim()]
-        if others and value.dtype == reference.dtype and value.numel():
+        has_other_dimensions = any(tensor.dim() for other_name, tensor in operands if other_name != name)
+        if has_other_dimensions and value.dtype == reference.dtype and value.numel():
             yield name, value.detach().reshape(-1)[value.numel() // 2].item()
 
 

@@ -124,7 +124,7 @@ def convolutions_with_drawn_windows(lab: Lab) -> None:
     page="generated/torch.nn.functional.conv2d.html",
 )
 def gradients_of_drawn_windows(lab: Lab) -> None:
-    """Gradients of the input and of the weight are correct for the same convolutions."""
+    """Gradients of the input and of the weight of convolutions with drawn windows are correct."""
     for dims in (1, 2, 3):
         for label, y, x, weight in _convolutions(lab, dims, requires_grad=True):
             gradients = torch.autograd.grad(y, (x, weight), lab.integers(*y.shape, low=-2, high=3))
