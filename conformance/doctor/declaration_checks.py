@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from conformance.doctor import capability_trials, operator_trials, registration_checks, trial_process
+from conformance.doctor import (
+    capability_trials,
+    operator_trials,
+    precision_trials,
+    registration_checks,
+    trial_process,
+)
 from conformance.doctor.registration_checks import Fact
 from conformance.model.vocabulary import CAPABILITIES
 from conformance.target.file import TargetFile
@@ -22,12 +28,14 @@ def collect_trial_facts(file: TargetFile, target: Target, level: str) -> tuple[l
         if capability not in ("graphs" if target.has_graphs else "",)
     ]
     requested = [f"capability:{capability}" for capability in capabilities]
+    requested += [f"precision:{name}" for name in precision_trials.CLASSES]
     requested += [f"operator:{name}" for name in subjects]
     outcomes = trial_process.run_trials(file.path, target.mode, requested)
     tried = {name: outcomes[f"operator:{name}"] for name in subjects}
-    return list(_operator_facts(target, level, tried)), list(
-        _capability_facts(target, capabilities, outcomes)
-    )
+    return list(_operator_facts(target, level, tried)), [
+        *_capability_facts(target, capabilities, outcomes),
+        *_precision_facts(target, outcomes),
+    ]
 
 
 def _operator_facts(
@@ -95,3 +103,14 @@ def _capability_facts(
     absent = [capability for capability in CAPABILITIES if not target.capable(capability)]
     yield Fact("declared and working", None, f"{len(working)} capabilities", tuple(working))
     yield Fact("not declared", None, f"{len(absent)} capabilities", tuple(absent))
+
+
+def _precision_facts(target: Target, outcomes: dict[str, trial_process.TrialOutcome]) -> Iterator[Fact]:
+    for name in precision_trials.CLASSES:
+        deviation = outcomes[f"precision:{name}"].text
+        if deviation and name != target.precision:
+            step = f'compute as precision "{target.precision}" requires, or declare precision = "{name}"'
+            text = f'declared "{target.precision}", but {deviation}'
+            yield Fact("precision", False, text, step=step)
+        elif not deviation and name == target.precision:
+            yield Fact("precision", None, f'"{name}" is declared, but a trial shows no such deviation')

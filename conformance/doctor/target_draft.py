@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
 
 from conformance import torch_testing_internals
 from conformance.device.bring_up import bring_up, import_backend
-from conformance.doctor import capability_trials, missing_feature_impact, trial_process
+from conformance.doctor import (
+    capability_trials,
+    missing_feature_impact,
+    precision_trials,
+    trial_process,
+)
 from conformance.doctor.registration_checks import Fact
 from conformance.framework.calls import attempt
 from conformance.model.vocabulary import CAPABILITIES
@@ -69,8 +75,9 @@ def draft_target(device: str, module: str | None) -> Draft:
     ]
     if module is not None:
         head.append(f'module = "{module}"')
-    head += [f'device = "{device}"', 'modes = ["eager"]', 'precision = "ieee"']
+    head += [f'device = "{device}"', 'modes = ["eager"]']
     requested = [
+        *(f"precision:{name}" for name in precision_trials.CLASSES),
         *(f"dtype:{name}" for name in DTYPES),
         *(f"capability:{capability}" for capability in capability_trials.trial_names()),
     ]
@@ -85,7 +92,12 @@ def draft_target(device: str, module: str | None) -> Draft:
         outcomes = trial_process.run_trials(draft, "eager", requested)
     dtypes = [name for name in DTYPES if outcomes[f"dtype:{name}"].ok]
     note = "" if dtypes else "  # no tensor can be filled yet; a first level requires these dtypes"
-    lines = [*head, f"dtypes = [{note}"]
+    deviations = {
+        name: outcomes[f"precision:{name}"].text
+        for name in precision_trials.CLASSES
+        if not outcomes[f"precision:{name}"].ok
+    }
+    lines = [*head, *_precision_lines(deviations), f"dtypes = [{note}"]
     crashing = {
         capability
         for capability in capability_trials.trial_names()
@@ -116,6 +128,18 @@ def draft_target(device: str, module: str | None) -> Draft:
         for capability, reason in untried.items()
     ]
     return Draft("\n".join(lines) + "\n", tuple(missing))
+
+
+def _precision_lines(deviations: Mapping[str, str]) -> Iterator[str]:
+    """Yield the precision class of a draft, and a comment with each deviation from IEEE arithmetic."""
+    if not deviations:
+        yield 'precision = "ieee"'
+        return
+    for name, text in deviations.items():
+        yield f"# {name}: {text}"
+    if len(deviations) > 1:
+        yield "# A target has one precision class. The results of the other class fail."
+    yield f'precision = "{next(iter(deviations))}"'
 
 
 def _is_accelerator(device: str) -> bool:

@@ -49,7 +49,8 @@ def run_trials(
 ) -> dict[str, TrialOutcome]:
     """Run trials in separate processes and return their outcomes by name.
 
-    Examples of names: ``capability:streams``, ``operator:add@float32``, ``dtype:int8``.
+    Examples of names: ``capability:streams``, ``operator:add@float32``, ``dtype:int8``,
+    ``precision:flush-denormals``. The text of a precision trial is the deviation that the class allows.
     """
     outcomes: dict[str, TrialOutcome] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -117,7 +118,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run_trial(target: Any, name: str) -> TrialOutcome:
-    from conformance.doctor import capability_trials, operator_trials
+    from conformance.doctor import capability_trials, operator_trials, precision_trials
 
     kind, _, rest = name.partition(":")
     if kind == "capability":
@@ -125,6 +126,8 @@ def _run_trial(target: Any, name: str) -> TrialOutcome:
             return TrialOutcome(capability_trials.error_of_capability_trial(rest, target.device))
         except capability_trials.DefectiveTrial as error:
             return TrialOutcome(str(error), broken=True)
+    if kind == "precision":
+        return TrialOutcome(precision_trials.deviation_of_class(rest, target.device))
     if kind == "dtype":
         return TrialOutcome(operator_trials.error_of_dtype_trial(target, rest))
     text, kernels = operator_trials.first_error_and_missing_kernels(target, *rest.rsplit("@", 1))
