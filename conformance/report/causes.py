@@ -101,9 +101,13 @@ class Cause:
         )
         other_samples = sum(pattern["others"] for pattern in patterns)
         when = patterns[0]["when"]
-        condition = f"it is not so that {when[5:]}" if when.startswith("not: ") else when
+        if when.startswith("not: "):
+            return (
+                f"fails in 0 of {other_samples:,} samples in which {when[5:]}, and in {failed:,} of "
+                f"{matching_samples:,} others"
+            )
         return (
-            f"fails in {failed:,} of {matching_samples:,} samples in which {condition}, and in 0 of "
+            f"fails in {failed:,} of {matching_samples:,} samples in which {when}, and in 0 of "
             f"{other_samples:,} others"
         )
 

@@ -10,7 +10,7 @@ import torch
 
 from conformance import torch_testing_internals
 from conformance.framework import trees
-from conformance.framework.calls import attempt
+from conformance.framework.calls import attempt, report_error
 from conformance.framework.compare import compare_exact, compare_metadata, fact, on_host
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
@@ -97,7 +97,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not outcome.ok:
             report_failed_call(target, recorder, sample, outcome)
             continue
-        _compare_aliasing_and_geometry(recorder, sample, host, copy, reference_call.value, outcome.value)
+        _compare_aliasing_and_geometry(
+            target, recorder, sample, host, copy, reference_call.value, outcome.value
+        )
 
 
 def _elements_overlap(tensor: torch.Tensor) -> bool:
@@ -108,7 +110,13 @@ def _elements_overlap(tensor: torch.Tensor) -> bool:
 
 
 def _compare_aliasing_and_geometry(
-    recorder: Recorder, sample: Sample, host: Sample, copy: Sample, expected: Any, actual: Any
+    target: Target,
+    recorder: Recorder,
+    sample: Sample,
+    host: Sample,
+    copy: Sample,
+    expected: Any,
+    actual: Any,
 ) -> None:
     """Compare which results share memory with the input, their geometry, and the effect of a write to one.
 
@@ -152,10 +160,11 @@ def _compare_aliasing_and_geometry(
     expected_output, actual_output = writable[-1]
     basis = Basis.PARITY if _elements_overlap(expected_output) else recorder.basis
     with recorder.with_basis(basis):
-        _compare_after_write(recorder, sample, host, copy, expected_output, actual_output)
+        _compare_after_write(target, recorder, sample, host, copy, expected_output, actual_output)
 
 
 def _compare_after_write(
+    target: Target,
     recorder: Recorder,
     sample: Sample,
     host: Sample,
@@ -170,8 +179,9 @@ def _compare_after_write(
         if not attempt(lambda: expected_output.fill_(1)).ok:
             return  # overlapping memory
         written = attempt(lambda: actual_output.fill_(1))
-    message = "writing to a view raised an error on the device only."
-    if not fact(recorder, written.ok, Kind.EXCEPTION, message, sample=index):
+    if not written.ok:
+        assert written.error is not None
+        report_error(target, recorder, written.error, label="writing to a view", sample=index)
         return
     message = "writing to a view has not raised the version counter of its base."
     fact(recorder, copy.input._version > before, Kind.STATE, message, sample=index)

@@ -159,8 +159,7 @@ def test_a_cause_sums_the_patterns_of_its_results() -> None:
     )
     group = cause_with_patterns(pattern_record(f"not: {strided}", 3, 5, 1000))
     assert group.pattern() == (
-        "fails in 3 of 5 samples in which it is not so that an input is not contiguous, and in 0 of 1,000 "
-        "others"
+        "fails in 0 of 1,000 samples in which an input is not contiguous, and in 3 of 5 others"
     )
     assert (
         cause_with_patterns(
