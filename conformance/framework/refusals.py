@@ -46,11 +46,16 @@ def is_deliberate_error(exception: BaseException) -> bool:
     return "INTERNAL ASSERT FAILED" not in text or any(answer in text for answer in _DELIBERATE_ASSERTIONS)
 
 
-def is_missing_attribute(exception: BaseException) -> bool:
+def is_missing_attribute(target: Target, exception: BaseException) -> bool:
     """Return True for an AttributeError about a name that a module does not have, such as
-    ``torch.my_device.Stream``.
+    ``torch.my_device.Stream``. A backend may register a class or an object as its module.
     """
-    return isinstance(exception, AttributeError) and isinstance(exception.obj, types.ModuleType)
+    if not isinstance(exception, AttributeError):
+        return False
+    import torch
+
+    device_module = getattr(torch, target.torch_device.type, None)
+    return isinstance(exception.obj, types.ModuleType) or exception.obj is device_module is not None
 
 
 def describe_undeclared_capabilities(lacking: Sequence[str]) -> str:
@@ -79,7 +84,7 @@ def classify_exception(
     """
     if lacking and (
         is_deliberate_error(exception)
-        or is_missing_attribute(exception)
+        or is_missing_attribute(target, exception)
         or isinstance(exception, (ValueError, pickle.PickleError))
     ):
         return Disposition.DECLARED

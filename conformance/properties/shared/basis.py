@@ -103,12 +103,17 @@ _CONVOLUTIONS = re.compile(r"_?(conv\dd|conv_transpose\dd|convolution)$")
 _RECURRENT = re.compile(r"(gru|lstm|rnn_tanh|rnn_relu|(gru|lstm|rnn_tanh|rnn_relu)_cell)$")
 
 
+#: Operators whose pages allow a Python number in the place of the first tensor, although no overload has one
+#: there.
+_NUMBER_FIRST_ON_THE_PAGE = re.compile(r"floor_divide$")
+
+
 def goes_beyond_the_page(name: str, sample: Sample) -> bool:
     """Return True if no page describes a call: one that chooses a dimension of a tensor without dimensions, a
-    convolution of integers, a recurrent layer of complex numbers, or attention of fewer than four dimensions
-    (``(N, ..., H, L, E)``).
+    Python number in the place of the first tensor, a convolution of integers, a recurrent layer of complex
+    numbers, or attention of fewer than four dimensions (``(N, ..., H, L, E)``).
     """
-    if passes_dim_for_zero_dim_tensor(name, sample):
+    if passes_dim_for_zero_dim_tensor(name, sample) or passes_number_for_first_tensor(name, sample):
         return True
     tensors = sample.tensors()
     if not tensors:
@@ -138,13 +143,43 @@ def _is_dimension(value: Any) -> bool:
     return type(value) is int and value in (0, -1)
 
 
+def passes_number_for_first_tensor(name: str, sample: Sample) -> bool:
+    """Return True if a call has a Python number in the place of a tensor.
+
+    torch converts the number to a tensor on the CPU. A page allows it if an overload takes a number there
+    (``pow``, ``xlogy``), or if it says so.
+    """
+    if not isinstance(sample.input, (bool, int, float, complex)):
+        return False
+    return not _is_one_of(_NUMBER_FIRST_ON_THE_PAGE, name) and _takes_only_tensor_first(name)
+
+
+@functools.cache
+def _takes_only_tensor_first(name: str) -> bool:
+    """Return True if every overload with a tensor among its arguments has a tensor as the first one."""
+    types = [[str(a.type) for a in overload._schema.arguments] for overload in _overloads_of(name)]
+    first_types = {first for first, *others in types if first == "Tensor" or "Tensor" in others}
+    return first_types == {"Tensor"}
+
+
 @functools.cache
 def _has_dimension_argument(name: str) -> bool:
     """Return True if an overload of the operator has an argument that chooses a dimension."""
-    for spelling in {*name.split("."), name.replace(".", "_")}:
-        packet = getattr(torch.ops.aten, spelling.rstrip("_"), None)
-        overloads = [] if packet is None else [getattr(packet, overload) for overload in packet.overloads()]
-        arguments = [argument.name for overload in overloads for argument in overload._schema.arguments]
-        if any(map(_DIMENSIONS.match, arguments)):
-            return True
-    return False
+    names = (argument.name for overload in _overloads_of(name) for argument in overload._schema.arguments)
+    return any(map(_DIMENSIONS.match, names))
+
+
+@functools.cache
+def _overloads_of(name: str) -> tuple[Any, ...]:
+    """Return the overloads of an operator that have arguments."""
+    packets = [
+        getattr(torch.ops.aten, spelling.rstrip("_"), None)
+        for spelling in sorted({*name.split("."), name.replace(".", "_")})
+    ]
+    overloads = [
+        getattr(packet, overload)
+        for packet in packets
+        if packet is not None
+        for overload in packet.overloads()
+    ]
+    return tuple(overload for overload in overloads if overload._schema.arguments)

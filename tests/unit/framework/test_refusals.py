@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 
+import pytest
 import torch
 
 from conformance.framework import refusals
@@ -49,4 +50,20 @@ def test_without_a_capability_torch_may_refuse_the_device_type_and_pickle_the_ob
     target, result_id = target_file.load("cpu").target("eager"), ResultId.parse("dlpack-copies/exchange@any")
     for error in (ValueError("Unknown device type xla for Dlpack"), pickle.PicklingError("Can't pickle it")):
         assert refusals.classify_exception(target, result_id, error, ("dlpack",)) is Disposition.DECLARED
+        assert refusals.classify_exception(target, result_id, error) is Disposition.UNDECLARED
+
+
+def test_without_a_capability_the_module_of_the_device_may_lack_a_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Some backends register a class or an object as their module, and not a Python module."""
+    target, result_id = target_file.load("cpu").target("eager"), ResultId.parse("fake/add@float32")
+
+    class DeviceModule:
+        pass
+
+    monkeypatch.setattr(torch, "cpu", DeviceModule)
+    for owner, expected in ((DeviceModule, Disposition.DECLARED), (object(), Disposition.UNDECLARED)):
+        error = AttributeError("no is_initialized", name="is_initialized", obj=owner)
+        assert refusals.classify_exception(target, result_id, error, ("fake_tensors",)) is expected
         assert refusals.classify_exception(target, result_id, error) is Disposition.UNDECLARED

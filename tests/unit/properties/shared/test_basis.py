@@ -64,6 +64,22 @@ def test_a_dimension_of_a_tensor_without_dimensions(name: str, sample: Sample, e
 
 
 @pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *((name, True) for name in ("true_divide", "div.floor_rounding", "add", "maximum", "copysign")),
+        *(
+            (name, False) for name in ("pow", "xlogy", "remainder", "bitwise_left_shift")
+        ),  # an overload has it
+        *((name, False) for name in ("arange", "linspace", "full")),  # the first argument is no tensor
+        ("floor_divide", False),  # the page says "Tensor or Number"
+    ],
+)
+def test_a_number_in_the_place_of_the_first_tensor(name: str, expected: bool) -> None:
+    assert basis.passes_number_for_first_tensor(name, Sample(0, 2.5, (SCALAR,))) == expected
+    assert not basis.passes_number_for_first_tensor(name, Sample(0, SCALAR, (2.5,)))
+
+
+@pytest.mark.parametrize(
     ("name", "tensors", "expected"),
     [
         ("nn.functional.conv2d", [torch.ones(1, 1, 2, 2, dtype=torch.int64)], True),
