@@ -203,7 +203,7 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
             cpu_error = error = None
             recorder.note("the rest was not compared, because the CPU cannot skip the statement that failed")
     undeclared = _UndeclaredStatements(entry, target, recorder, actual.failed_statements)
-    _compare_observations(recorder, actual, expected, undeclared)
+    took_same_branches = _compare_observations(target, recorder, actual, expected, undeclared)
     cpu_deviations = {(deviation.kind, deviation.message) for deviation in expected.deviations}
     for deviation in actual.deviations:
         is_also_on_cpu = (deviation.kind, deviation.message) in cpu_deviations
@@ -225,7 +225,7 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
                 report_error(target, recorder, statement.error, label=label)
     if error is not None:
         _report_end(entry, target, recorder, actual, error, cpu_error, undeclared)
-    elif cpu_error is None and len(actual.observations) != len(expected.observations):
+    elif took_same_branches and cpu_error is None and len(actual.observations) != len(expected.observations):
         recorder.compared(1)
         counts = len(actual.observations), len(expected.observations)
         recorder.fail(Kind.STATE, f"recorded {counts[0]} observations, but on the CPU {counts[1]}.")
@@ -249,8 +249,11 @@ def _run_on_cpu(
 
 
 def _compare_observations(
-    recorder: Recorder, actual: Lab, expected: Lab, undeclared: _UndeclaredStatements
-) -> None:
+    target: Target, recorder: Recorder, actual: Lab, expected: Lab, undeclared: _UndeclaredStatements
+) -> bool:
+    """Compare observations in their order. Return False if the program took another branch than on the CPU:
+    then later observations cannot be compared.
+    """
     for actual_observation, expected_observation in zip(
         actual.observations, expected.observations, strict=False
     ):
@@ -260,7 +263,14 @@ def _compare_observations(
                 Kind.STATE,
                 f"recorded {actual_observation.name!r}, but on the CPU {expected_observation.name!r}.",
             )
-            break
+            return False
+        if actual_observation.error is not None and expected_observation.error is None:
+            if not undeclared.needs_undeclared_dtype(actual_observation.position):
+                recorder.compared(1)
+                with recorder.with_basis(actual_observation.basis or recorder.basis):
+                    label = actual_observation.name.removeprefix("whether ").removesuffix(" raises")
+                    report_error(target, recorder, actual_observation.error, label=label)
+            return False
         if expected_observation.value is True and actual_observation.value is True:
             recorder.compared(1)
         else:
@@ -272,6 +282,7 @@ def _compare_observations(
                 actual.target,
                 undeclared.needs_undeclared_dtype,
             )
+    return True
 
 
 def _report_end(

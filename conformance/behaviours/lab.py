@@ -436,6 +436,28 @@ class Lab:
             )
         self.observations.append(Observation(f"{name} raises", True))
 
+    def value_or_error(
+        self, name: str, call: Callable[[], T], *types: type[Exception]
+    ) -> tuple[T | None, Exception | None]:
+        """Return the value of a call, or its error of one of ``types``. Record which of both it is.
+
+        If only the device raises, the failure is the device's error. ``name`` names the call.
+        """
+        position = self._position(len(self.observations))
+        value: T | None = None
+        error: Exception | None = None
+        try:
+            value = call()
+            if self.on_target:
+                self.target.synchronize()
+        except types as raised:
+            error = raised.with_traceback(None)
+        observed = Observation(
+            f"whether {name} raises", error is not None, position=position, basis=self.basis, error=error
+        )
+        self.observations.append(observed)
+        return value, error
+
     def error(self, error: Exception) -> Exception | None:
         """Return the error that :meth:`raises` checks. Tests override this method to simulate a device that
         does not raise an error.

@@ -76,6 +76,8 @@ class Observation:
     position: StatementPosition | None = None
     #: The basis of the statement that recorded the value; None means the basis of the behaviour.
     basis: Basis | None = None
+    #: The error of a call that may raise one (:meth:`conformance.behaviours.lab.Lab.value_or_error`).
+    error: Exception | None = None
 
 
 def snapshot(value: Any, *, strides: bool = False) -> Any:

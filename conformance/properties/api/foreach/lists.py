@@ -98,9 +98,8 @@ def compare_with_loop(
     lists the foreach operator, so that a device may refuse it.
     """
     with contextlib.nullcontext() if is_listed else lab.consistent(_AGREEMENT):
-        try:
-            expected = loop()
-        except (RuntimeError, NotImplementedError):
+        expected, error = lab.value_or_error(f"the loop of {name}", loop, RuntimeError, NotImplementedError)
+        if expected is None or error is not None:
             lab.raises(name, call, RuntimeError, NotImplementedError)
             return False
         with contextlib.nullcontext() if is_listed else lab.parity(_UNLISTED):
