@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from tools.mutation import interposer, operators, points
+from tools.mutation import interposer, operators
 from tools.mutation.mutant import Mutant, interposer_description, scalar_types
 
 pytestmark = pytest.mark.skipif(
@@ -139,7 +139,7 @@ INJECTED_FAULTS = [
         differs_from_ramp_after(4, 5),
     ),
     InjectedFault(
-        mutant_of("add.Tensor", "tail-of-16"),
+        mutant_of("add.Tensor", "tail-of-block", 0, 16),
         lambda: add(ramp(37)),
         lambda: add(ramp(32)),
         differs_from_ramp_after(32, 37),
@@ -528,7 +528,14 @@ def test_every_mutation_operator_is_injected_here() -> None:
 
 
 def test_trigger_conditions_are_recorded_without_a_mutant(injector: interposer.Interposer) -> None:
-    faults = operators.mutants_of("aten::add.Tensor", points.schema_of("aten::add.Tensor"), random=False)
+    faults = [
+        mutant_of("add.Tensor", "last-element"),
+        mutant_of("add.Tensor", "tail-of-block", 0, 16),
+        *(mutant_of("add.Tensor", "above-size", 0, size) for size in (256, 1024)),
+        mutant_of("add.Tensor", "rank", 0, 4),
+        mutant_of("add.Tensor", "nan-lost"),
+        mutant_of("add.Tensor", "offset-ignored"),
+    ]
     injector.set_observed(
         PLACES.index("aten::add.Tensor"),
         [interposer_description(operators.as_interposed(mutant), scalar_types()) for mutant in faults],
@@ -542,5 +549,5 @@ def test_trigger_conditions_are_recorded_without_a_mutant(injector: interposer.I
         for _, index, number in injector.take_met()
         if number == 6
     }
-    assert {("last-element", 0), ("tail-of-16", 0), ("above-size", 256)} <= triggered
+    assert {("last-element", 0), ("tail-of-block", 16), ("above-size", 256)} <= triggered
     assert not {("above-size", 1024), ("rank", 4), ("nan-lost", 0), ("offset-ignored", 0)} & triggered

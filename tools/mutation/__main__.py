@@ -10,6 +10,7 @@ import hashlib
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -34,7 +35,7 @@ from tools.mutation import (
     score_page,
 )
 from tools.mutation.campaign import Job
-from tools.mutation.coverage_run import run_coverage, select_results
+from tools.mutation.coverage_run import CoverageData, run_coverage, select_results
 from tools.mutation.mutant import Mutant
 
 #: The number of mutants of a campaign.
@@ -162,53 +163,25 @@ def _run_campaign(options: argparse.Namespace) -> int:
                 necessary_properties.property_of(coverage.result) for coverage in coverage_data.coverages
             }
             necessities = necessary_properties.necessity_of_properties(workers, properties, outcomes, results)
-    tallies = score.count_outcomes(outcomes, coverage_data, calls)
+    scores = score_page.PageScores.of(outcomes, coverage_data)
+    tallies = scores.by_operator
     if options.write_sample:
         regression_sample.choose_sample(
             outcomes, ".".join(torch.__version__.split(".")[:2]), options.mode
         ).write()
-    tallies_by_level = {
-        level: score.count_at_points(outcomes, coverage_data, calls, coverage_data.points_called_at(level))
-        for level in LEVELS
-    }
     if options.record:
-        level_scores = {
-            level: LevelScore(
-                tallies["all"].killed_at(level),
-                tallies["all"].counted,
-                tally.killed_at(level),
-                tally.counted,
-            )
-            for level, tally in tallies_by_level.items()
-        }
-        torch_minor = ".".join(torch.__version__.split(".")[:2])
-        today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-        MutationScores(options.target, options.mode, torch_minor, today, level_scores).with_history_of(
-            MutationScores.read()
-        ).write()
+        _record_level_scores(options, outcomes, coverage_data, tallies["all"])
     if options.page is not None:
         title = (
             f"Target {options.target} in mode {options.mode}, torch {torch.__version__}: {len(mutants)} "
             f"mutants of {len(coverage_data.mutation_points())} points against "
             f"{len(coverage_data.coverages)} results"
         )
-        checked_overloads = score.count_at_points(
-            outcomes, coverage_data, calls, coverage_data.points_of_checked_overloads("core")
-        )
-        tallies_by_family = score.count_outcomes(outcomes, coverage_data, calls, score.family_of_point)
-        options.page.write_text(
-            score_page.markdown(
-                title,
-                tallies,
-                outcomes,
-                calls,
-                tallies_by_level["core"],
-                checked_overloads,
-                tallies_by_family,
-                necessities,
-            )
-        )
-    record = {operator: dataclasses.asdict(tally) for operator, tally in tallies.items()}
+        options.page.write_text(score_page.markdown(title, scores, outcomes, calls, necessities))
+    record = {
+        operator: {name: value for name, value in dataclasses.asdict(tally).items() if name != "by_point"}
+        for operator, tally in tallies.items()
+    }
     (folder / "score.json").write_text(json.dumps({"digest": digest, "kinds": record}, indent=1) + "\n")
     print(score.score_table(tallies))
     reported = reported_faults.count_reported_faults(outcomes)
@@ -219,6 +192,26 @@ def _run_campaign(options: argparse.Namespace) -> int:
     )
     print(f"{time.monotonic() - started:.0f} s; outcomes: {folder / 'outcomes.jsonl'}")
     return exit_codes.OK
+
+
+def _record_level_scores(
+    options: argparse.Namespace,
+    outcomes: Sequence[campaign.MutantResult],
+    coverage_data: CoverageData,
+    everything: score.Tally,
+) -> None:
+    """Write the score of each level for certificates: of the mutants that altered a call."""
+    level_scores = {}
+    for level in LEVELS:
+        called = score.count_at_points(outcomes, coverage_data, coverage_data.points_called_at(level))
+        level_scores[level] = LevelScore(
+            everything.killed_at(level), everything.altered, called.killed_at(level), called.altered
+        )
+    torch_minor = ".".join(torch.__version__.split(".")[:2])
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    MutationScores(options.target, options.mode, torch_minor, today, level_scores).with_history_of(
+        MutationScores.read()
+    ).write()
 
 
 def _run_regression_sample(workers: Supervisor[Job], mode: str) -> int:

@@ -16,7 +16,7 @@ _BY_PROPERTY: Mapping[str, Sequence[str]] = {
         *("offset-and-strides-ignored", "offset-in-channels-last-ignored", "offset-in-other-rank-ignored"),
     ),
     "overload-values": ("nan-lost", "infinity-lost", "signed-zero-lost", "subnormal-flushed", "int-53-bits"),
-    "overload-shapes": ("tail-of-16", "above-size", "scalar-only", "rank", "empty-input", "long-sum"),
+    "overload-shapes": ("tail-of-block", "above-size", "scalar-only", "rank", "empty-input", "long-sum"),
     "overload-options": (*("option-ignored", "number-stale", "swapped-arguments", "gradient-of-one-input"),),
     "overload-repeats": ("flaky", "leak", "stale-result"),
     "overload-errors": ("error-missing", "error-type"),

@@ -11,16 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from tools.mutation import parameters
 from tools.mutation.mutant import Mutant
-
-#: The indices from which elements are wrong (operator ``above-size``).
-SIZES = (256, 1024, 4096, 65536)
-#: The tensor ranks for which a result is wrong (operator ``rank``).
-RANKS = (4, 5, 6)
-#: One call in 7, or in 97, is wrong (operator ``flaky``).
-PERIODS = (7, 97)
-#: The number of elements after which a sum ends (operator ``long-sum``).
-LONGEST_SUM = 1024
 
 #: Base names of operators that sum over a dimension.
 _SUMMING = re.compile(
@@ -34,8 +26,8 @@ _ADDING = re.compile("b?add(mm|mv|bmm)")
 
 MUTATION_OPERATORS: Mapping[str, str] = {
     "last-element": "the last element of the result is wrong",
-    "tail-of-16": "the elements after the last full block of 16 are wrong",
-    "above-size": "all elements from a fixed index on are wrong",
+    "tail-of-block": "the elements after the last full block are wrong",
+    "above-size": "all elements from an index on are wrong",
     "scalar-only": "the result is wrong if all tensors have no dimension",
     "rank": "the result is wrong if a tensor has a given number of dimensions",
     "nan-lost": "NaN in the result becomes 0",
@@ -56,7 +48,7 @@ MUTATION_OPERATORS: Mapping[str, str] = {
     "out-not-resized": "an empty out= tensor is not resized",
     "stale-result": "the result of the previous call with the same sizes is returned",
     "late": "the result has its values only after the next call",
-    "flaky": "in one call of 7, or of 97, the last element of the result is wrong",
+    "flaky": "in one call of several, the last element of the result is wrong",
     "leak": "each call leaks memory of the size of its result",
     "empty-input": "the result is wrong if a tensor has no elements",
     "gradient-of-one-input": "gradients are wrong if only some inputs require a gradient",
@@ -68,7 +60,7 @@ MUTATION_OPERATORS: Mapping[str, str] = {
     "offset-in-channels-last-ignored": "the offset is ignored if the argument is channels_last",
     "offset-in-other-rank-ignored": "the offset is ignored if the argument's base has another rank",
     "int-53-bits": "int64 values go through float64",
-    "long-sum": "a sum ends after 1,024 elements",
+    "long-sum": "a sum ends after a number of elements",
     "swapped-arguments": "two tensor arguments are swapped",
     "option-ignored": "an option is treated as if it had its default value",
     "number-stale": "a number or option has the value of the first call whose other arguments were equal",
@@ -203,7 +195,7 @@ def mutants_of(point: str, schema: Any, *, random: bool) -> list[Mutant]:
     def add(operator: str, position: int = 0, value: int = 0) -> None:
         mutants.append(Mutant(point, operator, position, value))
 
-    _result_mutants(overload, add, random)
+    _result_mutants(point, overload, add, random)
     _memory_mutants(overload, add, random)
     _argument_mutants(point, overload, add)
     if overload.tensors or overload.written:
@@ -219,8 +211,13 @@ def mutants_of(point: str, schema: Any, *, random: bool) -> list[Mutant]:
 _Add = Callable[..., None]
 
 
-def _result_mutants(overload: OverloadSchema, add: _Add, random: bool) -> None:
+def _result_mutants(point: str, overload: OverloadSchema, add: _Add, random: bool) -> None:
     """Add the mutants that change the values of results."""
+
+    def add_with_parameters(operator: str, result: int) -> None:
+        for value in parameters.draw_parameters(point, operator, result):
+            add(operator, result, value)
+
     with_values = overload.new_results + overload.in_place
     for result in with_values:
         if not random:
@@ -230,13 +227,11 @@ def _result_mutants(overload: OverloadSchema, add: _Add, random: bool) -> None:
     for result in with_values[:1]:
         if random:
             continue
-        add("tail-of-16", result)
-        for size in SIZES:
-            add("above-size", result, size)
+        for operator in ("tail-of-block", "above-size"):
+            add_with_parameters(operator, result)
         if overload.tensors:
             add("scalar-only", result)
-            for rank in RANKS:
-                add("rank", result, rank)
+            add_with_parameters("rank", result)
             add("empty-input", result)
             add("nan-lost", result)
         for operator in (
@@ -247,8 +242,7 @@ def _result_mutants(overload: OverloadSchema, add: _Add, random: bool) -> None:
             "bool-byte",
         ):
             add(operator, result)
-        for period in PERIODS:
-            add("flaky", result, period)
+        add_with_parameters("flaky", result)
     for position, argument in enumerate(overload.arguments):
         if (
             str(argument.type) == "List[bool]"
@@ -304,7 +298,9 @@ def _argument_mutants(point: str, overload: OverloadSchema, add: _Add) -> None:
             # If the first argument is a tensor that is added to a product, the long sum does not run over it.
             # The mutant then changes the second tensor.
             added = _ADDING.match(name) is not None and overload.tensors[0] == 0
-            add("long-sum", overload.tensors[1 if added else 0], LONGEST_SUM)
+            position = overload.tensors[1 if added else 0]
+            for length in parameters.draw_parameters(point, "long-sum", position):
+                add("long-sum", position, length)
     for position, neutral in overload.options():
         add("option-ignored", position, neutral)
     for position in overload.numbers():

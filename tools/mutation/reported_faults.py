@@ -50,6 +50,12 @@ def load_reported_faults() -> Sequence[ReportedFault]:
     )
 
 
+def mutants_of_kernels() -> list[Mutant]:
+    """Return the mutants of kernels among the mutants of the reported bugs, each in every dtype."""
+    mutants = [mutant for row in load_reported_faults() for mutant in row.mutants if mutant.is_of_kernel]
+    return list(dict.fromkeys(mutant.in_every_dtype() for mutant in mutants))
+
+
 def mutants_of_reported_faults(possible_mutants: Iterable[str]) -> list[Mutant]:
     """Return the mutants of the reported bugs that are possible on the device. ``possible_mutants`` are
     compared without dtypes.

@@ -4,98 +4,196 @@ killed.
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from conformance.model.vocabulary import LEVELS
-from tools.mutation import equivalent_mutants, injectors, necessary_properties, reported_faults
+from tools.mutation import (
+    equivalent_mutants,
+    hold_out,
+    injectors,
+    necessary_properties,
+    reported_faults,
+    score,
+)
 from tools.mutation.campaign import Fate, MutantResult
+from tools.mutation.coverage_run import CoverageData
 from tools.mutation.designated_properties import DESIGNATED
 from tools.mutation.mutant import Mutant
 from tools.mutation.necessary_properties import Necessity
 from tools.mutation.score import Tally
 
 
+@dataclasses.dataclass(frozen=True)
+class PageScores:
+    """The tallies of the score page.
+
+    Attributes:
+        by_operator: by mutation operator, with the total under ``all``.
+        by_family: by family of mutation points.
+        by_operator_half: of the held-out mutation operators and of the others.
+        by_parameter_half: of the held-out parameters and of the others.
+        called_by_core: at the points that the results of level core call.
+        checked_by_core: at the points of the overloads that level core checks.
+    """
+
+    by_operator: Mapping[str, Tally]
+    by_family: Mapping[str, Tally]
+    by_operator_half: Mapping[str, Tally]
+    by_parameter_half: Mapping[str, Tally]
+    called_by_core: Tally
+    checked_by_core: Tally
+
+    @staticmethod
+    def of(outcomes: Sequence[MutantResult], coverage_data: CoverageData) -> PageScores:
+        """Return the tallies of a campaign."""
+        return PageScores(
+            score.count_outcomes(outcomes, coverage_data),
+            score.count_outcomes(outcomes, coverage_data, score.family_of_point),
+            score.count_outcomes(outcomes, coverage_data, score.half_of_operators),
+            score.count_outcomes(outcomes, coverage_data, score.half_of_parameters),
+            score.count_at_points(outcomes, coverage_data, coverage_data.points_called_at("core")),
+            score.count_at_points(outcomes, coverage_data, coverage_data.points_of_checked_overloads("core")),
+        )
+
+
 def markdown(
     title: str,
-    tallies: Mapping[str, Tally],
-    outcomes: Iterable[MutantResult],
+    scores: PageScores,
+    outcomes: Sequence[MutantResult],
     calls: Mapping[tuple[str, str], Set[str]],
-    core: Tally,
-    checked_overloads: Tally,
-    tallies_by_family: Mapping[str, Tally],
     necessities: Iterable[Necessity] | None = None,
 ) -> str:
     """Return the page as Markdown.
 
-    ``calls`` is the coverage of each point. ``core`` counts the mutants at points that level core calls, and
-    ``checked_overloads`` the mutants at points of the overloads that level core checks. ``tallies_by_family``
-    holds tallies by family of points. ``necessities`` holds the necessity of properties, if the run has
+    ``calls`` is the coverage of each point. ``necessities`` holds the necessity of properties, if the run has
     determined it.
     """
-    everything = tallies["all"]
-    without_parity = everything.killed - everything.parity
     lines = [
         "# Mutation score",
         "",
         f"{title}. [Mutation testing](mutation-testing.md) defines the terms. `python -m tools.mutation "
         "--page FILE` writes this page.",
         "",
-        "| | mutants | share |",
-        "|---|---|---|",
-        f"| all | {everything.counted + everything.excused} | |",
-        f"| equivalent, excluded by a rule | {everything.excused} | |",
-        f"| counted | {everything.counted} | 100 % |",
-        *(
-            f"| killed at level {level} | {everything.killed_at(level)} | "
-            f"{_killed_share(everything, level)} |"
-            for level in LEVELS
-        ),
-        f"| killed at level core, of the {core.counted} counted at points that its results call | "
-        f"{core.killed_at('core')} | {_killed_share(core, 'core')} |",
-        f"| killed at level core, of the {checked_overloads.counted} counted at points of the overloads that "
-        f"it checks | {checked_overloads.killed_at('core')} | {_killed_share(checked_overloads, 'core')} |",
-        f"| killed at level full without parity ([basis](basis.md)) | {without_parity} | "
-        f"{_percentage(without_parity, everything.counted)} |",
-        f"| survived | {everything.survived} | {_percentage(everything.survived, everything.counted)} |",
-        f"| not covered | {everything.asleep} | {_percentage(everything.asleep, everything.counted)} |",
+        *_score_lines(scores),
+        "",
+        *_hold_out_lines(scores),
+        "",
+        *_equivalence_lines(outcomes),
         "",
         "## By mutation operator",
         "",
-        "| operator | counted | full | core | survived | not covered | equivalent | designated property |",
+        "| operator | altered a call | full | core | survived | of these equivalent | not covered "
+        "| designated property |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for operator in injectors.MUTATION_OPERATORS:
-        tally = tallies.get(operator)
+        tally = scores.by_operator.get(operator)
         if tally is not None:
-            lines.append(
-                f"| {operator} | {tally.counted} | {_killed_share(tally, 'full')} | "
-                f"{_killed_share(tally, 'core')} | {tally.survived} | {tally.asleep} | {tally.excused} | "
-                f"{DESIGNATED[operator]} |"
-            )
-    lines += ["", "## By mutation point", "", *_point_family_lines(tallies_by_family)]
-    outcomes = list(outcomes)
-    not_killed = [outcome for outcome in outcomes if outcome.fate != Fate.KILLED.value]
-    lines += ["", *_reported_fault_lines(outcomes), "", *_uncalled_point_lines(not_killed, calls)]
-    for fate in _NOT_KILLED:
-        lines += ["", *_not_killed_lines(not_killed, calls, fate)]
+            lines.append(f"| {operator} | {_tally_cells(tally)} | {DESIGNATED[operator]} |")
+    lines += ["", "## By mutation point", "", *_point_family_lines(scores.by_family)]
+    lines += ["", *_reported_fault_lines(outcomes), "", *_uncalled_point_lines(outcomes, calls)]
+    lines += ["", *_survivor_lines(outcomes)]
     if necessities is not None:
         lines += ["", *necessary_properties.page_lines(necessities)]
     return "\n".join(lines) + "\n"
 
 
-def _point_family_lines(tallies_by_family: Mapping[str, Tally]) -> Iterator[str]:
-    yield "| points | counted | full | core | survived | not covered | equivalent |"
-    yield "|---|---|---|---|---|---|---|"
-    for family, tally in sorted(tallies_by_family.items()):
-        if family != "all":
+def _score_lines(scores: PageScores) -> Iterator[str]:
+    """Yield the table of the score: first of all mutants that altered a call, whatever the rules say."""
+    everything = scores.by_operator["all"]
+    low, high = everything.interval()
+    drawn = everything.altered + everything.not_covered
+    without_parity = everything.killed - everything.parity
+    different = everything.altered - everything.equivalent
+    yield "| | mutants | share |"
+    yield "|---|---|---|"
+    yield f"| drawn | {drawn} | |"
+    yield (
+        f"| not covered: no call triggered them | {everything.not_covered} | "
+        f"{_percentage(everything.not_covered, drawn)} of the drawn |"
+    )
+    yield f"| altered a call | {everything.altered} | 100 % |"
+    for level in LEVELS:
+        interval = f" ({100 * low:.1f} to {100 * high:.1f})" if level == LEVELS[-1] else ""
+        share = f"{_killed_share(everything, level)}{interval}"
+        yield f"| killed at level {level} | {everything.killed_at(level)} | {share} |"
+    for tally, where in (
+        (scores.called_by_core, "points that its results call"),
+        (scores.checked_by_core, "points of the overloads that it checks"),
+    ):
+        yield (
+            f"| killed at level core, of the {tally.altered} at {where} | {tally.killed_at('core')} | "
+            f"{_killed_share(tally, 'core')} |"
+        )
+    yield (
+        f"| killed at level full without parity ([basis](basis.md)) | {without_parity} | "
+        f"{_percentage(without_parity, everything.altered)} |"
+    )
+    yield f"| survived | {everything.survived} | {_percentage(everything.survived, everything.altered)} |"
+    yield (
+        f"| survived, but equivalent by a rule | {everything.equivalent} | "
+        f"{_percentage(everything.equivalent, everything.altered)} |"
+    )
+    yield (
+        f"| killed at level full, of the {different} that are not equivalent | {everything.killed} | "
+        f"{_percentage(everything.killed, different)} |"
+    )
+
+
+def _hold_out_lines(scores: PageScores) -> Iterator[str]:
+    yield "## Hold-out"
+    yield ""
+    yield "Killed at level full, of the mutants that altered a call, with the 95 % confidence interval:"
+    yield ""
+    yield "| half | mutants | killed | share | interval |"
+    yield "|---|---|---|---|---|"
+    for kind, halves in (
+        ("mutation operators", scores.by_operator_half),
+        ("parameters", scores.by_parameter_half),
+    ):
+        for half in (score.HELD_OUT, score.OTHERS):
+            tally = halves.get(half, Tally())
+            low, high = tally.interval()
             yield (
-                f"| {family} | {tally.counted} | {_killed_share(tally, 'full')} | "
-                f"{_killed_share(tally, 'core')} | {tally.survived} | {tally.asleep} | {tally.excused} |"
+                f"| {kind}, {half} | {tally.altered} | {tally.killed} | "
+                f"{_percentage(tally.killed, tally.altered)} | {100 * low:.1f} to {100 * high:.1f} % |"
             )
 
 
+def _equivalence_lines(outcomes: Iterable[MutantResult]) -> Iterator[str]:
+    counts = collections.Counter(
+        equivalent_mutants.equivalence_reason(Mutant.parse(outcome.mutant))
+        for outcome in outcomes
+        if outcome.fate == Fate.SURVIVED.value
+    )
+    del counts[None]
+    yield "## Equivalent survivors"
+    yield ""
+    yield "| rule | mutants |"
+    yield "|---|---|"
+    for reason, number in counts.most_common():
+        yield f"| {reason} | {number} |"
+
+
+def _tally_cells(tally: Tally) -> str:
+    return (
+        f"{tally.altered} | {_killed_share(tally, 'full')} | {_killed_share(tally, 'core')} | "
+        f"{tally.survived} | {tally.equivalent} | {tally.not_covered}"
+    )
+
+
+def _point_family_lines(tallies_by_family: Mapping[str, Tally]) -> Iterator[str]:
+    yield "| points | altered a call | full | core | survived | of these equivalent | not covered |"
+    yield "|---|---|---|---|---|---|---|"
+    for family, tally in sorted(tallies_by_family.items()):
+        if family != "all":
+            yield f"| {family} | {_tally_cells(tally)} |"
+
+
 def _killed_share(tally: Tally, level: str) -> str:
-    return _percentage(tally.killed_at(level), tally.counted)
+    return _percentage(tally.killed_at(level), tally.altered)
 
 
 def _percentage(part: int, whole: int) -> str:
@@ -131,12 +229,12 @@ def _reason_of_absence(mutant: Mutant) -> str:
 
 
 def _uncalled_point_lines(
-    not_killed: Sequence[MutantResult], calls: Mapping[tuple[str, str], Set[str]]
+    outcomes: Iterable[MutantResult], calls: Mapping[tuple[str, str], Set[str]]
 ) -> Iterator[str]:
     uncalled: dict[str, int] = {}
-    for outcome in not_killed:
+    for outcome in outcomes:
         point = Mutant.parse(outcome.mutant).point
-        if (point, "called") not in calls:
+        if (point, "called") not in calls and outcome.fate == Fate.ASLEEP.value:
             uncalled[point] = uncalled.get(point, 0) + 1
     yield "## Points that no result calls"
     yield ""
@@ -145,30 +243,25 @@ def _uncalled_point_lines(
     yield ", ".join(f"`{point}`" for point in sorted(uncalled)) or "none"
 
 
-#: The heading and the description of each fate.
-_NOT_KILLED = {
-    Fate.SURVIVED: ("Survivors", "Mutants that altered a call"),
-    Fate.ASLEEP: ("Not covered", "Mutants that no call triggered"),
-}
-
-
-def _not_killed_lines(
-    not_killed: Sequence[MutantResult], calls: Mapping[tuple[str, str], Set[str]], fate: Fate
-) -> Iterator[str]:
-    heading, description = _NOT_KILLED[fate]
-    yield f"## {heading}"
-    yield ""
-    yield f"{description}, by operator: point, position, value and dtype."
+def _survivor_lines(outcomes: Iterable[MutantResult]) -> Iterator[str]:
+    """Yield the survivors that are neither equivalent nor held out."""
+    held_out = 0
     by_operator: dict[str, list[str]] = {}
-    for outcome in not_killed:
+    for outcome in outcomes:
         mutant = Mutant.parse(outcome.mutant)
-        excused = (
-            mutant.is_of_kernel
-            and equivalent_mutants.equivalence_reason(mutant, outcome.fate, calls) is not None
-        )
-        if outcome.fate == fate.value and not excused:
-            text = f"{mutant.point} {mutant.position} {mutant.value} @{mutant.dtype or 'any'}"
-            by_operator.setdefault(mutant.operator, []).append(f"`{text}`")
+        if outcome.fate != Fate.SURVIVED.value or equivalent_mutants.equivalence_reason(mutant) is not None:
+            continue
+        if hold_out.is_held_out(mutant):
+            held_out += 1
+            continue
+        text = f"{mutant.point} {mutant.position} {mutant.value} @{mutant.dtype or 'any'}"
+        by_operator.setdefault(mutant.operator, []).append(f"`{text}`")
+    yield "## Survivors"
+    yield ""
+    yield (
+        "Mutants that altered a call and are not equivalent, by operator: point, position, value and dtype. "
+        f"{held_out} held-out survivors are not listed."
+    )
     for operator, names in sorted(by_operator.items()):
         yield ""
         yield f"**{operator}** ({DESIGNATED[operator]}): {', '.join(sorted(names))}"

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import datetime
 
+import pytest
+
+from conformance.model.vocabulary import LEVELS
+from conformance.plan.levels.mutation_score import EarlierScores, LevelScore, MutationScores
 from conformance.site import suite_health
 from conformance.site.sparkline import Trend
 
@@ -31,7 +35,11 @@ def test_one_value_has_no_trend_and_equal_values_are_a_horizontal_line() -> None
     assert trend is not None and trend.points == "0.0,57.0 0.0,57.0"
 
 
-def test_the_mutation_score_of_each_level_has_a_trend() -> None:
+def test_the_mutation_score_of_each_level_has_a_trend(monkeypatch: pytest.MonkeyPatch) -> None:
+    earlier = EarlierScores("2026-01-01", dict.fromkeys(LEVELS, LevelScore(90, 100, 45, 50)))
+    levels = dict.fromkeys(LEVELS, LevelScore(95, 100, 48, 50))
+    scores = MutationScores("mine", "eager", "2.13", "2026-01-02", levels, (earlier,))
+    monkeypatch.setattr(MutationScores, "read", staticmethod(lambda: scores))
     trends = {level_trend.level: level_trend.trend for level_trend in suite_health.detection_trends()}
     assert list(trends) == ["bringup", "core", "training", "full"]
-    assert 0.9 < trends["full"].low <= trends["full"].high <= 1.0
+    assert (trends["full"].low, trends["full"].high) == (0.9, 0.95)

@@ -19,7 +19,7 @@ namespace {
 const std::map<std::string, Kind>& kinds() {
   static const std::map<std::string, Kind> names = {
       {"last-element", Kind::kLastElement},
-      {"tail-of-16", Kind::kTail},
+      {"tail-of-block", Kind::kTail},
       {"above-size", Kind::kAbove},
       {"scalar-only", Kind::kScalarOnly},
       {"rank", Kind::kRank},
@@ -503,7 +503,7 @@ bool Call::meets_after(const Fault& fault, const Stack& results) {
     case Kind::kLastElement:
       return result->numel() > 1;
     case Kind::kTail:
-      return result->numel() > 16 && result->numel() % 16 != 0;
+      return result->numel() > fault.value && result->numel() % fault.value != 0;
     case Kind::kAbove:
       return result->numel() > fault.value;
     case Kind::kNanLost:
@@ -738,7 +738,7 @@ void change_result(const Fault& fault, const Stack& arguments, Stack* results, i
       break_from(result, result.numel() - 1);
       return;
     case Kind::kTail:
-      break_from(result, result.numel() - result.numel() % 16);
+      break_from(result, result.numel() - result.numel() % fault.value);
       return;
     case Kind::kAbove:
       break_from(result, fault.value);

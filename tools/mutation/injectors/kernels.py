@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.mutation import operators, points
+from tools.mutation import operators, parameters, points, reported_faults
 from tools.mutation.injectors.injector import Counts, Injector, Observed
 from tools.mutation.interposer import Interposer
 from tools.mutation.mutant import Mutant, interposer_description, scalar_types
@@ -15,10 +15,17 @@ class KernelInjector(Injector):
 
     def __init__(self, key: str, extension: Interposer) -> None:
         self._names = points.mutation_points(key)
+        reported = reported_faults.mutants_of_kernels()
+        # The mutants of a point follow each other. Reported faults have parameters of their own.
         self.mutants = [
             mutant
             for point in self._names
-            for mutant in operators.mutants_of(point, points.schema_of(point), random=points.is_random(point))
+            for mutant in dict.fromkeys(
+                [
+                    *operators.mutants_of(point, points.schema_of(point), random=points.is_random(point)),
+                    *(m for m in reported if m.point == point and m.operator in parameters.RANGES),
+                ]
+            )
         ]
         self._interposer = extension
         self._dtypes = scalar_types()

@@ -1,6 +1,6 @@
 """Each reported fault of a real backend is expressed as mutants, or has a reason why it cannot be."""
 
-from tools.mutation import injectors, operators, points, reported_faults
+from tools.mutation import injectors, operators, parameters, points, reported_faults
 from tools.mutation.campaign import Fate, MutantResult
 
 
@@ -20,7 +20,9 @@ def test_an_injected_fault_is_possible_at_its_mutation_point() -> None:
                 continue
             schema = points.schema_of(fault.point)
             possible_faults = operators.mutants_of(fault.point, schema, random=points.is_random(fault.point))
-            assert fault.in_every_dtype() in possible_faults, (row.id, str(fault))
+            places = {(mutant.operator, mutant.position) for mutant in possible_faults}
+            assert (fault.operator, fault.position) in places, (row.id, str(fault))
+            assert fault.operator in parameters.RANGES or fault.in_every_dtype() in possible_faults, row.id
 
 
 def test_a_reported_fault_is_killed_if_all_of_its_mutants_are() -> None:

@@ -2,15 +2,16 @@
 mutants that CI reruns.
 """
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from conformance.errors import UsageError
-from conformance.model.vocabulary import KINDS
+from conformance.model.vocabulary import KINDS, LEVELS
 from conformance.properties.registry import properties
 from conformance.subjects.areas import AREAS
-from tools.mutation import injectors, regression_sample, score, score_page
+from tools.mutation import hold_out, injectors, regression_sample, score, score_page
 from tools.mutation.campaign import Fate, MutantResult
 from tools.mutation.coverage_run import CoverageData
 from tools.mutation.designated_properties import DESIGNATED
@@ -32,12 +33,10 @@ OUTCOMES = [
         seconds=60.0,
     ),
     MutantResult("aten::add.Tensor leak 0 0 @float32", Fate.SURVIVED.value),
+    MutantResult("aten::add.Tensor swapped-arguments 0 1 @any", Fate.SURVIVED.value),
     MutantResult("aten::_cholesky_solve_helper leak 0 0 @any", Fate.ASLEEP.value),
 ]
 CALLS = {("aten::add.Tensor", "called"): {"float32"}}
-LEARNED = CoverageData(
-    "digest", [], {"bringup": [], "core": ["value/add@int64"], "training": [], "full": []}, []
-)
 
 
 def test_every_mutation_operator_has_a_designated_property() -> None:
@@ -48,23 +47,43 @@ def test_every_mutation_operator_has_a_designated_property() -> None:
 
 def test_the_page_contains_scores_and_surviving_mutants() -> None:
     learned = CoverageData(
-        "digest", [], {"bringup": [], "core": [], "training": [], "full": _killing_results()}, []
+        "digest",
+        [],
+        {"bringup": [], "core": ["value/add@int64"], "training": [], "full": _killing_results()},
+        [],
     )
-    core = score.Tally(killed=3, asleep=1)
+    scores = score_page.PageScores.of(OUTCOMES, learned)
+    core = score.Tally(killed=3, survived=1)
     core.levels["core"] = 3
-    tallies_by_point = score.count_outcomes(OUTCOMES, learned, CALLS, score.family_of_point)
-    tallies = score.count_outcomes(OUTCOMES, learned, CALLS)
-    text = score_page.markdown("Target x", tallies, OUTCOMES, CALLS, core, core, tallies_by_point)
-    assert "| kernels of functions | 6 | 66.7 % | 0.0 % | 1 | 1 | 0 |" in text
-    assert "| counted | 6 | 100 % |" in text
-    assert "| killed at level full | 4 | 66.7 % |" in text
+    scores = dataclasses.replace(scores, called_by_core=core, checked_by_core=core)
+    text = score_page.markdown("Target x", scores, OUTCOMES, CALLS)
+    assert "| drawn | 7 | |" in text
+    assert "| not covered: no call triggered them | 1 | 14.3 % of the drawn |" in text
+    assert "| altered a call | 6 | 100 % |" in text
+    assert "| killed at level core | 1 | 16.7 % |" in text
+    assert "| killed at level full | 4 | 66.7 % (" in text
     assert "| killed at level full without parity ([basis](basis.md)) | 3 | 50.0 % |" in text
-    assert "| killed at level core, of the 4 counted at points that its results call | 3 | 75.0 % |" in text
-    checked = "of the 4 counted at points of the overloads that it checks | 3 | 75.0 % |"
-    assert f"| killed at level core, {checked}" in text
-    assert "| leak | 3 | 33.3 % | 0.0 % | 1 | 1 | 0 | overload-repeats |" in text
+    assert "| killed at level core, of the 4 at points that its results call | 3 | 75.0 % |" in text
+    assert "| survived | 2 | 33.3 % |" in text
+    assert "| survived, but equivalent by a rule | 1 | 16.7 % |" in text
+    assert "| killed at level full, of the 5 that are not equivalent | 4 | 80.0 % |" in text
+    assert "| torch documents the operator as symmetric in the two tensors | 1 |" in text
+    assert "| kernels of functions | 6 | 66.7 % | 16.7 % | 2 | 1 | 1 |" in text
+    assert "| leak | 2 | 50.0 % | 0.0 % | 1 | 0 | 1 | overload-repeats |" in text
     assert "1 points with 1 mutants, none of which is covered:\n\n`aten::_cholesky_solve_helper`" in text
-    assert "**leak** (overload-repeats): `aten::add.Tensor 0 0 @float32`" in text
+
+
+def test_the_page_lists_survivors_that_are_neither_equivalent_nor_held_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    learned = CoverageData("digest", [], {**{level: [] for level in LEVELS}, "full": _killing_results()}, [])
+    scores = score_page.PageScores.of(OUTCOMES, learned)
+    for held_out in (False, True):
+        monkeypatch.setattr(hold_out, "is_held_out", lambda mutant, answer=held_out: answer)
+        text = score_page.markdown("Target x", scores, OUTCOMES, CALLS)
+        assert ("**leak** (overload-repeats): `aten::add.Tensor 0 0 @float32`" in text) is not held_out
+        assert f"{int(held_out)} held-out survivors are not listed." in text
+        assert "swapped-arguments** (" not in text
 
 
 @pytest.mark.parametrize(
