@@ -1,4 +1,4 @@
-"""``Lab.value_or_error``: a call that may raise on the CPU. If only the device raises, that is the failure."""
+"""``Lab.value_or_error``: a call that may raise. If only the device raises, its error is the failure."""
 
 from __future__ import annotations
 
