@@ -302,6 +302,20 @@ class RunState:
         rows = self.attempts.get(result_id)
         return rows is not None and rows[0]["verdict"] in _LOST and "blocked_by" not in rows[0]
 
+    def was_lost(self, result_id: str, attempt: int) -> bool:
+        """Return True if an attempt at a result ran and lost its worker."""
+        return any(
+            row.get("attempt", 1) == attempt and row["verdict"] in _LOST and "blocked_by" not in row
+            for row in self.attempts.get(result_id, ())
+        )
+
+    def blocker_of_result_that_never_ran(self, result_id: str) -> str | None:
+        """Return the id of the lost result because of which a result never ran, or None if it ran."""
+        rows = self.attempts.get(result_id, ())
+        if not rows or any("blocked_by" not in row for row in rows):
+            return None
+        return str(rows[-1]["blocked_by"])
+
     def lost_properties(self, subject: LossGroup) -> set[str]:
         """Return the properties of which a subject lost results."""
         return {

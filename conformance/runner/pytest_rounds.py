@@ -181,12 +181,15 @@ class Rounds:
                 if group.subject
                 else f"{group.property} ended its process in a whole sample ({first} and others)"
             )
-            self._record_result_that_does_not_run(ResultId.parse(result_id), first, reason)
+            self.record_result_that_does_not_run(ResultId.parse(result_id), first, reason)
         if recorded:
             self.journal.write("worker-end", worker="runner", reason="no process ran these results")
         self.read_events()
 
-    def _record_result_that_does_not_run(self, result_id: ResultId, first: str, reason: str) -> None:
+    def record_result_that_does_not_run(
+        self, result_id: ResultId, first: str, reason: str, attempt: int = 1
+    ) -> None:
+        """Record a result as lost without running it, because the result ``first`` was lost."""
         verdict = Verdict(self.run_state.attempts[first][0]["verdict"])
         kind = Kind.TIMEOUT if verdict is Verdict.TIMEOUT else Kind.CRASH
         result = Result(
@@ -196,6 +199,7 @@ class Rounds:
             failures=[Failure(kind, f"not run: {reason}")],
             seed=seed_of(result_id.case.subject, result_id.dtype, self.options.seed),
             blocked_by=first,
+            attempt=attempt,
         )
         self.journal.write("result", worker="runner", result=result.to_json())
 

@@ -16,7 +16,7 @@ from conformance.expectations import entries
 from conformance.expectations.entries import TargetExpectations
 from conformance.model import digests, seeds
 from conformance.model.records import Document, Header, Leg, PlanTable
-from conformance.model.verdicts import Verdict
+from conformance.model.verdicts import ResultId, Verdict
 from conformance.plan.plan import Plan, Shard
 from conformance.plan.run_request import Request
 from conformance.report import output_files
@@ -256,9 +256,33 @@ def resume_leg(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg
 
 
 def rerun_results(rounds: Rounds, plan: Plan) -> None:
-    """Run one more attempt at every result of a plan."""
-    attempt = rounds.run_state.last_attempt() + 1
-    pending, idle = plan, 0
+    """Run one more attempt at every result of a plan.
+
+    Results that never ran, because other results of their group had been lost, come last: if the result that
+    blocked them is lost again, they are recorded as not run again.
+    """
+    run_state = rounds.run_state
+    attempt = run_state.last_attempt() + 1
+    blockers = {
+        result_id: blocker
+        for result_id in plan.result_ids()
+        if (blocker := run_state.blocker_of_result_that_never_ran(result_id)) is not None
+    }
+    _run_attempt(rounds, plan.select(lambda result_id: result_id not in blockers), attempt)
+    for result_id, blocker in blockers.items():
+        if run_state.was_lost(blocker, attempt):
+            rounds.record_result_that_does_not_run(
+                ResultId.parse(result_id), blocker, f"{blocker} ended its process again", attempt
+            )
+    rounds.read_events()
+    _run_attempt(
+        rounds, plan.select(lambda result_id: not run_state.has_attempt(result_id, attempt)), attempt
+    )
+
+
+def _run_attempt(rounds: Rounds, pending: Plan, attempt: int) -> None:
+    """Run rounds until every result of a plan has the attempt, or until three rounds add none."""
+    idle = 0
     while pending.cases and idle < 3:
         before = len(pending)
         groups = {(case.kind, case.subject) for case in pending.cases}

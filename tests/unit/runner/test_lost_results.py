@@ -12,6 +12,7 @@ from conformance.plan.plan import Case, Plan
 from conformance.results.run_state import LOST_SUBJECTS_IN_A_ROW, RunState
 from conformance.runner.leg import run_rounds
 from conformance.runner.pytest_rounds import Rounds
+from conformance.runner.resume import rerun_results
 
 #: Returns whether a result ends its process.
 Crashes = Callable[[Case, str], bool]
@@ -26,7 +27,7 @@ class SimulatedRounds(Rounds):
     def __init__(self, plan: Plan, workers: int, crashes: Crashes) -> None:
         self.run_state = RunState()
         self.journal: Any = types.SimpleNamespace(write=self._write)
-        self.options: Any = types.SimpleNamespace(workers_of=lambda mode: workers, seed=0)
+        self.options: Any = types.SimpleNamespace(workers_of=lambda mode: workers, workers=workers, seed=0)
         self.mode = "eager"
         self.warm = None
         self.crashes = crashes
@@ -119,3 +120,33 @@ def test_a_defect_of_half_of_the_subjects_is_not_taken_for_the_property(workers:
 def test_a_property_of_the_same_name_of_another_kind_is_not_given_up() -> None:
     cases = [*plan_of(20, DTYPES[:1], "module").cases, *plan_of(20, DTYPES[:1], "optimizer").cases]
     finished_run(Plan(cases), 4, lambda case, dtype: (case.kind, case.property) == ("module", "b"))
+
+
+def rerun_of_failures(crashes_again: Crashes) -> SimulatedRounds:
+    """Return a run in which two subjects end their processes, after a rerun of its failures."""
+    plan = plan_of(20, DTYPES[:2])
+    rounds = finished_run(plan, 2, lambda case, dtype: case.subject < "operator02")
+    failed = [name for name, rows in rounds.run_state.attempts.items() if rows[-1]["verdict"] == "crash"]
+    assert (
+        len(failed) == 16 and sum("blocked_by" in rounds.run_state.attempts[name][-1] for name in failed) > 5
+    )
+    rounds.deaths, rounds.crashes = 0, crashes_again
+    before = rounds.run_state.last_attempt()
+    rerun_results(rounds, plan.only(failed))
+    assert all(rounds.run_state.has_attempt(name, before + 1) for name in failed)
+    return rounds
+
+
+def test_a_rerun_does_not_repeat_results_whose_subject_is_lost_again() -> None:
+    rounds = rerun_of_failures(lambda case, dtype: case.subject < "operator02")
+    attempt = rounds.run_state.last_attempt()
+    ran = [name for name in rounds.run_state.attempts if rounds.run_state.was_lost(name, attempt)]
+    assert rounds.deaths == len(ran) < 10
+
+
+def test_a_rerun_of_a_repaired_subject_runs_all_of_its_results() -> None:
+    rounds = rerun_of_failures(lambda case, dtype: False)
+    attempt = rounds.run_state.last_attempt()
+    last = [rows[-1] for rows in rounds.run_state.attempts.values() if rows[-1].get("attempt", 1) == attempt]
+    assert len(last) == 16 and {row["verdict"] for row in last} == {"pass"}
+    assert rounds.deaths == 0
