@@ -24,6 +24,7 @@ from conformance.oracle.precision import (
     reproducible_cpu_state,
 )
 from conformance.samples.cache import SubjectCache
+from conformance.samples.copies import Copier
 from conformance.samples.modules import Arguments, ModuleSample
 from conformance.samples.operators import dtype_name
 from conformance.subjects.torch_databases import Subject
@@ -106,7 +107,7 @@ def _high_precision_observation(
 ) -> Observation:
     module, arguments = (
         with_high_precision_parameters(sample.module()),
-        sample.arguments(dtypes=HIGH_PRECISION_DTYPES),
+        sample.arguments(Copier(torch.device("cpu"), HIGH_PRECISION_DTYPES)),
     )
     if cotangents is not None:
         cotangents = [

@@ -15,6 +15,7 @@ import torch
 from conformance import torch_testing_internals
 from conformance.oracle.precision import HIGH_PRECISION_DTYPES, PROBE_COUNT, probe_step
 from conformance.samples.cache import SubjectCache
+from conformance.samples.copies import Copier
 from conformance.samples.operators import dtype_name
 from conformance.samples.optimizers import Optimizer, OptimizerSample, Problem
 from conformance.subjects.torch_databases import Subject
@@ -110,7 +111,7 @@ def _high_precision_options(sample: OptimizerSample) -> dict[str, Any]:
 def _high_precision_observation(
     sample: OptimizerSample, procedure: Procedure, seed: int | None, step: float
 ) -> Observation:
-    problem = sample.problem(dtypes=HIGH_PRECISION_DTYPES)
+    problem = sample.problem(Copier(torch.device("cpu"), HIGH_PRECISION_DTYPES))
     if seed is not None:
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():

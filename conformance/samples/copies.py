@@ -266,6 +266,21 @@ def _require_same_metadata(copy: torch.Tensor, source: torch.Tensor, *, layouts:
             raise WrongCopy(Kind.METADATA, "copies", text)
 
 
+def copier_to(target: Target, device: torch.device | None = None, *, check: bool = True) -> Copier:
+    """Return a copier to ``device``, by default the target's device.
+
+    Copies on the target's device have strides, offsets and lazy bits only if the target declares them.
+    """
+    if device is not None and device.type != target.torch_device.type:
+        return Copier(device, check=check)
+    return Copier(
+        torch.device(target.device) if device is None else device,
+        check=check,
+        layouts=target.has_arbitrary_strides,
+        conj_neg_bits=target.capable("conj_neg_views"),
+    )
+
+
 def to_device(
     sample: Sample, target: Target, recorder: Recorder | None = None, *, check: bool = True
 ) -> Sample | None:
@@ -281,12 +296,7 @@ def to_device(
     """
     if recorder is not None and recorder.watch is not None:
         recorder.watch(sample)
-    copier = Copier(
-        torch.device(target.device),
-        check=check,
-        layouts=target.has_arbitrary_strides,
-        conj_neg_bits=target.capable("conj_neg_views"),
-    )
+    copier = copier_to(target, check=check)
     try:
         input, args, kwargs = copier.copy_tree(sample.arguments)
         for position in sample.cpu_positions:

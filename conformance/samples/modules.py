@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -48,15 +48,13 @@ class ModuleSample:
                 self._module = self._build()
         return copy.deepcopy(self._module)
 
-    def arguments(
-        self, device: torch.device | str = "cpu", dtypes: Mapping[torch.dtype, torch.dtype] | None = None
-    ) -> Arguments:
-        """Return a private copy of the call's (args, kwargs). Differentiable inputs are leaves that require
-        grad.
+    def arguments(self, copier: Copier | None = None) -> Arguments:
+        """Return a private copy of the call's (args, kwargs), by default on the CPU. Differentiable inputs
+        are leaves that require grad.
 
         Raise :class:`conformance.samples.copies.WrongCopy` if the copy differs from the original.
         """
-        args, kwargs = Copier(torch.device(device), dtypes).copy_tree(self.call)
+        args, kwargs = (copier or Copier(torch.device("cpu"))).copy_tree(self.call)
         return args, kwargs
 
     def construct(self, **factory: Any) -> torch.nn.Module:

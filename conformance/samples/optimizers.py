@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -67,13 +67,10 @@ class OptimizerSample:
         """True if the learning rate is a tensor."""
         return isinstance(self.options.get("lr"), torch.Tensor)
 
-    def problem(
-        self, device: torch.device | str = "cpu", dtypes: Mapping[torch.dtype, torch.dtype] | None = None
-    ) -> Problem:
-        """Return private copies of the parameters and gradients."""
-        parameters, gradients = Copier(torch.device(device), dtypes).copy_tree(
-            (self.parameters, self.gradients)
-        )
+    def problem(self, copier: Copier | None = None) -> Problem:
+        """Return private copies of the parameters and gradients, by default on the CPU."""
+        copier = copier or Copier(torch.device("cpu"))
+        parameters, gradients = copier.copy_tree((self.parameters, self.gradients))
         return Problem([parameter.requires_grad_(True) for parameter in parameters], gradients)
 
     def build(self, parameters: Any, **options: Any) -> Optimizer:

@@ -21,7 +21,7 @@ from conformance.oracle.modules import ModuleReference, cached_module_reference
 from conformance.oracle.observed_modules import FORWARD, Observation, Procedure
 from conformance.oracle.precision import HIGH_PRECISION_DTYPES
 from conformance.samples import sample_limit
-from conformance.samples.copies import WrongCopy, report_failed_copy
+from conformance.samples.copies import WrongCopy, copier_to, report_failed_copy
 from conformance.samples.modules import Arguments, ModuleSample, module_samples
 from conformance.samples.operators import dtype_name, dtype_of
 from conformance.subjects.torch_databases import Subject
@@ -168,7 +168,7 @@ def samples_with_references(
 def copy_to_device(target: Target, sample: ModuleSample) -> tuple[torch.nn.Module, Arguments]:
     """Return a new copy of the sample's module, and of its arguments, on the target's device."""
     device = target.torch_device
-    return sample.module().to(device), sample.arguments(device)
+    return sample.module().to(device), sample.arguments(copier_to(target))
 
 
 def run_procedure(

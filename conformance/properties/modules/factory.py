@@ -16,6 +16,7 @@ from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import FORWARD
 from conformance.properties.modules import _module_checks as common
 from conformance.properties.modules.state_dict import has_state
+from conformance.samples.copies import copier_to
 from conformance.samples.modules import ModuleSample, is_lazy
 from conformance.samples.operators import dtype_of
 from conformance.subjects.torch_databases import Subject
@@ -73,10 +74,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             ) -> Any:
                 if lazy:
                     with torch.no_grad():
-                        args, kwargs = sample.arguments(device)
+                        args, kwargs = sample.arguments(copier_to(target))
                         module(*args, **kwargs)
                 module.load_state_dict(sample.module().state_dict(), strict=True)
-                return module, FORWARD.run(module, sample.arguments(device), None)
+                return module, FORWARD.run(module, sample.arguments(copier_to(target)), None)
 
             ran = common.on_target(target, filled)
             if common.require_success(target, recorder, ran, f"calling {text}", sample.index):

@@ -18,6 +18,7 @@ from conformance.oracle.observed_modules import (
     run_backward,
 )
 from conformance.properties.modules import _module_checks as common
+from conformance.samples.copies import copier_to
 from conformance.samples.modules import Arguments
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -62,7 +63,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
         def accumulate(module: torch.nn.Module = module) -> Observation:
             module.to(target.torch_device)
-            arguments = sample.arguments(target.torch_device)  # noqa: B023
+            arguments = sample.arguments(copier_to(target))  # noqa: B023
             return _accumulate(module, arguments, reference.cotangents)  # noqa: B023
 
         outcome = common.on_target(target, accumulate)

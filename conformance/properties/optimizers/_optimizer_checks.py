@@ -24,6 +24,7 @@ from conformance.oracle.optimizers import (
 )
 from conformance.oracle.precision import HIGH_PRECISION_DTYPES
 from conformance.samples import sample_limit
+from conformance.samples.copies import copier_to
 from conformance.samples.operators import dtype_of
 from conformance.samples.optimizers import STEP_COUNT, OptimizerSample, Problem, optimizer_samples
 from conformance.subjects.torch_databases import Subject
@@ -146,7 +147,7 @@ def run_procedure(
     """Run a procedure on the target with the options of an implementation, and return the outcome."""
 
     def call() -> Observation:
-        problem = sample.problem(target.torch_device)
+        problem = sample.problem(copier_to(target))
         return procedure.run(
             problem, lambda parameters, **more: sample.build(parameters, **{**options, **more})
         )

@@ -13,6 +13,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.optimizers import Build, Observation, Procedure, observe_parameters_and_state
 from conformance.properties.optimizers import _optimizer_checks as common
+from conformance.samples.copies import copier_to
 from conformance.samples.optimizers import STEP_COUNT, OptimizerSample, Problem
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -72,7 +73,7 @@ def check_tensor(target: Target, subject: Subject, recorder: Recorder) -> None:
                     sample: OptimizerSample = sample,
                 ) -> Any:
                     rate = torch.tensor(_LEARNING_RATE, device=rate_device)
-                    problem = sample.problem(target.torch_device)
+                    problem = sample.problem(copier_to(target))
 
                     def build(parameters: Any, **more: Any) -> torch.optim.Optimizer:
                         return sample.build(parameters, lr=rate, **options)
@@ -228,7 +229,7 @@ def check_missing(target: Target, subject: Subject, recorder: Recorder) -> None:
             def steps_with_missing_gradients(
                 options: dict[str, Any] = options, sample: OptimizerSample = sample
             ) -> Any:
-                problem = sample.problem(device)
+                problem = sample.problem(copier_to(target, device))
                 optimizer = sample.build(problem.parameters, **options)
                 optimizer.step()
                 states = len(optimizer.state)

@@ -16,6 +16,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.optimizers import Observation, observe_parameters_and_state
 from conformance.properties.optimizers import _optimizer_checks as common
+from conformance.samples.copies import copier_to
 from conformance.samples.optimizers import STEP_COUNT, OptimizerSample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -56,7 +57,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     target,
                     lambda start=start, loading_device=loading_device, options=options, sample=sample: (
                         _run_with_interruption(  # type: ignore[misc]
-                            sample, options, start, loading_device, device
+                            target, sample, options, start, loading_device, device
                         )
                     ),
                 )
@@ -72,6 +73,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _run_with_interruption(
+    target: Target,
     sample: OptimizerSample,
     options: dict[str, Any],
     start: torch.device,
@@ -83,7 +85,7 @@ def _run_with_interruption(
 
     Return the observation of the continued run, and the pair (loaded state dict, saved state dict).
     """
-    problem = sample.problem(start)
+    problem = sample.problem(copier_to(target, start))
     optimizer = sample.build(problem.parameters, **options)
     for step in range(_SAVED_AFTER):
         problem.set_gradients(step)
@@ -94,7 +96,7 @@ def _run_with_interruption(
     state, values = torch.load(file, map_location=loading_device, weights_only=True)
     file.seek(0)
     untouched, _ = torch.load(file, map_location=loading_device, weights_only=True)
-    resumed_problem = sample.problem(end)
+    resumed_problem = sample.problem(copier_to(target, end))
     with torch.no_grad():
         for parameter, value in zip(resumed_problem.parameters, values, strict=True):
             parameter.copy_(value)

@@ -5,6 +5,7 @@ store them.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -17,8 +18,10 @@ from conformance.model.verdicts import Kind, ResultId
 from conformance.report import causes
 from conformance.samples import copies
 from conformance.samples.copies import Copier, WrongCopy, report_failed_copy
+from conformance.samples.modules import ModuleSample
 from conformance.samples.operators import Sample
 from conformance.target.file import load
+from tests.support import ROOT
 from tests.support.sample_legs import leg
 
 HOST = torch.device("cpu")
@@ -170,3 +173,27 @@ def test_strides_without_an_effect_are_not_compared() -> None:
     copies._require_same_metadata(torch.arange(3.0).reshape(1, 3), single, layouts=True)
     with pytest.raises(WrongCopy, match="changed the strides"):
         copies._require_same_metadata(torch.ones(2, 3), torch.ones(3, 2).t(), layouts=True)
+
+
+def test_modules_and_optimizers_are_copied_with_the_layouts_that_the_device_has() -> None:
+    """An attention mask is often an expanded tensor, which some devices cannot represent."""
+    expanded = torch.ones(3).expand(3, 3)
+    target = dataclasses.replace(load("cpu").target("eager"), capabilities={"strides": False})
+    sample = ModuleSample(
+        index=0,
+        training=False,
+        constructor=((), {}),
+        call=((expanded,), {}),
+        dtype=torch.float32,
+        seed=0,
+        module_cls=torch.nn.Identity,
+    )
+    [copied], _ = sample.arguments(copies.copier_to(target))
+    assert copied.is_contiguous() and torch.equal(copied, expanded)
+    assert not sample.arguments()[0][0].is_contiguous()
+
+
+def test_properties_copy_to_the_device_by_copier_to() -> None:
+    """A copier that a property makes itself would not know which layouts the device has."""
+    sources = (ROOT / "conformance" / "properties").rglob("*.py")
+    assert [str(path) for path in sources if re.search(r"\bCopier\(", path.read_text())] == []
