@@ -100,6 +100,8 @@ def _is_ordinary(tensor: torch.Tensor) -> bool:
 
 #: Operators whose pages name the dtypes or dimensions of their inputs, and so limit what is documented.
 _CONVOLUTIONS = re.compile(r"_?(conv\dd|conv_transpose\dd|convolution)$")
+_WITH_INDEX_PER_ELEMENT = re.compile(r"(gather|scatter|scatter_add|scatter_reduce|take_along_dim)$")
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _RECURRENT = re.compile(r"(gru|lstm|rnn_tanh|rnn_relu|(gru|lstm|rnn_tanh|rnn_relu)_cell)$")
 
 
@@ -110,19 +112,32 @@ _NUMBER_FIRST_ON_THE_PAGE = re.compile(r"floor_divide$")
 
 def goes_beyond_the_page(name: str, sample: Sample) -> bool:
     """Return True if no page describes a call: one that chooses a dimension of a tensor without dimensions, a
-    Python number in the place of the first tensor, a convolution of integers, a recurrent layer of complex
-    numbers, or attention of fewer than four dimensions (``(N, ..., H, L, E)``).
+    Python number in the place of the first tensor, indices of another dtype or rank than the page says, a
+    convolution of integers, a recurrent layer of complex numbers, or attention of fewer than four dimensions
+    (``(N, ..., H, L, E)``).
     """
     if passes_dim_for_zero_dim_tensor(name, sample) or passes_number_for_first_tensor(name, sample):
         return True
     tensors = sample.tensors()
     if not tensors:
         return False
+    if _is_one_of(_WITH_INDEX_PER_ELEMENT, name):
+        return not all(map(functools.partial(_is_index_for, tensors[0]), _index_argument(sample)))
     if _is_one_of(_CONVOLUTIONS, name):
         return not (tensors[0].is_floating_point() or tensors[0].is_complex())
     if _is_one_of(_RECURRENT, name):
         return tensors[0].is_complex()
     return "scaled_dot_product_attention" in name and any(tensor.dim() < 4 for tensor in tensors[:3])
+
+
+def _index_argument(sample: Sample) -> list[torch.Tensor]:
+    """Return the first tensor of integers after the first argument, which holds the indices, as a list."""
+    return [t for t in sample.tensors()[1:] if t.dtype in _INTEGERS][:1]
+
+
+def _is_index_for(tensor: torch.Tensor, index: torch.Tensor) -> bool:
+    """Return True if ``index`` has a dtype and a rank that the pages of ``gather`` and ``scatter`` allow."""
+    return index.dtype in (torch.int64, torch.int32) and index.dim() == tensor.dim()
 
 
 def passes_dim_for_zero_dim_tensor(name: str, sample: Sample) -> bool:

@@ -91,6 +91,14 @@ def test_a_number_in_the_place_of_the_first_tensor(name: str, expected: bool) ->
         ("nn.functional.scaled_dot_product_attention", [torch.ones(2, 3, 4)] * 3, True),
         ("nn.functional.scaled_dot_product_attention", [torch.ones(1, 2, 3, 4)] * 3, False),
         ("add", [torch.ones(2, dtype=torch.int64)], False),
+        ("gather", [torch.ones(5), torch.zeros(2, dtype=torch.int64)], False),
+        ("gather", [torch.ones(5, dtype=torch.int64), torch.zeros(2, dtype=torch.int32)], False),
+        ("gather", [torch.ones(5), torch.zeros(2, 0, dtype=torch.int64)], True),  # another rank
+        ("gather", [torch.ones(5), torch.zeros(0, dtype=torch.uint8)], True),  # another dtype
+        ("gather", [SCALAR, torch.zeros(1, dtype=torch.int64)], True),
+        ("scatter_add", [torch.ones(5), torch.zeros(2, dtype=torch.int64), torch.ones(2)], False),
+        ("scatter.value", [torch.ones(2, 2), torch.zeros(2, dtype=torch.int64)], True),
+        ("take", [torch.ones(5), torch.zeros(2, 2, dtype=torch.int64)], False),
     ],
 )
 def test_calls_that_no_page_describes(name: str, tensors: list[torch.Tensor], expected: bool) -> None:
