@@ -249,10 +249,10 @@ def vendor(session: nox.Session) -> None:
 def third_party(session: nox.Session) -> None:
     """Before a release: the suite on third-party backends, or third-party programs on the reference device.
 
-    After ``--``: the name of a backend (torch_xla, tinygrad, torch_openreg), ``--tree PATH`` for a backend
-    that no package index has, and options of ``conformance run``. Without a name, the tests of unchanged
-    programs run: ``--tree NAME=PATH`` for a program that no index has, ``--client NAME``, ``--page``,
-    ``-o DIR``. Each program takes minutes.
+    After ``--``: the name of a backend (torch_xla, tinygrad, pytorch_ocl, torch_openreg), ``--tree PATH`` for
+    a backend that no package index has, and options of ``conformance run``. Without a name, the tests of
+    unchanged programs run: ``--tree NAME=PATH`` for a program that no index has, ``--client NAME``,
+    ``--page``, ``-o DIR``. Each program takes minutes.
     """
     name = session.posargs[0] if session.posargs else ""
     if name in BACKENDS:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from conformance import torch_testing_internals
+from conformance.framework.calls import attempt
 from conformance.target.target import Target
 
 #: The functions that torch calls on a device's module, each with the capability that needs the function.
@@ -80,6 +81,7 @@ def collect_registration_facts(target: Target) -> list[Fact]:
         _autocast,
         _distributed,
         _module,
+        _device_index,
         _seed,
         _memory,
         _optimizers,
@@ -265,6 +267,25 @@ def _capabilities_to_withdraw(missing: tuple[str, ...]) -> str:
         capability for capability in map(MODULE_FUNCTIONS.get, missing) if capability is not None
     )
     return f", or declare {', '.join(capabilities)} = false" if capabilities else ""
+
+
+def leaves_out_index(device: str) -> bool:
+    """Return True if new tensors of a device have a device without an index.
+
+    Operators compare devices, so that such a tensor and one of ``DEVICE:0`` seem to be on different devices.
+    """
+    if torch.device(device).type == "cpu" or ":" in device:
+        return False
+    made = attempt(lambda: str(torch.empty(1, device=device).device))
+    return made.ok and ":" not in made.value
+
+
+def _device_index(target: Target) -> Iterator[Fact]:
+    """Yield a fact if new tensors have a device without an index."""
+    if leaves_out_index(target.device):
+        text = f"torch.empty(1, device={target.device!r}).device has no index"
+        step = f'give new tensors an index, or set device = "{target.device}:0" in the target file'
+        yield Fact("device index", False, text, step=step)
 
 
 def _seed(target: Target) -> Iterator[Fact]:

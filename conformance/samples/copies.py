@@ -68,6 +68,8 @@ class Copier:
         self._tensors: dict[int, torch.Tensor] = {}
         self._storages: dict[tuple[int, torch.dtype], torch.Tensor] = {}
         self._uses: dict[int, int] = {}
+        #: The tensor that was copied last.
+        self.last: torch.Tensor | None = None
 
     def copy_tree(self, tree: Any) -> Any:
         """Return a private copy of a tree. Raise WrongCopy if the copy differs from the original."""
@@ -96,6 +98,7 @@ class Copier:
     def _copy_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         copy = self._tensors.get(id(tensor))
         if copy is None:
+            self.last = tensor
             copy = self._copy_strided(tensor) if tensor.layout is torch.strided else self._copy_sparse(tensor)
             if tensor.requires_grad and (copy.is_floating_point() or copy.is_complex()):
                 copy.requires_grad_(True)
@@ -305,19 +308,27 @@ def to_device(
     except Exception as error:
         if recorder is None:
             raise
-        report_failed_copy(target, recorder, error, sample=sample.index)
+        report_failed_copy(target, recorder, error, sample=sample.index, tensor=copier.last)
         return None
     return sample.replace(input=input, args=args, kwargs=kwargs)
 
 
 def report_failed_copy(
-    target: Target, recorder: Recorder, error: Exception, sample: int | None = None
+    target: Target,
+    recorder: Recorder,
+    error: Exception,
+    sample: int | None = None,
+    tensor: torch.Tensor | None = None,
 ) -> None:
-    """Record that a sample could not be copied to the device. The label names the failing prerequisite."""
+    """Record that a sample could not be copied to the device. The label names the failing prerequisite.
+    ``tensor`` is the tensor whose copy failed, if it is known.
+    """
     if not isinstance(error, WrongCopy):
-        report_error(
-            target, recorder, error, label="prerequisite copies: copying to the device", sample=sample
+        what = (
+            "copying" if tensor is None else f"copying a {tensor.dtype} tensor of size {list(tensor.shape)}"
         )
+        label = f"prerequisite copies: {what} to the device"
+        report_error(target, recorder, error, label=label, sample=sample)
     elif isinstance(error.__cause__, Exception):
         label = "prerequisite strided memory: laying out an input with aten::as_strided, after aten::set_,"
         report_error(target, recorder, error.__cause__, label=label, sample=sample)

@@ -42,6 +42,11 @@ BACKENDS: dict[str, ThirdPartyBackend] = {
             variables={"DEV": "CPU"},
         ),
         ThirdPartyBackend(
+            "pytorch_ocl",
+            source="artyom-beilis/pytorch_dlprim at 30e27c8 (its build folder, which contains the package "
+            "pytorch_ocl; an OpenCL device must be installed)",
+        ),
+        ThirdPartyBackend(
             "torch_openreg",
             requirements=("cmake", "ninja", "setuptools", "wheel"),
             source=f"pytorch/pytorch at the tag of the torch release, with its submodule "

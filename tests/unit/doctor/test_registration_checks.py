@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import types
+
+import pytest
+import torch
+
 from conformance.doctor import registration_checks
 from conformance.target import file as target_file
 
@@ -16,3 +21,26 @@ def test_collectives_are_required_only_with_mode_distributed() -> None:
             if fact.subject == "c10d kernels"
         )
         assert fact.ok is expected_ok
+
+
+@pytest.mark.parametrize(
+    ("device", "made", "expected"),
+    [
+        ("ocl", "ocl", True),
+        ("ocl", "ocl:0", False),
+        ("ocl:0", "ocl", False),
+        ("cpu", "cpu", False),
+        ("ocl", None, False),
+    ],
+)
+def test_new_tensors_whose_device_has_no_index_are_found(
+    monkeypatch: pytest.MonkeyPatch, device: str, made: str | None, expected: bool
+) -> None:
+    def empty(*sizes: int, device: str) -> types.SimpleNamespace:
+        if made is None:
+            raise RuntimeError("no memory")
+        return types.SimpleNamespace(device=made)
+
+    monkeypatch.setattr(torch, "empty", empty)
+    monkeypatch.setattr(torch, "device", lambda name: types.SimpleNamespace(type=name))
+    assert registration_checks.leaves_out_index(device) is expected
