@@ -8,7 +8,9 @@ Results with equal failure kind and equal message pattern are candidates for one
 * Other messages, such as wrong values, are split by property family and operator family. A property family
   stays one cause if most of its subjects that ran fail in this way: a single operator then is not the cause.
 * Wrong values of one operator family in one mode are one cause, independent of the failing call, and so are
-  its results on a wrong device. They are split if the failing samples follow different patterns.
+  its results of a wrong shape or on a wrong device. They are split if the failing samples follow different
+  patterns.
+* An ``out=`` without elements that a call does not resize is one cause, whatever the operator.
 """
 
 from __future__ import annotations
@@ -36,9 +38,13 @@ _KINDS_WITH_UNIFORM_MESSAGES = frozenset(
 )
 _WRONG_VALUES = "wrong values"
 _WRONG_DEVICE = "a result on a wrong device"
+_WRONG_SHAPE = "a result of a wrong shape"
+_NOT_RESIZED = "an out= without elements is not resized"
 _MISSING_KERNEL = "missing kernel"
 _CAPABILITY = "undeclared capability"
 _ON_DEVICE = re.compile(r" is on device \S+, expected ")
+_OF_SHAPE = re.compile(r" has shape \[[^]]*\], expected ")
+_EMPTY_OUT = re.compile(r"\bout=.* has shape \[0\], expected ")
 #: A property family is one cause if the same failure occurs in at least ``_MANY_FAMILIES`` operator families
 #: and in at least the share ``_MIN_FAILING_SHARE`` of the subjects that ran.
 _MANY_FAMILIES = 4
@@ -181,6 +187,7 @@ def group_by_cause(rows: Iterable[tuple[int, ResultRow]], legs: Sequence[Leg]) -
         if (
             kind in _KINDS_WITH_UNIFORM_MESSAGES
             and not identifies_cause(message)
+            and shape != _NOT_RESIZED
             and row["verdict"] != Verdict.XPASS.value
         ):
             keys_to_split.add(key)
@@ -188,7 +195,7 @@ def group_by_cause(rows: Iterable[tuple[int, ResultRow]], legs: Sequence[Leg]) -
     groups = []
     for (kind, shape), members in by_shape.items():
         parts = _split_by_family(members, ran) if (kind, shape) in keys_to_split else [members]
-        if shape in (_WRONG_VALUES, _WRONG_DEVICE):
+        if shape in (_WRONG_VALUES, _WRONG_DEVICE, _WRONG_SHAPE):
             parts = _merge_by_operator_family(parts)
         groups += [Cause(kind, shape, part) for part in parts]
     return sorted(groups, key=lambda group: (-group.count, severity_rank(group.example[1])))
@@ -199,6 +206,10 @@ def _message_pattern(kind: str, message: str, subject: str) -> str:
         return _WRONG_VALUES
     if kind == Kind.METADATA.value and _ON_DEVICE.search(message):
         return _WRONG_DEVICE
+    if kind == Kind.METADATA.value and _EMPTY_OUT.search(message):
+        return _NOT_RESIZED
+    if kind == Kind.METADATA.value and _OF_SHAPE.search(message):
+        return _WRONG_SHAPE
     return message_pattern(message, subject)
 
 

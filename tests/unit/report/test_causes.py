@@ -144,6 +144,47 @@ def test_results_of_one_operator_on_a_wrong_device_are_one_cause() -> None:
     ]
 
 
+def test_results_of_a_wrong_shape_of_one_operator_family_are_one_cause() -> None:
+    rows = [
+        (
+            "overload-values/logical_not@int32",
+            "fail",
+            "metadata",
+            "the result has shape [0], expected [5, 5].",
+        ),
+        (
+            "layout/logical_or@bool",
+            "fail",
+            "metadata",
+            "the operator at an offset has shape [0], expected [2].",
+        ),
+        ("value/tanh@float32", "fail", "metadata", "the result has shape [1], expected []."),
+    ]
+    groups = causes.causes_of(leg_with_rows(*rows, passing=20))
+    assert [(group.shape, group.count) for group in groups] == [
+        ("a result of a wrong shape", 2),
+        ("a result of a wrong shape", 1),
+    ]
+
+
+def test_an_out_argument_that_is_not_resized_is_one_cause_for_all_operators() -> None:
+    rows = [
+        ("out/nonzero@int64", "fail", "metadata", "an out= of zero elements has shape [0], expected [3, 1]."),
+        (
+            "overload-forms/log2@float32",
+            "fail",
+            "metadata",
+            "the out= that was empty before the call has shape [0], expected [5].",
+        ),
+        ("out/sort@float32", "fail", "metadata", "the out= argument has shape [4], expected [5]."),
+    ]
+    groups = causes.causes_of(leg_with_rows(*rows, passing=20))
+    assert [(group.shape, group.count) for group in groups] == [
+        ("an out= without elements is not resized", 2),
+        ("a result of a wrong shape", 1),
+    ]
+
+
 def test_different_patterns_of_samples_are_different_causes() -> None:
     all_legs = leg_with_rows(
         *[
