@@ -12,6 +12,7 @@ from conformance import torch_testing_internals
 from conformance.framework import trees, undeclared_dtypes
 from conformance.framework.calls import CallOutcome, attempt, is_refusal, report_error
 from conformance.framework.recorder import Recorder
+from conformance.framework.refusals import is_deliberate_error
 from conformance.properties.shared.dtypes import pristine_info
 from conformance.properties.shared.execution import run_operator
 from conformance.samples.copies import to_host
@@ -53,6 +54,12 @@ def error_input_outcomes(
         ) - undeclared_dtypes.dtypes_declared_for_result(target, recorder.id)
         if missing and is_refusal(inputs.error):
             recorder.omit_for_dtypes(missing)
+            return
+        if not target.capable("random") and is_deliberate_error(inputs.error):
+            recorder.unsupported(
+                "torch fills the invalid arguments with random numbers of the device, and capability random "
+                "is not declared"
+            )
             return
         report_error(target, recorder, inputs.error, label="creating the invalid arguments on the device")
         return
