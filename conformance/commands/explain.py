@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import inspect
 import os
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from conformance.errors import UsageError
 from conformance.expectations.aliases import Aliases
 from conformance.model import documentation
 from conformance.model.verdicts import ResultId, seed_of
+from conformance.model.vocabulary import KINDS
 
 if TYPE_CHECKING:
     from conformance.framework.property import Property
@@ -29,7 +31,9 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "explain", help="show the requirement behind a result, its inputs and the faults that it detects"
     )
-    parser.add_argument("result_id", metavar="RESULT_ID", help="e.g. value/add@float32")
+    parser.add_argument(
+        "result_id", metavar="RESULT_ID", help="e.g. value/add@float32; or the name of a property, e.g. value"
+    )
     parser.add_argument(
         "--samples", default="default", type=common.parse_samples, metavar="all|N", help="samples per result"
     )
@@ -40,6 +44,8 @@ def add(commands: Any) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the explanation without using a device."""
+    if arguments.result_id.isprintable() and not set("/@") & set(arguments.result_id):
+        return _explain_property(arguments.result_id, arguments.extra)
     try:
         result_id = ResultId.parse(Aliases.load().resolve(arguments.result_id))
     except ValueError as error:
@@ -57,6 +63,28 @@ def execute(arguments: argparse.Namespace) -> int:
     kind = subject_kind_of(result_id)
     for line in explanation_lines(find_property(kind, result_id.case.property), result_id):
         print(line)
+    return 0
+
+
+def _explain_property(name: str, extra: Sequence[str]) -> int:
+    """Print the explanation of a property, for each kind of subject that it checks. Raise UsageError if no
+    property has the name.
+    """
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    from conformance.properties.registry import properties
+    from conformance.subjects import catalogue
+
+    catalogue.load_extra(extra)
+    entries = [entry for kind in KINDS for entry in properties(kind)]
+    found = [entry for entry in entries if entry.name == name]
+    if not found:
+        similar = difflib.get_close_matches(name, {entry.name for entry in entries}, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(similar)}?" if similar else "'conformance query' lists them"
+        raise UsageError(f"no property is called {name!r}; {hint}")
+    for entry in found:
+        print(f"{entry.name}, a property of subjects of kind {entry.subject_kind}")
+        for line in _property_lines(entry):
+            print(line)
     return 0
 
 
@@ -78,6 +106,14 @@ def explanation_lines(entry: Property, result_id: ResultId) -> Iterator[str]:
             f"{result_id.case} has no result for {result_id.dtype!r} on the CPU; it has {', '.join(dtypes)}"
         )
     yield str(result_id)
+    yield from _property_lines(entry)
+    yield f"  seed: {seed_of(result_id.case.subject, result_id.dtype)}"
+    yield from _sample_lines(entry, result_id)
+    yield f"  run it: conformance repro {result_id} --target TARGET"
+
+
+def _property_lines(entry: Property) -> Iterator[str]:
+    """Yield the lines that explain a property, whatever the subject."""
     yield from textwrap.wrap(entry.statement, 100, initial_indent="  requirement: ", subsequent_indent="    ")
     yield from textwrap.wrap(
         f"basis: {entry.basis.value}, {entry.ground or 'the page states the requirement'}",
@@ -92,9 +128,6 @@ def explanation_lines(entry: Property, result_id: ResultId) -> Iterator[str]:
         yield f"  needs: {', '.join(entry.capabilities)} (a target that does not declare them may refuse)"
     yield from _source_lines(entry)
     yield from _mutation_operator_lines(entry)
-    yield f"  seed: {seed_of(result_id.case.subject, result_id.dtype)}"
-    yield from _sample_lines(entry, result_id)
-    yield f"  run it: conformance repro {result_id} --target TARGET"
 
 
 def _source_lines(entry: Property) -> Iterator[str]:

@@ -28,6 +28,13 @@ def test_explain_shows_requirement_inputs_and_command(capsys: pytest.CaptureFixt
     assert text.endswith("run it: conformance repro layout/add@float32 --target TARGET\n")
 
 
+def test_explain_explains_a_property_without_a_subject(capsys: pytest.CaptureFixture[str]) -> None:
+    text = output_of(capsys, "explain", "layout")
+    assert text.startswith("layout, a property of subjects of kind operator\n  requirement: Inputs with gaps")
+    assert "basis: consistency" in text and "seed:" not in text
+    assert "kind module" in output_of(capsys, "explain", "forward")
+
+
 def test_explain_accepts_a_sample_limit(capsys: pytest.CaptureFixture[str]) -> None:
     from conformance.samples import sample_limit
 
@@ -57,7 +64,8 @@ def test_explain_shows_the_designated_mutation_operators(capsys: pytest.CaptureF
         ("nope/add@float32", "no property is called 'nope'"),
         ("value/add@float7", "has no result for 'float7' on the CPU; it has bfloat16"),
         ("layout/add@float16", "it has float32, int64"),
-        ("value", "value"),
+        ("layuot", "no property is called 'layuot'; did you mean layout"),
+        ("value/add", "is not of the form property/subject@dtype"),
     ],
 )
 def test_an_unknown_result_is_a_usage_error(
