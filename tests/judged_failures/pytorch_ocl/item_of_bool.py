@@ -1,0 +1,21 @@
+"""item() of a bool tensor returns an int on pytorch_ocl, while tolist() returns a bool. The page
+generated/torch.Tensor.tolist.html says that tolist() of a scalar returns a number "just like with item()".
+The backend reads the bool as an unsigned integer of 8 bits.
+"""
+
+import pytorch_ocl  # noqa: F401  (registers the device)
+import torch
+
+seen = {}
+for place in ("ocl", "ocl:0"):
+    scalar = torch.tensor([[True, False], [False, True]]).to(place)[0, 0]
+    seen[place] = (type(scalar.tolist()).__name__, type(scalar.item()).__name__)
+    print(place, "tolist:", seen[place][0], " item:", seen[place][1])
+print("cpu", type(torch.tensor(True).tolist()).__name__, type(torch.tensor(True).item()).__name__)
+wrong = all(a != b for a, b in seen.values())
+print(
+    "VERDICT:",
+    "true tolist() is bool and item() is int for the same scalar, with ocl and with ocl:0"
+    if wrong
+    else "false tolist and item agree",
+)

@@ -1,0 +1,37 @@
+"""logsumexp on pytorch_ocl raises an error about shapes for ordinary values. The page
+generated/torch.logsumexp.html describes the call, with one or several dimensions and with keepdim. The
+backend contradicts itself: with an out= of the right shape it computes the right values.
+
+With one dimension, the cause is the sum of the backend. torch passes it an out= without elements, and it does
+not resize it, although the page notes/out.html demands that.
+"""
+
+import warnings
+
+import pytorch_ocl  # noqa: F401  (registers the device)
+import torch
+
+warnings.simplefilter("ignore")
+bad = right = True
+for place in ("ocl", "ocl:0"):
+    for dtype in (torch.float64, torch.float32):
+        host = torch.arange(25, dtype=dtype).reshape(5, 5) / 8
+        x = torch.empty(5, 5, dtype=dtype, device=place).copy_(host)
+        texts = []
+        for arguments in ((1,), ((1,),), ((0, 1),), (1, True)):
+            try:
+                torch.logsumexp(x, *arguments)
+                texts.append("accepted")
+            except RuntimeError as problem:
+                texts.append(str(problem).splitlines()[0])
+        out = torch.logsumexp(x, 1, out=torch.empty(5, dtype=dtype, device=place))
+        right &= torch.allclose(out.cpu(), torch.logsumexp(host, 1))
+        print(place, dtype, texts)
+        bad &= "accepted" not in texts
+print("with a fitting out= the values are right:", right)
+print(
+    "VERDICT:",
+    "true the function raises for every dim and value, out= works; also with ocl:0"
+    if bad and right
+    else "false not as described",
+)

@@ -1,0 +1,43 @@
+"""logsumexp into a row of a larger tensor, with out=rows[1], writes part of its result to row 0 on
+pytorch_ocl. By the page notes/out.html, an out= of the right shape receives the result. By the page
+tensor_view.html, a row is a view of the larger tensor. The backend contradicts itself: the result in an out=
+without a storage offset is right.
+
+A step of logsumexp is log_ of the result. The kernels of log and ceil ignore the storage offset of the tensor
+that they write. One call suffices.
+"""
+
+import warnings
+
+import pytorch_ocl  # noqa: F401  (registers the device)
+import torch
+
+warnings.simplefilter("ignore")
+bad = True
+for place in ("ocl", "ocl:0"):
+    host = torch.tensor([[9, 2], [3, 4]], dtype=torch.int16)
+    expected = torch.logsumexp(host, 1)
+    x = torch.empty(2, 2, dtype=torch.int16, device=place).copy_(host)
+    alone = torch.logsumexp(x, 1, out=torch.ones(2, device=place)).cpu()
+    rows = torch.ones(3, 2, device=place)
+    torch.logsumexp(x, 1, out=rows[1])
+    print(
+        place,
+        "expected",
+        expected.tolist(),
+        "own memory",
+        alone.tolist(),
+        "rows after out=rows[1]",
+        rows.cpu().tolist(),
+    )
+    plain = torch.ones(3, 2, device=place)
+    torch.ceil(torch.full((2,), 2.0, device=place), out=plain[1])
+    print(place, "the same with ceil and out=rows[1]:", plain.cpu().tolist())
+    bad &= torch.allclose(alone, expected) and not torch.allclose(rows[1].cpu(), expected)
+    bad &= not torch.equal(rows[0].cpu(), torch.ones(2))
+print(
+    "VERDICT:",
+    "true out= at a storage offset gets a wrong value and memory before it is overwritten; also with ocl:0"
+    if bad
+    else "false the row is right",
+)

@@ -1,0 +1,76 @@
+"""min with a dimension and max_pool1d stop with an INTERNAL ASSERT on pytorch_ocl if their input was
+constructed with device="ocl". The page tensor_attributes.html says that a tensor constructed on a device
+without an ordinal is equivalent to one on the current device, which is "ocl:0". The calls are described on
+the pages generated/torch.min.html and generated/torch.nn.functional.max_pool1d.html.
+
+The backend contradicts itself: the same values give the right results on "ocl:0" or moved with .to("ocl"). On
+"ocl", every dtype and layout fails alike. The cause is that empty, empty_strided and zeros leave the device
+of the tensor without an index.
+"""
+
+import functools
+
+import pytorch_ocl  # noqa: F401  (registers the device)
+import torch
+
+DTYPES = (
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float32,
+    torch.float64,
+)
+HOST = torch.tensor([[3, 1, 2], [5, 0, 4]])
+
+
+def constructed(place, host):
+    """Construct a tensor on a device, with the values of a tensor of the CPU."""
+    made = torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=place)
+    return made.copy_(host)
+
+
+def outcome(call, expected):
+    """Return whether a call is right, or its error."""
+    try:
+        got = call()
+    except RuntimeError as problem:
+        return "INTERNAL ASSERT" if "INTERNAL ASSERT" in str(problem) else str(problem)[:80]
+    return "right" if all(torch.equal(a.cpu(), b) for a, b in zip(got, expected, strict=True)) else "wrong"
+
+
+pool = functools.partial(
+    torch.nn.functional.max_pool1d, kernel_size=3, stride=2, ceil_mode=True, return_indices=True
+)
+results = {}
+for way, make in {
+    "constructed on ocl": lambda host: constructed("ocl", host),
+    "moved by .to('ocl')": lambda host: host.to("ocl"),
+    "constructed on ocl:0": lambda host: constructed("ocl:0", host),
+}.items():
+    found = set()
+    for dtype in DTYPES:
+        host = HOST.to(dtype)
+        found.add(outcome(lambda m=make, h=host: torch.min(m(h), 1), torch.min(host, 1)))
+        found.add(outcome(lambda m=make, h=host: m(h).min(1, True), host.min(1, True)))
+        strided = host.t().contiguous().t()
+        found.add(outcome(lambda m=make, h=strided: torch.min(m(h), 1), torch.min(strided, 1)))
+    for dtype in (torch.float32, torch.float64):
+        host = torch.tensor([[[1.0, 4.0, 2.0], [7.0, 5.0, 6.0]]], dtype=dtype)
+        found.add(outcome(lambda m=make, h=host: pool(m(h)), pool(host)))
+    results[way] = found
+    print(f"{way:22}", found)
+plain = torch.zeros(2, 3, device="ocl")
+print("torch.zeros(2, 3, device='ocl').min(1):", outcome(lambda: plain.min(1), torch.zeros(2, 3).min(1)))
+true = results["constructed on ocl"] == {"INTERNAL ASSERT"} and all(
+    results[way] == {"right"} for way in list(results)[1:]
+)
+print(
+    "VERDICT:",
+    "true tensors constructed on 'ocl' stop these operators with an internal assert, in every dtype "
+    "and layout; gone with ocl:0 and with .to('ocl')"
+    if true
+    else "false not as described",
+)

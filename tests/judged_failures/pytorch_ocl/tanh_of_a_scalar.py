@@ -1,0 +1,23 @@
+"""tanh of a tensor without dimensions has the shape [1] on pytorch_ocl, for dense and strided inputs. The
+page generated/torch.nn.Tanh.html says that the output has the same shape as the input. The backend
+contradicts itself: an out= of tanh keeps the shape [].
+"""
+
+import pytorch_ocl  # noqa: F401  (registers the device)
+import torch
+
+shapes = {}
+for place in ("ocl", "ocl:0"):
+    dense = torch.tensor(0.5).to(place)
+    strided = torch.tensor([[0.5, 1.0], [2.0, 3.0]]).to(place)[0, 0]
+    made = torch.full((), 0.5, device=place)
+    shapes[place] = [list(torch.nn.Tanh()(x).shape) for x in (dense, strided, made)]
+    into = torch.empty((), device=place)
+    torch.tanh(made, out=into)
+    print(place, "dense, strided, constructed:", shapes[place], " out=:", list(into.shape))
+print(
+    "VERDICT:",
+    "true Tanh of shape [] returns shape [1], for dense and strided inputs; also with ocl:0"
+    if all(s == [[1], [1], [1]] for s in shapes.values())
+    else "false not as described",
+)
