@@ -16,7 +16,7 @@ LEAST = 30.0
 FACTOR = 4.0
 #: The number of finished results from which their longest time counts.
 RESULTS = 50
-#: The name of the file in a run's folder that tells the workers the limit.
+#: The name of the file in a run's folder that contains the limit.
 FILE = "limit.txt"
 
 
@@ -32,7 +32,7 @@ def provisional_limit(longest: float, results: int, limit: float) -> float:
 
 
 class LimitFile:
-    """The file through which the runner tells the workers the provisional limit."""
+    """The file from which the workers read the provisional limit that the runner has computed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

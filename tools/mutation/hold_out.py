@@ -1,8 +1,8 @@
 """Hold out half of the mutation operators and half of the parameters, by a hash of their names.
 
-The score page counts held-out mutants apart, and does not list their survivors. Nobody should read these
-survivors before a change of the suite: the difference between both halves then shows whether the suite was
-fitted to the mutants.
+The score page counts held-out mutants apart, and does not list their survivors. An author of the suite
+should not read these survivors before a change: the difference between both halves then shows whether the
+suite was fitted to the mutants.
 """
 
 from __future__ import annotations

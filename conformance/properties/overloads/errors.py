@@ -91,18 +91,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                         check_refused(target, recorder, reference, form, sample, out_dtype)
 
 
-def cpu_refuses_any_wrong_call(reference: OverloadReference, form: CallForm) -> bool:
-    """Return whether the CPU raises for at least one of the invalid calls in a form."""
-    if is_unchecked(reference.subject) or (
-        form == CallForm.IN_PLACE and not reference.has_in_place_reference
-    ):
-        return False
-    return any(
-        _cpu_error(reference, form, sample, out_dtype) is not None
-        for sample, out_dtype in _wrong_calls(reference, form)
-    )
-
-
 def _wrong_calls(reference: OverloadReference, form: CallForm) -> Iterator[tuple[Sample, torch.dtype | None]]:
     """Yield pairs of an invalid call in a form and a dtype.
 

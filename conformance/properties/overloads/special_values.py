@@ -57,12 +57,6 @@ _COMPUTES_WITH_INTEGERS = re.compile(
     r"|mode|isin|searchsorted|bucketize|equal|count_nonzero|unique\w*|_unique2?|\w*max_pool\dd_with_indices"
     r"|index_(add|reduce|put)|scatter\w*|put|masked_scatter|diff|hash_tensor|floor_divide)$"
 )
-#: Overloads that return some of their argument's values.
-_SELECTS_VALUES = re.compile(
-    r"(amax|amin|aminmax|max|min|maximum|minimum|fmax|fmin|cummax|cummin|_cummax_helper|_cummin_helper|sort|topk"
-    r"|kthvalue|median|nanmedian|mode|unique\w*|_unique2?|relu|clamp\w*|hardtanh|threshold|_index_put_impl"
-    r"|index_reduce|scatter_reduce|\w*max_pool\dd\w*|max_unpool\dd|copysign|masked_\w+)$"
-)
 #: Overloads that add up or multiply the floating elements of an argument.
 _SUMS = re.compile(
     r"(sum|nansum|cumsum|prod|cumprod|mean|trace|dot|vdot|mv|mm|bmm|addmm|addmv|addr|baddbmm|addbmm|renorm"
@@ -100,16 +94,6 @@ def moves_values(name: str) -> bool:
         name.rpartition("::")[2] in _MOVES_VALUES_BY_FULL_NAME
         or _MOVES_VALUES.match(base_name(name)) is not None
     )
-
-
-def keeps_small_numbers(name: str) -> bool:
-    """Return whether an overload must not replace subnormal numbers by zero.
-
-    Such an overload moves, selects or sums values, computes an operation of IEEE 754, or computes ``exp``.
-    """
-    base = base_name(name)
-    selects_or_sums = _SUMS.match(base) or _SELECTS_VALUES.match(base)
-    return moves_values(name) or fixes_signs_of_zeros(base) or base == "exp" or selects_or_sums is not None
 
 
 @register(

@@ -4,7 +4,8 @@ generated/torch.floor_divide.html, the dividend may be a number, so that the onl
 device.
 
 The backend contradicts itself: floor_divide(tensor, number), floor_divide(tensor, tensor) and number + tensor
-stay on the device. The fallback to the CPU leaves the result where the first argument is, the wrapped number.
+stay on the device. The fallback to the CPU returns the result on the device of the first argument, the
+wrapped number.
 """
 
 import warnings

@@ -3,8 +3,8 @@ By the page tensor_attributes.html, both names are the current device. By the pa
 the right shape is written and one without elements is resized.
 
 The backend contradicts itself: the functions accept the same inputs, and with "ocl:0" the forms with out=
-agree with them. The operators are not the cause: empty and the other factories leave out the index of the
-device.
+agree with them. The operators are not the cause: empty and the other factories return
+tensors whose device has no index.
 """
 
 import warnings

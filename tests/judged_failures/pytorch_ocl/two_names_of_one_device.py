@@ -33,8 +33,8 @@ x = torch.arange(20, dtype=torch.int32).to("ocl:0")
 print("ocl:0 clamp(8, 3):", x.clamp(8, 3).cpu().unique().tolist(), "- the page says 3")
 print(
     "VERDICT:",
-    "true clamp refuses bounds made on 'ocl' for an input moved to 'ocl'; gone with ocl:0, "
-    "where clamp(8, 3) is wrong instead"
+    "true clamp refuses bounds made on 'ocl' for an input moved to 'ocl'; not with ocl:0, "
+    "but there clamp(8, 3) is wrong"
     if "ocl:0 and ocl" in error
     else "false no such error",
 )
