@@ -81,6 +81,8 @@ _SAVED_STATISTICS = frozenset({"native_batch_norm", "_native_batch_norm_legit"})
 
 def unspecified_outputs(operator: str, sample: Sample) -> frozenset[int]:
     """Return the positions of the outputs of this call whose values are unspecified."""
+    if operator == "log_sigmoid_forward":
+        return frozenset({1})  # a buffer for the backward pass, which torch leaves empty on some devices
     if operator == "_ctc_loss":
         return frozenset() if _is_of_full_length(sample) else frozenset({1})
     training = next((value for value in sample.args if isinstance(value, bool)), True)

@@ -87,6 +87,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 0)
+        # A lazy device may be unable to compute a result of the last dtype. It must not be kept alive.
+        copy = outcome = None
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue

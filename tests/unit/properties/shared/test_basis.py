@@ -93,8 +93,9 @@ def test_a_number_in_the_place_of_the_first_tensor(name: str, expected: bool) ->
         ("add", [torch.ones(2, dtype=torch.int64)], False),
         ("gather", [torch.ones(5), torch.zeros(2, dtype=torch.int64)], False),
         ("gather", [torch.ones(5, dtype=torch.int64), torch.zeros(2, dtype=torch.int32)], False),
-        ("gather", [torch.ones(5), torch.zeros(2, 0, dtype=torch.int64)], True),  # another rank
-        ("gather", [torch.ones(5), torch.zeros(0, dtype=torch.uint8)], True),  # another dtype
+        ("gather", [torch.ones(5), torch.zeros(2, 1, dtype=torch.int64)], True),  # another rank
+        ("gather", [torch.ones(5), torch.zeros(2, dtype=torch.uint8)], True),  # another dtype
+        ("gather", [torch.ones(5), torch.zeros(2, 0, dtype=torch.uint8)], False),  # the page allows it
         ("gather", [SCALAR, torch.zeros(1, dtype=torch.int64)], True),
         ("scatter_add", [torch.ones(5), torch.zeros(2, dtype=torch.int64), torch.ones(2)], False),
         ("scatter.value", [torch.ones(2, 2), torch.zeros(2, dtype=torch.int64)], True),
