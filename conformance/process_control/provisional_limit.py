@@ -10,9 +10,8 @@ import contextlib
 import os
 from pathlib import Path
 
-#: The least provisional limit, in seconds. Ordinary results must not exceed it, even on a loaded machine: the
-#: slowest results of the reference device take 45 s, in mode lazy.
-LEAST = 60.0
+#: The least provisional limit, in seconds. A loaded machine must not exceed it.
+LEAST = 30.0
 #: The provisional limit as a multiple of the longest time of a result.
 FACTOR = 4.0
 #: The number of finished results from which their longest time counts.
