@@ -264,14 +264,6 @@ class RunState:
             )
         ]
 
-    def timeouts_to_retry(self) -> list[str]:
-        """Return the ids of the results to retry that exceeded a time limit."""
-        return [
-            result_id
-            for result_id in self.results_to_retry()
-            if self.attempts[result_id][-1]["verdict"] == Verdict.TIMEOUT.value
-        ]
-
     def suspected_groups(self) -> list[LossGroup]:
         """Return the groups of which the runner must run a sample, because many of their results were lost.
 

@@ -267,7 +267,7 @@ def run_rounds(rounds: Rounds, plan: Plan) -> None:
         rounds.record_results_that_do_not_run(plan.select(lambda result_id: result_id not in attempts))
         pending = plan.select(lambda result_id: result_id not in attempts)
         idle = idle + 1 if len(attempts) == before else 0
-    _retry_lost_results(rounds, plan)
+    _retry(rounds, plan, rounds.run_state.results_to_retry)
 
 
 def _sample_suspected_groups(rounds: Rounds, plan: Plan) -> None:
@@ -290,10 +290,15 @@ def _sample_suspected_groups(rounds: Rounds, plan: Plan) -> None:
     while sample.cases and idle < 3:
         before = len(sample)
         groups = {(case.kind, case.subject, case.property) for case in sample.cases}
-        workers = min(rounds.options.workers_of(rounds.mode), len(groups))
-        rounds.run(sample, workers=workers, attempt=1, patient=True)
+        rounds.run(sample, workers=_workers_of_sample(rounds, len(groups)), attempt=1, patient=True)
         sample = sample.select(lambda result_id: result_id not in run_state.attempts)
         idle = idle + 1 if len(sample) == before else 0
+
+
+def _workers_of_sample(rounds: Rounds, results: int) -> int:
+    """Return the number of workers for a sample: most of them wait for the time limit and compute nothing."""
+    workers = rounds.options.workers_of(rounds.mode)
+    return min(results, workers if workers == 1 else 2 * workers)
 
 
 def _sample_of_group(run_state: RunState, group: LossGroup, pending: Plan) -> list[str]:
@@ -328,23 +333,13 @@ def _sample_of_group(run_state: RunState, group: LossGroup, pending: Plan) -> li
     return [f"{case.id}@{group.dtype}" for case in sample]
 
 
-def _retry_lost_results(rounds: Rounds, plan: Plan) -> None:
-    """Run the lost results once more: first those that took too long, with all workers, because most of them
-    wait for the time limit; then the others in one worker.
-    """
-    run_state = rounds.run_state
-    _retry(rounds, plan, run_state.timeouts_to_retry, rounds.options.workers_of(rounds.mode))
-    _retry(rounds, plan, run_state.results_to_retry, 1)
-
-
-def _retry(rounds: Rounds, plan: Plan, results: Callable[[], list[str]], workers: int) -> None:
-    """Run the given results once more, until none is left or three rounds change nothing."""
+def _retry(rounds: Rounds, plan: Plan, results: Callable[[], list[str]]) -> None:
+    """Run the given results once more in one worker, until none is left or three rounds change nothing."""
     retry = plan.only(results())
     idle = 0
     while retry.cases and idle < 3:
         before = len(retry)
-        groups = {(case.kind, case.subject) for case in retry.cases}
-        rounds.run(retry, workers=min(workers, len(groups)), attempt=2, patient=True)
+        rounds.run(retry, workers=1, attempt=2, patient=True)
         retry = plan.only(results())
         idle = idle + 1 if len(retry) == before else 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from typing import TextIO
 
 from conformance.model.records import AttemptRow
@@ -62,28 +61,12 @@ class Progress:
             return False
         return row["verdict"] == Verdict.FAIL.value and bases_of_failures(row) == {Basis.PARITY.value}
 
-    def _seconds_of_second_attempts(self, to_retry: Sequence[str]) -> float:
-        """Return the expected seconds of second attempts. One worker makes them, or all workers if the first
-        attempt exceeded the time limit.
-
-        Each is assumed to take as long as the first attempt, but at least the start of a process. If the
-        first attempt exceeded the provisional limit, it is assumed to exceed the full limit.
-        """
-        header = self.run_state.header
-        workers = 1 if header is None else max(1, int(header.get("workers", 1)))
-        limit = 0.0 if header is None else float(header.get("options", {}).get("timeout", 0.0))
-        total = 0.0
-        for result_id in to_retry:
-            row = self.run_state.attempts[result_id][-1]
-            seconds = max(_PROCESS_START, row.get("seconds", 0.0), limit * row.get("provisional", False))
-            total += seconds / (workers if row["verdict"] == Verdict.TIMEOUT.value else 1)
-        return total
-
     def line(self, seconds: float) -> str:
         """Return the progress line: percentage, counts, rate and remaining time.
 
         The failures include expected failures, because expectations are applied only at the end of the run.
-        The remaining time includes second attempts, which follow all first attempts.
+        The remaining time includes second attempts: one worker makes them after all first attempts, and each
+        is assumed to take as long as the first attempt, but at least the start of a process.
         """
         attempts = self.run_state.attempts
         done = len(attempts)
@@ -94,7 +77,9 @@ class Progress:
         if parity:
             failing += f", {parity} parity"
         to_retry = self.run_state.results_to_retry()
-        retry_seconds = self._seconds_of_second_attempts(to_retry)
+        retry_seconds = sum(
+            max(_PROCESS_START, attempts[result_id][-1].get("seconds", 0.0)) for result_id in to_retry
+        )
         if done < self.planned:
             rate = done / seconds if seconds > 0 else 0.0
             left = (self.planned - done) / rate + retry_seconds * self.planned / done if rate else None

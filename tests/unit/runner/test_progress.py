@@ -56,12 +56,3 @@ def test_the_progress_line_counts_parity_apart() -> None:
     assert "3 failing, expected ones included, 2/s" in progress.line(2.0)
     run_state.header = {"parity": "apart"}
     assert "1 failing, expected ones included, 2 parity, 2/s" in progress.line(2.0)
-
-
-def test_second_attempts_of_timeouts_run_in_all_workers_with_the_full_limit() -> None:
-    run_state = RunState()
-    run_state.header = {"workers": 4, "options": {"timeout": 120.0}}  # type: ignore[typeddict-item]
-    lost = {"verdict": "timeout", "seconds": 30.0, "provisional": True}
-    run_state.attempts = {f"p/s{index}@d": [lost] for index in range(8)}  # type: ignore[list-item]
-    progress = Progress(run_state, 8, label="run", out=io.StringIO())
-    assert progress.line(60.0).endswith("second attempt 1 of 8, 4 min 00 s left")
