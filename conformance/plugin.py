@@ -68,7 +68,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--conformance-output", metavar="DIR", help="folder for journal.jsonl and tracebacks")
     group.addoption("--conformance-only", metavar="FILE", help="run the plan in this file")
     group.addoption("--conformance-timeout", metavar="SECONDS", type=float, default=DEFAULT_TIMEOUT)
-    group.addoption("--conformance-limit-file", metavar="FILE", help="file with the provisional time limit")
     group.addoption("--conformance-attempt", metavar="N", type=int, default=1, help="number of this attempt")
     group.addoption(
         "--conformance-extra", metavar="MODULE", action="append", default=[], help="module with properties"
@@ -129,7 +128,6 @@ class Session:
         if self._executor is None:
             from conformance.device.bring_up import bring_up
             from conformance.oracle import value_digests
-            from conformance.process_control.provisional_limit import LimitFile
             from conformance.process_control.watchdog import Watchdog
             from conformance.worker.executor import Executor
 
@@ -142,11 +140,8 @@ class Session:
                 self._journal = Journal(self.output / "journal.jsonl")
                 self._journal.write("worker", worker=self.worker, pid=os.getpid())
                 value_digests.set_receiver(reference_digest_writer(self._journal))
-                limit_file: str | None = self.config.getoption("--conformance-limit-file")
                 watchdog = Watchdog(
-                    folder / f"{self.worker}.txt",
-                    self.config.getoption("--conformance-timeout"),
-                    None if limit_file is None else LimitFile(Path(limit_file)),
+                    folder / f"{self.worker}.txt", self.config.getoption("--conformance-timeout")
                 )
             bring_up(target)
             self._executor = Executor(

@@ -70,13 +70,9 @@ class ResultDetails(TypedDict, total=False):
 
 
 class AttemptDetails(ResultDetails, total=False):
-    """The keys of an attempt that the JSON object omits if their values are empty or zero.
-
-    ``provisional`` is true if the attempt exceeded the provisional time limit only.
-    """
+    """The keys of an attempt that the JSON object omits if their values are empty or zero."""
 
     attempt: int
-    provisional: bool
 
 
 class _ResultCore(TypedDict):

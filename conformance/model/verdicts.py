@@ -207,8 +207,6 @@ class Result:
     undeclared: list[str] = dataclasses.field(default_factory=list)
     #: The id of the result because of which this one did not run.
     blocked_by: str = ""
-    #: True if the result exceeded the provisional time limit only.
-    provisional: bool = False
 
     def to_json(self) -> AttemptRow:
         """Return a JSON object of strings and numbers; empty fields are omitted."""
@@ -227,8 +225,6 @@ class Result:
             numbers["seed"] = self.seed
         if self.attempt:
             numbers["attempt"] = self.attempt
-        if self.provisional:
-            numbers["provisional"] = True
         # The keys are in the order of the results file.
         row: AttemptRow = {
             "id": str(self.id),
@@ -276,7 +272,6 @@ class Result:
             seconds=data.get("seconds", 0.0),
             seed=data.get("seed", 0),
             attempt=data.get("attempt", 1),
-            provisional=data.get("provisional", False),
         )
 
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import re
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-
-from conformance.process_control.provisional_limit import LimitFile
 
 #: The first characters that faulthandler writes at a timeout.
 TIMEOUT_MARK = "Timeout ("
@@ -23,13 +20,11 @@ class Watchdog:
     thread writes the tracebacks of all Python threads to ``path`` before the process ends. Each start of its
     timer starts a thread and takes a quarter of a millisecond. The timer is therefore restarted only after a
     twentieth of the limit, so that a result gets between 95 % and 100 % of the limit. While no result runs, a
-    Python thread restarts the timer periodically. If a ``limit_file`` is given, the limit of a result is the
-    provisional limit in that file.
+    Python thread restarts the timer periodically.
     """
 
-    def __init__(self, path: Path, limit: float, limit_file: LimitFile | None = None) -> None:
+    def __init__(self, path: Path, limit: float) -> None:
         self.limit = limit
-        self._limit_file = limit_file
         self._file = path.open("w")
         self._lock = threading.Lock()
         self._busy = False
@@ -39,11 +34,10 @@ class Watchdog:
 
     def start_limit(self) -> None:
         """Start the time limit of a result."""
-        limit = self.limit if self._limit_file is None else self._limit_file.read(self.limit)
         with self._lock:
             self._busy = True
-            if limit != self._armed_limit or time.monotonic() - self._armed > limit / 20:
-                self._arm(limit)
+            if time.monotonic() - self._armed > self.limit / 20:
+                self._arm(self.limit)
 
     def stop_limit(self) -> None:
         """Stop the time limit, because no result is running."""
@@ -62,7 +56,7 @@ class Watchdog:
 
     def _arm(self, seconds: float) -> None:
         faulthandler.dump_traceback_later(seconds, exit=True, file=self._file)
-        self._armed, self._armed_limit = time.monotonic(), seconds
+        self._armed = time.monotonic()
 
     def _restart_while_idle(self) -> None:
         while True:
@@ -72,9 +66,8 @@ class Watchdog:
                     self._arm(self.limit)
 
 
-def exceeded_limit_and_traceback(path: Path, *, limit: int = 3000) -> tuple[float | None, str]:
-    """Return the limit in seconds at which the watchdog ended the process that wrote ``path``, and the
-    traceback in that file. Without the watchdog's doing, the limit is None.
+def timed_out_and_traceback(path: Path, *, limit: int = 3000) -> tuple[bool, str]:
+    """Return whether the watchdog ended the process that wrote ``path``, and the traceback in that file.
 
     The watchdog's own thread is omitted. A traceback longer than ``limit`` characters is truncated at its
     end, because the innermost frame comes first.
@@ -82,18 +75,8 @@ def exceeded_limit_and_traceback(path: Path, *, limit: int = 3000) -> tuple[floa
     try:
         text = path.read_text(errors="replace").strip()
     except OSError:
-        return None, ""
-    exceeded = next((line for line in text.splitlines() if line.startswith(TIMEOUT_MARK)), None)
+        return False, ""
+    timed_out = any(line.startswith(TIMEOUT_MARK) for line in text.splitlines())
     blocks = text.split("\n\n")
     text = "\n\n".join(block for block in blocks if f'"{__file__}"' not in block.partition("\n")[2][:300])
-    shown = text if len(text) <= limit else text[:limit] + "\n…"
-    return None if exceeded is None else _seconds_of_timeout(exceeded), shown
-
-
-def _seconds_of_timeout(line: str) -> float:
-    """Return the seconds in faulthandler's line ``Timeout (0:02:00)!``; 0 if it has another form."""
-    match = re.match(r"Timeout \((\d+):(\d+):(\d+(?:\.\d+)?)\)", line)
-    if match is None:
-        return 0.0
-    hours, minutes, seconds = map(float, match.groups())
-    return 3600 * hours + 60 * minutes + seconds
+    return timed_out, text if len(text) <= limit else text[:limit] + "\n…"

@@ -16,7 +16,7 @@ from conformance.plan.levels import manifest
 from conformance.plan.plan import Plan
 from conformance.results.blocked import mark_blocked
 from conformance.results.leg_summary import MAX_LISTED, LegSummary, expectation_report
-from conformance.results.run_state import BAD, RunState, counted_attempts, final_attempt
+from conformance.results.run_state import BAD, RunState, final_attempt
 
 #: Verdicts that an expectation can excuse.
 _EXCUSABLE = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value)
@@ -156,10 +156,8 @@ def _passes(row: ResultRow) -> bool:
 
 
 def _final_row(attempts: list[AttemptRow]) -> ResultRow:
-    attempts = counted_attempts(attempts)
     verdict, shown_attempt = final_attempt(attempts)
-    kept = {key: value for key, value in shown_attempt.items() if key not in ("attempt", "provisional")}
-    row = cast("ResultRow", kept)
+    row = cast("ResultRow", {key: value for key, value in shown_attempt.items() if key != "attempt"})
     row["verdict"] = verdict
     if len(attempts) > 1:
         row["attempts"] = [_attempt_summary(attempt) for attempt in attempts]

@@ -30,11 +30,10 @@ LOST_SUBJECTS_IN_A_ROW = 5
 
 
 class LossGroup(NamedTuple):
-    """Results that are lost together: those of one subject, those of one property in one dtype, or those of
-    one behaviour of an area.
+    """Results that are lost together: those of one subject, or those of one property in one dtype.
 
     ``kind`` is the kind of the subjects. Fields that do not apply are empty: ``property`` and ``dtype`` for a
-    subject, ``subject`` for a property, ``dtype`` for a behaviour.
+    subject, ``subject`` for a property.
     """
 
     kind: str
@@ -78,9 +77,6 @@ class RunState:
         #: Number of workers that started since a result last passed, and the id of that result.
         self.starts_without_pass = 0
         self.last_passed: str | None = None
-        #: The longest time of a result that finished, in seconds, and the number of these results.
-        self.longest = 0.0
-        self.finished = 0
         #: Total seconds of all finished runs in this journal.
         self.seconds = 0.0
         self.rounds = 0
@@ -174,9 +170,6 @@ class RunState:
         worker.open, worker.last = None, row["id"]
         self.attempts.setdefault(row["id"], []).append(row)
         self.unprobed.discard(row["id"])
-        if row["verdict"] not in _LOST:
-            self.finished += 1
-            self.longest = max(self.longest, row.get("seconds", 0.0))
         if row["verdict"] == Verdict.PASS.value:
             self.starts_without_pass = 0
             self.last_passed = row["id"]
@@ -228,18 +221,16 @@ class RunState:
         return any(row.get("attempt", 1) == attempt for row in self.attempts.get(result_id, ()))
 
     def loss_groups_of(self, result_id: str) -> tuple[LossGroup, ...]:
-        """Return the groups of a result: its subject, and its property in its dtype. The group of a result of
-        an area is its behaviour, because an area is no single subject.
+        """Return the groups of a result: its subject, and its property in its dtype. A result of an area has
+        no group, because an area is no single subject.
         """
         if self._kinds is None:
             cases = [] if self.plan is None else self.plan["cases"]
             self._kinds = {f"{name}/{subject}": kind for kind, name, subject, _ in cases}
         parsed = ResultId.parse(result_id)
         kind = self._kinds.get(str(parsed.case), "")
-        if not kind:
+        if not kind or kind in AREA_KINDS:
             return ()
-        if kind in AREA_KINDS:
-            return (LossGroup(kind, subject=parsed.case.subject, property=parsed.case.property),)
         return (
             LossGroup(kind, subject=parsed.case.subject),
             LossGroup(kind, property=parsed.case.property, dtype=parsed.dtype),
@@ -269,8 +260,8 @@ class RunState:
 
         A subject is suspected after ``_LOSSES_IN_A_ROW`` lost results with no other result between, or after
         ``_LOSSES`` more since its last sample. A property in a dtype is suspected after results of
-        ``LOST_SUBJECTS_IN_A_ROW`` subjects were lost with no other result between. A behaviour is suspected
-        after its first lost result. Results that did not run do not count.
+        ``LOST_SUBJECTS_IN_A_ROW`` subjects were lost with no other result between. Results that did not run
+        do not count.
         """
         in_a_row: dict[LossGroup, list[str]] = collections.defaultdict(list)
         lost: dict[LossGroup, int] = collections.Counter()
@@ -292,8 +283,6 @@ class RunState:
         ]
 
     def _is_suspected(self, group: LossGroup, in_a_row: int, lost: int) -> bool:
-        if group.property and group.subject:
-            return in_a_row >= 1 and group not in self._samples
         if group.property:
             return in_a_row >= LOST_SUBJECTS_IN_A_ROW
         if group in self._samples:
@@ -349,23 +338,6 @@ def _was_blamed_for_unusable_device(row: AttemptRow) -> bool:
     return any(failure["kind"] == Kind.STATE.value for failure in row.get("failures", ()))
 
 
-def counted_attempts(rows: Sequence[AttemptRow]) -> list[AttemptRow]:
-    """Return the attempts that decide the verdict of a result.
-
-    An attempt that did not run counts only if there is no other. An attempt that exceeded the provisional
-    time limit does not count if the last attempt, which had the full limit, was lost too or took longer than
-    half of it: then the result is slow. If the last attempt was fast, the first one hung, and counts.
-    """
-    counted = [row for row in rows if "blocked_by" not in row] or list(rows)
-    last = counted[-1]
-    is_slow = [
-        row.get("provisional", False)
-        and (last["verdict"] in _LOST or last.get("seconds", 0.0) > row.get("seconds", 0.0) / 2)
-        for row in counted[:-1]
-    ]
-    return [row for row, slow in zip(counted, [*is_slow, False], strict=True) if not slow]
-
-
 def final_attempt(rows: Sequence[AttemptRow]) -> tuple[str, AttemptRow]:
     """Return the verdict of a result, computed from all its attempts, and the attempt with that verdict.
 
@@ -377,7 +349,8 @@ def final_attempt(rows: Sequence[AttemptRow]) -> tuple[str, AttemptRow]:
     case may have caused the unusable device. The returned attempt then gets an additional failure of kind
     ``state``, so that an expectation of a different kind cannot excuse the result.
     """
-    rows = counted_attempts(rows)
+    # A row of a result that did not run counts only if there is no other.
+    rows = [row for row in rows if "blocked_by" not in row] or rows
     last = rows[-1]
     bad = [row for row in rows if row["verdict"] in BAD]
     if not bad:

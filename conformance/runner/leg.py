@@ -271,66 +271,44 @@ def run_rounds(rounds: Rounds, plan: Plan) -> None:
 
 
 def _sample_suspected_groups(rounds: Rounds, plan: Plan) -> None:
-    """Run a sample of the pending results of each subject, of each behaviour, and of each property in a
-    dtype, of which many results were lost.
+    """Run a sample of the pending results of each subject, and of each property in a dtype, of which many
+    results were lost.
 
-    The samples of all groups run in one round, because a sample that hangs takes the full time limit.
+    A subject's sample is a result of another property than the lost ones. The sampled subjects of a property
+    are spread evenly over the plan. So neither a property is taken for its subjects, nor one operator family
+    with a common defect for the property.
     """
     run_state = rounds.run_state
-    sampled: list[str] = []
     for group in run_state.suspected_groups():
         pending = plan.select(lambda result_id: result_id not in run_state.attempts)
-        results = _sample_of_group(run_state, group, pending)
-        if results:
-            rounds.journal.write("sample", **group._asdict(), results=results)
-            rounds.read_events()
-            sampled += results
-    sample = plan.only(sampled)
-    idle = 0
-    while sample.cases and idle < 3:
-        before = len(sample)
-        groups = {(case.kind, case.subject, case.property) for case in sample.cases}
-        rounds.run(sample, workers=_workers_of_sample(rounds, len(groups)), attempt=1, patient=True)
-        sample = sample.select(lambda result_id: result_id not in run_state.attempts)
-        idle = idle + 1 if len(sample) == before else 0
-
-
-def _workers_of_sample(rounds: Rounds, results: int) -> int:
-    """Return the number of workers for a sample: most of them wait for the time limit and compute nothing."""
-    workers = rounds.options.workers_of(rounds.mode)
-    return min(results, workers if workers == 1 else 2 * workers)
-
-
-def _sample_of_group(run_state: RunState, group: LossGroup, pending: Plan) -> list[str]:
-    """Return a sample of the pending results of a suspected group.
-
-    A subject's sample is a result of another property than the lost ones, and a behaviour's sample is a
-    result in another dtype. The sampled subjects of a property are spread evenly over the plan. So neither a
-    property is taken for its subjects, nor one operator family with a common defect for the property.
-    """
-    if group.subject:
-        lost = set() if group.property else run_state.lost_properties(group)
-        cases = [
-            case
-            for case in pending.cases
-            if (case.kind, case.subject) == (group.kind, group.subject)
-            and group.property in ("", case.property)
-            and case.property not in lost
-        ][:1]
-        return [next(case.result_ids()) for case in cases]
-    confirmed = run_state.confirmed_groups()
-    cases = [
-        case
-        for case in pending.cases
-        if (case.kind, case.property) == (group.kind, group.property)
-        and group.dtype in case.dtypes
-        and LossGroup(case.kind, subject=case.subject) not in confirmed
-    ]
-    if len(cases) < _SAMPLED_SUBJECTS:
-        return []
-    step = len(cases) / _SAMPLED_SUBJECTS
-    sample = [cases[int((number + 0.5) * step)] for number in range(_SAMPLED_SUBJECTS)]
-    return [f"{case.id}@{group.dtype}" for case in sample]
+        if group.subject:
+            lost = run_state.lost_properties(group)
+            cases = [
+                case
+                for case in pending.cases
+                if (case.kind, case.subject) == (group.kind, group.subject) and case.property not in lost
+            ][:1]
+            results = [next(case.result_ids()) for case in cases]
+        else:
+            confirmed = run_state.confirmed_groups()
+            cases = [
+                case
+                for case in pending.cases
+                if (case.kind, case.property) == (group.kind, group.property)
+                and group.dtype in case.dtypes
+                and LossGroup(case.kind, subject=case.subject) not in confirmed
+            ]
+            if len(cases) < _SAMPLED_SUBJECTS:
+                continue
+            step = len(cases) / _SAMPLED_SUBJECTS
+            sample = [cases[int((number + 0.5) * step)] for number in range(_SAMPLED_SUBJECTS)]
+            results = [f"{case.id}@{group.dtype}" for case in sample]
+        if not results:
+            continue
+        rounds.journal.write("sample", **group._asdict(), results=results)
+        rounds.read_events()
+        for result_id in results:
+            rounds.run(plan.only([result_id]), workers=1, attempt=1, patient=True)
 
 
 def _retry(rounds: Rounds, plan: Plan, results: Callable[[], list[str]]) -> None:

@@ -15,8 +15,7 @@ from conformance.plan.plan import Plan
 from conformance.plan.run_request import Request
 from conformance.process_control import supervisor
 from conformance.process_control.child import Child, How
-from conformance.process_control.provisional_limit import FILE, LimitFile, provisional_limit
-from conformance.process_control.watchdog import exceeded_limit_and_traceback
+from conformance.process_control.watchdog import timed_out_and_traceback
 from conformance.results.journal import Journal, Tail
 from conformance.results.run_state import RunState, Worker
 from conformance.runner import child_environment
@@ -49,15 +48,11 @@ class Rounds:
     #: A prestarted worker. The first round uses or stops it.
     warm: PrestartedWorker | None = None
 
-    @functools.cached_property
-    def _limit_file(self) -> LimitFile:
-        return LimitFile(self.folder / FILE)
-
     def run(self, plan: Plan, *, workers: int, attempt: int, patient: bool = False) -> None:
         """Run one round over a plan, and record a result for every worker that was lost.
 
-        A ``patient`` round continues after any number of lost workers, and gives each result the full time
-        limit, because its plan consists of results that decide about results that earlier rounds lost.
+        A ``patient`` round continues after any number of lost workers, because its plan consists of results
+        that an earlier round lost.
 
         Raises:
             TooManyLostWorkers: too many workers in a row were lost, and no result passes any more.
@@ -70,10 +65,7 @@ class Rounds:
         logs = self.folder / "logs"
         logs.mkdir(exist_ok=True)
         log = logs / f"round-{self.number}.txt"
-        arguments = self._pytest_arguments(file, workers, attempt)
-        if not patient and attempt == 1 and self.mode != "distributed":
-            arguments += ["--conformance-limit-file", str(self._limit_file.path)]
-        child, warm = self._start_pytest(arguments, workers, log)
+        child, warm = self._start_pytest(self._pytest_arguments(file, workers, attempt), workers, log)
         try:
             with child:
                 end = supervisor.wait_for_end(
@@ -83,7 +75,6 @@ class Rounds:
                 )
         finally:
             file.unlink(missing_ok=True)
-            self._limit_file.remove()
             if warm is not None:
                 warm.copy_log(log)
             self.read_events(final=True)
@@ -126,9 +117,6 @@ class Rounds:
     def _heartbeat(self, *, patient: bool) -> bool:
         """Return whether the journal has new events; raise TooManyLostWorkers if the run must stop."""
         events = self.read_events()
-        self._limit_file.write(
-            provisional_limit(self.run_state.longest, self.run_state.finished, self.options.timeout)
-        )
         lost_too_many = self.run_state.starts_without_pass > MAX_LOSSES + self.options.workers
         if lost_too_many and not patient and not self._a_passed_result_passes_again():
             raise TooManyLostWorkers(
@@ -188,12 +176,11 @@ class Rounds:
             group = groups[0]
             recorded = True
             first = confirmed[group]
-            if group.subject and group.property:
-                reason = f"{group.property} ended its process repeatedly, also in {first}"
-            elif group.subject:
-                reason = f"{group.subject} ended its process repeatedly, also in {first}"
-            else:
-                reason = f"{group.property} ended its process in a whole sample ({first} and others)"
+            reason = (
+                f"{group.subject} ended its process repeatedly, also in {first}"
+                if group.subject
+                else f"{group.property} ended its process in a whole sample ({first} and others)"
+            )
             self.record_result_that_does_not_run(ResultId.parse(result_id), first, reason)
         if recorded:
             self.journal.write("worker-end", worker="runner", reason="no process ran these results")
@@ -243,8 +230,7 @@ class Rounds:
 
     def _result_of_lost_worker(self, worker: Worker, *, stalled: bool) -> Result | None:
         """Return a failed result for the result that a lost worker ran last, or None if it ran no result."""
-        path = self.folder / "tracebacks" / f"{worker.name}.txt"
-        exceeded, traceback = exceeded_limit_and_traceback(path)
+        timed_out, traceback = timed_out_and_traceback(self.folder / "tracebacks" / f"{worker.name}.txt")
         if worker.probing is not None:
             return None
         result_id = worker.open or worker.last
@@ -253,16 +239,11 @@ class Rounds:
                 "problem", message=f"a worker ended before its first case; see {self.folder / 'logs'}"
             )
             return None
-        limit = self.options.timeout
-        if exceeded is not None and not stalled and 0 < exceeded < limit * 0.9:
-            limit = exceeded
-        provisional = limit < self.options.timeout
-        if exceeded is not None or stalled:
+        timed_out = timed_out and not stalled
+        if timed_out or stalled:
             verdict, kind = Verdict.TIMEOUT, Kind.TIMEOUT
-            message = f"took longer than {limit:g} s"
-            if provisional:
-                message += f", the provisional limit (all other results took less than {limit / 4:.3g} s)"
-            if stalled:
+            message = f"took longer than {self.options.timeout:g} s"
+            if not timed_out:
                 message += ", and the watchdog did not end the process"
         else:
             verdict, kind = Verdict.CRASH, Kind.CRASH
@@ -276,8 +257,7 @@ class Rounds:
             verdict=verdict,
             failure_count=1,
             failures=[Failure(kind, f"{message}\n{traceback}".rstrip())],
-            seconds=limit if verdict is Verdict.TIMEOUT else 0.0,
-            provisional=provisional and verdict is Verdict.TIMEOUT,
+            seconds=self.options.timeout if verdict is Verdict.TIMEOUT else 0.0,
             seed=seed_of(parsed.case.subject, parsed.dtype, self.options.seed),
             attempt=worker.attempt,
         )

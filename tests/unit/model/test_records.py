@@ -38,4 +38,4 @@ def test_a_type_has_the_keys_of_its_schema(kind: Any, schema: dict[str, Any]) ->
 def test_an_attempt_row_has_a_number_and_no_attempts() -> None:
     row, attempt = records.ResultRow, records.AttemptRow
     assert attempt.__required_keys__ == row.__required_keys__
-    assert attempt.__optional_keys__ ^ row.__optional_keys__ == {"attempt", "attempts", "provisional"}
+    assert attempt.__optional_keys__ ^ row.__optional_keys__ == {"attempt", "attempts"}

@@ -92,37 +92,3 @@ def test_a_result_whose_probe_was_interrupted_runs_again() -> None:
     assert (run_state.unprobed, run_state.unrecorded_lost_workers()) == ({"p/s@d"}, [])
     run_state.apply(result)
     assert not run_state.unprobed
-
-
-@pytest.mark.parametrize(
-    ("last", "seconds", "verdict", "attempts"),
-    [
-        ("pass", 70.0, "pass", 1),  # the result is slow, and the full limit suffices
-        ("pass", 0.1, "flaky", 2),  # the result is fast, so its first attempt hung
-        ("fail", 70.0, "fail", 1),
-        ("timeout", 120.0, "timeout", 1),
-        ("crash", 0.0, "crash", 1),
-    ],
-)
-def test_the_provisional_limit_alone_decides_no_verdict(
-    last: str, seconds: float, verdict: str, attempts: int
-) -> None:
-    first = {**row("p/s@d", "timeout", "timeout"), "seconds": 30.0, "provisional": True}
-    rows = [first, {**row("p/s@d", last, attempt=2), "seconds": seconds}]
-    final_row = final_rows({"p/s@d": rows}, []).rows["p/s@d"]  # type: ignore[dict-item]
-    assert final_row["verdict"] == verdict
-    assert len(final_row.get("attempts", [1])) == attempts
-    assert "provisional" not in final_row
-
-
-def test_the_longest_time_counts_results_that_finished() -> None:
-    run_state = RunState()
-    for verdict, seconds in (("pass", 3.0), ("fail", 5.0), ("timeout", 120.0), ("crash", 0.0)):
-        run_state.apply(
-            {
-                "event": "result",
-                "worker": "w",
-                "result": {**row(f"p/{verdict}@d", verdict), "seconds": seconds},
-            }
-        )  # type: ignore[typeddict-item]
-    assert (run_state.longest, run_state.finished) == (5.0, 2)

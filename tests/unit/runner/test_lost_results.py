@@ -122,22 +122,6 @@ def test_a_property_of_the_same_name_of_another_kind_is_not_given_up() -> None:
     finished_run(Plan(cases), 4, lambda case, dtype: (case.kind, case.property) == ("module", "b"))
 
 
-@pytest.mark.parametrize("workers", [1, 4])
-def test_a_behaviour_is_given_up_after_two_lost_results(workers: int) -> None:
-    plan = plan_of(3, (*DTYPES, "float64", "int8", "bool"), "api")
-    lost = ("api00/a", "api01/c")
-    rounds = finished_run(plan, workers, lambda case, dtype: f"{case.subject}/{case.property}" in lost)
-    assert rounds.deaths == 4
-    blocked = [rows[0] for rows in rounds.run_state.attempts.values() if "blocked_by" in rows[0]]
-    assert len(blocked) == 2 * 5
-
-
-def test_a_behaviour_that_ends_its_process_in_one_dtype_runs_in_all_others() -> None:
-    plan = plan_of(3, (*DTYPES, "float64", "int8", "bool"), "api")
-    rounds = finished_run(plan, 2, lambda case, dtype: case.property == "b" and dtype == "bfloat16")
-    assert rounds.deaths == 2 * 3  # each is run twice
-
-
 def rerun_of_failures(crashes_again: Crashes) -> SimulatedRounds:
     """Return a run in which two subjects end their processes, after a rerun of its failures."""
     plan = plan_of(20, DTYPES[:2])
