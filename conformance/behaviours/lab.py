@@ -49,6 +49,8 @@ class Deviation:
     position: StatementPosition | None
     #: None means the basis of the behaviour.
     basis: Basis | None = None
+    #: The number of observations that were recorded before.
+    observation_count: int = 0
 
 
 class _WorkDepth:
@@ -541,7 +543,7 @@ class Lab:
         self.nothing_due_reason = reason
 
     def _deviates(self, kind: Kind, message: str, moment: int, basis: Basis | None = None) -> None:
-        self.deviations.append(Deviation(kind, message, self._position(moment), basis or self.basis))
+        self.deviations.append(Deviation(kind, message, self._position(moment), basis or self.basis, moment))
 
     def _position(self, moment: int) -> StatementPosition | None:
         return None if self.program is None else statement_positions.calling_statement(self.program, moment)

@@ -79,7 +79,11 @@ def _explain_property(name: str, extra: Sequence[str]) -> int:
     found = [entry for entry in entries if entry.name == name]
     if not found:
         similar = difflib.get_close_matches(name, {entry.name for entry in entries}, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(similar)}?" if similar else "'conformance query' lists them"
+        hint = (
+            f"did you mean {' or '.join(similar)}?"
+            if similar
+            else "it is the part of a result id before the /"
+        )
         raise UsageError(f"no property is called {name!r}; {hint}")
     for entry in found:
         print(f"{entry.name}, a property of subjects of kind {entry.subject_kind}")

@@ -70,9 +70,9 @@ def check_transformed_sample(
 ) -> None:
     """Run the operator, or the given forms, on a transformed sample and compare with ``reference``.
 
-    ``reference`` is the reference of ``sample``. If both the device and the CPU raise for the same arguments,
-    nothing is required. If the device raises for contiguous copies of the arguments too, the layouts do not
-    contradict each other, and the failure has basis parity.
+    ``reference`` is the reference of the transformed values. If both the device and the CPU raise for the
+    same arguments, nothing is required. If the device raises for ``sample`` too, which is contiguous, the
+    layouts do not contradict each other, and the failure has basis parity.
     """
     pairs = list(forms) if forms is not None else [("operator", subject.info.op, pristine_info(subject).op)]
     for name, form, cpu_form in pairs:
@@ -88,23 +88,18 @@ def check_transformed_sample(
             )
             continue
         if cpu_accepts(cpu_form, transformed):
-            contradicts = recorder.basis is not Basis.CONSISTENCY or _accepts_contiguous_copies(
-                target, form, transformed
-            )
+            contradicts = recorder.basis is not Basis.CONSISTENCY or _accepts(target, form, sample)
             with recorder.with_basis(recorder.basis if contradicts else Basis.PARITY):
                 report_failed_call(target, recorder, transformed, outcome, f"the {name} of {label}")
         else:
             recorder.compared(1)
 
 
-def _accepts_contiguous_copies(target: Target, op: Callable[..., Any], sample: Sample) -> bool:
-    """Return whether the device has a result for contiguous copies of a sample's tensors."""
-
-    def contiguous(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+def _accepts(target: Target, op: Callable[..., Any], sample: Sample) -> bool:
+    """Return whether the device has a result for a sample."""
 
     def call() -> bool:
-        copy = to_device(with_transformed_tensors(sample, contiguous) or sample, target)
+        copy = to_device(sample, target)
         return copy is not None and run_operator(target, op, copy).ok
 
     return attempt(call).value is True

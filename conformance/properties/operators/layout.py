@@ -135,9 +135,7 @@ def _check_expanded(target: Target, subject: Subject, recorder: Recorder, sample
     dense = sample.replace(input=expanded.input.contiguous())  # the reference needs contiguous memory
     reference = reference_for(Call(subject, dtype_under_test(recorder), dense))
     if reference.ok:
-        check_transformed_sample(
-            target, subject, recorder, expanded, expanded, reference, "an expanded input"
-        )
+        check_transformed_sample(target, subject, recorder, sample, expanded, reference, "an expanded input")
 
 
 #: Shapes of tensors whose first slices are contiguous, although the strides of the slices do not follow from
@@ -169,5 +167,5 @@ def _check_slices_of_one_row(target: Target, subject: Subject, recorder: Recorde
         reference = reference_for(Call(subject, dtype_under_test(recorder), dense))
         if reference.ok:
             check_transformed_sample(
-                target, subject, recorder, sliced, sliced, reference, "a slice of one row"
+                target, subject, recorder, sample, sliced, reference, "a slice of one row"
             )

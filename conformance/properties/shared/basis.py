@@ -100,7 +100,7 @@ def _is_ordinary(tensor: torch.Tensor) -> bool:
 
 #: Operators whose pages name the dtypes or dimensions of their inputs, and so limit what is documented.
 _CONVOLUTIONS = re.compile(r"_?(conv\dd|conv_transpose\dd|convolution)$")
-_WITH_INDEX_PER_ELEMENT = re.compile(r"(gather|scatter|scatter_add|scatter_reduce|take_along_dim)$")
+_WITH_INDEX_PER_ELEMENT = re.compile(r"(gather|scatter|scatter_add|scatter_reduce)$")
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _RECURRENT = re.compile(r"(gru|lstm|rnn_tanh|rnn_relu|(gru|lstm|rnn_tanh|rnn_relu)_cell)$")
 

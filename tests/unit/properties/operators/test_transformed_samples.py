@@ -46,7 +46,7 @@ def test_the_basis_of_an_error_for_strided_arguments(
         target,
         subject,
         recorder,
-        strided,
+        strided.replace(input=strided.input.contiguous()),
         strided,
         reference,
         "transposed inputs",

@@ -99,6 +99,11 @@ def test_a_number_in_the_place_of_the_first_tensor(name: str, expected: bool) ->
         ("gather", [SCALAR, torch.zeros(1, dtype=torch.int64)], True),
         ("scatter_add", [torch.ones(5), torch.zeros(2, dtype=torch.int64), torch.ones(2)], False),
         ("scatter.value", [torch.ones(2, 2), torch.zeros(2, dtype=torch.int64)], True),
+        (
+            "take_along_dim",
+            [torch.ones(2, 2), torch.zeros(3, dtype=torch.int64)],
+            False,
+        ),  # flattens without dim
         ("take", [torch.ones(5), torch.zeros(2, 2, dtype=torch.int64)], False),
     ],
 )
