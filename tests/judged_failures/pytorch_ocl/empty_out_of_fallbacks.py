@@ -1,5 +1,5 @@
 """Operators of pytorch_ocl that fall back to the CPU leave an out= without elements empty, without an error.
-The page notes/out.html says "if an out tensor has no elements it will be resized". The page
+The page notes/out.html says that an out= without elements is resized. The page
 generated/torch.index_select.html says that an out= of another shape gets the correct shape.
 
 The backend contradicts itself: the functions return the full results. This alone decides for

@@ -1,7 +1,7 @@
 """ceil, min of two tensors and amax on pytorch_ocl do not resize an out= without elements. The page
-notes/out.html says "if an out tensor has no elements it will be resized". Most of the calls raise an error
-about the shape, and min of scalars does not change the shape [0] of out=. The backend contradicts itself:
-the same calls work without out=, and with an out= of the right shape.
+notes/out.html says that an out= without elements is resized. Most of the calls raise an error about the
+shape, and min of scalars does not change the shape [0] of out=. The backend contradicts itself: the same
+calls work without out=, and with an out= of the right shape.
 """
 
 import pytorch_ocl  # noqa: F401  (registers the device)

@@ -1,7 +1,7 @@
-"""eye(4, out=t) on pytorch_ocl neither refuses nor resizes a t of another shape. The page notes/out.html says
-that in this case "an error is thrown OR the out tensor is resized". The page generated/torch.eye.html says
-that eye returns a tensor of two dimensions, but the result keeps the shape of t. Dense and channels-last
-tensors give the same, so the layout is not the cause.
+"""eye(4, out=t) on pytorch_ocl neither refuses nor resizes a t of another shape. The page notes/out.html
+allows an error or a resize in this case. The page generated/torch.eye.html says that eye returns a tensor
+of two dimensions, but the result keeps the shape of t. Dense and channels-last tensors give the same, so
+the layout is not the cause.
 """
 
 import warnings

@@ -1,11 +1,11 @@
 """floor_divide of a number by a tensor on pytorch_ocl returns a tensor on the CPU. The page
-tensor_attributes.html says "Tensors are never moved automatically between devices". By the page
-generated/torch.floor_divide.html, the dividend may be a number, so that the only tensor of the call is on the
-device.
+tensor_attributes.html says that torch moves no tensor to another device by itself. By the page
+generated/torch.floor_divide.html, the dividend may be a number, so that the only tensor of the call is on
+the device.
 
-The backend contradicts itself: floor_divide(tensor, number), floor_divide(tensor, tensor) and number + tensor
-stay on the device. The fallback to the CPU returns the result on the device of the first argument, the
-wrapped number.
+The backend contradicts itself: floor_divide(tensor, number), floor_divide(tensor, tensor) and number +
+tensor stay on the device. The fallback to the CPU returns the result on the device of the first argument,
+the wrapped number.
 """
 
 import warnings

@@ -1,5 +1,5 @@
 """An integer tensor divided by a number raises an error on pytorch_ocl. The page generated/torch.div.html
-allows a number as the divisor and says "Always promotes integer types to the default scalar type". The
+allows a number as the divisor and says that integers are promoted to the default floating dtype. The
 backend contradicts itself: division by a tensor of the same number raises no error.
 """
 

@@ -1,7 +1,7 @@
 """True division of integer tensors truncates the quotients on pytorch_ocl. The page generated/torch.div.html
-says that div performs a true division by default and "Always promotes integer types to the default scalar
-type". The page generated/torch.true_divide.html calls true_divide an alias of div. The result has the dtype
-float32, but the values of a division of integers.
+says that div performs a true division by default and promotes integers to the default floating dtype. The
+page generated/torch.true_divide.html calls true_divide an alias of div. The result has the dtype float32,
+but the values of a division of integers.
 """
 
 import pytorch_ocl  # noqa: F401  (registers the device)

@@ -1,6 +1,6 @@
 """item() of a bool tensor returns an int on pytorch_ocl, while tolist() returns a bool. The page
-generated/torch.Tensor.tolist.html says that tolist() of a scalar returns a number "just like with item()".
-The backend reads the bool as an unsigned integer of 8 bits.
+generated/torch.Tensor.tolist.html says that tolist() of a scalar returns the same number as item(). The
+backend reads the bool as an unsigned integer of 8 bits.
 """
 
 import pytorch_ocl  # noqa: F401  (registers the device)

@@ -1,6 +1,6 @@
 """clamp on pytorch_ocl refuses bounds made with device="ocl" for an input moved with .to("ocl"). The bounds
 keep the device "ocl" without an index, the input is on "ocl:0", and the two count as different devices. The
-page tensor_attributes.html says that a device without an ordinal "will always represent the current device".
+page tensor_attributes.html says that a device without an ordinal is the current device.
 
 With "ocl:0" everywhere the error is gone, but clamp(8, 3) gives 8 instead of 3. By the page
 generated/torch.clamp.html, all elements become max if min is greater than max.
