@@ -1,4 +1,4 @@
-"""clamp with a tensor of bounds returns its input on XLA where the lower bound is NaN; with the number NaN as
+"""clamp with a tensor of bounds returns its input on XLA if the lower bound is NaN; with the number NaN as
 lower bound it returns NaN. So the device contradicts itself. By generated/torch.clamp.html the result is
 min(max(x, min), max), and by generated/torch.maximum.html a maximum with NaN is NaN.
 """

@@ -1,5 +1,5 @@
 """logsigmoid of 5.84 in bfloat16 is -0.0 on XLA and -0.0029 on the CPU. XLA computes the formula of the page
-generated/torch.nn.LogSigmoid.html in bfloat16, where 1 + exp(-5.84) is 1. No page bounds the error, and all
+generated/torch.nn.LogSigmoid.html in bfloat16. There 1 + exp(-5.84) is 1. No page bounds the error, and all
 forms on XLA agree.
 """
 

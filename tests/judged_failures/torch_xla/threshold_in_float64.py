@@ -1,5 +1,5 @@
 """threshold of float64 rounds its value to float32 on XLA. The page generated/torch.nn.Threshold.html says
-that the result is value where x is not above threshold. Other numbers in calls of float64 keep their digits
+that the result is value if x is not above threshold. Other numbers in calls of float64 keep their digits
 on XLA.
 """
 
