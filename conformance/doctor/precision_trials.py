@@ -10,7 +10,7 @@ import torch
 CLASSES = ("tf32", "flush-denormals")
 
 
-def deviation_of_class(precision: str, device: str) -> str:
+def deviation_from_ieee(precision: str, device: str) -> str:
     """Return how the device deviates from IEEE arithmetic as the precision class allows. Return an empty text
     if the device does not deviate, or if a call of the trial fails: a failed call says nothing about
     precision.

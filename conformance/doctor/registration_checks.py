@@ -269,7 +269,7 @@ def _capabilities_to_withdraw(missing: tuple[str, ...]) -> str:
     return f", or declare {', '.join(capabilities)} = false" if capabilities else ""
 
 
-def leaves_out_index(device: str) -> bool:
+def new_tensors_lack_index(device: str) -> bool:
     """Return True if new tensors of a device have a device without an index.
 
     Operators compare devices, so that such a tensor and one of ``DEVICE:0`` seem to be on different devices.
@@ -282,7 +282,7 @@ def leaves_out_index(device: str) -> bool:
 
 def _device_index(target: Target) -> Iterator[Fact]:
     """Yield a fact if new tensors have a device without an index."""
-    if leaves_out_index(target.device):
+    if new_tensors_lack_index(target.device):
         text = f"torch.empty(1, device={target.device!r}).device has no index"
         step = f'give new tensors an index, or set device = "{target.device}:0" in the target file'
         yield Fact("device index", False, text, step=step)

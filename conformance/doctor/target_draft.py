@@ -17,7 +17,7 @@ from conformance.doctor import (
     precision_trials,
     trial_process,
 )
-from conformance.doctor.registration_checks import Fact, leaves_out_index
+from conformance.doctor.registration_checks import Fact, new_tensors_lack_index
 from conformance.framework.calls import attempt
 from conformance.model.vocabulary import CAPABILITIES
 from conformance.target.file import CRASHES, DTYPES
@@ -75,7 +75,7 @@ def draft_target(device: str, module: str | None) -> Draft:
     ]
     if module is not None:
         head.append(f'module = "{module}"')
-    if leaves_out_index(device):
+    if new_tensors_lack_index(device):
         head.append(f"# torch.empty(1, device={device!r}).device has no index, so the index is given here.")
         device = f"{device}:0"
     head += [f'device = "{device}"', 'modes = ["eager"]']

@@ -127,7 +127,7 @@ def _run_trial(target: Any, name: str) -> TrialOutcome:
         except capability_trials.DefectiveTrial as error:
             return TrialOutcome(str(error), broken=True)
     if kind == "precision":
-        return TrialOutcome(precision_trials.deviation_of_class(rest, target.device))
+        return TrialOutcome(precision_trials.deviation_from_ieee(rest, target.device))
     if kind == "dtype":
         return TrialOutcome(operator_trials.error_of_dtype_trial(target, rest))
     text, kernels = operator_trials.first_error_and_missing_kernels(target, *rest.rsplit("@", 1))

@@ -258,8 +258,8 @@ def resume_leg(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg
 def rerun_results(rounds: Rounds, plan: Plan) -> None:
     """Run one more attempt at every result of a plan.
 
-    Results that never ran, because other results of their group had been lost, come last: if the result that
-    blocked them is lost again, they are recorded as not run again.
+    Results that never ran, because an operator or property ended its process repeatedly, are rerun last. If
+    the result that blocked one of them ends its process again, that result does not run this time either.
     """
     run_state = rounds.run_state
     attempt = run_state.last_attempt() + 1

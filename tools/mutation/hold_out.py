@@ -23,14 +23,14 @@ def has_parameter(mutant: Mutant) -> bool:
     return mutant.operator in parameters.RANGES
 
 
-def is_parameter_held_out(mutant: Mutant) -> bool:
+def has_held_out_parameter(mutant: Mutant) -> bool:
     """Return whether the mutant has a drawn parameter that is held out."""
     return has_parameter(mutant) and _is_in_second_half(f"parameter {mutant.operator} {mutant.value}")
 
 
 def is_held_out(mutant: Mutant) -> bool:
     """Return whether the mutant's operator or parameter is held out."""
-    return is_operator_held_out(mutant.operator) or is_parameter_held_out(mutant)
+    return is_operator_held_out(mutant.operator) or has_held_out_parameter(mutant)
 
 
 def _is_in_second_half(name: str) -> bool:

@@ -143,7 +143,7 @@ def half_of_parameters(mutant: Mutant) -> str | None:
     """Return the half of the parameters to which the mutant belongs, or None if it has no parameter."""
     if not hold_out.has_parameter(mutant):
         return None
-    return HELD_OUT if hold_out.is_parameter_held_out(mutant) else OTHERS
+    return HELD_OUT if hold_out.has_held_out_parameter(mutant) else OTHERS
 
 
 #: The names of the two halves.

@@ -23,14 +23,14 @@ def test_every_precision_class_but_ieee_has_a_trial() -> None:
 
 @pytest.mark.parametrize("name", precision_trials.CLASSES)
 def test_the_cpu_has_no_deviation(name: str) -> None:
-    assert precision_trials.deviation_of_class(name, "cpu") == ""
+    assert precision_trials.deviation_from_ieee(name, "cpu") == ""
 
 
 def test_flushed_subnormals_are_found(flushed_subnormals: None) -> None:
     assert (
-        precision_trials.deviation_of_class("flush-denormals", "cpu") == "in float32, 1.175e-38 * 0.25 is 0"
+        precision_trials.deviation_from_ieee("flush-denormals", "cpu") == "in float32, 1.175e-38 * 0.25 is 0"
     )
-    assert precision_trials.deviation_of_class("tf32", "cpu") == ""
+    assert precision_trials.deviation_from_ieee("tf32", "cpu") == ""
 
 
 def test_rounded_factors_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,12 +41,12 @@ def test_rounded_factors_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
         return exact(bits.view(torch.float32), right)
 
     monkeypatch.setattr(torch.Tensor, "__matmul__", rounded)
-    text = precision_trials.deviation_of_class("tf32", "cpu")
+    text = precision_trials.deviation_from_ieee("tf32", "cpu")
     assert text == "a product of float32 matrices rounds 1.000244140625 to 1.0"
 
 
 def test_a_failed_call_says_nothing_about_precision() -> None:
-    assert precision_trials.deviation_of_class("flush-denormals", "no_such_device") == ""
+    assert precision_trials.deviation_from_ieee("flush-denormals", "no_such_device") == ""
 
 
 def test_a_draft_declares_the_class_and_names_the_deviation() -> None:

@@ -43,4 +43,4 @@ def test_new_tensors_whose_device_has_no_index_are_found(
 
     monkeypatch.setattr(torch, "empty", empty)
     monkeypatch.setattr(torch, "device", lambda name: types.SimpleNamespace(type=name))
-    assert registration_checks.leaves_out_index(device) is expected
+    assert registration_checks.new_tensors_lack_index(device) is expected
