@@ -27,6 +27,7 @@ from conformance.process_control.garbage_collector import LiveObjectFreezer
 from conformance.pytest_modules import Cases
 from conformance.results.journal import Journal, reference_digest_writer
 from conformance.samples import sample_limit
+from conformance.worker import continued_cases
 
 if TYPE_CHECKING:
     from conformance.worker.executor import Executor
@@ -68,6 +69,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--conformance-output", metavar="DIR", help="folder for journal.jsonl and tracebacks")
     group.addoption("--conformance-only", metavar="FILE", help="run the plan in this file")
     group.addoption("--conformance-timeout", metavar="SECONDS", type=float, default=DEFAULT_TIMEOUT)
+    group.addoption(
+        "--conformance-additional-workers",
+        metavar="N",
+        type=int,
+        default=0,
+        help="start up to N more pytest-xdist workers while others wait",
+    )
     group.addoption("--conformance-attempt", metavar="N", type=int, default=1, help="number of this attempt")
     group.addoption(
         "--conformance-extra", metavar="MODULE", action="append", default=[], help="module with properties"
@@ -94,6 +102,12 @@ class Session:
     def controller(self) -> bool:
         """True if this process is the controller of pytest-xdist, which runs no cases."""
         return not hasattr(self.config, "workerinput") and bool(getattr(self.config.option, "tx", None))
+
+    def mark_as_continued(self, nodeid: str) -> None:
+        """Record that another worker continues the case of an item: it runs only dtypes that none began."""
+        if self.output is not None:
+            module, _, name = nodeid.partition("::")
+            continued_cases.mark(self.output, Path(module).name, name.partition("[")[2].removesuffix("]"))
 
     def cases(self, kind: str) -> list[Case]:
         """Return the planned cases of a subject kind."""
@@ -155,6 +169,20 @@ class Session:
                 profiles=self.config.getoption("--conformance-profile"),
             )
         return self._executor
+
+    def run(self, item: CaseItem) -> None:
+        """Run the case of an item, without the dtypes that another worker began if the case is continued."""
+        output = self.output
+
+        def is_left(result_id: str) -> bool:
+            if output is None:
+                return True
+            attempt = self.config.getoption("--conformance-attempt")
+            return result_id not in continued_cases.results_begun(
+                output, item.path.name, item.case.id, attempt
+            )
+
+        self.executor().run(item.case, is_left)
 
     @property
     def started(self) -> bool:
@@ -241,7 +269,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     started = time.time()
     try:
         if session.quiet:
-            session.executor().run(item.case)
+            session.run(item)
             session.settling.freeze_live_objects()
             if memory_limit.exceeds_memory_limit():
                 session.finish("memory")
@@ -296,16 +324,28 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Return a scheduler that distributes cases by subject."""
     from conformance.results.run_state import LOST_SUBJECTS_IN_A_ROW
+    from conformance.worker.waiting_workers import WaitingWorkers
     from conformance.worker.xdist_scheduler import SubjectScheduling
 
-    return SubjectScheduling(
+    session = config.stash[_SESSION]
+    distributor = config.pluginmanager.getplugin("dsession")
+    first_attempt = config.getoption("--conformance-attempt") == 1
+    scheduler = SubjectScheduling(
         len(config.option.tx),
         scheduling_group,
         log,
-        is_about_one_operator,
-        scheduled_property,
-        LOST_SUBJECTS_IN_A_ROW,
+        # A second attempt is about one result, whatever the others of its subject did.
+        is_isolated=lambda nodeid: first_attempt and is_about_one_operator(nodeid),
+        property_of=scheduled_property,
+        property_losses=LOST_SUBJECTS_IN_A_ROW,
+        continue_item=session.mark_as_continued,
+        # pytest-xdist replaces a crashed worker in the same way. All its workers are alike.
+        start_worker=lambda: distributor._clone_node(next(iter(distributor._active_nodes))),
+        most_additional=config.getoption("--conformance-additional-workers"),
     )
+    if config.getoption("--conformance-additional-workers"):
+        WaitingWorkers(distributor, scheduler).start()
+    return scheduler
 
 
 def scheduling_group(nodeid: str) -> str:

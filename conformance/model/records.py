@@ -567,7 +567,7 @@ class SampleFields(TypedDict):
 
 
 class SampleEvent(SampleFields):
-    """The runner runs some results of a subject, or of a property in a dtype, of which many were lost."""
+    """The runner runs some results of a property in a dtype, of which many were lost."""
 
     event: Literal["sample"]
 

@@ -6,6 +6,7 @@ import builtins
 import dataclasses
 import hashlib
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,15 @@ class Case:
     def result_ids(self) -> Iterator[str]:
         """Return the ids of the results of the case, one per dtype."""
         return (f"{self.id}@{dtype}" for dtype in self.dtypes)
+
+    def dtypes_in_run_order(self) -> list[str]:
+        """Return the dtypes of the case in the order in which a worker runs them.
+
+        The properties of a subject begin with different dtypes. So if the first results of several properties
+        end their processes, one dtype is not the reason.
+        """
+        first = zlib.crc32(self.property.encode()) % len(self.dtypes)
+        return [*self.dtypes[first:], *self.dtypes[:first]]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,18 +22,21 @@ _OfWorker = (
     records.WorkerEndEvent | records.DtypeEvent | records.ResultEvent | records.ProbeEvent | records.LostEvent
 )
 _LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
-#: After this number of lost results, the runner runs a sample of the subject before it runs more of it.
-_LOSSES_IN_A_ROW, _LOSSES = 2, 5
+#: A subject ends its process if so many results in a row were lost, of so many properties and dtypes (or of
+#: all, if it has fewer).
+_LOSSES_IN_A_ROW, _LOST_PROPERTIES, _LOST_DTYPES = 3, 3, 2
+#: Verdicts of results that may not have called the device.
+_NOT_RUN = (Verdict.UNSUPPORTED.value, Verdict.SKIP.value)
 #: After results of a property in a dtype were lost for this number of subjects in a row, the runner runs a
 #: sample of its other results in this dtype before it runs more of them.
 LOST_SUBJECTS_IN_A_ROW = 5
 
 
 class LossGroup(NamedTuple):
-    """Results that are lost together: those of one subject, or those of one property in one dtype.
+    """Results that are lost together: those of one subject, in all dtypes or in one, those of one property in
+    one dtype, or those of one behaviour of an area.
 
-    ``kind`` is the kind of the subjects. Fields that do not apply are empty: ``property`` and ``dtype`` for a
-    subject, ``subject`` for a property.
+    ``kind`` is the kind of the subjects. Fields that do not apply are empty.
     """
 
     kind: str
@@ -82,14 +85,17 @@ class RunState:
         self.rounds = 0
         #: Results whose known-answer probe was running when a run was killed.
         self.unprobed: set[str] = set()
-        #: The last sample of each group that was suspected of ending its process, and the number of its lost
-        #: results at that time.
+        #: The last sample of each property in a dtype that was suspected of ending its process.
         self._samples: dict[LossGroup, list[str]] = {}
-        self._losses_at_sample: dict[LossGroup, int] = {}
+        #: The lost results by subject, and the confirmed groups at a number of lost results.
+        self._lost_of_subject: dict[LossGroup, list[str]] = {}
+        self._confirmed: tuple[int, dict[LossGroup, str]] = (0, {})
         #: The order in which the results began, by id.
         self._order: dict[str, int] = {}
-        #: The kind of the subject of each case, from the plan.
+        #: The kind of the subject of each case, and the properties and dtypes of each subject, from the plan.
         self._kinds: dict[str, str] | None = None
+        self._properties: dict[LossGroup, set[str]] = {}
+        self._dtypes: dict[LossGroup, set[str]] = {}
 
     def apply(self, event: Event) -> None:
         """Apply one event. Unknown kinds are ignored; a malformed event is recorded as a problem."""
@@ -170,6 +176,10 @@ class RunState:
         worker.open, worker.last = None, row["id"]
         self.attempts.setdefault(row["id"], []).append(row)
         self.unprobed.discard(row["id"])
+        if row["verdict"] in _LOST and "blocked_by" not in row and row.get("attempt", 1) == 1:
+            for group in self.loss_groups_of(row["id"]):
+                if group.subject and not group.dtype:
+                    self._lost_of_subject.setdefault(group, []).append(row["id"])
         if row["verdict"] == Verdict.PASS.value:
             self.starts_without_pass = 0
             self.last_passed = row["id"]
@@ -212,6 +222,11 @@ class RunState:
             worker for worker in self.workers.values() if worker.ended is None and not worker.recorded_as_lost
         ]
 
+    @property
+    def workers_may_wait(self) -> bool:
+        """True if other workers run results while the result of a worker waits for its time limit."""
+        return self.header is not None and self.header.get("workers", 1) > 1
+
     def last_attempt(self) -> int:
         """Return the highest attempt number of any result."""
         return max((row.get("attempt", 1) for rows in self.attempts.values() for row in rows), default=0)
@@ -221,20 +236,33 @@ class RunState:
         return any(row.get("attempt", 1) == attempt for row in self.attempts.get(result_id, ()))
 
     def loss_groups_of(self, result_id: str) -> tuple[LossGroup, ...]:
-        """Return the groups of a result: its subject, and its property in its dtype. A result of an area has
-        no group, because an area is no single subject.
+        """Return the groups of a result: its subject, its subject in its dtype, and its property in its
+        dtype. The group of a result of an area is its behaviour, because an area is no single subject.
         """
         if self._kinds is None:
-            cases = [] if self.plan is None else self.plan["cases"]
-            self._kinds = {f"{name}/{subject}": kind for kind, name, subject, _ in cases}
+            self._kinds = self._kinds_of_cases()
         parsed = ResultId.parse(result_id)
         kind = self._kinds.get(str(parsed.case), "")
-        if not kind or kind in AREA_KINDS:
+        if not kind:
             return ()
+        if kind in AREA_KINDS:
+            return (_widest_group(kind, parsed.case.property, parsed.case.subject),)
         return (
-            LossGroup(kind, subject=parsed.case.subject),
+            _widest_group(kind, parsed.case.property, parsed.case.subject),
+            LossGroup(kind, subject=parsed.case.subject, dtype=parsed.dtype),
             LossGroup(kind, property=parsed.case.property, dtype=parsed.dtype),
         )
+
+    def _kinds_of_cases(self) -> dict[str, str]:
+        kinds: dict[str, str] = {}
+        if self.plan is None:
+            return kinds
+        for kind, name, subject, dtypes in self.plan["cases"]:
+            kinds[f"{name}/{subject}"] = kind
+            group = _widest_group(kind, name, subject)
+            self._properties.setdefault(group, set()).add(name)
+            self._dtypes.setdefault(group, set()).update(self.plan["dtypes"][dtypes])
+        return kinds
 
     def results_to_retry(self) -> list[str]:
         """Return the ids of the results to retry: their only attempt lost its worker, or left the device
@@ -256,46 +284,74 @@ class RunState:
         ]
 
     def suspected_groups(self) -> list[LossGroup]:
-        """Return the groups of which the runner must run a sample, because many of their results were lost.
+        """Return the properties in a dtype of which the runner must run a sample: their results of
+        ``LOST_SUBJECTS_IN_A_ROW`` subjects were lost with no other result between.
 
-        A subject is suspected after ``_LOSSES_IN_A_ROW`` lost results with no other result between, or after
-        ``_LOSSES`` more since its last sample. A property in a dtype is suspected after results of
-        ``LOST_SUBJECTS_IN_A_ROW`` subjects were lost with no other result between. Results that did not run
-        do not count.
+        Results that did not run do not count.
         """
-        in_a_row: dict[LossGroup, list[str]] = collections.defaultdict(list)
-        lost: dict[LossGroup, int] = collections.Counter()
+        in_a_row: dict[LossGroup, int] = collections.Counter()
         for result_id in sorted(self.attempts, key=lambda name: self._order.get(name, -1)):
             first = self.attempts[result_id][0]
             if "blocked_by" in first:
                 continue
             for group in self.loss_groups_of(result_id):
-                if first["verdict"] in _LOST:
-                    in_a_row[group].append(result_id)
-                    lost[group] += 1
-                else:
-                    in_a_row[group].clear()
+                if not group.subject:
+                    in_a_row[group] = in_a_row[group] + 1 if first["verdict"] in _LOST else 0
         confirmed = self.confirmed_groups()
         return [
             group
-            for group, names in in_a_row.items()
-            if group not in confirmed and self._is_suspected(group, len(names), lost[group])
+            for group, losses in in_a_row.items()
+            if group not in confirmed and losses >= LOST_SUBJECTS_IN_A_ROW
         ]
 
-    def _is_suspected(self, group: LossGroup, in_a_row: int, lost: int) -> bool:
-        if group.property:
-            return in_a_row >= LOST_SUBJECTS_IN_A_ROW
-        if group in self._samples:
-            return lost - self._losses_at_sample[group] >= _LOSSES
-        return in_a_row >= _LOSSES_IN_A_ROW or lost >= _LOSSES
-
     def confirmed_groups(self) -> dict[LossGroup, str]:
-        """Return each group whose sampled results were all lost, with the id of the first of them."""
-        return {
+        """Return each group that always ends or blocks its process, with the id of a lost result.
+
+        A subject, a subject in a dtype, or a behaviour is confirmed by lost results of different properties
+        and dtypes with no other result between. A property in a dtype is confirmed if all its sampled results
+        were lost.
+        """
+        lost = sum(map(len, self._lost_of_subject.values()))
+        if self._confirmed[0] != lost:
+            self._confirmed = (lost, self._confirmed_subjects())
+        sampled = {
             group: results[0]
             for group, results in self._samples.items()
-            if all(self.was_lost_at_first(result) for result in results)
+            if all(map(self.was_lost_at_first, results))
         }
+        return {**self._confirmed[1], **sampled}
+
+    def _confirmed_subjects(self) -> dict[LossGroup, str]:
+        suspected = {
+            group for group, results in self._lost_of_subject.items() if len(results) >= _LOSSES_IN_A_ROW
+        }
+        if not suspected:
+            return {}
+        in_a_row: dict[LossGroup, list[ResultId]] = collections.defaultdict(list)
+        for result_id in sorted(self.attempts, key=lambda name: self._order.get(name, -1)):
+            groups = self.loss_groups_of(result_id)
+            first = self.attempts[result_id][0]
+            if not groups or groups[0] not in suspected or "blocked_by" in first:
+                continue
+            for group in groups[:2]:
+                if first["verdict"] in _LOST:
+                    in_a_row[group].append(ResultId.parse(result_id))
+                elif first["verdict"] not in _NOT_RUN:
+                    in_a_row[group].clear()
+        return {
+            group: str(results[0])
+            for group, results in in_a_row.items()
+            if len(results) >= _LOSSES_IN_A_ROW and self._are_diverse(group, results)
+        }
+
+    def _are_diverse(self, group: LossGroup, results: list[ResultId]) -> bool:
+        """Return whether results of a group are of enough different properties and dtypes to judge it by."""
+        subject = group._replace(dtype="")
+        properties = {result.case.property for result in results}
+        dtypes = {result.dtype for result in results}
+        return len(properties) >= min(_LOST_PROPERTIES, len(self._properties[subject])) and (
+            bool(group.dtype) or len(dtypes) >= min(_LOST_DTYPES, len(self._dtypes[subject]))
+        )
 
     def was_lost_at_first(self, result_id: str) -> bool:
         """Return True if the first attempt at a result ran and lost its worker."""
@@ -316,22 +372,14 @@ class RunState:
             return None
         return str(rows[-1]["blocked_by"])
 
-    def lost_properties(self, subject: LossGroup) -> set[str]:
-        """Return the properties of which a subject lost results."""
-        return {
-            result_id.partition("/")[0]
-            for result_id in self.attempts
-            if self.was_lost_at_first(result_id) and subject in self.loss_groups_of(result_id)
-        }
-
     def _on_sample(self, event: records.SampleEvent) -> None:
         group = LossGroup(event["kind"], event["subject"], event["property"], event["dtype"])
         self._samples[group] = list(event["results"])
-        self._losses_at_sample[group] = sum(
-            group in self.loss_groups_of(result_id)
-            for result_id in self.attempts
-            if self.was_lost_at_first(result_id)
-        )
+
+
+def _widest_group(kind: str, property_name: str, subject: str) -> LossGroup:
+    """Return the largest group of a result: its subject, or its behaviour if the subject is an area."""
+    return LossGroup(kind, subject=subject, property=property_name if kind in AREA_KINDS else "")
 
 
 def _was_blamed_for_unusable_device(row: AttemptRow) -> bool:

@@ -47,6 +47,8 @@ _PREPARE_SECONDS = 600
 #: If a selection took at most these seconds in earlier runs, one worker runs it as fast as several workers,
 #: because each worker imports torch first.
 _ONE_WORKER = 20
+#: Expected seconds of a subject without a recorded time.
+_UNRECORDED = 0.5
 #: Reference values per recheck process. Each process first loads torch's databases, so few processes are
 #: used.
 _EVENTS = 200
@@ -213,7 +215,7 @@ def _run_leg(
     journal.write("run", **header_fields)
     journal.write("plan", **plan.to_json())
     run_state = RunState()
-    progress = Progress(run_state, len(plan), label=header_fields["name"], loud=loud)
+    progress = Progress(run_state, expected_seconds(mode, plan), label=header_fields["name"], loud=loud)
     rounds = Rounds(options, mode, folder, journal, Tail(folder / "journal.jsonl"), run_state, progress.show)
     rounds.warm = warm
     return finish_leg(rounds, lambda: run_rounds(rounds, plan), progress, book, started.date(), clock)
@@ -260,55 +262,40 @@ def run_rounds(rounds: Rounds, plan: Plan) -> None:
         groups = {(case.kind, case.subject) for case in pending.cases}
         before = len(attempts)
         workers = min(rounds.options.workers_of(rounds.mode), len(groups))
-        if rounds.warm is not None and _recorded_seconds(rounds.mode, pending) <= _ONE_WORKER:
+        if rounds.warm is not None and sum(expected_seconds(rounds.mode, pending).values()) <= _ONE_WORKER:
             workers = 1  # the prestarted worker has already imported torch; new workers would start now
         rounds.run(pending, workers=workers, attempt=1)
-        _sample_suspected_groups(rounds, plan)
+        _sample_suspected_properties(rounds, plan)
         rounds.record_results_that_do_not_run(plan.select(lambda result_id: result_id not in attempts))
         pending = plan.select(lambda result_id: result_id not in attempts)
         idle = idle + 1 if len(attempts) == before else 0
     _retry(rounds, plan, rounds.run_state.results_to_retry)
 
 
-def _sample_suspected_groups(rounds: Rounds, plan: Plan) -> None:
-    """Run a sample of the pending results of each subject, and of each property in a dtype, of which many
-    results were lost.
+def _sample_suspected_properties(rounds: Rounds, plan: Plan) -> None:
+    """Run a sample of the pending results of each property in a dtype of which many results were lost.
 
-    A subject's sample is a result of another property than the lost ones. The sampled subjects of a property
-    are spread evenly over the plan. So neither a property is taken for its subjects, nor one operator family
-    with a common defect for the property.
+    The sampled subjects are spread evenly over the plan, so that one operator family with a common defect is
+    not taken for the property.
     """
     run_state = rounds.run_state
     for group in run_state.suspected_groups():
-        pending = plan.select(lambda result_id: result_id not in run_state.attempts)
-        if group.subject:
-            lost = run_state.lost_properties(group)
-            cases = [
-                case
-                for case in pending.cases
-                if (case.kind, case.subject) == (group.kind, group.subject) and case.property not in lost
-            ][:1]
-            results = [next(case.result_ids()) for case in cases]
-        else:
-            confirmed = run_state.confirmed_groups()
-            cases = [
-                case
-                for case in pending.cases
-                if (case.kind, case.property) == (group.kind, group.property)
-                and group.dtype in case.dtypes
-                and LossGroup(case.kind, subject=case.subject) not in confirmed
-            ]
-            if len(cases) < _SAMPLED_SUBJECTS:
-                continue
-            step = len(cases) / _SAMPLED_SUBJECTS
-            sample = [cases[int((number + 0.5) * step)] for number in range(_SAMPLED_SUBJECTS)]
-            results = [f"{case.id}@{group.dtype}" for case in sample]
-        if not results:
+        confirmed = run_state.confirmed_groups()
+        cases = [
+            case
+            for case in plan.select(lambda result_id: result_id not in run_state.attempts).cases
+            if (case.kind, case.property) == (group.kind, group.property)
+            and group.dtype in case.dtypes
+            and LossGroup(case.kind, subject=case.subject) not in confirmed
+        ]
+        if len(cases) < _SAMPLED_SUBJECTS:
             continue
+        step = len(cases) / _SAMPLED_SUBJECTS
+        sample = [cases[int((number + 0.5) * step)] for number in range(_SAMPLED_SUBJECTS)]
+        results = [f"{case.id}@{group.dtype}" for case in sample]
         rounds.journal.write("sample", **group._asdict(), results=results)
         rounds.read_events()
-        for result_id in results:
-            rounds.run(plan.only([result_id]), workers=1, attempt=1, patient=True)
+        rounds.run(plan.only(results), workers=1, attempt=1, patient=True)
 
 
 def _retry(rounds: Rounds, plan: Plan, results: Callable[[], list[str]]) -> None:
@@ -322,21 +309,26 @@ def _retry(rounds: Rounds, plan: Plan, results: Callable[[], list[str]]) -> None
         idle = idle + 1 if len(retry) == before else 0
 
 
-def _recorded_seconds(mode: str, plan: Plan) -> float:
-    """Return the sum of the seconds that the subjects of a plan took in earlier runs.
+def expected_seconds(mode: str, plan: Plan) -> dict[str, float]:
+    """Return the expected seconds of each result of a plan, from the times of its subjects in earlier runs.
 
-    The times of single properties are used for a subject that is divided among shards.
+    The results of a subject get equal parts of its time. The times of single properties are used for a
+    subject that is divided among shards.
     """
     recorded = shards.recorded_seconds().get(mode, {})
-    seconds_by_entry: dict[str, float] = {}
+    results: dict[str, list[str]] = {}
     for case in plan.cases:
         names = (
             shards.entry_name(case.kind, case.subject, case.property),
             shards.entry_name(case.kind, case.subject),
         )
         name = next((candidate for candidate in names if candidate in recorded), names[1])
-        seconds_by_entry[name] = recorded.get(name, 0.5)
-    return sum(seconds_by_entry.values())
+        results.setdefault(name, []).extend(case.result_ids())
+    return {
+        result_id: recorded.get(name, _UNRECORDED) / len(of_entry)
+        for name, of_entry in results.items()
+        for result_id in of_entry
+    }
 
 
 def recheck_oracle_values(rounds: Rounds) -> None:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from conformance.model.verdicts import Failure, Kind, Result, ResultId, Verdict, seed_of
 from conformance.plan.plan import Plan
 from conformance.plan.run_request import Request
@@ -20,6 +22,7 @@ from conformance.results.journal import Journal, Tail
 from conformance.results.run_state import RunState, Worker
 from conformance.runner import child_environment
 from conformance.runner.prestarted_worker import PrestartedWorker
+from conformance.worker import continued_cases
 
 #: After this number of lost workers in a row without a passing result in between, the run stops unless a
 #: result that passed before passes again.
@@ -27,6 +30,10 @@ MAX_LOSSES = 20
 
 #: A round is treated as hung if the journal gets no event for the time limit of a result plus these seconds.
 _SILENCE = 60.0
+
+#: Maximum number of workers beside the usual ones. They run results while the results of other workers wait
+#: for their time limits, so their number follows from the number of waiting results and not from the machine.
+_ADDITIONAL_WORKERS = 16
 
 
 class TooManyLostWorkers(Exception):
@@ -65,7 +72,12 @@ class Rounds:
         logs = self.folder / "logs"
         logs.mkdir(exist_ok=True)
         log = logs / f"round-{self.number}.txt"
-        child, warm = self._start_pytest(self._pytest_arguments(file, workers, attempt), workers, log)
+        if self.warm is not None and workers == 1:
+            arguments = self._pytest_arguments(file, attempt)
+        else:
+            self._close_prestarted_worker()
+            arguments = [*self._pytest_arguments(file, attempt), *self._xdist_arguments(workers)]
+        child, warm = self._start_pytest(arguments, log)
         try:
             with child:
                 end = supervisor.wait_for_end(
@@ -75,34 +87,43 @@ class Rounds:
                 )
         finally:
             file.unlink(missing_ok=True)
+            continued_cases.remove_marks(self.folder)
             if warm is not None:
                 warm.copy_log(log)
             self.read_events(final=True)
+        if end.code == pytest.ExitCode.INTERNAL_ERROR:
+            self.journal.write("problem", message=f"pytest failed in round {self.number}; see {log}")
         self._record_lost(stalled=end.how is How.STALLED)
 
-    def _start_pytest(
-        self, arguments: list[str], workers: int, log: Path
-    ) -> tuple[Child, PrestartedWorker | None]:
-        """Start pytest and return its process, and the prestarted worker if pytest runs in it.
+    def _close_prestarted_worker(self) -> None:
+        if self.warm is not None:
+            self.warm.close()
+            self.warm = None
 
-        Pytest runs in the prestarted worker if there is one and ``workers`` is 1.
-        """
+    def _start_pytest(self, arguments: list[str], log: Path) -> tuple[Child, PrestartedWorker | None]:
+        """Start pytest and return its process, and the prestarted worker if pytest runs in it."""
         environment = child_environment.environment_variables(self.options, self.mode)
         warm, self.warm = self.warm, None
-        if warm is not None and workers == 1:
+        if warm is not None:
             child = warm.run(arguments, environment)
             if child is not None:
                 return child, warm
-        if warm is not None:
             warm.close()
         return Child.exec([sys.executable, "-m", "pytest", *arguments], environment, log=log), None
 
-    def _pytest_arguments(self, plan: Path, workers: int, attempt: int) -> list[str]:
+    def _xdist_arguments(self, workers: int) -> list[str]:
+        """Return the arguments that run the cases in worker processes.
+
+        A run with one worker gets no additional one: the device may not be usable by two processes.
+        """
+        additional = _ADDITIONAL_WORKERS if self.options.workers_of(self.mode) > 1 else 0
+        command = ["-p", "xdist.plugin", "-n", str(workers), "--max-worker-restart", "1000"]
+        return [*command, "--conformance-additional-workers", str(additional)]
+
+    def _pytest_arguments(self, plan: Path, attempt: int) -> list[str]:
         command = ["-q", "-c", os.devnull, "--rootdir", str(self.folder), "--noconftest"]
         for plugin in ("no:cacheprovider", "no:warnings", "no:faulthandler", "conformance.plugin"):
             command += ["-p", plugin]
-        if workers > 1:
-            command += ["-p", "xdist.plugin", "-n", str(workers), "--max-worker-restart", "1000"]
         command += ["--capture=no", "--pyargs", "conformance.pytest_modules", *self.options.extra]
         command += ["--conformance-target", self.options.target_argument, "--conformance-mode", self.mode]
         command += ["--conformance-samples", self.options.samples, "--conformance-output", str(self.folder)]
@@ -138,7 +159,7 @@ class Rounds:
         attempt = self.run_state.attempts[passed][-1].get("attempt", 1) + 1
         log = self.folder / "logs" / "passed-result.txt"
         try:
-            child, _ = self._start_pytest(self._pytest_arguments(file, 1, attempt), 1, log)
+            child, _ = self._start_pytest(self._pytest_arguments(file, attempt), log)
             with child:
                 # The events of the other workers say nothing about this process, so it gets a limit.
                 supervisor.wait_for_end(child, limit=self.options.timeout + _SILENCE)
@@ -176,11 +197,15 @@ class Rounds:
             group = groups[0]
             recorded = True
             first = confirmed[group]
-            reason = (
-                f"{group.subject} ended its process repeatedly, also in {first}"
-                if group.subject
-                else f"{group.property} ended its process in a whole sample ({first} and others)"
-            )
+            if group.property and group.subject:
+                reason = (
+                    f"{group.property}/{group.subject} ended its process in several dtypes, also in {first}"
+                )
+            elif group.property:
+                reason = f"{group.property} ended its process in a whole sample ({first} and others)"
+            else:
+                in_dtype = f" in {group.dtype}" if group.dtype else ""
+                reason = f"{group.subject} ended its process repeatedly{in_dtype}, also in {first}"
             self.record_result_that_does_not_run(ResultId.parse(result_id), first, reason)
         if recorded:
             self.journal.write("worker-end", worker="runner", reason="no process ran these results")

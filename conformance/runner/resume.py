@@ -237,7 +237,7 @@ def resume_leg(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg
     if failures is not None and not failures:
         return document.leg_of_run(run_state, book, today=started.date())
     journal.write("resume", failed=failed, started=started.isoformat(timespec="seconds"))
-    progress = Progress(run_state, len(plan), label=run.header["name"])
+    progress = Progress(run_state, leg.expected_seconds(mode, plan), label=run.header["name"])
     rounds = Rounds(
         chosen, mode, folder, journal, run.tail, run_state, progress.show, number=run_state.rounds
     )

@@ -9,7 +9,7 @@ import dataclasses
 import os
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import cast
 
 from conformance.device import known_answer_probe, process_state
@@ -101,20 +101,26 @@ class Executor:
             self._properties[(kind, name)] = find_property(kind, name)
         return self._properties[(kind, name)]
 
-    def run(self, case: Case) -> list[Result]:
-        """Return all results of a case; raise DeviceUnusable if the probe fails after one of them."""
+    def run(self, case: Case, is_left: Callable[[str], bool] = lambda result_id: True) -> list[Result]:
+        """Return the results of a case for which ``is_left`` is true; raise DeviceUnusable if the probe fails
+        after one of them.
+        """
         try:
-            return list(self.results(case))
+            return list(self.results(case, is_left))
         finally:
             if self.watchdog is not None:
                 self.watchdog.stop_limit()
 
-    def results(self, case: Case) -> Iterator[Result]:
-        """Yield the results of a case, one by one."""
+    def results(
+        self, case: Case, is_left: Callable[[str], bool] = lambda result_id: True
+    ) -> Iterator[Result]:
+        """Yield the results of a case for which ``is_left`` is true, one by one."""
         entry = self.property(case.kind, case.property)
         subject = self.subject(case.kind, case.subject)
-        for dtype in case.dtypes:
+        for dtype in case.dtypes_in_run_order():
             result_id = ResultId(CaseId(case.property, case.subject), dtype)
+            if not is_left(str(result_id)):
+                continue
             if self.journal is not None:
                 self.journal.write("dtype", worker=self.worker, id=str(result_id), attempt=self.attempt)
             began, clock = time.time(), time.perf_counter()

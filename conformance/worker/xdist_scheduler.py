@@ -1,24 +1,69 @@
-"""The pytest-xdist scheduler: one worker gets all cases of a subject, so that the subject's samples are made
-only once.
+"""The pytest-xdist scheduler: one worker runs all cases of a subject, so that the subject's samples are made
+only once. A subject that ends or blocks its process costs few processes, and the other subjects go on.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
+
+#: A subject is sampled when it first ends or blocks its process, and again after this number of losses since
+#: a sample finished.
+_LOSSES_BEFORE_NEXT_SAMPLE = 5
+#: Another worker continues an item until this number of workers was lost or waits.
+_MOST_ATTEMPTS = 3
+#: Number of items in the sample of a subject, each of another property.
+_SAMPLED_PROPERTIES = 2
+
+
+@dataclasses.dataclass
+class _Worker:
+    """The items of a worker."""
+
+    #: The items sent to the worker. It runs the first one if it knows the second one or is shutting down.
+    sent: collections.deque[int] = dataclasses.field(default_factory=collections.deque)
+    #: The items of the worker's group that are not sent yet.
+    rest: collections.deque[int] = dataclasses.field(default_factory=collections.deque)
+    #: Whether the running item waits for something and uses no processor.
+    waiting: bool = False
+    #: Whether another worker continues the running item.
+    continued: bool = False
+
+
+@dataclasses.dataclass
+class _Sample:
+    """Items of other properties that show whether a whole group ends or blocks its process."""
+
+    #: The item because of which the group is sampled, and whether it was lost. It may still be waiting.
+    suspect: int
+    suspect_was_lost: bool
+    #: The sampled items that have neither finished nor been lost.
+    unfinished: set[int]
+    #: The other items of the group. They are assigned if the suspect or a sampled item finishes.
+    held: list[int]
 
 
 class SubjectScheduling:
     """Assigns groups of items to workers; implements xdist's ``Scheduling`` protocol.
 
-    A pytest-xdist worker starts an item only when it knows the next item, so every worker has at least two
-    pending items. An item whose worker crashed is not assigned again. If ``is_isolated`` returns True for the
-    item, neither is the rest of its group: an operator that ends its process would otherwise end one process
-    after another. The same holds for a property: if it ended the worker for ``property_losses`` groups, and
-    no item of the property finished in between, none of its items is assigned any more. The next round of the
-    run contains these items. An item has several dtypes: a property that ends its process in one dtype only,
-    with groups without this dtype in between, is assigned to the end.
+    A pytest-xdist worker starts an item only when it knows the next item. The scheduler therefore keeps two
+    items sent to each worker, and not more, so that it can still assign the others to another worker.
+
+    At most ``workers`` workers run items at a time. Workers whose item only waits do not count: an item that
+    blocks its process waits for the time limit while other workers go on. ``start_worker`` starts an
+    additional worker, and at most ``most_additional`` of these exist.
+
+    An item has several dtypes, which run one after the other. If the worker of an item is lost or waits,
+    another worker continues the item: ``continue_item`` is called, and the item is assigned again.
+
+    If ``is_isolated`` returns True for the item, it is not continued. The scheduler then samples the rest of
+    its group (:class:`_Sample`): items of other properties run in other workers. If all are lost, the rest of
+    the group is not assigned. The same holds for a property: if it ended the worker for ``property_losses``
+    groups, and no item of the property finished in between, none of its items is assigned any more. The next
+    round of the run contains these items. A property that ends its process in one dtype only, with groups
+    without this dtype in between, is assigned to the end.
     """
 
     def __init__(
@@ -26,22 +71,36 @@ class SubjectScheduling:
         workers: int,
         group_of: Callable[[str], str],
         log: Callable[..., None],
+        *,
         is_isolated: Callable[[str], bool] = lambda item: True,
         property_of: Callable[[str], str] = lambda item: item,
         property_losses: int = 5,
+        continue_item: Callable[[str], None] = lambda item: None,
+        start_worker: Callable[[], None] = lambda: None,
+        most_additional: int = 0,
     ) -> None:
-        self._workers = workers
+        self._limit = workers
         self._group_of = group_of
         self._property_of = property_of
         self._property_losses = property_losses
         #: The groups for which a property ended the worker since one of its items last finished.
         self._lost_groups: dict[str, set[str]] = collections.defaultdict(set)
         self._is_isolated = is_isolated
+        self._continue_item = continue_item
+        self._start_worker = start_worker
+        self._most_additional = most_additional
         self._log = log
         self._collection: list[str] | None = None
         self._ready: dict[Any, list[str] | None] = {}
-        self._pending: dict[Any, collections.deque[int]] = {}
+        self._workers: dict[Any, _Worker] = {}
+        #: Number of workers that were started or will be, and have not been added yet.
+        self._starting = workers
         self._groups: collections.deque[list[int]] = collections.deque()
+        self._samples: dict[str, _Sample] = {}
+        #: Number of times that each item was continued.
+        self._continuations: dict[int, int] = collections.Counter()
+        #: Losses of each sampled group since its last sample.
+        self._losses: dict[str, int] = {}
 
     @property
     def nodes(self) -> list[Any]:
@@ -52,35 +111,48 @@ class SubjectScheduling:
     def collection_is_completed(self) -> bool:
         """True once every expected worker has collected its items."""
         return self._collection is not None or (
-            len(self._ready) >= self._workers and all(ids is not None for ids in self._ready.values())
+            len(self._ready) >= self._limit and all(ids is not None for ids in self._ready.values())
         )
 
     @property
     def tests_finished(self) -> bool:
-        """True once every group is assigned and each worker has at most one item left."""
-        if self._collection is None or self._groups:
+        """True once every group is assigned, no sample is unfinished, and each worker has at most one item
+        left.
+        """
+        if self._collection is None or self._groups or self._unfinished_samples():
             return False
-        return all(len(pending) < 2 for pending in self._pending.values())
+        return all(len(worker.sent) < 2 and not worker.rest for worker in self._workers.values())
 
     @property
     def has_pending(self) -> bool:
         """True while any item is not finished."""
-        return bool(self._groups) or any(self._pending.values())
+        return bool(
+            self._groups
+            or self._unfinished_samples()
+            or any(worker.sent or worker.rest for worker in self._workers.values())
+        )
 
     def add_node(self, node: Any) -> None:
         """Add a worker that has not collected its items yet."""
         self._ready[node] = None
+        self._starting = max(0, self._starting - 1)
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
         """Record the items that a worker has collected."""
         self._ready[node] = list(collection)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
-        """Record that a worker finished an item, and assign more items to it."""
-        self._pending[node].remove(item_index)
+        """Record that a worker finished an item, and assign more items."""
+        worker = self._workers[node]
+        worker.sent.remove(item_index)
+        worker.waiting = worker.continued = False
         if self._collection is not None:
-            self._lost_groups.pop(self._property_of(self._collection[item_index]), None)
-        self._assign_groups(node)
+            item = self._collection[item_index]
+            self._lost_groups.pop(self._property_of(item), None)
+            sample = self._samples.get(self._group_of(item))
+            if sample is not None and (item_index == sample.suspect or item_index in sample.unfinished):
+                self._release(self._group_of(item))
+        self._assign(first=node)
 
     def mark_test_pending(self, item: str) -> None:
         """Raise NotImplementedError, because the runner retries lost cases in its next round."""
@@ -93,31 +165,31 @@ class SubjectScheduling:
         raise NotImplementedError("this scheduler never takes items from a live worker")
 
     def remove_node(self, node: Any) -> str | None:
-        """Remove a worker and return the item that it was running. Its other items, without those of an
-        isolated group, are assigned first to the next free worker.
+        """Remove a worker and return the item that it was running. Its other items, without those of a group
+        that is sampled or lost, are assigned first to the next free worker.
         """
         del self._ready[node]
-        pending = self._pending.pop(node, None)
-        if not pending or self._collection is None:
+        worker = self._workers.pop(node, None)
+        if worker is None or not worker.sent or self._collection is None:
             return None
-        running = pending.popleft()
+        running = worker.sent.popleft()
         lost = self._collection[running]
+        self._starting += 1  # pytest-xdist starts a new worker for the lost one.
+        remaining = [*worker.sent, *worker.rest]
         if self._is_isolated(lost):
-            group = self._group_of(lost)
-            pending = collections.deque(
-                index for index in pending if self._group_of(self._collection[index]) != group
-            )
-            self._lost_groups[self._property_of(lost)].add(group)
-        if pending:
-            self._groups.appendleft(list(pending))
+            self._suspect(running, remaining, lost=True)
+        else:
+            self._queue(remaining)
+            self._continue(worker, running)
         self._withhold_lost_properties()
-        for remaining in self._pending:
-            self._assign_groups(remaining)
-        return self._collection[running]
+        if not self._idle_workers():
+            self._start_additional()
+        self._assign()
+        return lost
 
     def schedule(self) -> None:
-        """Assign items when all workers have collected their items. xdist calls this again for a replacement
-        worker.
+        """Assign items when all workers have collected their items. xdist calls this again for each
+        additional worker.
         """
         if self._collection is None:
             self._collection = next(ids for ids in self._ready.values() if ids is not None)
@@ -126,29 +198,167 @@ class SubjectScheduling:
                 groups.setdefault(self._group_of(nodeid), []).append(index)
             self._groups.extend(groups.values())
         for node, ids in self._ready.items():
-            if ids is None or node in self._pending:
+            if ids is None or node in self._workers:
                 continue
             if ids != self._collection:
                 self._log(f"worker {node.gateway.id} gets no case: its cases differ from the first worker's")
                 continue
-            self._pending[node] = collections.deque()
-            self._assign_groups(node)
+            self._workers[node] = _Worker()
+        self._assign()
+
+    def running_items(self) -> dict[Any, int]:
+        """Return the index of the item that each worker runs."""
+        return {
+            node: worker.sent[0]
+            for node, worker in self._workers.items()
+            if len(worker.sent) > 1 or (worker.sent and node.shutting_down)
+        }
+
+    def set_waiting(self, nodes: Collection[Any]) -> None:
+        """Record which workers only wait: others run the rest of their groups, and more groups.
+
+        If a waiting item is isolated, a sample of the rest of its group runs first.
+        """
+        for node, worker in self._workers.items():
+            if node in nodes and not worker.waiting and self._collection is not None:
+                rest = list(worker.rest)
+                worker.rest.clear()
+                if self._is_isolated(self._collection[worker.sent[0]]):
+                    self._suspect(worker.sent[0], rest, lost=False)
+                else:
+                    self._queue(rest)
+                    self._continue(worker, worker.sent[0])
+            worker.waiting = node in nodes
+        self._assign()
+
+    def _suspect(self, suspect: int, items: list[int], *, lost: bool) -> None:
+        """Sample the group of an item that waits or was lost, if it is due for a sample. ``items`` are the
+        other items of the worker; those of other groups are queued.
+        """
+        group = self._group(suspect)
+        if lost:
+            self._lost_groups[self._property(suspect)].add(group)
+        rest = [index for index in items if self._group(index) == group]
+        self._queue(index for index in items if self._group(index) != group)
+        if (sample := self._samples.get(group)) is not None:
+            if lost:
+                sample.suspect_was_lost |= suspect == sample.suspect
+                sample.unfinished.discard(suspect)
+            self._queue(index for index in rest if index in sample.unfinished)
+            sample.held += [index for index in rest if index not in sample.unfinished]
+            return
+        if group in self._losses:
+            self._losses[group] += lost
+        is_due = self._losses.get(group, _LOSSES_BEFORE_NEXT_SAMPLE) >= _LOSSES_BEFORE_NEXT_SAMPLE
+        queued = [index for items in self._groups for index in items if self._group(index) == group]
+        by_property = {
+            self._property(index): index
+            for index in reversed([*rest, *queued])
+            if self._property(index) != self._property(suspect)
+        }
+        if not is_due or not by_property:
+            self._queue(rest)
+            return
+        sampled = list(by_property.values())[:_SAMPLED_PROPERTIES]
+        held = [index for index in (*rest, *queued) if index not in sampled]
+        self._losses[group] = 0
+        self._samples[group] = _Sample(suspect, lost, set(sampled), held)
+        self._groups = collections.deque(items for items in self._groups if self._group(items[0]) != group)
+        for index in sampled:
+            self._queue([index])
+
+    def _continue(self, worker: _Worker, running: int) -> None:
+        """Let another worker continue the running item of a worker that was lost or waits."""
+        if worker.continued or self._collection is None:
+            return
+        worker.continued = True
+        self._continuations[running] += 1
+        if self._continuations[running] < _MOST_ATTEMPTS:
+            self._continue_item(self._collection[running])
+            self._queue([running])
+
+    def _queue(self, items: Iterable[int]) -> None:
+        """Let the next free workers run these items. Each entry of the queue is about one group."""
+        by_group: dict[str, list[int]] = {}
+        for index in items:
+            by_group.setdefault(self._group(index), []).append(index)
+        self._groups.extendleft(by_group.values())
+
+    def _release(self, group: str) -> None:
+        """Assign the held items of a group, because it does not always end or block its process."""
+        self._queue(self._samples.pop(group).held)
+
+    def _unfinished_samples(self) -> bool:
+        return any(sample.unfinished or not sample.suspect_was_lost for sample in self._samples.values())
+
+    def _group(self, index: int) -> str:
+        return "" if self._collection is None else self._group_of(self._collection[index])
+
+    def _property(self, index: int) -> str:
+        return "" if self._collection is None else self._property_of(self._collection[index])
 
     def _withhold_lost_properties(self) -> None:
         lost = {name for name, groups in self._lost_groups.items() if len(groups) >= self._property_losses}
-        if not lost or self._collection is None:
+        if not lost:
             return
-        properties = [self._property_of(nodeid) for nodeid in self._collection]
-        remaining_groups = (
-            [index for index in group if properties[index] not in lost] for group in self._groups
-        )
-        self._groups = collections.deque(group for group in remaining_groups if group)
+        sampled = {index for sample in self._samples.values() for index in sample.unfinished}
 
-    def _assign_groups(self, node: Any) -> None:
-        pending = self._pending[node]
-        while len(pending) < 2 and self._groups and not node.shutting_down:
-            group = self._groups.popleft()
-            pending.extend(group)
-            node.send_runtest_some(group)
-        if not self._groups and not node.shutting_down and len(pending) < 2:
+        def is_assigned(index: int) -> bool:
+            return index in sampled or self._property(index) not in lost
+
+        groups = (list(filter(is_assigned, items)) for items in self._groups)
+        self._groups = collections.deque(items for items in groups if items)
+        for sample in self._samples.values():
+            sample.held = list(filter(is_assigned, sample.held))
+        for worker in self._workers.values():
+            worker.rest = collections.deque(filter(is_assigned, worker.rest))
+
+    def _idle_workers(self) -> list[Any]:
+        return [
+            node
+            for node, worker in self._workers.items()
+            if not worker.sent and not worker.rest and not node.shutting_down
+        ]
+
+    def _start_additional(self) -> None:
+        """Start a worker beside the ``workers`` ones, unless there are enough of them."""
+        alive = sum(not node.shutting_down or bool(worker.sent) for node, worker in self._workers.items())
+        if alive + self._starting < self._limit + self._most_additional:
+            self._starting += 1
+            self._start_worker()
+
+    def _assign(self, first: Any = None) -> None:
+        """Assign items to all workers that can take some, ``first`` before the others. Shut down the workers
+        that get no more, and start a worker if there are too few.
+        """
+        if self._collection is None:
+            return
+        for node in sorted(self._workers, key=lambda node: node is not first):
+            self._assign_to(node)
+        if self._groups:
+            if self._busy() + self._starting < self._limit and not self._idle_workers():
+                self._start_additional()
+            return
+        if not self._unfinished_samples():
+            for node in self._idle_workers():
+                node.shutdown()
+
+    def _busy(self) -> int:
+        return sum(bool(worker.sent) and not worker.waiting for worker in self._workers.values())
+
+    def _assign_to(self, node: Any) -> None:
+        worker = self._workers[node]
+        if node.shutting_down or worker.waiting:
+            return
+        while len(worker.sent) < 2:
+            if not worker.rest:
+                busy_others = self._busy() - bool(worker.sent)
+                if not self._groups or busy_others >= self._limit:
+                    break
+                worker.rest.extend(self._groups.popleft())
+            index = worker.rest.popleft()
+            worker.sent.append(index)
+            node.send_runtest_some([index])
+        if len(worker.sent) == 1:
+            # The worker runs its only item when it shuts down.
             node.shutdown()

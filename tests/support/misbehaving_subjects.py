@@ -121,6 +121,11 @@ def always_crash(recorder: Recorder) -> None:
     ctypes.string_at(0)
 
 
+def always_hang(recorder: Recorder) -> None:
+    recorder.compared(1)
+    time.sleep(100_000)
+
+
 def crash_twice(recorder: Recorder) -> None:
     recorder.compared(1)
     if is_first_call("one crash") or is_first_call("another crash"):
@@ -189,6 +194,7 @@ def kills(recorder: Recorder) -> None:
 CHECKS: dict[str, Callable[[Recorder], None]] = {
     "good": good,
     "always_crash": always_crash,
+    "always_hang": always_hang,
     "crash_beside": good,
     "crash_twice": crash_twice,
     "fail": fail,
@@ -228,9 +234,15 @@ def _check_acts(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 def _check_beside(target: Target, subject: Subject, recorder: Recorder) -> None:
     recorder.compared(1)
-    in_one_dtype = subject.name.startswith("crash_beside") and is_first_dtype(recorder)
-    if in_one_dtype or subject.name.startswith("always_crash"):
+    if subject.name.startswith("always_"):
+        _check_acts(target, subject, recorder)
+    elif subject.name.startswith("crash_beside") and is_first_dtype(recorder):
         ctypes.string_at(0)
+
+
+def _dtypes_of_lost_subjects(target: Target, subject: Subject) -> list[str]:
+    """Subjects that always end or block their processes have more properties than the others."""
+    return _both_dtypes(target, subject) if subject.name.startswith("always_") else []
 
 
 catalogue.add_subjects("sham", [Subject(name) for name in _subject_names()], smoke=("good0",))
@@ -240,5 +252,13 @@ register(
 register("beside", subject_kind="sham", statement="nothing happens", level="training", applies=_both_dtypes)(
     _check_beside
 )
+for name in ("third", "fourth"):
+    register(
+        name,
+        subject_kind="sham",
+        statement="the subject acts again",
+        level="core",
+        applies=_dtypes_of_lost_subjects,
+    )(_check_acts)
 
 test_sham = pytest_modules.cases("sham")

@@ -1,5 +1,6 @@
-"""An operator or a property that ends its process again and again costs few processes, and the run goes on.
-An operator that passes when it is retried, and a property that passes for other operators, run to their ends.
+"""An operator or a property that ends or blocks its process again and again costs few processes, and the run
+goes on meanwhile. An operator that passes when it is retried, and a property that passes for other operators,
+run to their ends.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.process_control.watchdog import TIMEOUT_MARK
 from tests.support.cli_process import Run, conformance, sham_environment, write_bare_target
 
 CRASHING = 3
@@ -31,20 +33,35 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_the_other_results_of_the_operator_are_lost_with_it(run: Run) -> None:
     rows = {name: row for name, row in run.rows.items() if "/always_crash0@" in name}
-    assert {row["verdict"] for row in rows.values()} == {"crash"}
-    blocked = {name: row["blocked_by"] for name, row in rows.items() if "blocked_by" in row}
-    # A result of another property than the lost ones ran alone.
-    assert blocked == {"beside/always_crash0@int64": "beside/always_crash0@float32"}
-    message = rows["beside/always_crash0@int64"]["failures"][0]["message"]
-    assert message.startswith("not run: always_crash0 ended its process")
+    assert len(rows) == 8 and {row["verdict"] for row in rows.values()} == {"crash"}
+    ran = {name for name, row in rows.items() if "blocked_by" not in row}
+    assert len({name.partition("/")[0] for name in ran}) == 3
+    assert len({name.partition("@")[2] for name in ran}) == 2
+    for row in rows.values():
+        if "blocked_by" in row:
+            assert row["blocked_by"] in ran
+            assert row["failures"][0]["message"].startswith("not run: always_crash0 ended its process")
 
 
 def test_the_run_goes_on_and_is_complete(run: Run) -> None:
-    assert run.results["complete"] and run.results["totals"] == {"crash": 4 * CRASHING, "pass": 4 * CRASHING}
+    assert run.results["complete"] and run.results["totals"] == {"crash": 8 * CRASHING, "pass": 4 * CRASHING}
 
 
 def test_each_operator_costs_three_processes(run: Run) -> None:
-    assert len(lost_workers(run)) == 3 * CRASHING  # twice in a row, and a sample
+    assert len(lost_workers(run)) == 3 * CRASHING
+
+
+def test_other_results_run_while_results_hang(tmp_path: Path) -> None:
+    """Both workers hang at first, so only additional workers can run the other subjects."""
+    arguments = ("run", "-n", "2", "--timeout", "30", "--profile")
+    run = conformance(tmp_path, *arguments, sham="always_hang,good", SHAM_COPIES="2")
+    assert run.results["complete"] and run.results["totals"] == {"timeout": 16, "pass": 8}
+    assert len(lost_workers(run)) == 2 * 3
+    events = map(json.loads, (run.folder / "journal.jsonl").read_text().splitlines())
+    began = [event["began"] for event in events if event["event"] == "time" and "/good" in event["id"]]
+    tracebacks = (run.folder / "tracebacks").iterdir()
+    timeouts = [file.stat().st_mtime for file in tracebacks if TIMEOUT_MARK in file.read_text()]
+    assert len(began) == 8 and len(timeouts) == 6 and max(began) < min(timeouts)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +129,7 @@ def run_that_bears_few_losses(folder: Path, sham: str) -> Run:
 
 def test_many_lost_workers_do_not_stop_a_run_whose_device_works(tmp_path: Path) -> None:
     run = run_that_bears_few_losses(tmp_path, "good,always_crash")
-    assert run.results["complete"] and run.results["totals"] == {"crash": 12, "pass": 12}
+    assert run.results["complete"] and run.results["totals"] == {"crash": 24, "pass": 12}
     assert (run.folder / "logs" / "passed-result.txt").exists()
 
 

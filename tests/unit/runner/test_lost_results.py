@@ -13,6 +13,7 @@ from conformance.results.run_state import LOST_SUBJECTS_IN_A_ROW, RunState
 from conformance.runner.leg import run_rounds
 from conformance.runner.pytest_rounds import Rounds
 from conformance.runner.resume import rerun_results
+from tests.support.simulated_xdist import SimulatedSession
 
 #: Returns whether a result ends its process.
 Crashes = Callable[[Case, str], bool]
@@ -20,9 +21,7 @@ DTYPES = ("float32", "bfloat16", "float16", "int64")
 
 
 class SimulatedRounds(Rounds):
-    """Rounds without processes. Like the scheduler, a round skips the rest of a subject that ended its
-    process, and a property that did so for several subjects in a row.
-    """
+    """Rounds without processes; the scheduler of the suite distributes their cases."""
 
     def __init__(self, plan: Plan, workers: int, crashes: Crashes) -> None:
         self.run_state = RunState()
@@ -41,25 +40,23 @@ class SimulatedRounds(Rounds):
         return 0
 
     def run(self, plan: Plan, *, workers: int, attempt: int, patient: bool = False) -> None:
-        lost_in_a_row: dict[tuple[str, str], int] = {}
-        lost_subjects = set()
-        for case in plan.cases:
-            about = case.kind, case.property
-            subject = case.kind, case.subject
-            if subject in lost_subjects or lost_in_a_row.get(about, 0) >= LOST_SUBJECTS_IN_A_ROW:
-                continue
-            if self._run_case(case, attempt):
-                lost_in_a_row[about] = 0
-                continue
-            lost_subjects.add(subject)
-            lost_in_a_row[about] = lost_in_a_row.get(about, 0) + 1
-            if workers == 1:
-                return
+        cases = {f"{case.kind}.{case.property}/{case.kind}.{case.subject}": case for case in plan.cases}
+
+        session = SimulatedSession(
+            list(cases),
+            workers,
+            isolated=attempt == 1,
+            property_losses=LOST_SUBJECTS_IN_A_ROW,
+            most_additional=2 * (workers - 1),
+        )
+        session.run(lambda item: not self._run_case(cases[item], attempt))
 
     def _run_case(self, case: Case, attempt: int) -> bool:
         """Run the results of a case up to the first that ends the process; return True if none does."""
-        for dtype in case.dtypes:
+        for dtype in case.dtypes_in_run_order():
             name = f"{case.id}@{dtype}"
+            if self.run_state.has_attempt(name, attempt):
+                continue  # another worker had it, and this one continues the case
             verdict = "crash" if self.crashes(case, dtype) else "pass"
             self._write("dtype", worker="w", id=name, attempt=attempt)
             self._write("result", worker="w", result={"id": name, "verdict": verdict, "attempt": attempt})
@@ -85,13 +82,19 @@ def plan_of(subjects: int, dtypes: tuple[str, ...], kind: str = "operator") -> P
     return Plan([Case(kind, name, subject, dtypes) for subject in names for name in ("a", "b", "c", "d")])
 
 
+def losses_of_a_property(workers: int) -> int:
+    """Return the number of processes that a property in a dtype may cost: five in a row, those that the other
+    workers run at that time, and a sample of three.
+    """
+    return LOST_SUBJECTS_IN_A_ROW + workers - 1 + 3
+
+
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_a_property_is_given_up_and_its_subjects_are_not(workers: int, count: int) -> None:
     plan = plan_of(40, DTYPES[:count])
     rounds = finished_run(plan, workers, lambda case, dtype: case.property == "b")
-    # Per dtype: five in a row and a sample of three. The first subjects are sampled once for their own sake.
-    assert rounds.deaths <= 8 * count + 5
+    assert rounds.deaths <= count * losses_of_a_property(workers)
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -99,7 +102,7 @@ def test_a_property_is_given_up_only_in_the_dtype_that_ends_its_process(workers:
     rounds = finished_run(
         plan_of(40, DTYPES), workers, lambda case, dtype: case.property == "b" and dtype == "float16"
     )
-    assert rounds.deaths <= 5 + 3
+    assert rounds.deaths <= losses_of_a_property(workers)
 
 
 @pytest.mark.parametrize("workers", [1, 4])

@@ -10,6 +10,15 @@ from conformance.results.run_state import RunState
 from conformance.runner.progress import Progress
 
 
+def progress_of(run_state: RunState, **expected: float) -> Progress:
+    """Return the progress of a new run of four results, whose events the run state has since received."""
+    attempts, run_state.attempts = run_state.attempts, {}
+    expected_seconds = expected or {f"p/s@{index}": 1.0 for index in range(4)}
+    progress = Progress(run_state, expected_seconds, label="leg", out=io.StringIO())
+    run_state.attempts.update(attempts)
+    return progress
+
+
 @pytest.mark.parametrize(
     ("verdicts", "says"),
     [
@@ -40,7 +49,7 @@ def test_the_progress_line(verdicts, says):
         ]
         for index, verdict in enumerate(verdicts)
     }
-    assert Progress(run_state, 4, label="leg", out=io.StringIO()).line(2.0) == f"leg: {says}"
+    assert progress_of(run_state).line(2.0) == f"leg: {says}"
 
 
 def test_the_progress_line_counts_parity_apart() -> None:
@@ -52,7 +61,7 @@ def test_the_progress_line_counts_parity_apart() -> None:
         f"p/s@{index}": [{"verdict": "fail", "seconds": 0.5, "failures": failures[basis]}]
         for index, basis in enumerate(("parity", "parity", "documented"))
     }
-    progress = Progress(run_state, 4, label="leg", out=io.StringIO())
+    progress = progress_of(run_state)
     assert "3 failing, expected ones included, 2/s" in progress.line(2.0)
     run_state.header = {"parity": "apart"}
     assert "1 failing, expected ones included, 2 parity, 2/s" in progress.line(2.0)

@@ -1,115 +1,212 @@
-"""``worker.xdist_scheduler`` assigns all cases of a subject to the same worker."""
+"""``worker.xdist_scheduler`` assigns all cases of a subject to one worker, goes on while workers wait, and
+samples a subject that ends or blocks its process.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
+import random
+from typing import Any
 
-from conformance.worker.xdist_scheduler import SubjectScheduling
+import pytest
 
-
-@dataclasses.dataclass(eq=False)
-class Node:
-    """A fake worker of pytest-xdist that records the tests that it receives."""
-
-    sent: list[int] = dataclasses.field(default_factory=list)
-    shutting_down: bool = False
-
-    def send_runtest_some(self, indices: list[int]) -> None:
-        self.sent += indices
-
-    def shutdown(self) -> None:
-        self.shutting_down = True
+from tests.support.simulated_xdist import Node, SimulatedSession
 
 
-def scheduler_and_workers(
-    subjects: int, workers: int, *, isolates: bool = False
-) -> tuple[SubjectScheduling, list[Node], list[str]]:
-    ids = [f"m::{name}/op{index}" for index in range(subjects) for name in "abc"]
-    scheduler = SubjectScheduling(
-        workers, lambda nodeid: nodeid.partition("/")[2], lambda *ignored: None, lambda item: isolates
-    )
-    nodes = [Node() for _ in range(workers)]
-    for node in nodes:
-        scheduler.add_node(node)
-    assert not scheduler.collection_is_completed
-    for node in nodes:
-        scheduler.add_node_collection(node, ids)
-    assert scheduler.collection_is_completed
-    scheduler.schedule()
-    return scheduler, nodes, ids
+def session_of(subjects: int, workers: int, *, properties: str = "abc", **options: Any) -> SimulatedSession:
+    """Return a session with an item per subject and property."""
+    items = [f"{name}/op{index}" for index in range(subjects) for name in properties]
+    return SimulatedSession(items, workers, **options)
 
 
 def test_a_worker_gets_whole_subjects() -> None:
-    scheduler, (first, second), _ = scheduler_and_workers(4, 2)
-    assert (first.sent, second.sent) == ([0, 1, 2], [3, 4, 5])
-    for index in (0, 1):
-        scheduler.mark_test_complete(first, index)
-    assert first.sent == [0, 1, 2, 6, 7, 8]
-    assert not scheduler.tests_finished
+    session = session_of(3, 2)
+    first, second = session.nodes
+    for _ in range(2):
+        session.finish(first)
+    session.finish(second)
+    assert (first.sent, second.sent) == ([0, 1, 2, 6], [3, 4, 5])
+    session.run()
+    assert sorted(session.finished) == sorted(session.items)
 
 
-def test_unstarted_tests_of_a_dead_worker_go_to_another() -> None:
-    scheduler, (first, second), ids = scheduler_and_workers(2, 2)
-    scheduler.mark_test_complete(first, 0)
-    assert scheduler.remove_node(first) == ids[1]
-    assert not scheduler.tests_finished
-    new_node = Node()
-    scheduler.add_node(new_node)
-    scheduler.add_node_collection(new_node, ids)
-    scheduler.schedule()
-    assert new_node.sent + second.sent[3:] == [2]
-    for node, indices in ((second, (3, 4, 5)), (new_node, (2,))):
-        for index in indices:
-            if index in scheduler._pending.get(node, ()):
-                scheduler.mark_test_complete(node, index)
-    assert scheduler.tests_finished
+def test_only_two_items_are_sent_to_a_worker() -> None:
+    session = session_of(1, 1)
+    assert session.nodes[0].sent == [0, 1] and not session.nodes[0].shutting_down
+    session.finish(session.nodes[0])
+    session.finish(session.nodes[0])
+    assert session.nodes[0].sent == [0, 1, 2] and session.nodes[0].shutting_down
 
 
-def test_the_rest_of_an_isolated_group_waits_for_the_next_round() -> None:
-    scheduler, (first, second), ids = scheduler_and_workers(3, 2, isolates=True)
-    group = scheduler._group_of(ids[0])
-    assert scheduler.remove_node(first) == ids[0]
-    new_node = Node()
-    scheduler.add_node(new_node)
-    scheduler.add_node_collection(new_node, ids)
-    scheduler.schedule()
-    assigned = [ids[index] for index in new_node.sent + second.sent]
-    assert assigned and all(scheduler._group_of(item) != group for item in assigned)
+def test_unstarted_items_of_a_dead_worker_go_to_another() -> None:
+    session = session_of(2, 2)
+    first = session.nodes[0]
+    session.finish(first)
+    session.finish(first)
+    assert session.lose(first) == session.items[2]
+    session.run()
+    assert sorted(session.finished) == sorted(set(session.items) - {session.items[2]})
 
 
-def test_a_property_that_ends_workers_of_several_groups_in_a_row_waits_for_the_next_round() -> None:
-    scheduler, nodes, ids = scheduler_and_workers(9, 1, isolates=True)
-    scheduler._property_of, scheduler._property_losses = lambda item: item.partition("/")[0], 3
-    done = lose_property(scheduler, nodes[0], ids, "m::b", lose=lambda item: True)
-    assert [item for item in done if item.startswith("m::b/")] == []
-    assert [item for item in done if item.startswith("m::a/")] == [f"m::a/op{index}" for index in range(9)]
-    assert [item for item in done if item.startswith("m::c/")] == [f"m::c/op{index}" for index in range(3, 9)]
+def test_another_worker_continues_an_item_that_is_not_isolated() -> None:
+    session = session_of(2, 2, isolated=False)
+    assert session.lose(session.nodes[0]) == session.items[0]
+    assert session.continued == [session.items[0]] and session.scheduler._samples == {}
+    session.run()
+    assert sorted(session.finished) == sorted(session.items)
+
+
+def test_an_item_is_continued_while_its_worker_waits_but_not_forever() -> None:
+    session = session_of(1, 1, properties="a", isolated=False, most_additional=8)
+    for _ in range(6):
+        session.scheduler.set_waiting(set(session.running()))
+        session.let_workers_start()
+    assert session.continued == ["a/op0", "a/op0"] and len(session.running()) == 3
+    assert session.running().keys() == {node for node in session.nodes if node.sent}
+    while session.running():
+        session.lose(next(iter(session.running())))
+        session.let_workers_start()
+    assert len(session.continued) == 2 and session.scheduler.tests_finished
+
+
+def test_a_subject_that_always_ends_its_process_costs_three_workers() -> None:
+    session = session_of(4, 2)
+    session.run(lambda item: item.endswith("op1"))
+    assert sorted(session.finished) == sorted(item for item in session.items if not item.endswith("op1"))
+
+
+def test_the_rest_of_a_subject_runs_if_a_sampled_item_finishes() -> None:
+    session = session_of(4, 2)
+    session.run(lambda item: item == "a/op1")
+    assert sorted(session.finished) == sorted(set(session.items) - {"a/op1"})
+
+
+def test_items_are_held_until_the_sample_is_finished() -> None:
+    session = session_of(1, 1, properties="abcde", most_additional=2)
+    session.lose(session.nodes[0])
+    session.let_workers_start()
+    assert set(session.running().values()) <= {"e/op0", "d/op0"}
+    session.run(lambda item: item == "d/op0")
+    assert sorted(session.finished) == ["b/op0", "c/op0", "e/op0"]
+
+
+def test_other_subjects_run_while_a_worker_waits() -> None:
+    session = session_of(3, 1, most_additional=2)
+    blocked = session.nodes[0]
+    session.scheduler.set_waiting({blocked})
+    session.let_workers_start()
+    assert len(session.nodes) == 2
+    for _ in range(100):
+        for node in [node for node in session.running() if node is not blocked]:
+            session.finish(node)
+            session.scheduler.set_waiting({blocked})
+            session.let_workers_start()
+    # The sample finished, so only the waiting item and the item in its worker's queue are left.
+    assert sorted(session.finished) == sorted(set(session.items) - {"a/op0", "b/op0"})
+    assert not session.scheduler.tests_finished
+    assert session.lose(blocked) == "a/op0"
+    session.run()
+    assert sorted(session.finished) == sorted(set(session.items) - {"a/op0"})
+
+
+def test_a_slow_item_that_finishes_counts_and_its_subject_goes_on() -> None:
+    session = session_of(1, 1, properties="abcde", most_additional=2)
+    slow = session.nodes[0]
+    session.scheduler.set_waiting({slow})
+    session.let_workers_start()
+    while running := [node for node in session.running() if node is not slow]:
+        session.lose(running[0])  # both sampled items are lost
+        session.scheduler.set_waiting({slow})
+        session.let_workers_start()
+    assert not session.scheduler.tests_finished  # the slow item may still finish
+    session.finish(slow)
+    session.run()
+    assert sorted(session.finished) == ["a/op0", "b/op0", "c/op0"]
+
+
+def test_not_more_workers_than_allowed_run_or_wait() -> None:
+    session = session_of(20, 2, most_additional=3)
+    for _ in range(30):
+        session.scheduler.set_waiting(set(session.running()))
+        session.let_workers_start()
+    assert len(session.nodes) == 2 + 3
+    busy = [node for node in session.nodes if not session.scheduler._workers[node].waiting]
+    assert busy == []
+    session.run()
+    assert sorted(session.finished) == sorted(session.items)
+
+
+def test_workers_that_no_longer_wait_do_not_stay_too_many() -> None:
+    session = session_of(12, 2, most_additional=3)
+    session.scheduler.set_waiting(set(session.nodes))
+    session.let_workers_start()
+    assert len(session.running()) == 4
+    session.scheduler.set_waiting(set())
+    most = 0
+    while session.running():
+        session.finish(next(iter(session.running())))
+        session.let_workers_start()
+        if len(session.finished) > 20:
+            most = max(most, len(session.running()))
+    assert most == 2 and sorted(session.finished) == sorted(session.items)
+
+
+def test_a_spare_worker_is_kept_after_the_first_loss() -> None:
+    session = session_of(6, 2, most_additional=2)
+    session.lose(session.nodes[0])
+    session.let_workers_start()
+    assert len(session.nodes) == 3 and len(session.running()) == 2
+    spare = next(node for node in session.nodes if node not in session.running())
+    session.lose(next(iter(session.running())))
+    assert spare in session.running()  # at once, before the new worker has started
+    session.run()
+    assert len(session.finished) == len(session.items) - 2
+
+
+def test_a_property_that_ends_workers_of_several_subjects_in_a_row_waits_for_the_next_round() -> None:
+    session = session_of(9, 1, property_losses=3)
+    session.run(lambda item: item.startswith("b"))
+    assert [item for item in session.finished if item.startswith("b/")] == []
+    others = sorted(item for item in session.items if not item.startswith("b/"))
+    assert sorted(session.finished) == others
 
 
 def test_a_property_that_finishes_in_between_is_assigned_to_the_end() -> None:
-    scheduler, nodes, ids = scheduler_and_workers(9, 1, isolates=True)
-    scheduler._property_of, scheduler._property_losses = lambda item: item.partition("/")[0], 3
-    done = lose_property(scheduler, nodes[0], ids, "m::b", lose=lambda item: int(item[-1]) % 3 != 2)
-    assert [item for item in done if item.startswith("m::b/")] == [f"m::b/op{index}" for index in (2, 5, 8)]
+    session = session_of(9, 1, property_losses=3)
+    session.run(lambda item: item.startswith("b") and int(item[-1]) % 3 != 2)
+    done = [item for item in session.finished if item.startswith("b/")]
+    assert done == [f"b/op{index}" for index in (2, 5, 8)]
 
 
-def lose_property(
-    scheduler: SubjectScheduling, node: Node, ids: list[str], name: str, lose: Callable[[str], bool]
-) -> list[str]:
-    """Finish all items in the order of their assignment, but lose the worker at each item of a property for
-    which ``lose`` is true. Return the finished items.
-    """
-    done: list[str] = []
-    while scheduler._pending.get(node):
-        item = ids[scheduler._pending[node][0]]
-        if not item.startswith(name) or not lose(item):
-            scheduler.mark_test_complete(node, scheduler._pending[node][0])
-            done.append(item)
-            continue
-        assert scheduler.remove_node(node) == item
-        node = Node()
-        scheduler.add_node(node)
-        scheduler.add_node_collection(node, ids)
-        scheduler.schedule()
-    return done
+@pytest.mark.parametrize("seed", range(40))
+def test_each_item_runs_once_whatever_is_lost_or_waits(seed: int) -> None:
+    """Only items of a subject of which several were lost may be left over."""
+    chance = random.Random(seed)
+    session = session_of(
+        8, 2, properties="abcdef", most_additional=chance.choice([0, 4]), property_losses=1000
+    )
+    lost: list[str] = []
+    always = {f"op{number}" for number in range(8) if chance.random() < 0.3}
+    waiting: set[Node] = set()
+    for _ in range(2000):
+        if chance.random() < 0.5:
+            session.let_workers_start()
+        running = session.running()
+        if not running and not session.starting:
+            break
+        if running:
+            node = chance.choice(list(running))
+            if chance.random() < 0.2:
+                waiting.add(node)
+            elif running[node].partition("/")[2] in always or chance.random() < 0.1:
+                lost.append(running[node])
+                session.lose(node)
+            else:
+                session.finish(node)
+        waiting &= set(session.running())
+        if session.scheduler._most_additional:
+            session.scheduler.set_waiting(waiting)
+    assert session.scheduler.tests_finished
+    ran = lost + session.finished
+    assert len(ran) == len(set(ran))
+    for group in {item.partition("/")[2] for item in set(session.items) - set(ran)}:
+        assert len([item for item in lost if item.endswith(group)]) >= 2

@@ -1,0 +1,111 @@
+"""A session of pytest-xdist without processes: it starts fake workers, and finishes or loses their items."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from conformance.worker.xdist_scheduler import SubjectScheduling
+
+
+@dataclasses.dataclass(eq=False)
+class Node:
+    """A fake worker of pytest-xdist. It records the items that it receives."""
+
+    sent: list[int] = dataclasses.field(default_factory=list)
+    shutting_down: bool = False
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        """Record items."""
+        assert not self.shutting_down
+        self.sent += indices
+
+    def shutdown(self) -> None:
+        """Run the last item, then end."""
+        self.shutting_down = True
+
+
+class SimulatedSession:
+    """Passes the events of fake workers to a scheduler. An item is called ``PROPERTY/GROUP``."""
+
+    def __init__(
+        self,
+        items: Sequence[str],
+        workers: int,
+        *,
+        isolated: bool = True,
+        **options: Any,
+    ) -> None:
+        self.items = list(items)
+        self.scheduler = SubjectScheduling(
+            workers,
+            lambda item: item.partition("/")[2],
+            lambda *ignored: None,
+            is_isolated=lambda item: isolated,
+            property_of=lambda item: item.partition("/")[0],
+            continue_item=lambda item: self.continued.append(item),
+            start_worker=self.start_worker,
+            **options,
+        )
+        self.continued: list[str] = []
+        self.nodes: list[Node] = []
+        self.starting: collections.deque[Node] = collections.deque()
+        self.finished: list[str] = []
+        for _ in range(workers):
+            self.nodes.append(Node())
+            self.scheduler.add_node(self.nodes[-1])
+        assert not self.scheduler.collection_is_completed
+        for node in self.nodes:
+            self.scheduler.add_node_collection(node, self.items)
+        assert self.scheduler.collection_is_completed
+        self.scheduler.schedule()
+
+    def start_worker(self) -> None:
+        """Begin to start a worker."""
+        self.starting.append(Node())
+
+    def let_workers_start(self) -> None:
+        """Finish the start of all workers that have begun to start."""
+        while self.starting:
+            node = self.starting.popleft()
+            self.nodes.append(node)
+            self.scheduler.add_node(node)
+            self.scheduler.add_node_collection(node, self.items)
+            self.scheduler.schedule()
+
+    def running(self) -> dict[Node, str]:
+        """Return the item that each worker runs."""
+        return {node: self.items[index] for node, index in self.scheduler.running_items().items()}
+
+    def finish(self, node: Node) -> str:
+        """Finish the running item of a worker, and return it."""
+        index = self.scheduler.running_items()[node]
+        self.finished.append(self.items[index])
+        self.scheduler.mark_test_complete(node, index)
+        return self.items[index]
+
+    def lose(self, node: Node) -> str | None:
+        """Lose a worker, and return its running item. pytest-xdist starts another worker for it."""
+        self.nodes.remove(node)
+        item = self.scheduler.remove_node(node)
+        self.start_worker()
+        return item
+
+    def run(self, is_lost: Callable[[str], bool] = lambda item: False) -> None:
+        """Finish or lose the running items, one after the other, until no worker runs any more.
+
+        ``is_lost`` is called once for each item that runs.
+        """
+        for _ in range(10 * len(self.items)):
+            self.let_workers_start()
+            running = self.running()
+            if not running:
+                break
+            for node, item in running.items():
+                if is_lost(item):
+                    assert self.lose(node) == item
+                else:
+                    self.finish(node)
+        assert not self.running() and self.scheduler.tests_finished

@@ -1,0 +1,111 @@
+"""``worker.waiting_workers`` finds workers that wait, but neither workers that compute nor slow devices."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from typing import Any
+
+from conformance.worker.waiting_workers import WaitingWorkers
+
+
+@dataclasses.dataclass(eq=False)
+class Node:
+    """A fake worker; its process id is its only field."""
+
+    pid: int
+
+    @property
+    def gateway(self) -> Any:
+        return types.SimpleNamespace(_io=types.SimpleNamespace(popen=types.SimpleNamespace(pid=self.pid)))
+
+
+class Scheduler:
+    """A fake scheduler with workers that run items. It records which workers wait."""
+
+    def __init__(self) -> None:
+        self.running: dict[Any, int] = {}
+        self.nodes: list[Any] = []
+        self.waiting: set[Any] = set()
+
+    def running_items(self) -> dict[Any, int]:
+        return dict(self.running)
+
+    def set_waiting(self, nodes: set[Any]) -> None:
+        self.waiting = nodes
+
+
+class Machine:
+    """Workers whose processor time and clock a test sets."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scheduler()
+        self.used: dict[int, float | None] = {}
+        self.now = 0.0
+        self.watch = WaitingWorkers(None, self.scheduler, lambda pid: self.used[pid], lambda: self.now)
+
+    def worker(self, pid: int, item: int) -> Node:
+        node = Node(pid)
+        self.used[pid] = 0.0
+        self.scheduler.nodes.append(node)
+        self.scheduler.running[node] = item
+        return node
+
+    def pass_seconds(self, seconds: int, busy: tuple[Node, ...] = ()) -> None:
+        for _ in range(seconds):
+            self.watch.look()
+            self.now += 1.0
+            for node in busy:
+                self.used[node.pid] = (self.used[node.pid] or 0.0) + 0.9
+        self.watch.look()
+
+
+def test_an_idle_worker_waits_and_a_busy_one_does_not() -> None:
+    machine = Machine()
+    idle, busy = machine.worker(1, 0), machine.worker(2, 1)
+    machine.pass_seconds(2, (busy,))
+    assert machine.scheduler.waiting == set()
+    machine.pass_seconds(2, (busy,))
+    assert machine.scheduler.waiting == {idle}
+    machine.pass_seconds(1, (busy, idle))
+    assert machine.scheduler.waiting == set()
+
+
+def test_each_item_begins_anew() -> None:
+    machine = Machine()
+    node = machine.worker(1, 0)
+    for item in range(5):
+        machine.scheduler.running[node] = item
+        machine.pass_seconds(2)
+        assert machine.scheduler.waiting == set()
+
+
+def test_a_slow_device_gets_no_additional_work() -> None:
+    """After an item that was idle for 10 s has finished, an idle worker waits only after 30 s."""
+    machine = Machine()
+    node = machine.worker(1, 0)
+    machine.pass_seconds(10)
+    assert machine.scheduler.waiting == {node}
+    machine.scheduler.running[node] = 1
+    machine.pass_seconds(29)
+    assert machine.scheduler.waiting == set()
+    machine.pass_seconds(2)
+    assert machine.scheduler.waiting == {node}
+
+
+def test_the_idle_time_of_a_lost_worker_says_nothing() -> None:
+    machine = Machine()
+    lost = machine.worker(1, 0)
+    machine.pass_seconds(100)
+    machine.scheduler.nodes.remove(lost)
+    del machine.scheduler.running[lost]
+    other = machine.worker(2, 1)
+    machine.pass_seconds(4)
+    assert machine.scheduler.waiting == {other}
+
+
+def test_a_worker_without_known_processor_time_does_not_wait() -> None:
+    machine = Machine()
+    machine.used[machine.worker(1, 0).pid] = None
+    machine.pass_seconds(10)
+    assert machine.scheduler.waiting == set()
