@@ -21,6 +21,23 @@ def faulty_wrong_values(module: Any, inputs: Any) -> Callable[..., Any]:
 
 
 @register_backend
+def faulty_slightly_larger(module: Any, inputs: Any) -> Callable[..., Any]:
+    """Compile a graph whose results are three hundredths larger, in bfloat16 less than four units."""
+    return lambda *args: [out * 1.03 for out in module(*args)]
+
+
+@register_backend
+def faulty_last_gradient_of_many(module: Any, inputs: Any) -> Callable[..., Any]:
+    """Compile a graph whose backward pass takes no gradient from the last of 64 and more rows."""
+
+    def last_row_detached(value: torch.Tensor) -> torch.Tensor:
+        is_large = value.dim() == 2 and value.shape[0] >= 64
+        return torch.cat([value[:-1], value[-1:].detach()]) if is_large else value
+
+    return lambda *args: [last_row_detached(out) for out in module(*args)]
+
+
+@register_backend
 def faulty_takes_strides_as_dense(module: Any, inputs: Any) -> Callable[..., Any]:
     """Compile a graph that reads each input as if it were contiguous with storage offset 0."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 
 from conformance.device import api as device_api
+from conformance.device.api import DeviceApi
 from conformance.framework.compare import compare_exact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.device._device_checks import SIZE, applies_to_part, run_recorded
+from conformance.properties.device._device_checks import SIZE, applies_to_part, delay_stream, run_recorded
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -17,7 +18,9 @@ from conformance.target.target import Target
     "pinned_copy",
     subject_kind="device",
     statement=(
-        "Non-blocking copies from and to pinned memory have their values immediately after synchronization."
+        "Non-blocking copies from and to pinned memory have their values immediately after synchronization. "
+        "A later write to a device tensor does not change a copy of it, and the memory of a pinned tensor is "
+        "not used again before its copy ends."
     ),
     documentation="notes/cuda.html",
     level="core",
@@ -26,8 +29,12 @@ from conformance.target.target import Target
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Copy tensors from pinned memory to the device and back, then compare the values."""
+    """Copy tensors from pinned memory to the device and back, then compare the values. Then copy late: the
+    source of a copy is overwritten, or freed, while earlier work still delays the copy.
+    """
     api = device_api.device_api(target)
+    _check_overwritten_source(target, recorder, api)
+    _check_freed_source(target, recorder, api)
     for dtype in (torch.float32, torch.int64, torch.uint8):
         if not target.declares(str(dtype).removeprefix("torch.")):
             continue
@@ -51,3 +58,49 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 compare_exact(
                     recorder, copied_back, source, label=f"{size} elements of {dtype} back in pinned memory"
                 )
+
+
+def _check_overwritten_source(target: Target, recorder: Recorder, api: DeviceApi) -> None:
+    """Overwrite a device tensor after its copy, on the stream of the copy."""
+    source = torch.arange(64 * SIZE)
+
+    def work() -> tuple[torch.Tensor, torch.Tensor]:
+        on_device, elsewhere = (
+            source.to(target.device, copy=True),
+            torch.zeros_like(source, device=target.device),
+        )
+        on_host = api.pin(torch.zeros_like(source))
+        api.synchronize()
+        with api.on(api.current()):
+            delay_stream(api, recorder)
+            on_host.copy_(on_device, non_blocking=True)
+            elsewhere.copy_(on_device, non_blocking=True)
+            on_device.fill_(-1)
+        api.synchronize()
+        return on_host, elsewhere
+
+    outcome = run_recorded(target, recorder, "overwriting the source of a copy", work)
+    if outcome.ok:
+        for copy, place in zip(outcome.value, ("in pinned memory", "on the device"), strict=True):
+            compare_exact(
+                recorder, copy, source, label=f"the copy {place} of a tensor that is overwritten later"
+            )
+
+
+def _check_freed_source(target: Target, recorder: Recorder, api: DeviceApi) -> None:
+    """Free pinned tensors after their copies began, and pin others of the same size."""
+    sources = [torch.full((64 * SIZE,), number) for number in range(4)]
+
+    def work() -> list[torch.Tensor]:
+        copies = [torch.empty_like(source, device=target.device) for source in sources]
+        with api.on(api.current()):
+            delay_stream(api, recorder)
+            for copy, source in zip(copies, sources, strict=True):
+                copy.copy_(api.pin(source), non_blocking=True)
+        api.synchronize()
+        return copies
+
+    outcome = run_recorded(target, recorder, "freeing the source of a copy", work)
+    if outcome.ok:
+        for copy, source in zip(outcome.value, sources, strict=True):
+            compare_exact(recorder, copy, source, label="the copy of a pinned tensor that is freed at once")

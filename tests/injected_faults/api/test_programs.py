@@ -117,6 +117,8 @@ def test_every_property_has_a_fault() -> None:
         ("aot_eager", set()),
         ("faulty_last_row_of_many", set(BLOCKS)),
         ("faulty_old_rows_of_written_views", {"writes through a view"}),
+        ("faulty_slightly_larger", set(BLOCKS)),
+        ("faulty_last_gradient_of_many", {f"gradients of {name}" for name in BLOCKS}),
     ],
 )
 def test_compiled_blocks(backend: str, blocks: set[str], dtype: str) -> None:

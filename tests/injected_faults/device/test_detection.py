@@ -36,6 +36,8 @@ FAULTS: list[tuple[str, str, Kind, Api, type[Any]]] = [
     ("no_host_wait", "Stream", Kind.STATE, fake_device.Waiting, GRAPH),
     ("record_stream", "Memory", Kind.VALUE, fake_device.Reusing, GRAPH),
     ("pinned_copy", "Copy", Kind.VALUE, fake_device.NeverWaits, GRAPH),
+    ("pinned_copy", "Copy", Kind.VALUE, fake_device.OutOfOrder, GRAPH),
+    ("pinned_copy", "Copy", Kind.VALUE, fake_device.ReusingPinned, GRAPH),
     ("thread_stream", "Thread", Kind.STATE, fake_device.OneStreamForAll, GRAPH),
     ("replay_stream", "Graph", Kind.VALUE, GOOD, fake_device.EagerGraph),
     ("profiled_operators", "Profiler", Kind.STATE, fake_profile.NoRows, GRAPH),

@@ -145,6 +145,32 @@ def attention_in_other_layouts(lab: Lab) -> None:
         )
 
 
+@behaviour(
+    "attention",
+    level="core",
+    dtypes=("float32", "bfloat16", "float16"),
+    capabilities=("autograd", "views"),
+    must_detect=("value",),
+    ground="The formula gives the values and gradients; strides of the inputs do not enter it",
+)
+def attention_of_packed_projections(lab: Lab) -> None:
+    """Attention of queries, keys and values that are permuted views of one projection has the values of
+    contiguous inputs, for the widths of heads that models use. The gradient of the projection has them too.
+    """
+    for width, tokens in ((64, 33), (80, 17), (96, 20), (128, 18)):
+        packed = lab.floats(2, tokens, 3, 2, width, requires_grad=True)
+        query, key, value = packed.permute(2, 0, 3, 1, 4).unbind(0)
+        contiguous = query.contiguous(), key.contiguous(), value.contiguous()
+        for is_causal in (False, True):
+            label = f"{'causal, ' * is_causal}heads of {width}, {tokens} tokens"
+            result = attend(query, key, value, is_causal=is_causal)
+            pair = result, attend(*contiguous, is_causal=is_causal)
+            lab.close(label, pair, roundings=32, matrix=True)
+            merged = result.transpose(1, 2).reshape(2, tokens, 2 * width)
+            (gradient,) = torch.autograd.grad(merged, packed, merged.detach(), retain_graph=True)
+            lab.close(f"the gradient, {label}", gradient, roundings=64, matrix=True)
+
+
 @behaviour("attention", level="core", capabilities=("random",), must_detect=("value",))
 def dropout_in_attention(lab: Lab) -> None:
     """Dropout of attention weights does nothing at probability zero. It drops the same weights again with the

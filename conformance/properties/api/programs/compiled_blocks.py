@@ -1,5 +1,5 @@
-"""Property ``compiled-blocks``: compiled parts of networks with 64 and more tokens have errors of the size of
-the CPU's.
+"""Property ``compiled-blocks``: compiled parts of networks with 64 and more tokens, and their gradients, have
+errors of the size of the CPU's.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _SIZES_OF_BLOCK = 2
 #: The device's error may be this multiple of the error that the CPU makes in the same dtype, plus the same
 #: number of units of the largest result. A compiler may fuse or split sums, which changes their roundings.
 _FACTOR = 4.0
+#: The part of a unit that a correctly rounded value is off on average: 1 / sqrt(12), rounded down.
+_MEAN_ROUNDING = 0.25
 
 
 class _Tensors:
@@ -169,9 +171,10 @@ BLOCKS: Mapping[str, Block] = {
     "compiled-blocks",
     subject_kind="api",
     statement=(
-        "Parts of networks with 64 and more tokens, compiled as one graph, err by at most 4 times the CPU's "
-        "largest error in the same dtype plus 4 units of the largest result: projections, norms, attention, "
-        "rotated positions, and writes through views."
+        "Parts of networks with 64 and more tokens, compiled as one graph, and their gradients err by at "
+        "most 4 times the CPU's largest error in the same dtype plus 4 units of the largest result. Their "
+        "root mean square error is at most 4 times the CPU's plus one unit. The parts are projections, "
+        "norms, attention, rotated positions, and writes through views."
     ),
     documentation="generated/torch.compile.html",
     basis="consistency",
@@ -198,14 +201,32 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             function, inputs = block.make(tokens, width, heads, _Tensors(dtype, draw.getrandbits(32)))
             call, log = compile_with_log(target, function)
             label = f"{name} of {tokens} tokens of width {width} with {heads} heads"
+            exact = function if block.is_exact else _in_float64(function)
             for turn in range(2):
-                exact = function if block.is_exact else _in_float64(function)
                 if not _check_call(target, recorder, call, function, exact, inputs, f"{label}, call {turn}"):
                     break
                 inputs = tuple(tensor.flip(0) for tensor in inputs)
+            else:
+                if not block.is_exact and target.capable("autograd"):
+                    compiled, uncompiled, wide = map(_gradients_of, (call, function, exact))
+                    label = f"gradients of {label}"
+                    _check_call(target, recorder, compiled, uncompiled, wide, inputs, label)
             graphs_run += log.ran_a_call
     if not graphs_run:
         recorder.vacuous("no graph of a block ran")
+
+
+def _gradients_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function with the gradients of a function by its inputs. The incoming gradients are the
+    results, so that each element counts.
+    """
+
+    def gradients(*inputs: torch.Tensor) -> Any:
+        leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+        results = trees.tensors(function(*leaves))
+        return torch.autograd.grad(results, leaves, [result.detach() for result in results])
+
+    return gradients
 
 
 def _in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -221,10 +242,11 @@ def _check_call(
     inputs: tuple[torch.Tensor, ...],
     label: str,
 ) -> bool:
-    """Call a compiled function on the device. Compare its error with the error of the uncompiled function on
-    the CPU, and return whether the call passed.
+    """Call a compiled function on the device. Compare its errors with those of the uncompiled function on the
+    CPU, and return whether the call passed.
 
-    The errors are differences from the results of ``exact``.
+    The errors are differences from the results of ``exact``. Their root mean square shows small errors of all
+    elements, which are within the bound of the largest element.
     """
     outcome = attempt_on(
         target, lambda: compiled(*(tensor.to(target.device, copy=True) for tensor in inputs))
@@ -241,23 +263,28 @@ def _check_call(
         zip(trees.tensors(outcome.value), on_cpu, references, strict=True)
     ):
         unit = TF32_UNIT if is_tf32 else unit_of(cpu.dtype)
-        allowed = _FACTOR * (_largest_error(cpu, reference) + unit * _largest(reference))
-        error = _largest_error(on_host(actual), reference)
-        holds = actual.dtype == cpu.dtype and error <= allowed
-        message = (
-            f"{label}: result {number} ({actual.dtype}, {list(actual.shape)}) differs from the reference by "
-            f"{error:.3g}; expected {cpu.dtype}, {list(cpu.shape)} and at most {allowed:.3g}."
-        )
-        passed &= fact(recorder, holds, Kind.VALUE, "" if holds else message)
+        same_form = actual.dtype == cpu.dtype and actual.shape == cpu.shape
+        for name, size, rounding in (("largest", _largest, 1.0), ("root mean square", _mean, _MEAN_ROUNDING)):
+            allowed = _FACTOR * (size(_error(cpu, reference)) + rounding * unit * size(reference))
+            error = size(_error(on_host(actual), reference)) if same_form else math.inf
+            holds = error <= allowed
+            message = (
+                f"{label}: the {name} error of result {number} ({actual.dtype}, {list(actual.shape)}) is "
+                f"{error:.3g}; expected {cpu.dtype}, {list(cpu.shape)} and at most {allowed:.3g}."
+            )
+            passed &= fact(recorder, holds, Kind.VALUE, "" if holds else message)
+            if not holds:
+                break
     return passed
 
 
-def _largest_error(actual: torch.Tensor, reference: torch.Tensor) -> float:
-    if actual.shape != reference.shape:
-        return float("inf")
-    error = (actual.double() - reference.double()).abs().nan_to_num(nan=float("inf"))
-    return float(error.max())
+def _error(actual: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    return (actual.double() - reference.double()).nan_to_num(nan=math.inf, neginf=math.inf)
 
 
-def _largest(reference: torch.Tensor) -> float:
-    return float(reference.double().abs().max())
+def _largest(values: torch.Tensor) -> float:
+    return float(values.double().abs().max())
+
+
+def _mean(values: torch.Tensor) -> float:
+    return float(values.double().square().mean().sqrt())
