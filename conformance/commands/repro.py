@@ -139,13 +139,14 @@ def _run_in_this_process(
     available = executor.last.samples_available
     if arguments.sample is not None and not 0 <= arguments.sample < max(available, 1):
         raise UsageError(f"--sample {arguments.sample} does not exist; {result_id} has 0 to {available - 1}")
-    print_result(executor.last)
+    verdict = _verdict_apart_from_parity(executor.last) if file.parity == "apart" else executor.last.verdict
+    print_result(executor.last, verdict)
     sys.stdout.flush()
     if executor.last.verdict in (Verdict.FAIL, Verdict.VACUOUS) and not arguments.no_snippet:
         _make_snippet(arguments, trial, executor.last)
     elif arguments.snippet is not None:
-        print(f"no snippet is written: the verdict is {executor.last.verdict.value}")
-    return int(executor.last.verdict.unexpected)
+        print(f"no snippet is written: the verdict is {verdict.value}")
+    return int(verdict.unexpected)
 
 
 def _make_snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -> None:
@@ -274,9 +275,15 @@ def _similar_names_hint(name: str, names: list[str]) -> str:
     return f"; similar: {', '.join(similar)}" if similar else "; see the ids in the results.json of a run"
 
 
-def print_result(result: Result) -> None:
-    """Print a result in full."""
-    print(f"verdict: {result.verdict.value}")
+def _verdict_apart_from_parity(result: Result) -> Verdict:
+    """Return the verdict that a run reports if it reports parity apart."""
+    only_parity = {failure.basis for failure in result.failures} == {Basis.PARITY}
+    return Verdict.PARITY if result.verdict is Verdict.FAIL and only_parity else result.verdict
+
+
+def print_result(result: Result, verdict: Verdict) -> None:
+    """Print a result in full, with the verdict that a run reports."""
+    print(f"verdict: {verdict.value}")
     print(f"seed: {result.seed}")
     print(f"comparisons: {result.comparisons}")
     if result.samples_available:

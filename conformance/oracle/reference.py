@@ -169,7 +169,11 @@ class Reference:
 
     @functools.cached_property
     def coarsest_dtype(self) -> torch.dtype:
-        """The floating dtype with the largest unit among the inputs."""
+        """The floating dtype with the largest unit among the inputs, or the dtype that the call requests."""
+        requested = self.sample.kwargs.get("dtype")
+        # The pages of sums, norms and softmax say that the input is converted to this dtype first.
+        if isinstance(requested, torch.dtype) and (requested.is_floating_point or requested.is_complex):
+            return requested
         return coarsest_dtype(self.sample, self.dtype)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
 import itertools
 import json
@@ -29,7 +30,7 @@ from conformance.model.records import (
     ResultNames,
 )
 from conformance.plan import selection, shards
-from conformance.plan.plan import Plan
+from conformance.plan.plan import Case, Plan
 from conformance.plan.run_request import Request
 from conformance.process_control import supervisor
 from conformance.process_control.child import Child, ChildEnd, How
@@ -215,7 +216,8 @@ def _run_leg(
     journal.write("run", **header_fields)
     journal.write("plan", **plan.to_json())
     run_state = RunState()
-    progress = Progress(run_state, expected_seconds(mode, plan), label=header_fields["name"], loud=loud)
+    seconds = expected_seconds(mode, plan, full_plan_of_mode(prepared))
+    progress = Progress(run_state, seconds, label=header_fields["name"], loud=loud)
     rounds = Rounds(options, mode, folder, journal, Tail(folder / "journal.jsonl"), run_state, progress.show)
     rounds.warm = warm
     return finish_leg(rounds, lambda: run_rounds(rounds, plan), progress, book, started.date(), clock)
@@ -309,26 +311,34 @@ def _retry(rounds: Rounds, plan: Plan, results: Callable[[], list[str]]) -> None
         idle = idle + 1 if len(retry) == before else 0
 
 
-def expected_seconds(mode: str, plan: Plan) -> dict[str, float]:
+def expected_seconds(mode: str, plan: Plan, full: Plan | None = None) -> dict[str, float]:
     """Return the expected seconds of each result of a plan, from the times of its subjects in earlier runs.
 
-    The results of a subject get equal parts of its time. The times of single properties are used for a
-    subject that is divided among shards.
+    The results of a subject in plan ``full``, that of level full in this mode, get equal parts of its time;
+    without ``full``, its results in ``plan`` get the whole time. The times of single properties are used for
+    a subject that is divided among shards.
     """
     recorded = shards.recorded_seconds().get(mode, {})
-    results: dict[str, list[str]] = {}
-    for case in plan.cases:
-        names = (
-            shards.entry_name(case.kind, case.subject, case.property),
-            shards.entry_name(case.kind, case.subject),
-        )
-        name = next((candidate for candidate in names if candidate in recorded), names[1])
-        results.setdefault(name, []).extend(case.result_ids())
+
+    def entry_of(case: Case) -> str:
+        of_property = shards.entry_name(case.kind, case.subject, case.property)
+        return of_property if of_property in recorded else shards.entry_name(case.kind, case.subject)
+
+    counts: dict[str, int] = collections.Counter()
+    for case in (full or plan).cases:
+        counts[entry_of(case)] += len(case.dtypes)
     return {
-        result_id: recorded.get(name, _UNRECORDED) / len(of_entry)
-        for name, of_entry in results.items()
-        for result_id in of_entry
+        result_id: recorded.get(entry_of(case), _UNRECORDED) / max(1, counts[entry_of(case)])
+        for case in plan.cases
+        for result_id in case.result_ids()
     }
+
+
+def full_plan_of_mode(prepared: Prepared) -> Plan:
+    """Return the plan of level full in the mode in which the target was brought up."""
+    in_mode = {(kind, name) for kind, name in prepared["here"]}
+    cases = Plan.from_json(prepared["full"]).cases
+    return Plan([case for case in cases if (case.kind, case.property) in in_mode])
 
 
 def recheck_oracle_values(rounds: Rounds) -> None:

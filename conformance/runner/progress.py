@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import itertools
 import sys
 import time
@@ -20,6 +22,31 @@ _PROCESS_START = 3.0
 #: Seconds for which a waiting worker keeps its place before another one takes it. The time limits of second
 #: attempts that hang again overlap.
 _WAITING = 6.0
+
+
+#: Expected seconds of a property for which the mean of all properties counts beside its own durations.
+_PRIOR = 2.0
+
+
+@dataclasses.dataclass
+class _Seconds:
+    """Expected seconds of a property: planned, done, and counted in this run; and how long these took."""
+
+    planned: float = 0.0
+    done: float = 0.0
+    counted: float = 0.0
+    took: float = 0.0
+
+    def left(self, mean: float) -> float:
+        """Return the duration of the missing results, if results take ``mean`` times the expected seconds on
+        average.
+        """
+        ratio = (self.took + mean * _PRIOR) / (self.counted + _PRIOR)
+        return ratio * max(0.0, self.planned - self.done)
+
+
+def _property_of(result_id: str) -> str:
+    return result_id.partition("/")[0]
 
 
 class Progress:
@@ -46,17 +73,22 @@ class Progress:
         self._started = time.monotonic()
         self._next = self._started + (0.0 if self.terminal else 60.0)
         self._dirty = False
-        self._expected = sum(expected_seconds.values())
-        #: The results counted so far, their expected seconds, and those of results from before a resumption.
+        #: The results counted so far, and the seconds of each property.
         self._counted = 0
-        self._done = 0.0
-        self._count_done()
-        self._done_before = self._done
+        self._properties: dict[str, _Seconds] = collections.defaultdict(_Seconds)
+        for result_id, expected in expected_seconds.items():
+            self._properties[_property_of(result_id)].planned += expected
+        self._count_done(before=True)
 
-    def _count_done(self) -> None:
+    def _count_done(self, *, before: bool = False) -> None:
+        """Count new results. If ``before`` is true, they are from before a resumption."""
         attempts = self.run_state.attempts
         for result_id in itertools.islice(attempts, self._counted, None):
-            self._done += self.expected_seconds.get(result_id, 0.0)
+            seconds = self._properties[_property_of(result_id)]
+            seconds.done += self.expected_seconds.get(result_id, 0.0)
+            if not before:
+                seconds.counted += self.expected_seconds.get(result_id, 0.0)
+                seconds.took += attempts[result_id][0].get("seconds", 0.0)
         self._counted = len(attempts)
 
     def show(self) -> None:
@@ -92,7 +124,6 @@ class Progress:
         The remaining time follows from the expected seconds of the results that are done and missing. It
         includes second attempts, which run after all first attempts.
         """
-        self._count_done()
         planned = len(self.expected_seconds)
         attempts = self.run_state.attempts
         done = len(attempts)
@@ -103,14 +134,9 @@ class Progress:
         if parity:
             failing += f", {parity} parity"
         to_retry = self.run_state.results_to_retry()
-        retry_seconds = self._seconds_of_second_attempts(to_retry)
         if done < planned:
             rate = done / seconds if seconds > 0 else 0.0
-            done_now = self._done - self._done_before
-            left = None
-            if done_now > 0:
-                left = seconds * (self._expected - self._done) / done_now
-                left += retry_seconds * self._expected / self._done
+            left = self.seconds_left(seconds)
             counts = f"{done}/{planned} results ({100 * done // planned} %), {failing}"
             time_left = "?" if left is None else format_duration(left)
             return f"{self.label}: {counts}, {rate:.0f}/s, {time_left} left"
@@ -118,11 +144,25 @@ class Progress:
             repeated = sum(len(rows) > 1 for rows in attempts.values())
             rest = (
                 f"second attempt {repeated + 1} of {repeated + len(to_retry)}, "
-                f"{format_duration(retry_seconds)} left"
+                f"{format_duration(self._seconds_of_second_attempts(to_retry))} left"
             )
         else:
             rest = "reference values are recomputed"
         return f"{self.label}: {done} results, {failing}; {rest}"
+
+    def seconds_left(self, seconds: float) -> float | None:
+        """Return the estimated time left after some seconds, with second attempts; None before the first
+        result.
+        """
+        self._count_done()
+        took = sum(property_seconds.took for property_seconds in self._properties.values())
+        counted = sum(property_seconds.counted for property_seconds in self._properties.values())
+        if took <= 0 or counted <= 0:
+            return None
+        left = sum(property_seconds.left(took / counted) for property_seconds in self._properties.values())
+        again = self._seconds_of_second_attempts(self.run_state.results_to_retry())
+        # Several workers run at once, and processes start, in the rest of the run as until now.
+        return left * seconds / took + again * (took + left) / took
 
     def _seconds_of_second_attempts(self, results: list[str]) -> float:
         """Return the expected duration of the second attempts at these results, in one worker."""

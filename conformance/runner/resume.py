@@ -237,7 +237,8 @@ def resume_leg(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg
     if failures is not None and not failures:
         return document.leg_of_run(run_state, book, today=started.date())
     journal.write("resume", failed=failed, started=started.isoformat(timespec="seconds"))
-    progress = Progress(run_state, leg.expected_seconds(mode, plan), label=run.header["name"])
+    seconds = leg.expected_seconds(mode, plan, leg.full_plan_of_mode(prepared))
+    progress = Progress(run_state, seconds, label=run.header["name"])
     rounds = Rounds(
         chosen, mode, folder, journal, run.tail, run_state, progress.show, number=run_state.rounds
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from expecttest import assert_expected_inline
 
-from tests.support.cli_process import Run
+from tests.support.cli_process import Run, conformance, write_bare_target
 
 ADD = "value/add@float32"
 
@@ -77,3 +77,13 @@ metadata: strides differ
         "conformance repro: acts/nothing0@int64 does not exist: no sham is called 'nothing0'; "
         "see the ids in the results.json of a run\n"
     )
+
+
+def test_a_deviation_of_parity_alone_is_reported_as_a_run_reports_it(tmp_path: Path) -> None:
+    target = tmp_path / write_bare_target(tmp_path)
+    strict = target.read_text()
+    for parity, code, verdict in (("strict", 1, "fail"), ("apart", 0, "parity")):
+        target.write_text(strict.replace('parity = "strict"', f'parity = "{parity}"'))
+        arguments = ("--target", target.name, "--no-snippet")
+        run = conformance(tmp_path, "repro", "acts/differs0@float32", *arguments, sham="differs")
+        assert run.code == code and f"verdict: {verdict}" in run.out

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from conformance.framework.compare import excess_over_tolerance
 from conformance.framework.tolerances import rule
 from conformance.oracle import reference as oracle
 from conformance.oracle.reference import Call, _rounded_coarsely
@@ -64,3 +65,22 @@ def test_the_documented_formula_of_remainder_is_within_its_bounds() -> None:
     allowed = allowed_remainder_errors(a.tolist(), b.tolist(), torch.float32) * torch.finfo(torch.float32).eps
     exact = torch.remainder(a.double(), b.double())
     assert bool(((a - (a / b).floor() * b - exact).abs() <= allowed).all())
+
+
+@pytest.mark.parametrize("name", ["sum", "softmax.with_dtype"])
+def test_a_requested_dtype_is_that_of_the_computation(name: str) -> None:
+    """A kernel that computes in float32 and converts the result to float64 is outside the tolerance."""
+    values = torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
+    sample = Sample(0, values, (1,), {"dtype": torch.float64})
+    reference = oracle.reference_for(Call(find_subject("operator", name), torch.float32, sample))
+    assert reference.coarsest_dtype is torch.float64
+    late = reference.subject.info.op(values, 1).double()
+    excess = excess_over_tolerance(
+        late,
+        reference.high_precision,
+        tolerance=reference.tolerance_rule.tolerance(
+            torch.float64, reference.coarsest_dtype, elements=reference.elements
+        ),
+        sensitivity=reference.sensitivity[0],
+    )
+    assert excess.factor > 1000
