@@ -26,8 +26,11 @@ from conformance.process_control import exit_with_parent, memory_limit
 from conformance.process_control.garbage_collector import LiveObjectFreezer
 from conformance.pytest_modules import Cases
 from conformance.results.journal import Journal, reference_digest_writer
+from conformance.results.run_state import LOST_SUBJECTS_IN_A_ROW, kind_of_dtype
 from conformance.samples import sample_limit
 from conformance.worker import continued_cases
+from conformance.worker.continued_cases import BegunResults
+from conformance.worker.waiting_workers import WaitingWorkers, process_id
 
 if TYPE_CHECKING:
     from conformance.worker.executor import Executor
@@ -95,6 +98,8 @@ class Session:
         self.output = Path(output).resolve() if output else None
         self._cases: dict[str, list[Case]] | None = None
         self._executor: Executor | None = None
+        self._begun: BegunResults | None = None
+        self._first_kinds: dict[str, str] | None = None
         self._journal: Journal | None = None
         self.settling = LiveObjectFreezer()
 
@@ -103,11 +108,24 @@ class Session:
         """True if this process is the controller of pytest-xdist, which runs no cases."""
         return not hasattr(self.config, "workerinput") and bool(getattr(self.config.option, "tx", None))
 
+    def kind_of_first_dtype(self, nodeid: str) -> str:
+        """Return the kind of the dtype that runs first in the case of an item."""
+        if self._first_kinds is None:
+            self._first_kinds = {
+                case.id: kind_of_dtype(case.dtypes_in_run_order()[0]) for case in self._plan().cases
+            }
+        return self._first_kinds.get(nodeid.partition("[")[2].removesuffix("]"), "")
+
+    def write_independent(self, node: Any) -> None:
+        """Write to the journal that no other result blocked the device for the last result of a worker."""
+        if self.output is not None:
+            worker = f"{node.gateway.id}-{process_id(node)}"
+            Journal(self.output / "journal.jsonl").write("independent", worker=worker)
+
     def mark_as_continued(self, nodeid: str) -> None:
         """Record that another worker continues the case of an item: it runs only dtypes that none began."""
         if self.output is not None:
-            module, _, name = nodeid.partition("::")
-            continued_cases.mark(self.output, Path(module).name, name.partition("[")[2].removesuffix("]"))
+            continued_cases.mark(self.output, nodeid)
 
     def cases(self, kind: str) -> list[Case]:
         """Return the planned cases of a subject kind."""
@@ -172,17 +190,12 @@ class Session:
 
     def run(self, item: CaseItem) -> None:
         """Run the case of an item, without the dtypes that another worker began if the case is continued."""
-        output = self.output
-
-        def is_left(result_id: str) -> bool:
-            if output is None:
-                return True
-            attempt = self.config.getoption("--conformance-attempt")
-            return result_id not in continued_cases.results_begun(
-                output, item.path.name, item.case.id, attempt
-            )
-
-        self.executor().run(item.case, is_left)
+        if self._begun is None and self.output is not None:
+            self._begun = BegunResults(self.output, self.config.getoption("--conformance-attempt"))
+        begun = self._begun
+        self.executor().run(
+            item.case, lambda result_id: begun is None or not begun.include(item.nodeid, result_id)
+        )
 
     @property
     def started(self) -> bool:
@@ -323,8 +336,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Return a scheduler that distributes cases by subject."""
-    from conformance.results.run_state import LOST_SUBJECTS_IN_A_ROW
-    from conformance.worker.waiting_workers import WaitingWorkers
     from conformance.worker.xdist_scheduler import SubjectScheduling
 
     session = config.stash[_SESSION]
@@ -338,7 +349,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         is_isolated=lambda nodeid: first_attempt and is_about_one_operator(nodeid),
         property_of=scheduled_property,
         property_losses=LOST_SUBJECTS_IN_A_ROW,
+        variant_of=session.kind_of_first_dtype,
         continue_item=session.mark_as_continued,
+        report_independent=session.write_independent,
         # pytest-xdist replaces a crashed worker in the same way. All its workers are alike.
         start_worker=lambda: distributor._clone_node(next(iter(distributor._active_nodes))),
         most_additional=config.getoption("--conformance-additional-workers"),

@@ -556,6 +556,20 @@ class LostEvent(LostFields):
     event: Literal["lost"]
 
 
+class IndependentFields(TypedDict):
+    """The fields of the journal event ``independent``."""
+
+    worker: str
+
+
+class IndependentEvent(IndependentFields):
+    """No other result blocked the device for the last result of a worker that was lost: other workers began
+    and finished results meanwhile, or no other worker ran a result.
+    """
+
+    event: Literal["independent"]
+
+
 class SampleFields(TypedDict):
     """The fields of the journal event ``sample``."""
 
@@ -589,5 +603,6 @@ Event = (
     | InterruptedEvent
     | EndEvent
     | LostEvent
+    | IndependentEvent
     | SampleEvent
 )

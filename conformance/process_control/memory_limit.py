@@ -19,6 +19,8 @@ LEAST = 3 << 30
 
 #: The share of the machine's memory that all workers together may use.
 _PART = 0.7
+#: The share that workers which only wait may use besides, and the bytes that one of these uses.
+_WAITING_PART, _WAITING_BYTES = 0.2, 1 << 30
 
 _STATM = Path("/proc/self/statm")
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
@@ -29,11 +31,20 @@ def memory_per_worker(workers: int) -> int:
 
     The processes share the memory of the machine or of its container.
     """
+    return max(LEAST, int(_total_memory() * _PART / workers))
+
+
+def workers_that_may_wait() -> int:
+    """Return the number of workers that may wait beside those that run."""
+    return int(_total_memory() * _WAITING_PART / _WAITING_BYTES)
+
+
+def _total_memory() -> int:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     # The file does not exist outside a container, and contains "max" in a container without a limit.
     with contextlib.suppress(OSError, ValueError):
         total = min(total, int(_CGROUP.read_text()))
-    return max(LEAST, int(total * _PART / workers))
+    return total
 
 
 def exceeds_memory_limit() -> bool:

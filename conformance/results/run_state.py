@@ -19,12 +19,17 @@ BAD = frozenset(
 )
 #: Events that name a worker.
 _OfWorker = (
-    records.WorkerEndEvent | records.DtypeEvent | records.ResultEvent | records.ProbeEvent | records.LostEvent
+    records.WorkerEndEvent
+    | records.DtypeEvent
+    | records.ResultEvent
+    | records.ProbeEvent
+    | records.LostEvent
+    | records.IndependentEvent
 )
 _LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
-#: A subject ends its process if so many results in a row were lost, of so many properties and dtypes (or of
-#: all, if it has fewer).
-_LOSSES_IN_A_ROW, _LOST_PROPERTIES, _LOST_DTYPES = 3, 3, 2
+#: A subject ends its process if so many results in a row were lost, of so many properties and kinds of dtypes
+#: (or of all, if it has fewer).
+_LOSSES_IN_A_ROW, _LOST_PROPERTIES, _LOST_KINDS = 3, 3, 3
 #: Verdicts of results that may not have called the device.
 _NOT_RUN = (Verdict.UNSUPPORTED.value, Verdict.SKIP.value)
 #: After results of a property in a dtype were lost for this number of subjects in a row, the runner runs a
@@ -61,6 +66,8 @@ class Worker:
     probing: str | None = None
     ended: str | None = None
     recorded_as_lost: bool = False
+    #: Whether no other result can have blocked the device for the result that was lost.
+    independent: bool = False
 
 
 class RunState:
@@ -89,7 +96,9 @@ class RunState:
         self._samples: dict[LossGroup, list[str]] = {}
         #: The lost results by subject, and the confirmed groups at a number of lost results.
         self._lost_of_subject: dict[LossGroup, list[str]] = {}
-        self._confirmed: tuple[int, dict[LossGroup, str]] = (0, {})
+        self._confirmed: tuple[tuple[int, int], dict[LossGroup, str]] = ((0, 0), {})
+        #: The results that crashed, or hung while no other result can have blocked the device.
+        self._certain_losses: set[str] = set()
         #: The order in which the results began, by id.
         self._order: dict[str, int] = {}
         #: The kind of the subject of each case, and the properties and dtypes of each subject, from the plan.
@@ -128,6 +137,8 @@ class RunState:
                 self._on_probe(event)
             case "lost":
                 self._on_lost(event)
+            case "independent":
+                self._worker(event).independent = True
             case "sample":
                 self._on_sample(event)
             case "oracle":
@@ -176,6 +187,8 @@ class RunState:
         worker.open, worker.last = None, row["id"]
         self.attempts.setdefault(row["id"], []).append(row)
         self.unprobed.discard(row["id"])
+        if row["verdict"] == Verdict.CRASH.value or worker.independent:
+            self._certain_losses.add(row["id"])
         if row["verdict"] in _LOST and "blocked_by" not in row and row.get("attempt", 1) == 1:
             for group in self.loss_groups_of(row["id"]):
                 if group.subject and not group.dtype:
@@ -308,12 +321,12 @@ class RunState:
         """Return each group that always ends or blocks its process, with the id of a lost result.
 
         A subject, a subject in a dtype, or a behaviour is confirmed by lost results of different properties
-        and dtypes with no other result between. A property in a dtype is confirmed if all its sampled results
-        were lost.
+        and kinds of dtypes with no other result between. A property in a dtype is confirmed if all its
+        sampled results were lost.
         """
-        lost = sum(map(len, self._lost_of_subject.values()))
-        if self._confirmed[0] != lost:
-            self._confirmed = (lost, self._confirmed_subjects())
+        version = len(self._certain_losses), len(self.attempts)
+        if self._confirmed[0] != version:
+            self._confirmed = (version, self._confirmed_subjects())
         sampled = {
             group: results[0]
             for group, results in self._samples.items()
@@ -328,30 +341,61 @@ class RunState:
         if not suspected:
             return {}
         in_a_row: dict[LossGroup, list[ResultId]] = collections.defaultdict(list)
-        for result_id in sorted(self.attempts, key=lambda name: self._order.get(name, -1)):
+        finished: dict[LossGroup, set[str]] = collections.defaultdict(set)
+        names = {group.subject for group in suspected}
+        of_suspected = [name for name in self.attempts if name.partition("/")[2].rpartition("@")[0] in names]
+        for result_id in sorted(of_suspected, key=lambda name: self._order.get(name, -1)):
             groups = self.loss_groups_of(result_id)
             first = self.attempts[result_id][0]
             if not groups or groups[0] not in suspected or "blocked_by" in first:
                 continue
+            parsed = ResultId.parse(result_id)
             for group in groups[:2]:
                 if first["verdict"] in _LOST:
-                    in_a_row[group].append(ResultId.parse(result_id))
+                    if result_id in self._certain_losses:
+                        in_a_row[group].append(parsed)
                 elif first["verdict"] not in _NOT_RUN:
                     in_a_row[group].clear()
+                    finished[group].add(parsed.dtype)
         return {
             group: str(results[0])
             for group, results in in_a_row.items()
-            if len(results) >= _LOSSES_IN_A_ROW and self._are_diverse(group, results)
+            if len(results) >= _LOSSES_IN_A_ROW and self._are_diverse(group, results, finished[group])
         }
 
-    def _are_diverse(self, group: LossGroup, results: list[ResultId]) -> bool:
-        """Return whether results of a group are of enough different properties and dtypes to judge it by."""
+    def _are_diverse(self, group: LossGroup, results: list[ResultId], finished: set[str]) -> bool:
+        """Return whether lost results of a group are of enough different properties and dtypes to judge it.
+
+        ``finished`` are the dtypes in which a result of the group finished.
+        """
         subject = group._replace(dtype="")
         properties = {result.case.property for result in results}
-        dtypes = {result.dtype for result in results}
-        return len(properties) >= min(_LOST_PROPERTIES, len(self._properties[subject])) and (
-            bool(group.dtype) or len(dtypes) >= min(_LOST_DTYPES, len(self._dtypes[subject]))
+        if len(properties) < min(_LOST_PROPERTIES, len(self._properties[subject])):
+            return False
+        lost = {result.dtype for result in results}
+        kinds = set(map(kind_of_dtype, lost))
+        all_kinds = set(map(kind_of_dtype, self._dtypes[subject]))
+        return bool(group.dtype) or (finished <= lost and len(kinds) >= min(_LOST_KINDS, len(all_kinds)))
+
+    def is_lost_by_crashes(self, group: LossGroup) -> bool:
+        """Return True if a result of a subject or behaviour crashed."""
+        widest = group._replace(dtype="")
+        return any(
+            self.attempts[result_id][0]["verdict"] == Verdict.CRASH.value
+            for result_id in self._lost_of_subject.get(widest, ())
         )
+
+    def results_to_retry_alone(self) -> list[str]:
+        """Return the ids of the results that hung twice, each time while another result may have blocked the
+        device.
+        """
+        return [
+            result_id
+            for result_id, rows in self.attempts.items()
+            if rows[-1].get("attempt", 1) == 2
+            and rows[-1]["verdict"] == Verdict.TIMEOUT.value
+            and result_id not in self._certain_losses
+        ]
 
     def was_lost_at_first(self, result_id: str) -> bool:
         """Return True if the first attempt at a result ran and lost its worker."""
@@ -375,6 +419,13 @@ class RunState:
     def _on_sample(self, event: records.SampleEvent) -> None:
         group = LossGroup(event["kind"], event["subject"], event["property"], event["dtype"])
         self._samples[group] = list(event["results"])
+
+
+def kind_of_dtype(dtype: str) -> str:
+    """Return the kind of a dtype: dtypes of one kind often share kernels."""
+    if dtype in ("float16", "bfloat16"):
+        return "16 bits"
+    return dtype.rstrip("0123456789").removeprefix("u")
 
 
 def _widest_group(kind: str, property_name: str, subject: str) -> LossGroup:

@@ -258,6 +258,7 @@ def finish_leg(
 def run_rounds(rounds: Rounds, plan: Plan) -> None:
     """Run rounds until every result exists, then retry results of lost workers in one worker."""
     attempts, unprobed = rounds.run_state.attempts, rounds.run_state.unprobed
+    verified: set[LossGroup] = set()
     idle = 0
     pending = plan.select(lambda result_id: result_id not in attempts or result_id in unprobed)
     while pending.cases and idle < 3:
@@ -268,10 +269,14 @@ def run_rounds(rounds: Rounds, plan: Plan) -> None:
             workers = 1  # the prestarted worker has already imported torch; new workers would start now
         rounds.run(pending, workers=workers, attempt=1)
         _sample_suspected_properties(rounds, plan)
+        _verify_crashing_subjects(rounds, plan, verified)
         rounds.record_results_that_do_not_run(plan.select(lambda result_id: result_id not in attempts))
         pending = plan.select(lambda result_id: result_id not in attempts)
         idle = idle + 1 if len(attempts) == before else 0
     _retry(rounds, plan, rounds.run_state.results_to_retry)
+    alone = plan.only(rounds.run_state.results_to_retry_alone())
+    if alone.cases:
+        rounds.run(alone, workers=1, attempt=3, patient=True, alone=True)
 
 
 def _sample_suspected_properties(rounds: Rounds, plan: Plan) -> None:
@@ -297,7 +302,30 @@ def _sample_suspected_properties(rounds: Rounds, plan: Plan) -> None:
         results = [f"{case.id}@{group.dtype}" for case in sample]
         rounds.journal.write("sample", **group._asdict(), results=results)
         rounds.read_events()
-        rounds.run(plan.only(results), workers=1, attempt=1, patient=True)
+        rounds.run(plan.only(results), workers=1, attempt=1, patient=True, alone=True)
+
+
+def _verify_crashing_subjects(rounds: Rounds, plan: Plan, verified: set[LossGroup]) -> None:
+    """Run the last pending result of each group that a crash confirmed, alone. The crash of one subject may
+    have ended the process of another one, for example if it resets the device. If the result finishes, the
+    group is no longer confirmed.
+    """
+    run_state = rounds.run_state
+    results = []
+    for group in run_state.confirmed_groups():
+        if group in verified or not group.subject or not run_state.is_lost_by_crashes(group):
+            continue
+        verified.add(group)
+        pending = [
+            result_id
+            for case in plan.cases
+            if case.kind == group.kind and case.subject == group.subject
+            for result_id in case.result_ids()
+            if result_id not in run_state.attempts and group in run_state.loss_groups_of(result_id)
+        ]
+        results += pending[-1:]
+    if results:
+        rounds.run(plan.only(results), workers=1, attempt=1, patient=True, alone=True)
 
 
 def _retry(rounds: Rounds, plan: Plan, results: Callable[[], list[str]]) -> None:

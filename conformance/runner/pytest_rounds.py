@@ -15,7 +15,7 @@ import pytest
 from conformance.model.verdicts import Failure, Kind, Result, ResultId, Verdict, seed_of
 from conformance.plan.plan import Plan
 from conformance.plan.run_request import Request
-from conformance.process_control import supervisor
+from conformance.process_control import memory_limit, supervisor
 from conformance.process_control.child import Child, How
 from conformance.process_control.watchdog import timed_out_and_traceback
 from conformance.results.journal import Journal, Tail
@@ -32,7 +32,7 @@ MAX_LOSSES = 20
 _SILENCE = 60.0
 
 #: Maximum number of workers beside the usual ones. They run results while the results of other workers wait
-#: for their time limits, so their number follows from the number of waiting results and not from the machine.
+#: for their time limits, so it follows from the number of waiting results, as far as memory allows.
 _ADDITIONAL_WORKERS = 16
 
 
@@ -55,17 +55,20 @@ class Rounds:
     #: A prestarted worker. The first round uses or stops it.
     warm: PrestartedWorker | None = None
 
-    def run(self, plan: Plan, *, workers: int, attempt: int, patient: bool = False) -> None:
+    def run(
+        self, plan: Plan, *, workers: int, attempt: int, patient: bool = False, alone: bool = False
+    ) -> None:
         """Run one round over a plan, and record a result for every worker that was lost.
 
         A ``patient`` round continues after any number of lost workers, because its plan consists of results
-        that an earlier round lost.
+        that an earlier round lost. A round that runs ``alone`` has no additional workers.
 
         Raises:
             TooManyLostWorkers: too many workers in a row were lost, and no result passes any more.
             KeyboardInterrupt: the user stopped the run. All processes have ended.
         """
         self.number += 1
+        continued_cases.remove_marks(self.folder)  # those of a runner that was killed
         self.journal.write("round", number=self.number, attempt=attempt, workers=workers, results=len(plan))
         file = self.folder / f"plan-{self.number}.json"
         plan.write(file)
@@ -76,7 +79,10 @@ class Rounds:
             arguments = self._pytest_arguments(file, attempt)
         else:
             self._close_prestarted_worker()
-            arguments = [*self._pytest_arguments(file, attempt), *self._xdist_arguments(workers)]
+            arguments = [
+                *self._pytest_arguments(file, attempt),
+                *self._xdist_arguments(workers, 0 if alone else self._most_additional),
+            ]
         child, warm = self._start_pytest(arguments, log)
         try:
             with child:
@@ -111,12 +117,18 @@ class Rounds:
             warm.close()
         return Child.exec([sys.executable, "-m", "pytest", *arguments], environment, log=log), None
 
-    def _xdist_arguments(self, workers: int) -> list[str]:
-        """Return the arguments that run the cases in worker processes.
-
-        A run with one worker gets no additional one: the device may not be usable by two processes.
+    @property
+    def _most_additional(self) -> int:
+        """The maximum number of additional workers. A run with one worker gets none: the device may not be
+        usable by two processes.
         """
-        additional = _ADDITIONAL_WORKERS if self.options.workers_of(self.mode) > 1 else 0
+        if self.options.workers_of(self.mode) == 1:
+            return 0
+        return min(_ADDITIONAL_WORKERS, memory_limit.workers_that_may_wait())
+
+    @staticmethod
+    def _xdist_arguments(workers: int, additional: int) -> list[str]:
+        """Return the arguments that run the cases in worker processes."""
         command = ["-p", "xdist.plugin", "-n", str(workers), "--max-worker-restart", "1000"]
         return [*command, "--conformance-additional-workers", str(additional)]
 
@@ -138,7 +150,9 @@ class Rounds:
     def _heartbeat(self, *, patient: bool) -> bool:
         """Return whether the journal has new events; raise TooManyLostWorkers if the run must stop."""
         events = self.read_events()
-        lost_too_many = self.run_state.starts_without_pass > MAX_LOSSES + self.options.workers
+        # Workers that wait have started too.
+        started = MAX_LOSSES + self.options.workers + self._most_additional
+        lost_too_many = self.run_state.starts_without_pass > started
         if lost_too_many and not patient and not self._a_passed_result_passes_again():
             raise TooManyLostWorkers(
                 f"The run was stopped: {MAX_LOSSES} workers in a row ended without a passing result, and the "

@@ -14,27 +14,11 @@ from conformance.results.journal import Tail
 _FOLDER = "continued"
 
 
-def mark(output: Path, module: str, case_id: str) -> None:
-    """Mark a case of a pytest module as continued."""
-    file = _file(output, module, case_id)
+def mark(output: Path, nodeid: str) -> None:
+    """Mark the case of a pytest item as continued."""
+    file = _file(output, nodeid)
     file.parent.mkdir(exist_ok=True)
     file.touch()
-
-
-def results_begun(output: Path, module: str, case_id: str, attempt: int) -> set[str]:
-    """Return the ids of the results of a continued case that some worker has begun in this attempt.
-
-    The set is empty if the case is not continued.
-    """
-    if not _file(output, module, case_id).exists():
-        return set()
-    return {
-        event["id"]
-        for event in Tail(output / "journal.jsonl").read()
-        if event["event"] == "dtype"
-        and event.get("attempt", 1) == attempt
-        and event["id"].startswith(f"{case_id}@")
-    }
 
 
 def remove_marks(output: Path) -> None:
@@ -42,6 +26,25 @@ def remove_marks(output: Path) -> None:
     shutil.rmtree(output / _FOLDER, ignore_errors=True)
 
 
-def _file(output: Path, module: str, case_id: str) -> Path:
-    # A case id may contain slashes. Two modules may have cases of the same id.
-    return output / _FOLDER / hashlib.sha256(f"{module} {case_id}".encode()).hexdigest()[:32]
+class BegunResults:
+    """The results that some worker has begun in an attempt, read from the journal of the run."""
+
+    def __init__(self, output: Path, attempt: int) -> None:
+        self._output = output
+        self._attempt = attempt
+        self._tail = Tail(output / "journal.jsonl")
+        self._begun: set[str] = set()
+
+    def include(self, nodeid: str, result_id: str) -> bool:
+        """Return whether the case of a pytest item is continued and some worker has begun this result."""
+        if not _file(self._output, nodeid).exists():
+            return False
+        for event in self._tail.read():
+            if event["event"] == "dtype" and event.get("attempt", 1) == self._attempt:
+                self._begun.add(event["id"])
+        return result_id in self._begun
+
+
+def _file(output: Path, nodeid: str) -> Path:
+    # A node id may contain slashes.
+    return output / _FOLDER / hashlib.sha256(nodeid.encode()).hexdigest()[:32]

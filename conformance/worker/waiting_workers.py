@@ -75,7 +75,7 @@ class WaitingWorkers:
                     self._longest = max(self._longest, idle.longest)
                 del self._idle[node]
         for node, item in running.items():
-            seconds = self._processor_seconds_of(_process_id(node))
+            seconds = self._processor_seconds_of(process_id(node))
             if seconds is not None:
                 self._idle.setdefault(node, _Idle(item, now, now, seconds)).update(now, seconds)
         limit = max(_SECONDS, _FACTOR * self._longest)
@@ -106,6 +106,7 @@ class _Idle:
         self.longest = max(self.longest, self.seconds)
 
 
-def _process_id(node: Any) -> int:
+def process_id(node: Any) -> int:
+    """Return the process id of a pytest-xdist worker."""
     # execnet has no public access to the process of a gateway.
     return int(node.gateway._io.popen.pid)

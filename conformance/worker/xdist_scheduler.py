@@ -28,6 +28,11 @@ class _Worker:
     rest: collections.deque[int] = dataclasses.field(default_factory=collections.deque)
     #: Whether the running item waits for something and uses no processor.
     waiting: bool = False
+    #: The number of items that had begun before the running item.
+    began: int = 0
+    #: Whether another worker ran an item at the same time, and whether it began and finished one meanwhile.
+    overlapped: bool = False
+    independent: bool = False
     #: Whether another worker continues the running item.
     continued: bool = False
 
@@ -55,11 +60,15 @@ class SubjectScheduling:
     blocks its process waits for the time limit while other workers go on. ``start_worker`` starts an
     additional worker, and at most ``most_additional`` of these exist.
 
+    ``report_independent`` is called for a lost worker if another one began and finished an item while the
+    lost item ran, or if no other worker ran an item: then no other item blocked the device for the lost one.
+
     An item has several dtypes, which run one after the other. If the worker of an item is lost or waits,
     another worker continues the item: ``continue_item`` is called, and the item is assigned again.
 
     If ``is_isolated`` returns True for the item, it is not continued. The scheduler then samples the rest of
-    its group (:class:`_Sample`): items of other properties run in other workers. If all are lost, the rest of
+    its group (:class:`_Sample`): items of other properties, and of other variants if possible, run in other
+    workers. If all are lost, the rest of
     the group is not assigned. The same holds for a property: if it ended the worker for ``property_losses``
     groups, and no item of the property finished in between, none of its items is assigned any more. The next
     round of the run contains these items. A property that ends its process in one dtype only, with groups
@@ -75,7 +84,9 @@ class SubjectScheduling:
         is_isolated: Callable[[str], bool] = lambda item: True,
         property_of: Callable[[str], str] = lambda item: item,
         property_losses: int = 5,
+        variant_of: Callable[[str], str] = lambda item: "",
         continue_item: Callable[[str], None] = lambda item: None,
+        report_independent: Callable[[Any], None] = lambda node: None,
         start_worker: Callable[[], None] = lambda: None,
         most_additional: int = 0,
     ) -> None:
@@ -86,7 +97,10 @@ class SubjectScheduling:
         #: The groups for which a property ended the worker since one of its items last finished.
         self._lost_groups: dict[str, set[str]] = collections.defaultdict(set)
         self._is_isolated = is_isolated
+        self._variant_of = variant_of
         self._continue_item = continue_item
+        self._report_independent = report_independent
+        self._begun_items = 0
         self._start_worker = start_worker
         self._most_additional = most_additional
         self._log = log
@@ -121,7 +135,11 @@ class SubjectScheduling:
         """
         if self._collection is None or self._groups or self._unfinished_samples():
             return False
-        return all(len(worker.sent) < 2 and not worker.rest for worker in self._workers.values())
+        return all(
+            # A single item that may have to be continued still needs workers.
+            len(worker.sent) < (1 if self._most_additional else 2) and not worker.rest
+            for worker in self._workers.values()
+        )
 
     @property
     def has_pending(self) -> bool:
@@ -145,7 +163,10 @@ class SubjectScheduling:
         """Record that a worker finished an item, and assign more items."""
         worker = self._workers[node]
         worker.sent.remove(item_index)
-        worker.waiting = worker.continued = False
+        for other in self._workers.values():
+            if other is not worker and other.sent and other.began < worker.began:
+                other.independent = True
+        self._begin(worker)
         if self._collection is not None:
             item = self._collection[item_index]
             self._lost_groups.pop(self._property_of(item), None)
@@ -175,6 +196,8 @@ class SubjectScheduling:
         running = worker.sent.popleft()
         lost = self._collection[running]
         self._starting += 1  # pytest-xdist starts a new worker for the lost one.
+        if worker.independent or not worker.overlapped:
+            self._report_independent(node)
         remaining = [*worker.sent, *worker.rest]
         if self._is_isolated(lost):
             self._suspect(running, remaining, lost=True)
@@ -231,6 +254,16 @@ class SubjectScheduling:
             worker.waiting = node in nodes
         self._assign()
 
+    def _begin(self, worker: _Worker) -> None:
+        """Record that a worker begins its next item, if it has one."""
+        worker.waiting = worker.independent = worker.overlapped = False
+        others = [other for other in self._workers.values() if other is not worker and other.sent]
+        if worker.sent:
+            for one in (worker, *others):
+                one.overlapped |= bool(others)
+        self._begun_items += 1
+        worker.began = self._begun_items
+
     def _suspect(self, suspect: int, items: list[int], *, lost: bool) -> None:
         """Sample the group of an item that waits or was lost, if it is due for a sample. ``items`` are the
         other items of the worker; those of other groups are queued.
@@ -259,7 +292,7 @@ class SubjectScheduling:
         if not is_due or not by_property:
             self._queue(rest)
             return
-        sampled = list(by_property.values())[:_SAMPLED_PROPERTIES]
+        sampled = self._most_diverse(suspect, list(by_property.values()))
         held = [index for index in (*rest, *queued) if index not in sampled]
         self._losses[group] = 0
         self._samples[group] = _Sample(suspect, lost, set(sampled), held)
@@ -276,6 +309,19 @@ class SubjectScheduling:
         if self._continuations[running] < _MOST_ATTEMPTS:
             self._continue_item(self._collection[running])
             self._queue([running])
+
+    def _most_diverse(self, suspect: int, items: list[int]) -> list[int]:
+        """Return the items for a sample: of other variants than the suspect and each other, if there are."""
+        if self._collection is None:
+            return []
+        chosen: list[int] = []
+        variants = {self._variant_of(self._collection[suspect])}
+        for _ in range(min(_SAMPLED_PROPERTIES, len(items))):
+            left = [item for item in items if item not in chosen]
+            new = [item for item in left if self._variant_of(self._collection[item]) not in variants]
+            chosen.append((new or left)[0])
+            variants.add(self._variant_of(self._collection[chosen[-1]]))
+        return chosen
 
     def _queue(self, items: Iterable[int]) -> None:
         """Let the next free workers run these items. Each entry of the queue is about one group."""
@@ -358,7 +404,12 @@ class SubjectScheduling:
                 worker.rest.extend(self._groups.popleft())
             index = worker.rest.popleft()
             worker.sent.append(index)
-            node.send_runtest_some([index])
+            if len(worker.sent) == 1:
+                self._begin(worker)
+            try:
+                node.send_runtest_some([index])
+            except OSError:
+                return  # The worker has just ended. remove_node assigns its items again.
         if len(worker.sent) == 1:
             # The worker runs its only item when it shuts down.
             node.shutdown()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from conformance.worker.xdist_scheduler import SubjectScheduling
@@ -36,6 +36,7 @@ class SimulatedSession:
         workers: int,
         *,
         isolated: bool = True,
+        variants: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
         self.items = list(items)
@@ -45,11 +46,14 @@ class SimulatedSession:
             lambda *ignored: None,
             is_isolated=lambda item: isolated,
             property_of=lambda item: item.partition("/")[0],
+            variant_of=lambda item: "" if variants is None else variants[item],
             continue_item=lambda item: self.continued.append(item),
+            report_independent=lambda node: self.independent.append(node),
             start_worker=self.start_worker,
             **options,
         )
         self.continued: list[str] = []
+        self.independent: list[Node] = []
         self.nodes: list[Node] = []
         self.starting: collections.deque[Node] = collections.deque()
         self.finished: list[str] = []

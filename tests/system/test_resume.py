@@ -59,7 +59,8 @@ def test_a_resumed_run_continues_after_the_recorded_results(cli: Cli, tmp_path: 
         report.out
     )
     before = {event["result"]["id"] for event in journal_events(tmp_path / "out", "result")}  # type: ignore[index]
-    assert before == {"acts/good0@float32", "acts/good0@int64"}
+    # Dtype float32 kills the runner, and the property begins with the other dtype.
+    assert before == {"acts/good0@float32", "acts/good0@int64", "acts/kills0@int64"}
     run = cli("run", "--resume", "out", sham=sham)
     assert (run.code, run.results["complete"]) == (1, True), run.err
     assert {name: row["verdict"] for name, row in run.rows.items()} == {

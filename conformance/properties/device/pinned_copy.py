@@ -33,8 +33,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     source of a copy is overwritten, or freed, while earlier work still delays the copy.
     """
     api = device_api.device_api(target)
-    _check_overwritten_source(target, recorder, api)
-    _check_freed_source(target, recorder, api)
     for dtype in (torch.float32, torch.int64, torch.uint8):
         if not target.declares(str(dtype).removeprefix("torch.")):
             continue
@@ -58,38 +56,36 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 compare_exact(
                     recorder, copied_back, source, label=f"{size} elements of {dtype} back in pinned memory"
                 )
+        _check_overwritten_source(target, recorder, api, dtype)
+        _check_freed_source(target, recorder, api, dtype)
 
 
-def _check_overwritten_source(target: Target, recorder: Recorder, api: DeviceApi) -> None:
+def _check_overwritten_source(target: Target, recorder: Recorder, api: DeviceApi, dtype: torch.dtype) -> None:
     """Overwrite a device tensor after its copy, on the stream of the copy."""
-    source = torch.arange(64 * SIZE)
+    source = (torch.arange(64 * SIZE) % 251).to(dtype)
 
     def work() -> tuple[torch.Tensor, torch.Tensor]:
-        on_device, elsewhere = (
-            source.to(target.device, copy=True),
-            torch.zeros_like(source, device=target.device),
-        )
-        on_host = api.pin(torch.zeros_like(source))
+        on_device = source.to(target.device, copy=True)
+        elsewhere, on_host = torch.zeros_like(on_device), api.pin(torch.zeros_like(source))
         api.synchronize()
         with api.on(api.current()):
             delay_stream(api, recorder)
             on_host.copy_(on_device, non_blocking=True)
             elsewhere.copy_(on_device, non_blocking=True)
-            on_device.fill_(-1)
+            on_device.fill_(252)
         api.synchronize()
         return on_host, elsewhere
 
     outcome = run_recorded(target, recorder, "overwriting the source of a copy", work)
     if outcome.ok:
         for copy, place in zip(outcome.value, ("in pinned memory", "on the device"), strict=True):
-            compare_exact(
-                recorder, copy, source, label=f"the copy {place} of a tensor that is overwritten later"
-            )
+            label = f"the copy {place} of a tensor of {dtype} that is overwritten later"
+            compare_exact(recorder, copy, source, label=label)
 
 
-def _check_freed_source(target: Target, recorder: Recorder, api: DeviceApi) -> None:
+def _check_freed_source(target: Target, recorder: Recorder, api: DeviceApi, dtype: torch.dtype) -> None:
     """Free pinned tensors after their copies began, and pin others of the same size."""
-    sources = [torch.full((64 * SIZE,), number) for number in range(4)]
+    sources = [torch.full((64 * SIZE,), number, dtype=dtype) for number in range(4)]
 
     def work() -> list[torch.Tensor]:
         copies = [torch.empty_like(source, device=target.device) for source in sources]
@@ -103,4 +99,5 @@ def _check_freed_source(target: Target, recorder: Recorder, api: DeviceApi) -> N
     outcome = run_recorded(target, recorder, "freeing the source of a copy", work)
     if outcome.ok:
         for copy, source in zip(outcome.value, sources, strict=True):
-            compare_exact(recorder, copy, source, label="the copy of a pinned tensor that is freed at once")
+            label = f"the copy of a pinned tensor of {dtype} that is freed at once"
+            compare_exact(recorder, copy, source, label=label)

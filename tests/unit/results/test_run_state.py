@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from conformance.results.final_verdicts import final_rows
-from conformance.results.run_state import RunState, final_attempt, unusable_device_message
+from conformance.results.run_state import LossGroup, RunState, final_attempt, unusable_device_message
 from tests.support.sample_legs import expectation, row, run_leg
 
 
@@ -92,3 +92,85 @@ def test_a_result_whose_probe_was_interrupted_runs_again() -> None:
     assert (run_state.unprobed, run_state.unrecorded_lost_workers()) == ({"p/s@d"}, [])
     run_state.apply(result)
     assert not run_state.unprobed
+
+
+def lost_run(*rows: tuple[str, str, bool]) -> RunState:
+    """Return a run with results of operator ``s`` in order: id, verdict, and whether it was independent."""
+    state = RunState()
+    dtypes = ["float32", "float64", "int64"]  # of two kinds
+    cases = [["operator", name, "s", 0] for name in "abcd"]
+    state.apply({"event": "plan", "dtypes": [dtypes], "cases": cases})  # type: ignore[typeddict-item]
+    for number, (name, verdict, independent) in enumerate(rows):
+        worker = f"gw{number}"
+        state.apply({"event": "worker", "worker": worker, "pid": number})
+        state.apply({"event": "dtype", "worker": worker, "id": name, "attempt": 1})
+        if independent:
+            state.apply({"event": "independent", "worker": worker})
+        state.apply({"event": "result", "worker": worker, "result": {"id": name, "verdict": verdict}})  # type: ignore[typeddict-item]
+    return state
+
+
+@pytest.mark.parametrize(
+    ("rows", "confirmed"),
+    [
+        ([("a/s@float32", "crash", False), ("b/s@int64", "crash", False)], set()),
+        (
+            [("a/s@float32", "crash", False), ("b/s@int64", "crash", False), ("c/s@int64", "crash", False)],
+            {LossGroup("operator", "s")},
+        ),
+        # Only floats were lost, so integers may pass.
+        (
+            [
+                ("a/s@float32", "crash", False),
+                ("b/s@float64", "crash", False),
+                ("c/s@float32", "crash", False),
+            ],
+            set(),
+        ),
+        (
+            [
+                ("a/s@float32", "crash", False),
+                ("b/s@float32", "crash", False),
+                ("c/s@float32", "crash", False),
+            ],
+            {LossGroup("operator", "s", dtype="float32")},
+        ),
+        # A result in another dtype has finished.
+        (
+            [
+                ("d/s@float64", "fail", False),
+                ("a/s@float32", "crash", False),
+                ("b/s@int64", "crash", False),
+                ("c/s@int64", "crash", False),
+            ],
+            set(),
+        ),
+        # Another result may have blocked the device.
+        (
+            [
+                ("a/s@float32", "timeout", False),
+                ("b/s@int64", "timeout", False),
+                ("c/s@int64", "timeout", True),
+            ],
+            set(),
+        ),
+        (
+            [
+                ("a/s@float32", "timeout", True),
+                ("b/s@int64", "timeout", True),
+                ("c/s@int64", "timeout", True),
+            ],
+            {LossGroup("operator", "s")},
+        ),
+    ],
+)
+def test_confirmed_groups(rows: list[tuple[str, str, bool]], confirmed: set[LossGroup]) -> None:
+    assert set(lost_run(*rows).confirmed_groups()) == confirmed
+
+
+def test_results_that_hung_twice_beside_others_run_alone() -> None:
+    state = lost_run(("a/s@float32", "timeout", False), ("b/s@int64", "timeout", True))
+    for number, name in enumerate(("a/s@float32", "b/s@int64")):
+        row = {"id": name, "verdict": "timeout", "attempt": 2}
+        state.apply({"event": "result", "worker": f"again{number}", "result": row})  # type: ignore[typeddict-item]
+    assert state.results_to_retry_alone() == ["a/s@float32"]

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from conformance.model.vocabulary import AREA_KINDS
 from conformance.plan.plan import Case, Plan
-from conformance.results.run_state import LOST_SUBJECTS_IN_A_ROW, RunState
+from conformance.results.run_state import LOST_SUBJECTS_IN_A_ROW, RunState, kind_of_dtype
 from conformance.runner.leg import run_rounds
 from conformance.runner.pytest_rounds import Rounds
 from conformance.runner.resume import rerun_results
@@ -39,13 +40,16 @@ class SimulatedRounds(Rounds):
     def read_events(self, *, final: bool = False) -> int:
         return 0
 
-    def run(self, plan: Plan, *, workers: int, attempt: int, patient: bool = False) -> None:
+    def run(
+        self, plan: Plan, *, workers: int, attempt: int, patient: bool = False, alone: bool = False
+    ) -> None:
         cases = {f"{case.kind}.{case.property}/{case.kind}.{case.subject}": case for case in plan.cases}
 
         session = SimulatedSession(
             list(cases),
             workers,
-            isolated=attempt == 1,
+            isolated=attempt == 1 and not any(case.kind in AREA_KINDS for case in plan.cases),
+            variants={item: kind_of_dtype(case.dtypes_in_run_order()[0]) for item, case in cases.items()},
             property_losses=LOST_SUBJECTS_IN_A_ROW,
             most_additional=2 * (workers - 1),
         )
@@ -108,7 +112,14 @@ def test_a_property_is_given_up_only_in_the_dtype_that_ends_its_process(workers:
 @pytest.mark.parametrize("workers", [1, 4])
 def test_subjects_are_given_up_and_their_properties_are_not(workers: int) -> None:
     rounds = finished_run(plan_of(40, DTYPES), workers, lambda case, dtype: case.subject <= "operator05")
-    assert rounds.deaths <= 6 * 3 + 6
+    assert rounds.deaths <= 6 * 4 + 6  # three, and one alone
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("kind", ["operator", "api"])
+@pytest.mark.parametrize("lost", [{"bfloat16", "float16"}, {"int64"}, {"float32", "int64"}], ids=str)
+def test_results_in_other_dtypes_are_not_given_up(workers: int, kind: str, lost: set[str]) -> None:
+    finished_run(plan_of(12, DTYPES, kind), workers, lambda case, dtype: dtype in lost)
 
 
 @pytest.mark.parametrize("workers", [1, 4])

@@ -1,4 +1,4 @@
-"""``worker.continued_cases`` names the results of a continued case that have begun."""
+"""``worker.continued_cases`` knows the results of a continued case that have begun."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from conformance.results.journal import Journal
 from conformance.worker import continued_cases
+from conformance.worker.continued_cases import BegunResults
 
 
 def begin(journal: Journal, *results: str, attempt: int = 1) -> None:
@@ -13,16 +14,16 @@ def begin(journal: Journal, *results: str, attempt: int = 1) -> None:
         journal.write("dtype", worker="w", id=result_id, attempt=attempt)
 
 
-def test_results_that_have_begun_are_named_after_the_mark(tmp_path: Path) -> None:
+def test_results_that_have_begun_are_included_after_the_mark(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     begin(journal, "p/s@int64", "p/s2@int64")
-    assert continued_cases.results_begun(tmp_path, "test_a.py", "p/s", 1) == set()
-    continued_cases.mark(tmp_path, "test_a.py", "p/s")
-    assert continued_cases.results_begun(tmp_path, "test_a.py", "p/s", 1) == {"p/s@int64"}
-    assert continued_cases.results_begun(tmp_path, "test_a.py", "p/s", 2) == set()
-    assert continued_cases.results_begun(tmp_path, "test_b.py", "p/s", 1) == set()
+    begun, begun_again = BegunResults(tmp_path, 1), BegunResults(tmp_path, 2)
+    assert not begun.include("a::x[p/s]", "p/s@int64")
+    continued_cases.mark(tmp_path, "a::x[p/s]")
+    assert begun.include("a::x[p/s]", "p/s@int64") and not begun.include("a::x[p/s]", "p/s@float32")
+    assert not begun.include("b::x[p/s]", "p/s@int64") and not begun_again.include("a::x[p/s]", "p/s@int64")
     begin(journal, "p/s@float32")
-    assert continued_cases.results_begun(tmp_path, "test_a.py", "p/s", 1) == {"p/s@int64", "p/s@float32"}
+    assert begun.include("a::x[p/s]", "p/s@float32") and begun.include("a::x[p/s]", "p/s@int64")
     continued_cases.remove_marks(tmp_path)
-    assert continued_cases.results_begun(tmp_path, "test_a.py", "p/s", 1) == set()
+    assert not begun.include("a::x[p/s]", "p/s@int64")
     continued_cases.remove_marks(tmp_path)  # nothing is left to remove

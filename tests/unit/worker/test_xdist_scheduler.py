@@ -123,6 +123,44 @@ def test_a_slow_item_that_finishes_counts_and_its_subject_goes_on() -> None:
     assert sorted(session.finished) == ["a/op0", "b/op0", "c/op0"]
 
 
+def test_a_lost_item_is_independent_if_another_worker_began_and_finished_an_item_meanwhile() -> None:
+    session = session_of(4, 2, most_additional=2)
+    first, second = session.nodes
+    session.finish(second)  # it had begun after the item of the first worker
+    session.lose(first)
+    assert session.independent == [first]
+
+
+def test_a_lost_item_is_not_independent_if_the_device_may_have_been_blocked() -> None:
+    session = session_of(4, 2, most_additional=2)
+    first, second = session.nodes
+    session.finish(first)  # the item of the second worker began later than this one
+    session.lose(second)
+    session.lose(first)
+    assert session.independent == []
+
+
+def test_a_lost_item_is_independent_if_it_ran_alone() -> None:
+    session = session_of(2, 1)
+    node = session.nodes[0]
+    session.lose(node)
+    assert session.independent == [node]
+
+
+def test_a_worker_that_ends_while_it_receives_an_item_loses_no_other_item() -> None:
+    session = session_of(3, 2)
+    node = session.nodes[0]
+
+    def closed(indices: list[int]) -> None:
+        raise OSError("cannot send (already closed?)")
+
+    node.send_runtest_some = closed  # type: ignore[method-assign]
+    session.finish(node)
+    assert session.lose(node) == session.items[1]
+    session.run()
+    assert sorted(session.finished) == sorted(set(session.items) - {session.items[1]})
+
+
 def test_not_more_workers_than_allowed_run_or_wait() -> None:
     session = session_of(20, 2, most_additional=3)
     for _ in range(30):
