@@ -119,8 +119,9 @@ class Session:
     def write_independent(self, node: Any) -> None:
         """Write to the journal that no other result blocked the device for the last result of a worker."""
         if self.output is not None:
-            worker = f"{node.gateway.id}-{process_id(node)}"
-            Journal(self.output / "journal.jsonl").write("independent", worker=worker)
+            journal = Journal(self.output / "journal.jsonl")
+            journal.write("independent", worker=f"{node.gateway.id}-{process_id(node)}")
+            journal.close()
 
     def mark_as_continued(self, nodeid: str) -> None:
         """Record that another worker continues the case of an item: it runs only dtypes that none began."""
@@ -355,6 +356,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         # pytest-xdist replaces a crashed worker in the same way. All its workers are alike.
         start_worker=lambda: distributor._clone_node(next(iter(distributor._active_nodes))),
         most_additional=config.getoption("--conformance-additional-workers"),
+        time_limit=config.getoption("--conformance-timeout"),
     )
     if config.getoption("--conformance-additional-workers"):
         WaitingWorkers(distributor, scheduler).start()

@@ -97,8 +97,8 @@ class RunState:
         #: The lost results by subject, and the confirmed groups at a number of lost results.
         self._lost_of_subject: dict[LossGroup, list[str]] = {}
         self._confirmed: tuple[tuple[int, int], dict[LossGroup, str]] = ((0, 0), {})
-        #: The results that crashed, or hung while no other result can have blocked the device.
-        self._certain_losses: set[str] = set()
+        #: The results and attempts that crashed, or hung while no other result can have blocked the device.
+        self._certain_losses: set[tuple[str, int]] = set()
         #: The order in which the results began, by id.
         self._order: dict[str, int] = {}
         #: The kind of the subject of each case, and the properties and dtypes of each subject, from the plan.
@@ -138,7 +138,8 @@ class RunState:
             case "lost":
                 self._on_lost(event)
             case "independent":
-                self._worker(event).independent = True
+                if event["worker"] in self.workers:
+                    self.workers[event["worker"]].independent = True
             case "sample":
                 self._on_sample(event)
             case "oracle":
@@ -188,7 +189,7 @@ class RunState:
         self.attempts.setdefault(row["id"], []).append(row)
         self.unprobed.discard(row["id"])
         if row["verdict"] == Verdict.CRASH.value or worker.independent:
-            self._certain_losses.add(row["id"])
+            self._certain_losses.add((row["id"], row.get("attempt", 1)))
         if row["verdict"] in _LOST and "blocked_by" not in row and row.get("attempt", 1) == 1:
             for group in self.loss_groups_of(row["id"]):
                 if group.subject and not group.dtype:
@@ -279,7 +280,7 @@ class RunState:
 
     def results_to_retry(self) -> list[str]:
         """Return the ids of the results to retry: their only attempt lost its worker, or left the device
-        unusable. Results of a group that a sample confirmed are not retried.
+        unusable. Results of a confirmed subject or behaviour are not retried.
         """
         confirmed = self.confirmed_groups()
         return [
@@ -290,7 +291,9 @@ class RunState:
             and (
                 (
                     rows[-1]["verdict"] in _LOST
-                    and not any(group in confirmed for group in self.loss_groups_of(result_id))
+                    and not any(
+                        group in confirmed for group in self.loss_groups_of(result_id) if group.subject
+                    )
                 )
                 or _was_blamed_for_unusable_device(rows[-1])
             )
@@ -352,7 +355,7 @@ class RunState:
             parsed = ResultId.parse(result_id)
             for group in groups[:2]:
                 if first["verdict"] in _LOST:
-                    if result_id in self._certain_losses:
+                    if (result_id, 1) in self._certain_losses:
                         in_a_row[group].append(parsed)
                 elif first["verdict"] not in _NOT_RUN:
                     in_a_row[group].clear()
@@ -394,13 +397,24 @@ class RunState:
             for result_id, rows in self.attempts.items()
             if rows[-1].get("attempt", 1) == 2
             and rows[-1]["verdict"] == Verdict.TIMEOUT.value
-            and result_id not in self._certain_losses
+            and "blocked_by" not in rows[-1]
+            and not any((result_id, attempt) in self._certain_losses for attempt in (1, 2))
         ]
+
+    def was_run(self, result_id: str) -> bool:
+        """Return True if the device ran a result: it has an attempt that is not unsupported or omitted."""
+        return any(row["verdict"] not in _NOT_RUN for row in self.attempts.get(result_id, ()))
 
     def was_lost_at_first(self, result_id: str) -> bool:
         """Return True if the first attempt at a result ran and lost its worker."""
         rows = self.attempts.get(result_id)
         return rows is not None and rows[0]["verdict"] in _LOST and "blocked_by" not in rows[0]
+
+    def was_certainly_lost(self, result_id: str, attempt: int) -> bool:
+        """Return True if an attempt at a result ran and lost its worker, and no other result can have caused
+        this.
+        """
+        return (result_id, attempt) in self._certain_losses and self.was_lost(result_id, attempt)
 
     def was_lost(self, result_id: str, attempt: int) -> bool:
         """Return True if an attempt at a result ran and lost its worker."""

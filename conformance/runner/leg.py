@@ -273,10 +273,8 @@ def run_rounds(rounds: Rounds, plan: Plan) -> None:
         rounds.record_results_that_do_not_run(plan.select(lambda result_id: result_id not in attempts))
         pending = plan.select(lambda result_id: result_id not in attempts)
         idle = idle + 1 if len(attempts) == before else 0
-    _retry(rounds, plan, rounds.run_state.results_to_retry)
-    alone = plan.only(rounds.run_state.results_to_retry_alone())
-    if alone.cases:
-        rounds.run(alone, workers=1, attempt=3, patient=True, alone=True)
+    _retry(rounds, plan, rounds.run_state.results_to_retry, attempt=2)
+    _retry(rounds, plan, rounds.run_state.results_to_retry_alone, attempt=3, alone=True)
 
 
 def _sample_suspected_properties(rounds: Rounds, plan: Plan) -> None:
@@ -306,35 +304,45 @@ def _sample_suspected_properties(rounds: Rounds, plan: Plan) -> None:
 
 
 def _verify_crashing_subjects(rounds: Rounds, plan: Plan, verified: set[LossGroup]) -> None:
-    """Run the last pending result of each group that a crash confirmed, alone. The crash of one subject may
-    have ended the process of another one, for example if it resets the device. If the result finishes, the
-    group is no longer confirmed.
+    """Run pending results of each group that a crash confirmed, alone, the last one first, until one of them
+    was run by the device. The crash of one subject may have ended the process of another one, for example if
+    it resets the device. If the result finishes, the group is no longer confirmed.
     """
     run_state = rounds.run_state
-    results = []
-    for group in run_state.confirmed_groups():
+    for group in list(run_state.confirmed_groups()):
         if group in verified or not group.subject or not run_state.is_lost_by_crashes(group):
             continue
+        if group not in run_state.confirmed_groups():
+            continue  # refuted with its subject
         verified.add(group)
-        pending = [
-            result_id
-            for case in plan.cases
-            if case.kind == group.kind and case.subject == group.subject
-            for result_id in case.result_ids()
-            if result_id not in run_state.attempts and group in run_state.loss_groups_of(result_id)
-        ]
-        results += pending[-1:]
-    if results:
-        rounds.run(plan.only(results), workers=1, attempt=1, patient=True, alone=True)
+        for result_id in reversed(_pending_results(run_state, plan, group)):
+            rounds.run(plan.only([result_id]), workers=1, attempt=1, patient=True, alone=True)
+            if run_state.was_run(result_id):
+                break
+    # A refuted group must be verified again after more losses.
+    verified &= run_state.confirmed_groups().keys()
 
 
-def _retry(rounds: Rounds, plan: Plan, results: Callable[[], list[str]]) -> None:
+def _pending_results(run_state: RunState, plan: Plan, group: LossGroup) -> list[str]:
+    """Return the results of a group without an attempt."""
+    return [
+        result_id
+        for case in plan.cases
+        if case.kind == group.kind and case.subject == group.subject
+        for result_id in case.result_ids()
+        if result_id not in run_state.attempts and group in run_state.loss_groups_of(result_id)
+    ]
+
+
+def _retry(
+    rounds: Rounds, plan: Plan, results: Callable[[], list[str]], *, attempt: int, alone: bool = False
+) -> None:
     """Run the given results once more in one worker, until none is left or three rounds change nothing."""
     retry = plan.only(results())
     idle = 0
     while retry.cases and idle < 3:
         before = len(retry)
-        rounds.run(retry, workers=1, attempt=2, patient=True)
+        rounds.run(retry, workers=1, attempt=attempt, patient=True, alone=alone)
         retry = plan.only(results())
         idle = idle + 1 if len(retry) == before else 0
 

@@ -271,7 +271,7 @@ def rerun_results(rounds: Rounds, plan: Plan) -> None:
     }
     _run_attempt(rounds, plan.select(lambda result_id: result_id not in blockers), attempt)
     for result_id, blocker in blockers.items():
-        if run_state.was_lost(blocker, attempt):
+        if run_state.was_certainly_lost(blocker, attempt):
             rounds.record_result_that_does_not_run(
                 ResultId.parse(result_id), blocker, f"{blocker} ended its process again", attempt
             )

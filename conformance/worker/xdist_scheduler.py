@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -14,6 +16,10 @@ from typing import Any
 _LOSSES_BEFORE_NEXT_SAMPLE = 5
 #: Another worker continues an item until this number of workers was lost or waits.
 _MOST_ATTEMPTS = 3
+#: An item is short if it takes less than this part of the time limit.
+_SHORT_PART = 0.1
+#: A result that is lost at the time limit has run for at least this part of it.
+_CERTAIN_PART = 0.9
 #: Number of items in the sample of a subject, each of another property.
 _SAMPLED_PROPERTIES = 2
 
@@ -28,11 +34,9 @@ class _Worker:
     rest: collections.deque[int] = dataclasses.field(default_factory=collections.deque)
     #: Whether the running item waits for something and uses no processor.
     waiting: bool = False
-    #: The number of items that had begun before the running item.
-    began: int = 0
-    #: Whether another worker ran an item at the same time, and whether it began and finished one meanwhile.
+    #: When the running item began, and whether another worker ran an item at the same time.
+    began: float = 0.0
     overlapped: bool = False
-    independent: bool = False
     #: Whether another worker continues the running item.
     continued: bool = False
 
@@ -60,8 +64,9 @@ class SubjectScheduling:
     blocks its process waits for the time limit while other workers go on. ``start_worker`` starts an
     additional worker, and at most ``most_additional`` of these exist.
 
-    ``report_independent`` is called for a lost worker if another one began and finished an item while the
-    lost item ran, or if no other worker ran an item: then no other item blocked the device for the lost one.
+    ``report_independent`` is called for a lost worker if another one began and finished a short item while
+    the lost item hung for ``time_limit`` seconds, or if no other worker ran an item: then no other item
+    blocked the device for the lost one.
 
     An item has several dtypes, which run one after the other. If the worker of an item is lost or waits,
     another worker continues the item: ``continue_item`` is called, and the item is assigned again.
@@ -89,6 +94,8 @@ class SubjectScheduling:
         report_independent: Callable[[Any], None] = lambda node: None,
         start_worker: Callable[[], None] = lambda: None,
         most_additional: int = 0,
+        time_limit: float = math.inf,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limit = workers
         self._group_of = group_of
@@ -100,7 +107,10 @@ class SubjectScheduling:
         self._variant_of = variant_of
         self._continue_item = continue_item
         self._report_independent = report_independent
-        self._begun_items = 0
+        self._time_limit = time_limit
+        self._clock = clock
+        #: The workers, begins and ends of the short items that finished last.
+        self._short_items: collections.deque[tuple[Any, float, float]] = collections.deque()
         self._start_worker = start_worker
         self._most_additional = most_additional
         self._log = log
@@ -163,9 +173,7 @@ class SubjectScheduling:
         """Record that a worker finished an item, and assign more items."""
         worker = self._workers[node]
         worker.sent.remove(item_index)
-        for other in self._workers.values():
-            if other is not worker and other.sent and other.began < worker.began:
-                other.independent = True
+        self._record_short_item(node, worker)
         self._begin(worker)
         if self._collection is not None:
             item = self._collection[item_index]
@@ -196,7 +204,7 @@ class SubjectScheduling:
         running = worker.sent.popleft()
         lost = self._collection[running]
         self._starting += 1  # pytest-xdist starts a new worker for the lost one.
-        if worker.independent or not worker.overlapped:
+        if not worker.overlapped or self._worked_for_others(node):
             self._report_independent(node)
         remaining = [*worker.sent, *worker.rest]
         if self._is_isolated(lost):
@@ -254,15 +262,35 @@ class SubjectScheduling:
             worker.waiting = node in nodes
         self._assign()
 
+    def _record_short_item(self, node: Any, worker: _Worker) -> None:
+        """Record the item that a worker finished now, if it took a small part of the time limit."""
+        now = self._clock()
+        if now - worker.began < _SHORT_PART * self._time_limit:
+            self._short_items.append((node, worker.began, now))
+        while self._short_items and self._short_items[0][2] < now - self._time_limit:
+            self._short_items.popleft()
+
+    def _worked_for_others(self, node: Any) -> bool:
+        """Return whether the device ran a short item of another worker while a lost item hung for the whole
+        time limit, in the first half of this time.
+
+        In the second half another item, which blocked the device until then, may have ended.
+        """
+        now = self._clock()
+        earliest, latest = now - _CERTAIN_PART * self._time_limit, now - self._time_limit / 2
+        return any(
+            other is not node and began >= earliest and ended <= latest
+            for other, began, ended in self._short_items
+        )
+
     def _begin(self, worker: _Worker) -> None:
         """Record that a worker begins its next item, if it has one."""
-        worker.waiting = worker.independent = worker.overlapped = False
+        worker.waiting = worker.continued = worker.overlapped = False
+        worker.began = self._clock()
         others = [other for other in self._workers.values() if other is not worker and other.sent]
         if worker.sent:
             for one in (worker, *others):
                 one.overlapped |= bool(others)
-        self._begun_items += 1
-        worker.began = self._begun_items
 
     def _suspect(self, suspect: int, items: list[int], *, lost: bool) -> None:
         """Sample the group of an item that waits or was lost, if it is due for a sample. ``items`` are the

@@ -40,6 +40,8 @@ class SimulatedSession:
         **options: Any,
     ) -> None:
         self.items = list(items)
+        #: The seconds on the clock of the scheduler.
+        self.now = 0.0
         self.scheduler = SubjectScheduling(
             workers,
             lambda item: item.partition("/")[2],
@@ -50,6 +52,8 @@ class SimulatedSession:
             continue_item=lambda item: self.continued.append(item),
             report_independent=lambda node: self.independent.append(node),
             start_worker=self.start_worker,
+            time_limit=100.0,
+            clock=lambda: self.now,
             **options,
         )
         self.continued: list[str] = []

@@ -52,18 +52,15 @@ def test_each_operator_costs_four_processes(run: Run) -> None:
 
 
 def test_other_results_run_while_results_hang(tmp_path: Path) -> None:
-    """Both workers hang at first, so only additional workers can run the other subjects.
-
-    A hang counts against its subject only if other results finish meanwhile. Here few do.
-    """
-    arguments = ("run", "-n", "2", "--timeout", "20", "--profile")
-    run = conformance(tmp_path, *arguments, sham="always_hang,good", SHAM_COPIES="2")
-    assert run.results["complete"] and run.results["totals"] == {"timeout": 16, "pass": 8}
+    """Both workers hang at first, so only additional workers can run the other results."""
+    arguments = ("run", "-n", "2", "--timeout", "25", "--profile")
+    run = conformance(tmp_path, *arguments, sham="hang,good", SHAM_COPIES="2")
+    assert run.results["complete"] and run.results["totals"] == {"timeout": 2, "pass": 14}
     events = map(json.loads, (run.folder / "journal.jsonl").read_text().splitlines())
     began = [event["began"] for event in events if event["event"] == "time" and "/good" in event["id"]]
     tracebacks = (run.folder / "tracebacks").iterdir()
     timeouts = [file.stat().st_mtime for file in tracebacks if TIMEOUT_MARK in file.read_text()]
-    assert len(began) == 8 and len(timeouts) >= 6 and max(began) < min(timeouts)
+    assert len(began) == 8 and len(timeouts) >= 4 and max(began) < min(timeouts)
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +86,8 @@ def test_a_lost_property_leaves_the_other_properties_alone(run_of_property: Run)
 
 def test_a_property_costs_few_processes(run_of_property: Run) -> None:
     lost = lost_workers(run_of_property)
-    # Five in a row, the subjects that two workers had begun by then, and the sample.
-    assert 5 + 3 <= len(lost) <= 5 + 4 + 3
+    # Five in a row, the subjects that two workers had begun by then, and the sample; and second attempts.
+    assert 2 * (5 + 3) <= len(lost) <= 2 * (5 + 4 + 3)
 
 
 def test_a_property_that_passes_for_other_operators_runs_to_its_end(tmp_path: Path) -> None:

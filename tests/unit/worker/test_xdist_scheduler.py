@@ -123,21 +123,27 @@ def test_a_slow_item_that_finishes_counts_and_its_subject_goes_on() -> None:
     assert sorted(session.finished) == ["a/op0", "b/op0", "c/op0"]
 
 
-def test_a_lost_item_is_independent_if_another_worker_began_and_finished_an_item_meanwhile() -> None:
+@pytest.mark.parametrize(
+    ("began", "ended", "independent"),
+    [
+        (20.0, 25.0, True),
+        (5.0, 8.0, False),  # it ended before the lost result began for certain
+        (20.0, 60.0, False),  # it took long: it may have been blocked, too
+        (70.0, 75.0, False),  # another item that blocked the device may have ended by then
+    ],
+)
+def test_a_lost_item_is_independent_if_the_device_ran_a_short_item_of_another_worker_meanwhile(
+    began: float, ended: float, independent: bool
+) -> None:
     session = session_of(4, 2, most_additional=2)
     first, second = session.nodes
-    session.finish(second)  # it had begun after the item of the first worker
+    session.now = began
+    session.finish(second)
+    session.now = ended
+    session.finish(second)
+    session.now = 100.0
     session.lose(first)
-    assert session.independent == [first]
-
-
-def test_a_lost_item_is_not_independent_if_the_device_may_have_been_blocked() -> None:
-    session = session_of(4, 2, most_additional=2)
-    first, second = session.nodes
-    session.finish(first)  # the item of the second worker began later than this one
-    session.lose(second)
-    session.lose(first)
-    assert session.independent == []
+    assert session.independent == [first] * independent
 
 
 def test_a_lost_item_is_independent_if_it_ran_alone() -> None:
