@@ -4,6 +4,7 @@ tests use two ranks on the CPU.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,10 +49,14 @@ def collectives(rank: Rank) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def collectives_and_pool() -> Iterator[tuple[CollectiveInjector, RankPool]]:
+    before = dict(os.environ)
     injector = CollectiveInjector()
     pool = RankPool("cpu", 2)
     yield injector, pool
     pool.close()
+    # The ranks of later tests in this process must not load the injector.
+    os.environ.clear()
+    os.environ.update(before)
 
 
 RIGHT = {"sum": [3.0] * 4, "again": [5.0] * 4, "gathered": [0.0, 0.0, 1.0, 1.0], "of first": [0.0, 0.0]}

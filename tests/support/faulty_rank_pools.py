@@ -91,4 +91,4 @@ def assert_fault_is_detected(name: str, expected: list[str], folder: Path, patch
         kinds = {failure.kind.value for failure in result.failures}
         if result.verdict is not Verdict.FAIL or not kinds & KINDS.get(name, {"value"}):
             unseen[wanted] = (result.verdict, kinds, [failure.message for failure in result.failures])
-    assert not unseen
+    assert not unseen, unseen
