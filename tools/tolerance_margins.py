@@ -192,7 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
         before, _, rest = options.page.read_text().partition(_BEGIN)
         _, mark, after = rest.partition(_END)
         if not mark:
-            parser.error(f"{options.page} has no marks {_BEGIN} and {_END}")
+            parser.error(f"{options.page} lacks the lines {_BEGIN} and {_END}")
         options.page.write_text(f"{before}{_BEGIN}\n{text}\n{_END}{after}")
     return 0
 

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 _PROCESSES = Path("/proc")
-#: Positions of the user and system time in ``/proc/PID/stat`` after the name of the program: those of the
-#: process, then those of its children that ended.
+#: The positions of four times in ``/proc/PID/stat``, counted after the name of the program: user and system
+#: time of the process, and user and system time of its ended children.
 _TIMES = slice(11, 15)
 
 

@@ -68,7 +68,7 @@ class Rounds:
             KeyboardInterrupt: the user stopped the run. All processes have ended.
         """
         self.number += 1
-        continued_cases.remove_marks(self.folder)  # those of a runner that was killed
+        continued_cases.remove_marks(self.folder)  # A killed runner may have left marks.
         self.journal.write("round", number=self.number, attempt=attempt, workers=workers, results=len(plan))
         file = self.folder / f"plan-{self.number}.json"
         plan.write(file)

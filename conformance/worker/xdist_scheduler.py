@@ -51,7 +51,7 @@ class _Sample:
     #: The sampled items that have neither finished nor been lost.
     unfinished: set[int]
     #: The other items of the group. They are assigned if the suspect or a sampled item finishes.
-    held: list[int]
+    withheld: list[int]
 
 
 class SubjectScheduling:
@@ -73,11 +73,10 @@ class SubjectScheduling:
 
     If ``is_isolated`` returns True for the item, it is not continued. The scheduler then samples the rest of
     its group (:class:`_Sample`): items of other properties, and of other variants if possible, run in other
-    workers. If all are lost, the rest of
-    the group is not assigned. The same holds for a property: if it ended the worker for ``property_losses``
-    groups, and no item of the property finished in between, none of its items is assigned any more. The next
-    round of the run contains these items. A property that ends its process in one dtype only, with groups
-    without this dtype in between, is assigned to the end.
+    workers. If all are lost, the rest of the group is not assigned. The same holds for a property: if it
+    ended the worker for ``property_losses`` groups, and no item of the property finished in between, none of
+    its items is assigned any more. The next round of the run contains these items. A property that ends its
+    process in one dtype only, with groups without this dtype in between, is assigned to the end.
     """
 
     def __init__(
@@ -279,22 +278,23 @@ class SubjectScheduling:
         now = self._clock()
         earliest, latest = now - _CERTAIN_PART * self._time_limit, now - self._time_limit / 2
         return any(
-            other is not node and began >= earliest and ended <= latest
-            for other, began, ended in self._short_items
+            short_item_node is not node and began >= earliest and ended <= latest
+            for short_item_node, began, ended in self._short_items
         )
 
     def _begin(self, worker: _Worker) -> None:
         """Record that a worker begins its next item, if it has one."""
         worker.waiting = worker.continued = worker.overlapped = False
         worker.began = self._clock()
-        others = [other for other in self._workers.values() if other is not worker and other.sent]
-        if worker.sent:
-            for one in (worker, *others):
-                one.overlapped |= bool(others)
+        running = [candidate for candidate in self._workers.values() if candidate.sent]
+        if worker.sent and len(running) > 1:
+            for running_worker in running:
+                running_worker.overlapped = True
 
     def _suspect(self, suspect: int, items: list[int], *, lost: bool) -> None:
-        """Sample the group of an item that waits or was lost, if it is due for a sample. ``items`` are the
-        other items of the worker; those of other groups are queued.
+        """Start a sample of the group of an item that waits or was lost, unless an earlier sample decides.
+
+        ``items`` are the other items of the worker. Those of other groups are queued.
         """
         group = self._group(suspect)
         if lost:
@@ -306,7 +306,7 @@ class SubjectScheduling:
                 sample.suspect_was_lost |= suspect == sample.suspect
                 sample.unfinished.discard(suspect)
             self._queue(index for index in rest if index in sample.unfinished)
-            sample.held += [index for index in rest if index not in sample.unfinished]
+            sample.withheld += [index for index in rest if index not in sample.unfinished]
             return
         if group in self._losses:
             self._losses[group] += lost
@@ -321,9 +321,9 @@ class SubjectScheduling:
             self._queue(rest)
             return
         sampled = self._most_diverse(suspect, list(by_property.values()))
-        held = [index for index in (*rest, *queued) if index not in sampled]
+        withheld = [index for index in (*rest, *queued) if index not in sampled]
         self._losses[group] = 0
-        self._samples[group] = _Sample(suspect, lost, set(sampled), held)
+        self._samples[group] = _Sample(suspect, lost, set(sampled), withheld)
         self._groups = collections.deque(items for items in self._groups if self._group(items[0]) != group)
         for index in sampled:
             self._queue([index])
@@ -359,8 +359,8 @@ class SubjectScheduling:
         self._groups.extendleft(by_group.values())
 
     def _release(self, group: str) -> None:
-        """Assign the held items of a group, because it does not always end or block its process."""
-        self._queue(self._samples.pop(group).held)
+        """Assign the withheld items of a group, because it does not always end or block its process."""
+        self._queue(self._samples.pop(group).withheld)
 
     def _unfinished_samples(self) -> bool:
         return any(sample.unfinished or not sample.suspect_was_lost for sample in self._samples.values())
@@ -383,7 +383,7 @@ class SubjectScheduling:
         groups = (list(filter(is_assigned, items)) for items in self._groups)
         self._groups = collections.deque(items for items in groups if items)
         for sample in self._samples.values():
-            sample.held = list(filter(is_assigned, sample.held))
+            sample.withheld = list(filter(is_assigned, sample.withheld))
         for worker in self._workers.values():
             worker.rest = collections.deque(filter(is_assigned, worker.rest))
 

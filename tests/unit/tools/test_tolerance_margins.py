@@ -34,8 +34,8 @@ OPERATORS = {
 
 def subject(name: str) -> catalogue.Subject:
     """Return an operator of torch's database."""
-    found = [subject for subject in catalogue.subjects("operator") if subject.name.startswith(name)]
-    return min(found, key=lambda subject: len(subject.name))
+    matching = [subject for subject in catalogue.subjects("operator") if subject.name.startswith(name)]
+    return min(matching, key=lambda subject: len(subject.name))
 
 
 @pytest.mark.parametrize("name", OPERATORS)

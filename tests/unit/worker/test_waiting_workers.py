@@ -99,9 +99,9 @@ def test_the_idle_time_of_a_lost_worker_says_nothing() -> None:
     machine.pass_seconds(100)
     machine.scheduler.nodes.remove(lost)
     del machine.scheduler.running[lost]
-    other = machine.worker(2, 1)
+    second = machine.worker(2, 1)
     machine.pass_seconds(4)
-    assert machine.scheduler.waiting == {other}
+    assert machine.scheduler.waiting == {second}
 
 
 def test_a_worker_without_known_processor_time_does_not_wait() -> None:

@@ -210,8 +210,8 @@ def test_a_property_that_ends_workers_of_several_subjects_in_a_row_waits_for_the
     session = session_of(9, 1, property_losses=3)
     session.run(lambda item: item.startswith("b"))
     assert [item for item in session.finished if item.startswith("b/")] == []
-    others = sorted(item for item in session.items if not item.startswith("b/"))
-    assert sorted(session.finished) == others
+    expected = sorted(item for item in session.items if not item.startswith("b/"))
+    assert sorted(session.finished) == expected
 
 
 def test_a_property_that_finishes_in_between_is_assigned_to_the_end() -> None:
