@@ -8,6 +8,7 @@ program that omits a necessary wait reads wrong values.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import threading
 import weakref
@@ -105,7 +106,7 @@ class Deferring(TorchDispatchMode):
         # The queue refers to the memory of the arguments through detached tensors, so that the caller's
         # tensor objects can be freed.
         arguments = [arg.detach() if isinstance(arg, torch.Tensor) else arg for arg in args]
-        self.stream.push(lambda: func(*arguments, **(kwargs or {})))
+        self.stream.push(functools.partial(func, *arguments, **(kwargs or {})))
         return args[0]
 
 
@@ -295,17 +296,33 @@ class HastyCopies(Api):
         return tensor.clone()
 
 
+class LateCopies(Api):
+    """A device that runs copies after later work of their stream, in the order of the copies."""
+
+    def stream(self) -> Any:
+        class Late(Stream):
+            def run(self, until: int) -> None:
+                self.queue.sort(key=lambda work: getattr(work, "func", None) is torch.ops.aten.copy_.default)
+                super().run(until)
+
+        self.streams.append(Late(self))
+        return self.streams[-1]
+
+
 class ReusingPinned(Api):
-    """Uses the memory of a pinned tensor again while a copy from it is queued."""
+    """Uses the memory of a freed pinned tensor again while a copy from it is queued."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self.pinned: dict[int, torch.Tensor] = {}
+        self.freed: list[torch.Tensor] = []
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
         with _disable_current_modes():
-            memory = self.pinned.setdefault(tensor.nbytes, torch.empty_like(tensor))
-            return memory.view(tensor.dtype).copy_(tensor)
+            fits = [index for index, memory in enumerate(self.freed) if memory.nbytes == tensor.nbytes]
+            memory = self.freed.pop(fits[0]) if fits else torch.empty_like(tensor).view(torch.uint8)
+            pinned = memory.view(tensor.dtype)
+            weakref.finalize(pinned, self.freed.append, memory)
+            return pinned.copy_(tensor)
 
 
 class SmallClock(Api):

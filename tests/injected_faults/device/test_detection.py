@@ -36,7 +36,7 @@ FAULTS: list[tuple[str, str, Kind, Api, type[Any]]] = [
     ("no_host_wait", "Stream", Kind.STATE, fake_device.Waiting, GRAPH),
     ("record_stream", "Memory", Kind.VALUE, fake_device.Reusing, GRAPH),
     ("pinned_copy", "Copy", Kind.VALUE, fake_device.NeverWaits, GRAPH),
-    ("pinned_copy", "Copy", Kind.VALUE, fake_device.OutOfOrder, GRAPH),
+    ("pinned_copy", "Copy", Kind.VALUE, fake_device.LateCopies, GRAPH),
     ("pinned_copy", "Copy", Kind.VALUE, fake_device.ReusingPinned, GRAPH),
     ("thread_stream", "Thread", Kind.STATE, fake_device.OneStreamForAll, GRAPH),
     ("replay_stream", "Graph", Kind.VALUE, GOOD, fake_device.EagerGraph),
