@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from torch.utils.data import DataLoader
@@ -14,17 +13,22 @@ _FOLDERS = ("imagenet", "ilsvrc2012")
 _WORKERS = 8
 
 
-class Loader(DataLoader[Any]):
+#: Reasons that this process has printed. Each reason is printed once.
+_printed_reasons: set[str] = set()
+
+
+class NativeLoader(DataLoader[Any]):
     """`torch.utils.data.DataLoader` with the attribute ``aeon``, by which programs detect Gaudi's loader."""
 
     aeon: ClassVar[None] = None
 
 
-class HabanaDataLoader:
-    """A loader with the constructor of `torch.utils.data.DataLoader`.
+class HabanaDataLoader(DataLoader[Any]):
+    """A `torch.utils.data.DataLoader` with the rules of Gaudi's loader.
 
-    torch's DataLoader loads every data set. For a data set that Gaudi's loader does not support, the
-    constructor prints a line, or raises an error if ``DATALOADER_FALLBACK_EN`` is false.
+    torch's loader loads every data set, with every argument. For a data set that Gaudi's loader does not
+    support, the constructor prints the reason, once per process, or raises an error if
+    ``DATALOADER_FALLBACK_EN`` is false.
     """
 
     def __init__(self, dataset: Any, *args: Any, **kwargs: Any) -> None:
@@ -33,25 +37,25 @@ class HabanaDataLoader:
         Raises:
             ValueError: Gaudi's loader does not support the data set, and ``DATALOADER_FALLBACK_EN`` is false.
         """
-        self.dataloader = Loader(dataset, *args, **kwargs)
-        reason = unsupported_reason(dataset, self.dataloader)
-        if reason is not None:
-            if os.environ.get("DATALOADER_FALLBACK_EN", "True").lower() not in ("true", "1"):
-                raise ValueError(f"{reason}. Set DATALOADER_FALLBACK_EN=True to use torch's DataLoader.")
+        super().__init__(dataset, *args, **kwargs)
+        reason = unsupported_reason(dataset, self)
+        if reason is None:
+            return
+        if os.environ.get("DATALOADER_FALLBACK_EN", "True").lower() not in ("true", "1"):
+            raise ValueError(f"{reason}. Set DATALOADER_FALLBACK_EN=True to use torch's DataLoader.")
+        if reason not in _printed_reasons:
+            _printed_reasons.add(reason)
             print(f"Failed to initialize Habana Dataloader, error: {reason}\nRunning with PyTorch Dataloader")
 
-    def __iter__(self) -> Iterator[Any]:
-        """Iterate over batches."""
-        return iter(self.dataloader)
+    @property
+    def dataloader(self) -> NativeLoader:
+        """Return the native loader, which shares the data set, the sampler and all other state.
 
-    def __len__(self) -> int:
-        """Return the number of batches."""
-        return len(self.dataloader)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "dataloader":  # copy and pickle create an object without this attribute
-            raise AttributeError(name)
-        return getattr(self.dataloader, name)
+        lightning-habana replaces ``__len__`` of this class and calls ``len(self.dataloader)`` in it.
+        """
+        native = NativeLoader.__new__(NativeLoader)
+        vars(native).update(vars(self))
+        return native
 
 
 def unsupported_reason(dataset: Any, loader: DataLoader[Any]) -> str | None:

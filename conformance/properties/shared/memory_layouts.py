@@ -27,14 +27,24 @@ class EmbeddedTensor:
 
     def __post_init__(self) -> None:
         self._before = self.base.cpu().clone()
+        self._place = self._place_of_view()
 
     def is_unchanged(self, *, whole: bool) -> bool:
-        """Return whether the memory around the view, or with ``whole`` all memory, has its original bytes."""
-        before, now = self._before, self.base.cpu().clone()
+        """Return whether the memory around the view, or with ``whole`` all memory, has its original bytes.
+
+        A call may resize ``out=``, and then use other elements of the memory. Nothing is known about the
+        memory around a resized view: the function returns True.
+        """
+        if not whole and self._place_of_view() != self._place:
+            return True
+        before, now = self._before.clone(), self.base.cpu().clone()
         if not whole:
             for host in (before, now):
-                host.as_strided(self.view.shape, self.view.stride(), self.view.storage_offset()).zero_()
+                host.as_strided(*self._place).zero_()
         return bytes_of_storage(before) == bytes_of_storage(now)
+
+    def _place_of_view(self) -> tuple[torch.Size, tuple[int, ...], int]:
+        return self.view.shape, self.view.stride(), self.view.storage_offset()
 
 
 #: Places a tensor in another layout on its device; returns None if the tensor cannot have the layout.

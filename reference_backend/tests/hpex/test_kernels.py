@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Callable
+from typing import Any
 
 import habana_frameworks.torch  # noqa: F401
 import pytest
@@ -162,7 +165,7 @@ def test_ctc_loss(compiled: bool) -> None:
 def test_embedding_bag() -> None:
     a, table = host_and_device_pair(6, 3)
     index, offsets = torch.tensor([0, 2, 1, 1, 3, 0]), torch.tensor([0, 2, 2, 5])
-    prepared = kernels.EmbeddingBagPreproc()(index, offsets, 6)
+    prepared = kernels.EmbeddingBagPreProc()(index, offsets, 6)
     output = kernels.EmbeddingBag.apply(table, *(t.to("hpu") for t in prepared))
     expected = functional.embedding_bag(index, a, offsets, mode="sum")
     assert_close_on_host(output, expected)
@@ -170,7 +173,53 @@ def test_embedding_bag() -> None:
     wanted = torch.autograd.grad(expected, a, grad)[0]
     assert_close_on_host(torch.autograd.grad(output, table, grad.float().to("hpu"))[0], wanted)
     with pytest.raises(ValueError, match="indices is on hpu"):
-        kernels.EmbeddingBagPreproc()(index.to("hpu"), offsets, 6)
+        kernels.EmbeddingBagPreProc()(index.to("hpu"), offsets, 6)
+
+
+def test_recommendation_model_trains_with_both_embedding_classes() -> None:
+    """A model of DLRM's form: embedding bags and dense features, their products, and a top layer."""
+    assert kernels.EmbeddingBagPreproc is kernels.EmbeddingBagPreProc
+    torch.manual_seed(0)
+    host_tables = [torch.nn.Parameter(torch.randn(rows, 4)) for rows in (7, 11)]
+    host_layers = torch.nn.ModuleList([torch.nn.Linear(3, 4), torch.nn.Linear(7, 1)])
+    tables = [torch.nn.Parameter(table.detach().to("hpu")) for table in host_tables]
+    layers = copy.deepcopy(host_layers).to("hpu")
+
+    def losses(
+        tables: list[Any], layers: Any, look_up: Callable[[Any, torch.Tensor, torch.Tensor], torch.Tensor]
+    ) -> list[float]:
+        device = tables[0].device
+        optimizer = torch.optim.SGD([*tables, *layers.parameters()], lr=0.2)
+        generator = torch.Generator().manual_seed(1)
+        values = []
+        for _ in range(6):
+            offsets = torch.tensor([0, 2, 2, 5, 6])
+            dense = torch.randn(5, 3, generator=generator).to(device)
+            target = torch.rand(5, 1, generator=generator).round().to(device)
+            indices = [torch.randint(len(table), (9,), generator=generator) for table in tables]
+            features = [look_up(table, index, offsets) for table, index in zip(tables, indices, strict=True)]
+            features.append(layers[0](dense))
+            stacked = torch.stack(features, 1)
+            products = torch.bmm(stacked, stacked.transpose(1, 2))[:, *torch.tril_indices(3, 3, -1).to(device)]
+            prediction = layers[1](torch.cat((features[-1], products), 1))
+            loss = functional.binary_cross_entropy_with_logits(prediction, target)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            values.append(loss.item())
+        return values
+
+    def look_up_on_device(table: Any, index: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        prepared = kernels.EmbeddingBagPreProc()(index, offsets, len(table))
+        return kernels.EmbeddingBag.apply(table, *(tensor.to("hpu") for tensor in prepared))
+
+    def look_up_on_host(table: Any, index: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return functional.embedding_bag(index, table, offsets, mode="sum")
+
+    actual = losses(tables, layers, look_up_on_device)
+    torch.testing.assert_close(actual, losses(host_tables, host_layers, look_up_on_host), rtol=1e-5, atol=1e-6)
+    for table, host_table in zip(tables, host_tables, strict=True):
+        torch.testing.assert_close(table.detach().cpu(), host_table.detach(), rtol=1e-4, atol=1e-5)
 
 
 def test_small_kernels() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pathlib
+import pickle
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -37,14 +38,69 @@ class ImageFolder(Numbers):
         self.transform = type("Compose", (), {"transforms": [type(name, (), {})() for name in transforms]})()
 
 
+@pytest.fixture(autouse=True)
+def printed_reasons(monkeypatch: Any) -> None:
+    """Each test prints reasons that an earlier test has printed."""
+    monkeypatch.setattr(habana_dataloader.loader, "_printed_reasons", set())
+
+
 def test_other_datasets_get_torchs_loader_and_a_message(capsys: Any, monkeypatch: Any) -> None:
     loader = habana_dataloader.HabanaDataLoader(Numbers(), batch_size=4, drop_last=True)
+    assert isinstance(loader, torch.utils.data.DataLoader)
     assert len(loader) == 2 and [labels.tolist() for _, labels in loader] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert "type Numbers is neither" in capsys.readouterr().out
     assert loader.dataloader.aeon is None and loader.batch_size == 4
+    habana_dataloader.HabanaDataLoader(Numbers())
+    assert capsys.readouterr().out == ""  # the reason is printed once
     monkeypatch.setenv("DATALOADER_FALLBACK_EN", "False")
     with pytest.raises(ValueError, match="DATALOADER_FALLBACK_EN=True"):
         habana_dataloader.HabanaDataLoader(Numbers())
+
+
+def test_a_replaced_length_can_use_the_native_loader(monkeypatch: Any) -> None:
+    def length(self: Any) -> int:
+        return len(self.dataloader) + 100
+
+    monkeypatch.setattr(habana_dataloader.HabanaDataLoader, "__len__", length)
+    assert len(habana_dataloader.HabanaDataLoader(Numbers(), batch_size=4)) == 103
+
+
+def _twice(worker: int) -> None:
+    torch.utils.data.get_worker_info().dataset.factor = 2
+
+
+class Scaled(Numbers):
+    factor = 1
+
+    def __getitem__(self, index: int) -> Any:
+        return index * self.factor
+
+
+def test_loader_takes_every_argument_of_torchs_loader() -> None:
+    loader = habana_dataloader.HabanaDataLoader(
+        Scaled(),
+        batch_sampler=torch.utils.data.BatchSampler(range(9, -1, -1), 5, False),
+        num_workers=1,
+        collate_fn=tuple,
+        timeout=60,
+        worker_init_fn=_twice,
+        multiprocessing_context="forkserver",
+        generator=torch.Generator(),
+        prefetch_factor=1,
+        persistent_workers=True,
+        in_order=True,
+    )
+    epochs, workers = [], []
+    for _ in range(2):
+        epochs.append(list(loader))
+        workers.append(loader._iterator._workers[0].pid)
+    assert epochs == [[(18, 16, 14, 12, 10), (8, 6, 4, 2, 0)]] * 2
+    assert workers[0] == workers[1]  # the worker of the first epoch served the second
+    assert loader.persistent_workers and loader.multiprocessing_context.get_start_method() == "forkserver"
+    copied = pickle.loads(pickle.dumps(habana_dataloader.HabanaDataLoader(Scaled(), 5)))
+    assert type(copied) is habana_dataloader.HabanaDataLoader and len(list(copied)) == 2
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        habana_dataloader.HabanaDataLoader(Scaled(), colour=1)
 
 
 USUAL_TRANSFORMS = ("Resize", "CenterCrop", "ToTensor", "Normalize")

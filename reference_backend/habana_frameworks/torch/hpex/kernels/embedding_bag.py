@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 
-class EmbeddingBagPreproc:
+class EmbeddingBagPreProc:
     """Computes on the host the index tensors that `EmbeddingBag` needs."""
 
     def __call__(
@@ -30,7 +30,7 @@ class EmbeddingBagPreproc:
         """
         for name, tensor in (("indices", indices), ("offsets", offsets)):
             if tensor.device.type != "cpu":
-                raise ValueError(f"EmbeddingBagPreproc works on the host, but {name} is on {tensor.device}")
+                raise ValueError(f"EmbeddingBagPreProc works on the host, but {name} is on {tensor.device}")
         count = indices.numel()
         bounds = torch.cat((offsets.long(), torch.tensor([count])))
         bag = torch.repeat_interleave(torch.arange(offsets.numel()), bounds.diff())
@@ -41,6 +41,10 @@ class EmbeddingBagPreproc:
         return (
             indices.int(), bounds.int(), number, bag[order].int(), starts.int(), number.clone()
         )  # fmt: skip
+
+
+#: The name in the bridge's package. Habana's guide writes `EmbeddingBagPreProc`.
+EmbeddingBagPreproc = EmbeddingBagPreProc
 
 
 class EmbeddingBag(torch.autograd.Function):
@@ -58,7 +62,7 @@ class EmbeddingBag(torch.autograd.Function):
         valid_count_bwd: torch.Tensor,
         kernel_mode: int = 0,
     ) -> torch.Tensor:
-        """Sum rows of a table [rows, features]. `EmbeddingBagPreproc` computes the other tensors."""
+        """Sum rows of a table [rows, features]. `EmbeddingBagPreProc` computes the other tensors."""
         ctx.save_for_backward(indices_bwd, offsets_bwd, valid_count_bwd)
         ctx.shape, ctx.mode = table.shape, kernel_mode
         sums: torch.Tensor = torch.ops.hpu.embedding_bag_sum(
