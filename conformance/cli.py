@@ -31,11 +31,8 @@ from conformance.commands import (
     targets,
     torch,
 )
-from conformance.errors import UsageError
+from conformance.errors import OUTPUT_CLOSED, UsageError
 from conformance.process_control import exit_with_parent
-
-#: The exit code that shells report for a process that a closed pipe ended.
-CLOSED = 141
 
 _COMMANDS = (
     *(run, merge, report, diff, expect, doctor, query, repro, explain, issue, targets, certify),
@@ -103,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 3
     except BrokenPipeError:
         _discard_output()
-        return CLOSED
+        return OUTPUT_CLOSED
     except OSError as error:
         if _is_argument(error.filename, options):
             print(

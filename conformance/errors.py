@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: The exit code that shells report for a process that a closed pipe ended.
+OUTPUT_CLOSED = 141
+
 
 class UsageError(Exception):
     """An argument, a file or the target is invalid. The message is one sentence that includes the remedy."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from conformance.errors import UsageError
+from conformance.errors import OUTPUT_CLOSED, UsageError
 from conformance.process_control.child import Child, ChildEnd, How
 from conformance.process_control.parent_link import ParentLink
 from conformance.process_control.supervisor import wait_for_end
@@ -118,6 +118,9 @@ def _exit_code_of(work: Callable[[Watch], int], side: Watch) -> int:
         return 2
     except KeyboardInterrupt:
         print("conformance repro: stopped by the user", file=sys.stderr)
+    except BrokenPipeError:  # the reader of the output has ended, for example `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OUTPUT_CLOSED
     except BaseException:
         traceback.print_exc()
         print("conformance repro: a fault of the suite, please report it", file=sys.stderr)

@@ -10,11 +10,7 @@ import os
 
 
 def autoload_requested() -> bool:
-    """Return whether ``import torch`` should load the hpu device.
-
-    ``PT_HPU_AUTOLOAD=1`` requests the device, and ``PT_HPU_AUTOLOAD=0`` does not. If the variable is unset,
-    the device is loaded unless ``PT_HPU_LAZY_MODE`` is ``1``, because lazy programs import
-    `habana_frameworks.torch` themselves.
+    """Return whether ``import torch`` should load the hpu device: not if ``PT_HPU_AUTOLOAD`` is ``0``.
 
     Raises:
         ValueError: ``PT_HPU_AUTOLOAD`` is neither ``0`` nor ``1``.
@@ -25,6 +21,4 @@ def autoload_requested() -> bool:
             f"PT_HPU_AUTOLOAD={switch!r} is not valid. Use 1 (load the hpu device with torch), "
             "0 (do not load it), or unset it."
         )
-    if switch:
-        return switch == "1"
-    return os.environ.get("PT_HPU_LAZY_MODE", "").strip() != "1"
+    return switch != "0"

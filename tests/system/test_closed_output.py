@@ -24,3 +24,9 @@ def test_unwritable_output_is_not_a_fault_of_the_suite(tmp_path: Path) -> None:
     assert full.returncode == 2 and "cannot be written" in full.stderr
     closed = run_in_shell(tmp_path, "conformance targets | true; exit ${PIPESTATUS[0]}")
     assert closed.returncode in (0, 141) and not closed.stderr
+
+
+def test_repro_ends_quietly_if_its_reader_stops(tmp_path: Path) -> None:
+    line = "conformance repro value/sum@float32 --target cpu --mode eager | true; exit ${PIPESTATUS[0]}"
+    done = run_in_shell(tmp_path, line)
+    assert done.returncode == 141 and not done.stderr

@@ -3,6 +3,7 @@
 #include <ATen/core/List.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 #include <set>
@@ -32,6 +33,7 @@ Policy parse_policy(const std::string& text) {
   if (text != "none") {
     std::istringstream list(text);
     for (std::string name; std::getline(list, name, ',');) {
+      name.erase(std::remove(name.begin(), name.end(), ' '), name.end());
       policy.names.insert(name);
     }
   }

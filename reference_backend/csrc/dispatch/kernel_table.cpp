@@ -70,14 +70,19 @@ bool runs_whole_on_cpu(const std::string& name) {
   return names.count(name) != 0 || name.rfind("aten::fbgemm_", 0) == 0;
 }
 
-// Returns the operators declared "not on the device" in HPU_REFERENCE_FALLBACK_OPS, a comma-separated list of
-// names without overload.
+// Returns the operators that run on the CPU although the device has kernels for them. PT_HPU_PLACE_ON_CPU and
+// HPU_REFERENCE_FALLBACK_OPS list them without overload, separated by commas. Only the first variable is also
+// the policy of fallbacks (see fallback.h).
 std::unordered_set<std::string> declared_fallbacks() {
   std::unordered_set<std::string> names;
-  if (const char* text = std::getenv("HPU_REFERENCE_FALLBACK_OPS")) {
-    std::istringstream list(text);
+  for (const char* variable : {"PT_HPU_PLACE_ON_CPU", "HPU_REFERENCE_FALLBACK_OPS"}) {
+    const char* text = std::getenv(variable);
+    std::istringstream list(text == nullptr ? "" : text);
     for (std::string name; std::getline(list, name, ',');) {
-      names.insert(name.find("::") == std::string::npos ? "aten::" + name : name);
+      name.erase(std::remove(name.begin(), name.end(), ' '), name.end());
+      if (!name.empty() && name != "none") {
+        names.insert(name.find("::") == std::string::npos ? "aten::" + name : name);
+      }
     }
   }
   return names;

@@ -2,10 +2,12 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
-#include <set>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "runtime/fork.h"
 #include "runtime/log.h"
@@ -22,12 +24,15 @@ std::mutex g_mutex;
 std::atomic<bool> g_acquired{false};
 AcquireFunction g_acquire_memory = nullptr;  // set while the library is loaded
 
-int count_visible() {
+// Returns the modules of HABANA_VISIBLE_MODULES in their order; none if the variable is invalid.
+std::vector<long> visible_modules() {
   const char* text = std::getenv("HABANA_VISIBLE_MODULES");
+  std::vector<long> modules;
   if (text == nullptr || *text == '\0' || std::string(text) == "all") {
-    return kModules;
+    modules.resize(kModules);
+    std::iota(modules.begin(), modules.end(), 0);
+    return modules;
   }
-  std::set<long> modules;
   for (const char* cursor = text;;) {
     char* end = nullptr;
     const long module = std::strtol(cursor, &end, 10);
@@ -38,14 +43,28 @@ int count_visible() {
       TORCH_WARN("HABANA_VISIBLE_MODULES='",
                  text,
                  "' is not a comma-separated list of modules 0 to 7; no module is visible");
-      return 0;
+      return {};
     }
-    modules.insert(module);
+    if (std::find(modules.begin(), modules.end(), module) == modules.end()) {
+      modules.push_back(module);
+    }
     if (*end == '\0') {
-      return static_cast<int>(modules.size());
+      return modules;
     }
     cursor = end + 1;
   }
+}
+
+// Returns whether the launcher or set_device gave this process the module of the index. Some programs pass the
+// id of the module or the local rank as the index. The program can set the variables at any time.
+bool is_own_index(c10::DeviceIndex index) {
+  const auto is_value = [](const char* variable, long number) {
+    const char* text = std::getenv(variable);
+    return text != nullptr && *text != '\0' && std::atol(text) == number;
+  };
+  static const std::vector<long> modules = visible_modules();
+  return is_value("HLS_MODULE_ID", index) || is_value("LOCAL_RANK", index) ||
+         is_value("HLS_MODULE_ID", modules[static_cast<std::size_t>(index)]);
 }
 
 }  // namespace
@@ -79,29 +98,29 @@ bool is_initialized() {
 }
 
 c10::DeviceIndex device_count() noexcept {
-  static const int count = count_visible();
-  return static_cast<c10::DeviceIndex>(count);
+  static const auto count = static_cast<c10::DeviceIndex>(visible_modules().size());
+  return count;
 }
 
 c10::DeviceIndex checked_index(c10::DeviceIndex index) {
-  if (index > 0) {
-    TORCH_CHECK(index < device_count(),
-                "hpu:",
-                static_cast<int>(index),
-                " is not a device of this machine, which has ",
-                static_cast<int>(device_count()),
-                "; use hpu:0");
-    // The launcher sets this variable to the module of this process. Some clients pass it as the device
-    // index.
-    static const char* const module = std::getenv("HLS_MODULE_ID");
-    if (module != nullptr && std::atoi(module) == index) {
-      return 0;
-    }
-    TORCH_WARN_ONCE("hpu:",
-                    static_cast<int>(index),
-                    " means hpu:0, as a process has one device; choose the module with HLS_MODULE_ID or "
-                    "HABANA_VISIBLE_MODULES");
+  if (index <= 0) {
+    return 0;
   }
+  TORCH_CHECK(index < device_count(),
+              "hpu:",
+              static_cast<int>(index),
+              " is not a device of this machine, which has ",
+              static_cast<int>(device_count()),
+              "; use hpu:0");
+  TORCH_CHECK(is_own_index(index),
+              "hpu:",
+              static_cast<int>(index),
+              " is the module of another process: a process has one device, hpu:0; before the first use of the "
+              "device, torch.hpu.set_device(",
+              static_cast<int>(index),
+              ") or HLS_MODULE_ID=",
+              static_cast<int>(index),
+              " choose the module of this process");
   return 0;
 }
 

@@ -37,8 +37,7 @@ bool is_initialized();
 // throws.
 c10::DeviceIndex device_count() noexcept;
 
-// Returns 0, the only index of a process. Throws if the index is not below device_count(). Any other index
-// than 0 causes one warning.
+// Returns 0, the only index of a process. Throws if the index is neither 0 nor the module of this process.
 c10::DeviceIndex checked_index(c10::DeviceIndex index);
 
 }  // namespace hpu_reference::runtime

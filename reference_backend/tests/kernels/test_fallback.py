@@ -58,12 +58,13 @@ def test_operator_without_any_kernel(library):
         library.nowhere(torch.ones(1, device="hpu"))
 
 
-def test_declared_fallback_logs_as_documented(python):
+@pytest.mark.parametrize("variable", ["PT_HPU_PLACE_ON_CPU", "HPU_REFERENCE_FALLBACK_OPS"])
+def test_declared_fallback_logs_as_documented(python, variable):
     script = (
         "a = torch.ones(2, 2, device='hpu')\nb = a.half().tril(); a.lgamma_()\n"
         "print(b.tolist(), a.tolist(), habana_frameworks.torch._C.fallback_counts())"
     )
-    done = python(script, HPU_REFERENCE_FALLBACK_OPS="tril,lgamma_", PT_HPU_LOG_MOD_MASK="0x80")
+    done = python(script, **{variable: "tril, lgamma_"}, PT_HPU_LOG_MOD_MASK="0x80")
     assert [line.partition("] CPU ")[2] for line in done.stderr.splitlines() if "CPU fallback" in line] == [
         "fallback tril : self=HPUHalfType",
         "fallback lgamma_ : self=HPUFloatType",
@@ -72,7 +73,7 @@ def test_declared_fallback_logs_as_documented(python):
         done.stdout.strip()
         == "[[1.0, 0.0], [1.0, 1.0]] [[0.0, 0.0], [0.0, 0.0]] {'aten::lgamma_': 1, 'aten::tril': 1}"
     )
-    assert python(script, HPU_REFERENCE_FALLBACK_OPS="tril,lgamma_").stderr == ""
+    assert python(script, **{variable: "tril,lgamma_"}).stderr == ""
 
 
 def test_policy_variable(python):

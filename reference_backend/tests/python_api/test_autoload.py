@@ -6,7 +6,9 @@ import warnings
 
 import habana_frameworks.torch  # noqa: F401  # fails if the core is missing
 import pytest
+import torch
 from habana_frameworks import autoload
+from habana_frameworks.torch.internal.settings.mode import is_fork_like
 
 IS_LOADED = "import torch; print(hasattr(torch, 'hpu'))"
 
@@ -17,7 +19,6 @@ IS_LOADED = "import torch; print(hasattr(torch, 'hpu'))"
     [
         ({}, True),
         ({"PT_HPU_LAZY_MODE": "0"}, True),
-        ({"PT_HPU_LAZY_MODE": "1"}, False),
         ({"PT_HPU_AUTOLOAD": "0"}, False),
         ({"PT_HPU_AUTOLOAD": "1"}, True),
         ({"PT_HPU_AUTOLOAD": ""}, True),
@@ -28,6 +29,21 @@ def test_variables_that_control_autoload(run_python, installed, environment, loa
     done = run_python(IS_LOADED, **{**installed, **environment})
     assert done.stdout.strip() == str(loaded)
     assert done.stderr == ""
+
+
+def test_lazy_mode_is_autoloaded_or_refused_in_one_sentence(run_python, installed):
+    done = run_python(
+        "import torch\nif hasattr(torch, 'hpu'): print(torch.ones(2, device='hpu').sum().item())",
+        **installed,
+        PT_HPU_LAZY_MODE="1",
+    )
+    assert done.returncode == 0
+    if is_fork_like(torch.__version__):
+        assert (done.stdout.strip(), done.stderr) == ("2.0", "")
+    else:
+        assert done.stdout == ""
+        assert "did not load the hpu device: PT_HPU_LAZY_MODE=1 needs a fork-like build" in done.stderr
+        assert done.stderr.count("hpu device") == 1
 
 
 def test_tensors_work_without_any_import_but_torch(output_of, installed):

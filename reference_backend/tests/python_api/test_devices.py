@@ -48,14 +48,20 @@ def environment(monkeypatch):
     return set_module_variables
 
 
+@pytest.fixture
+def unused_device(monkeypatch):
+    """The process has not used the device."""
+    monkeypatch.setattr(sys.modules["habana_frameworks.torch.hpu.devices"], "is_initialized", lambda: False)
+
+
 @pytest.mark.parametrize("device", [3, "hpu:3", torch.device("hpu", 3)])
-def test_set_device_writes_the_module(environment, device):
+def test_set_device_writes_the_module(environment, unused_device, device):
     hpu.set_device(device)
     assert os.environ["HLS_MODULE_ID"] == "3"
     assert hpu.current_device() == 0
 
 
-def test_set_device_counts_in_visible_modules(environment):
+def test_set_device_counts_in_visible_modules(environment, unused_device):
     environment(visible="2,5,6")
     for _ in range(2):
         hpu.set_device(1)
@@ -85,6 +91,23 @@ def test_set_device_rejects_wrong_indices(environment, index, visible, module, w
     with pytest.raises(AssertionError, match=f"^Invalid device id {index}: .*{way_out}$"):
         hpu.set_device(index)
     assert os.environ["HLS_MODULE_ID"] == module
+
+
+def test_set_device_selects_the_module_before_the_first_use_only(output_of):
+    code = USE + (
+        "hpu.set_device(1); print(torch.ones(1, device='hpu:1').device, os.environ['HLS_MODULE_ID'])\n"
+        "del os.environ['HLS_MODULE_ID']; hpu.set_device(0); del os.environ['HLS_MODULE_ID']\n"
+        "try: hpu.set_device(2)\n"
+        "except AssertionError as error: print(error)"
+    )
+    first, second = output_of(code).splitlines()
+    assert first == "hpu:0 1"
+    assert second.startswith("Invalid device id 2: this process already uses module 0. Call set_device before")
+
+
+def test_an_index_into_the_visible_modules_is_the_own_device(output_of):
+    code = USE + "hpu.set_device(1); print(torch.ones(1, device='hpu:1').device, hpu.device(1).idx)"
+    assert output_of(code, HABANA_VISIBLE_MODULES="4,5") == "hpu:0 1"
 
 
 def test_set_device_in_a_smaller_node(environment, monkeypatch):

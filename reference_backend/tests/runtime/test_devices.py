@@ -12,15 +12,17 @@ def test_index_rules():
         torch.ones(1).to("hpu:8")
 
 
-def test_other_indices_warn_once_and_mean_0(python):
+@pytest.mark.parametrize("variable", ["HLS_MODULE_ID", "LOCAL_RANK"])
+def test_only_the_module_of_the_process_is_its_device(python, variable):
     script = (
-        "import warnings\n"
-        "with warnings.catch_warnings(record=True) as seen:\n"
-        "    warnings.simplefilter('always')\n"
-        "    a = torch.empty(1, device='hpu:3'); b = torch.empty(1, device='hpu:2')\n"
-        "print(a.device, b.device, len([w for w in seen if 'means hpu:0' in str(w.message)]))"
+        "print(torch.ones(1, device='hpu:3').device, torch.accelerator.set_device_index(3))\n"
+        "for call in (lambda: torch.ones(1, device='hpu:2'), lambda: torch.ones(1).to('hpu:2'),\n"
+        "             lambda: torch.accelerator.set_device_index(2), lambda: torch.Stream('hpu:2')):\n"
+        "    try: print(call())\n"
+        "    except RuntimeError as error: print(str(error).partition(';')[0])"
     )
-    assert python(script).stdout.split() == ["hpu:0", "hpu:0", "1"]
+    refusal = "hpu:2 is the module of another process: a process has one device, hpu:0"
+    assert python(script, **{variable: "3"}).stdout.splitlines() == ["hpu:0 None"] + [refusal] * 4
 
 
 @pytest.mark.parametrize(

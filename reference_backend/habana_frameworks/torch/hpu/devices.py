@@ -56,7 +56,8 @@ def set_device(device: Any) -> None:
     programs then pass ``"hpu:0"`` or the rank. The index of the device is 0 in all cases.
 
     Raises:
-        AssertionError: the index is negative, or the process has no module yet and the index does not exist.
+        AssertionError: the index is negative; or the process has no module yet and the index does not exist;
+            or the process uses the device, and the index denotes another module.
         ValueError: `device` is not an hpu device.
     """
     index = _index_to_set(device)
@@ -75,6 +76,11 @@ def set_device(device: Any) -> None:
         raise AssertionError(
             f"Invalid device id {index}: the node has fewer than {NODE_SIZE} modules. Set HLS_MODULE_ID to "
             "the module of this process, or use 0."
+        )
+    if is_initialized() and not is_own_index(index):
+        raise AssertionError(
+            f"Invalid device id {index}: this process already uses module {modules[0]}. Call set_device before "
+            f"the first use of the device, or start the process with HLS_MODULE_ID={modules[index]}."
         )
     os.environ["HLS_MODULE_ID"] = str(modules[index])
 

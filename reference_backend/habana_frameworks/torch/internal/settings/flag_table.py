@@ -34,7 +34,7 @@ class Flag(NamedTuple):
 
 OBEYED: dict[str, Flag] = {
     "PT_HPU_LAZY_MODE": Flag("u32", 0, False, "mode of the process, read when the package is imported"),
-    "PT_HPU_PLACE_ON_CPU": Flag("str", "", False, "which operators may fall back to the CPU"),
+    "PT_HPU_PLACE_ON_CPU": Flag("str", "", False, "operators that run on the CPU; all others must have a kernel of the device; none: no operator may run on the CPU"),
     "PT_ENABLE_HABANA_STREAMASYNC": Flag("bool", True, False, "false: the host waits for each operator"),
     "PT_HPU_SYNC_LAUNCH": Flag("bool", False, False, "true: the host waits for each operator"),
     "PT_HPU_INFERENCE_MODE": Flag(

@@ -52,5 +52,16 @@ def own_module() -> int | None:
 
 
 def is_own_index(index: int) -> bool:
-    """Return whether a device index denotes the device of this process: 0, or the id of its own module."""
-    return index == 0 or (index > 0 and index == own_module())
+    """Return whether an index denotes the device of this process.
+
+    These indices do: 0; the id in ``HLS_MODULE_ID``; the position of this id in ``HABANA_VISIBLE_MODULES``;
+    and ``LOCAL_RANK``.
+    """
+    if index <= 0:
+        return index == 0
+    module, modules = own_module(), visible_modules()
+    return (
+        index == module
+        or (index < len(modules) and modules[index] == module)
+        or str(index) == os.environ.get("LOCAL_RANK")
+    )
