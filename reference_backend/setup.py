@@ -1,4 +1,5 @@
-"""Build the C++ core with torch's extension builder, through ninja, and through ccache if it is installed.
+"""Build the C++ core with torch's extension builder, through ninja, and through ccache if it is installed, and
+``libhlml.so``, the management library, which needs neither torch nor Python.
 
 A build in place writes the core for a public torch next to the package's modules, and the core for a
 fork-like torch to ``_builds/KEY``. Each core has its own object files, so one checkout serves several
@@ -19,7 +20,7 @@ from types import ModuleType
 
 import torch
 import torch.profiler
-from setuptools import Distribution, setup
+from setuptools import Distribution, Extension, setup
 from setuptools.command.build_py import build_py
 from torch.utils.cpp_extension import BuildExtension, CppExtension, include_paths
 
@@ -42,6 +43,8 @@ def load(path: Path) -> ModuleType | None:
     return module
 
 
+companion = load(HERE / "companion.py")
+DEVICE_VERSION = load(PACKAGE / "version.py").__version__
 torch_build = load(PACKAGE / "internal" / "torch_build.py")
 BINARIES = torch_build.binaries(torch.__file__, VERSION)
 ONE_OF_MANY = os.environ.get("HPU_REFERENCE_ONE_OF_MANY") == "1"
@@ -73,7 +76,18 @@ class Build(BuildExtension):
                 # Build into a separate folder. Otherwise a wheel for another torch would include this core.
                 self.build_lib = f"{self.build_lib}-{Path(FOLDER).name}"
 
+    def get_ext_filename(self, fullname: str) -> str:
+        """Return the path below the build folder. A library that is no module has no tag of Python."""
+        if fullname.rpartition(".")[2] == LIBRARY.name.rpartition(".")[2]:
+            return str(Path(*fullname.split(".")).with_suffix(".so"))
+        return str(super().get_ext_filename(fullname))
+
+    def get_export_symbols(self, ext: Extension) -> list[str]:
+        return [] if ext.name == LIBRARY.name else super().get_export_symbols(ext)
+
     def run(self) -> None:
+        if self.inplace:
+            companion.write_metadata(HERE, DEVICE_VERSION)
         if not self.extensions:
             return
         root = HERE if self.inplace else Path(self.build_lib)
@@ -116,6 +130,16 @@ EXTENSION = CppExtension(
         # Warnings are errors in this project's code, but not in torch's headers.
         *(f"-isystem{path}" for path in include_paths()),
     ],
+)
+
+LIBRARY = Extension(
+    "hpu_reference_tools.libhlml",
+    sorted(str(path.relative_to(HERE)) for path in (HERE / "hlml").glob("*.cpp")),
+    extra_compile_args=[
+        *("-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"),
+        f'-DHPU_REFERENCE_VERSION="{DEVICE_VERSION}"',
+    ],
+    extra_link_args=["-pthread", "-static-libstdc++"],
 )
 
 # Instrument for gcov (`nox -s coverage`). Counters are atomic, because workers run the same lines
@@ -161,10 +185,11 @@ class Built(Distribution):
 
 
 class Collect(build_py):
-    """Adds all existing cores to the wheel."""
+    """Adds all existing cores and the metadata of the companion distribution to the wheel."""
 
     def run(self) -> None:
         super().run()
+        companion.write_metadata(Path(self.build_lib), DEVICE_VERSION)
         for core in sorted(PACKAGE.glob("_builds/*/_C*.so")) if ONE_OF_MANY else ():
             target = Path(self.build_lib) / core.relative_to(HERE)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -172,7 +197,7 @@ class Collect(build_py):
 
 
 setup(
-    ext_modules=[] if SKIPPED else [EXTENSION],
+    ext_modules=[] if SKIPPED else [EXTENSION, LIBRARY],
     cmdclass={"build_ext": Build, "build_py": Collect},
     distclass=Built,
 )

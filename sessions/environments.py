@@ -130,7 +130,8 @@ def prepare_device(session: nox.Session) -> Environment:
 
 def install_device(environment: Environment) -> None:
     """Install the device from this checkout, with its built core, so that torch loads the device."""
-    if not environment.version_of("hpu-reference-backend"):
+    # An older checkout installed the device without hl-smi.
+    if not (environment.version_of("hpu-reference-backend") and (environment.folder / "bin" / "hl-smi").exists()):
         environment.install(
             "--no-build-isolation",
             "--no-deps",
@@ -165,6 +166,16 @@ def build_copy(environment: Environment, folder: Path, description: str, **varia
         build = ["python", "setup.py", "--quiet", "build_ext", "--inplace"]
         environment.run(*build, env=variables, silent=True)
     return copy
+
+
+def write_smi_script(environment: Environment) -> None:
+    """Write ``hl-smi`` into an environment that uses a copy of the device through ``PYTHONPATH``."""
+    script = environment.folder / "bin" / "hl-smi"
+    script.write_text(
+        f"#!{environment.folder / 'bin' / 'python'}\n"
+        "import sys\n\nfrom hpu_reference_tools.smi import main\n\nsys.exit(main())\n"
+    )
+    script.chmod(0o755)
 
 
 def make_overlay(base: Environment, driver: Environment, name: str) -> Environment:

@@ -79,7 +79,7 @@ CLIENTS = (
         (
             "setuptools<81", "wheel", "lightning==2.4.0", "torchmetrics<1.5", "scikit-learn<1.6", "pytest<9",
             "pytest-forked==1.6.0", "pytest-cov", "jsonargparse[signatures]", "torchvision==0.21.0",
-            "tensorboard", "requests", "neural-compressor-pt==3.4", "{backend}/tools",
+            "tensorboard", "requests", "neural-compressor-pt==3.4", "habana-pyhlml",
         ),
         (
             Run(
@@ -194,7 +194,7 @@ CLIENTS = (
         (
             "setuptools>=77,<81", "wheel", "numpy<2", "pytest", "optimum-habana==1.21.2",
             "torchvision==0.28.0", "peft==0.17.0", "trl==0.9.6", "rich", "datasets==3.6.0", "pyarrow<20",
-            "{backend}/companion", "{backend}/tools",
+            "habana-pyhlml",
         ),
         (_run_of_project_tests("imports and trainer", "test_optimum.py"),),
         has_tree=False,

@@ -93,6 +93,7 @@ def outcomes_of(
     if client.torch:
         environment.install("setuptools>=77,<81", "wheel", "ninja", "numpy<2.3")
         backend = build_copy(environment, environment.folder, f"for torch {client.torch}")
+        write_smi_script(environment)
     build_tools = ("setuptools", "wheel", "numpy")
     first = [requirement for requirement in requirements if requirement.startswith(build_tools)]
     environment.install(*limits, *first)

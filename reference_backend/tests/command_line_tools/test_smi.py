@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import habana_frameworks.torch as ht
 import pytest
 
 PROGRAM = """
@@ -59,7 +60,7 @@ def test_version_has_the_format_that_programs_parse(smi: Any) -> None:
     completed = smi("-v")
     assert completed.returncode == 0
     assert "Habana" in completed.stdout
-    assert re.search(r"hl-([\d\.]+)", completed.stdout)[1] == "1.16.2"
+    assert re.search(r"hl-([\d\.]+)", completed.stdout)[1] == ht.__version__
     assert re.search(r"fw-([\d\.]+)", completed.stdout)
     assert "hl-1.22.0-fw" in smi("-v", HPU_REFERENCE_SMI_VERSION="1.22.0").stdout
 
@@ -73,7 +74,7 @@ def test_list_shows_families_and_modules(smi: Any, name: str, family: str) -> No
 
 def test_table_shows_the_driver_version_and_the_modules(smi: Any, state: Path) -> None:
     lines = smi(HPU_REFERENCE_STATE_DIR=str(state), ENABLE_CONSOLE="true").stdout.splitlines()
-    assert lines[2].replace(" ", "").split(":")[1][:-1].split("-")[0] == "1.16.2"
+    assert lines[2].replace(" ", "").split(":")[1][:-1].split("-")[0] == ht.__version__
     assert {len(line) for line in lines} == {79}
     rows = [
         line for line in lines if re.match(r"\|\s+\d+\s+HL-\S+\s+N/A\s+\|\s*\d{4}:\w\w:00\.0\s+N/A \|", line)

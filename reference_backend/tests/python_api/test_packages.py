@@ -1,13 +1,13 @@
-"""Test the packages core, utils and dynamo, legacy tensor types, and the wheel habana-torch-plugin."""
+"""Test the packages core, utils and dynamo, legacy tensor types, and the companion distribution."""
 
 from __future__ import annotations
 
-import importlib
+import importlib.metadata
+import importlib.util
 import logging
-import shutil
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import habana_frameworks.torch as ht
 import habana_frameworks.torch.core as htcore
@@ -223,37 +223,22 @@ def test_legacy_types_reject_invalid_arguments():
         hpu.FloatTensor([1], [2])
 
 
-STUB = Path(__file__).parents[2] / "habana_torch_plugin_stub"
+def _companion() -> Any:
+    spec = importlib.util.spec_from_file_location("companion", Path(__file__).parents[2] / "companion.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def _build_stub_wheel(tmp_path: Path, environment: Path) -> subprocess.CompletedProcess[str]:
-    copy = shutil.copytree(STUB, tmp_path / "companion", ignore=shutil.ignore_patterns("build", "*.egg-info"))
-    code = (
-        f"import sys, runpy; sys.path.append({str(environment)!r}); sys.argv = ['setup.py', 'bdist_wheel']; "
-    )
-    code += "runpy.run_path('setup.py', run_name='__main__')"
-    return subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, text=True)
-
-
-def test_stub_wheel_contains_only_metadata(tmp_path):
-    pytest.importorskip("setuptools")
-    done = _build_stub_wheel(tmp_path, tmp_path)
-    assert done.returncode == 0, done.stderr
-    (wheel,) = (tmp_path / "companion" / "dist").glob("*.whl")
-    import zipfile
-
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-        (metadata,) = (name for name in names if name.endswith("/METADATA"))
-        text = archive.read(metadata).decode()
-    assert all(".dist-info/" in name for name in names)
-    assert "Name: habana-torch-plugin\n" in text
-    assert "Classifier: Private :: Do Not Upload\n" in text
+def test_companion_distribution_has_the_version_of_the_device(tmp_path):
+    _companion().write_metadata(tmp_path, ht.__version__, [])
+    (distribution,) = importlib.metadata.distributions(name="habana-torch-plugin", path=[str(tmp_path)])
+    assert distribution.version == f"{ht.__version__}+reference"
+    assert distribution.metadata["Classifier"] == "Private :: Do Not Upload"
 
 
 @pytest.mark.parametrize("form", ["on disk", "recorded"])
-def test_stub_wheel_is_not_built_next_to_the_bridge(tmp_path, form):
-    pytest.importorskip("setuptools")
+def test_companion_distribution_is_not_installed_next_to_the_bridge(tmp_path, form):
     environment = tmp_path / "environment"
     library = "habana_frameworks/torch/lib/libhabana_pytorch2_plugin.upstream.so"
     if form == "on disk":
@@ -267,10 +252,8 @@ def test_stub_wheel_is_not_built_next_to_the_bridge(tmp_path, form):
             "Metadata-Version: 2.1\nName: habana-torch-plugin\nVersion: 1.19.0\n"
         )
         (metadata / "RECORD").write_text(f"{library},,\n")
-    done = _build_stub_wheel(tmp_path, environment)
-    assert done.returncode != 0
-    assert done.stderr.strip().splitlines()[-1].startswith("the Intel Gaudi bridge is installed")
-    assert not (tmp_path / "companion" / "dist").exists()
+    _companion().write_metadata(tmp_path / "wheel", ht.__version__, [str(environment)])
+    assert not (tmp_path / "wheel").exists()
 
 
 def test_public_modules_are_attributes_of_the_package(output_of):

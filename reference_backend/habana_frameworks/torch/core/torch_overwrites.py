@@ -15,6 +15,7 @@ from habana_frameworks.torch.internal.patches import (
     flow_events,
     fsdp_average,
     inductor_refusal,
+    management_library,
     optimizers,
     profiler_activity,
     profiler_results,
@@ -39,6 +40,7 @@ PATCHES: dict[Callable[[], None], str] = {
     profiler_activity.choose_activity_class: "lightning's profiler requires the bridge's class",
     profiler_results.attribute_device_rows: "torch 2.13 omits the device's rows from operators and tables",
     flow_events.add_flow_events: "torch draws arrows to rows of a driver, which this device does not have",
+    management_library.load_simulated_library: "pyhlml loads a library of the driver from a fixed path",
     fsdp_average.average_by_sum: "FSDP2 averages by an NCCL operator; hccl supports only the sum",
 }
 

@@ -83,7 +83,7 @@ class Library:
             self._functions = ctypes.CDLL(str(PATH))
         except OSError as error:
             raise LibraryError(
-                f"{PATH} could not be loaded ({error}). Rebuild hpu-reference-tools."
+                f"{PATH} could not be loaded ({error}). Reinstall hpu-reference-backend."
             ) from error
         self._call("hlml_init")
 

@@ -69,7 +69,7 @@ std::string environment(const char* name, const char* otherwise) {
 }
 
 std::string version() {
-  return environment("HPU_REFERENCE_SMI_VERSION", "1.16.2");
+  return environment("HPU_REFERENCE_SMI_VERSION", HPU_REFERENCE_VERSION);
 }
 
 std::string model() {

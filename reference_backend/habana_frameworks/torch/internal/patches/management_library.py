@@ -1,0 +1,25 @@
+"""Make the unmodified `pyhlml` load the library of the simulated modules."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+from .import_hooks import when_imported
+
+
+def load_simulated_library() -> None:
+    """Let `pyhlml` load ``libhlml.so`` of `hpu_reference_tools` if its fixed path does not exist.
+
+    A program that imports pyhlml without torch needs the link that ``hpu-reference-hlml link`` creates.
+    """
+    when_imported("pyhlml.hlml_lib", _set_default_path)
+
+
+def _set_default_path(module: ModuleType) -> None:
+    (system_path,) = module.LibHLML.__init__.__defaults__
+    tools = importlib.util.find_spec("hpu_reference_tools")
+    if Path(system_path).exists() or tools is None or tools.origin is None:
+        return
+    module.LibHLML.__init__.__defaults__ = (str(Path(tools.origin).with_name("libhlml.so")),)
