@@ -162,6 +162,7 @@ void run_fallback(const kernels::OperatorPlan& plan,
   count(op, name);
   runtime::emit_event("CPU_FALLBACK", {{"op_name", op.operator_name().name}});
   const std::size_t first = stack->size() - plan.arguments;
+  plan.normalize_lists(stack->data() + first);
   if (runtime::is_logged(runtime::LogModule::Fallback, runtime::LogLevel::Debug)) {
     log_fallback(name, op.schema(), &(*stack)[first]);
   }

@@ -1,6 +1,8 @@
 #include "dispatch/kernel_table.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/convolution_native.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
 #include <array>
@@ -112,7 +114,41 @@ class TanhKernel final : public c10::OperatorKernel {
   int position_;
 };
 
+// aten::convolution. torch.jit.trace does not record this operator, but the operator aten::_convolution that it
+// calls. During a trace, this kernel therefore calls it with the tensors of the program, and not with their
+// host aliases.
+class ConvolutionKernel final : public c10::OperatorKernel {
+ public:
+  ConvolutionKernel(const c10::OperatorHandle& op, c10::DispatchKey host) : kernel_(op, host) {
+  }
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) const {
+    if (C10_LIKELY(!torch::jit::tracer::isTracing())) {
+      kernel_(op, keys, stack);
+      return;
+    }
+    const std::size_t first = stack->size() - kernel_.plan().arguments;
+    const auto argument = [&](std::size_t i) -> c10::IValue& { return (*stack)[first + i]; };
+    at::Tensor result = at::native::convolution(argument(0).toTensor(),
+                                                argument(1).toTensor(),
+                                                argument(2).toOptional<at::Tensor>(),
+                                                argument(3).toIntVector(),
+                                                argument(4).toIntVector(),
+                                                argument(5).toIntVector(),
+                                                argument(6).toBool(),
+                                                argument(7).toIntVector(),
+                                                argument(8).toInt());
+    stack->resize(first);
+    stack->emplace_back(std::move(result));
+  }
+
+ private:
+  BoxedKernel kernel_;
+};
+
 c10::KernelFunction host_kernel(const c10::OperatorHandle& op, c10::DispatchKey host) {
+  if (op.operator_name().name == "aten::convolution" && op.operator_name().overload_name.empty()) {
+    return c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<ConvolutionKernel>(op, host));
+  }
   if (kernels::has_hardware_limits() && op.schema().argumentIndexWithName("approximate").has_value()) {
     return c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<TanhKernel>(op, host));
   }

@@ -95,6 +95,17 @@ OperatorPlan::Cost cost_of(const std::string& name) {
 
 }  // namespace
 
+void OperatorPlan::normalize_optional_tensors(c10::IValue& value) {
+  if (!value.isList() || value.isOptionalTensorList() || value.isTensorList()) {
+    return;
+  }
+  c10::List<std::optional<at::Tensor>> tensors;
+  for (const c10::IValue& element : value.toListRef()) {
+    tensors.push_back(element.toOptional<at::Tensor>());
+  }
+  value = std::move(tensors);
+}
+
 OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
     : name(c10::toString(op.operator_name())),
       arguments(op.schema().arguments().size()),
@@ -111,6 +122,11 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
     }
     if (argument.name() == "index" && op.operator_name().name == "aten::take") {
       index_argument = static_cast<int>(i);
+    }
+    if (argument.real_type()->kind() == c10::TypeKind::ListType &&
+        argument.real_type()->containedType(0)->kind() == c10::TypeKind::OptionalType &&
+        mentions(argument.real_type(), c10::TypeKind::TensorType)) {
+      optional_tensors = static_cast<int>(i);
     }
     if (argument.name() == "output_size" && name == "aten::repeat_interleave.Tensor") {
       size_argument = static_cast<int>(i);

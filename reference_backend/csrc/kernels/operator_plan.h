@@ -25,6 +25,7 @@ struct OperatorPlan {
   bool dense_inputs = false;      // the CPU kernel reads beyond an expanded input
   bool resizes_storage = false;   // the operator is resize_()
   int index_argument = -1;        // index of an argument of indices that may be int32, or -1
+  int optional_tensors = -1;      // index of an argument of type Tensor?[], or -1
 
   // Properties for the engine. The value of a lifted argument does not affect the output metadata.
   std::vector<bool> lifts_scalar;       // one per argument
@@ -40,8 +41,19 @@ struct OperatorPlan {
     return data_dependent && (size_argument < 0 || values[size_argument].isNone());
   }
 
+  // Makes the lists of a call from TorchScript, whose element type is another object for the same type, equal to
+  // the lists of torch's dispatcher.
+  void normalize_lists(c10::IValue* values) const {
+    if (C10_UNLIKELY(optional_tensors >= 0)) {
+      normalize_optional_tensors(values[optional_tensors]);
+    }
+  }
+
   // Number of calls that ran from a queue, a flushed graph or a replay.
   mutable std::atomic<std::int64_t> executed{0};
+
+ private:
+  static void normalize_optional_tensors(c10::IValue& value);
 };
 
 }  // namespace hpu_reference::kernels

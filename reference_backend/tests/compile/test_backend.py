@@ -24,10 +24,51 @@ print(ht.dynamo.compile_backend.config.use_boxed_input)
     assert python(script).stdout.splitlines() == ["[]", "True"]
 
 
-def test_inductor_rejects_hpu_tensors() -> None:
-    with pytest.raises(Exception, match=r"Inductor does not compile for hpu tensors. Use .*hpu_backend"):
-        torch.compile(lambda x: x + 1)(torch.ones(2, device="hpu"))
-    assert torch.compile(lambda x: x + 1, backend="aot_eager")(torch.ones(1, device="hpu")).tolist() == [2]
+NO_BACKEND = """
+import warnings
+warnings.simplefilter("always")
+with warnings.catch_warnings(record=True) as seen:
+    compiled = torch.compile(lambda x: (x + 1).relu(), **OPTIONS)
+    print(compiled(torch.ones(2, device="hpu")).tolist())
+    created = torch.compile(lambda n: torch.ones(n, device="hpu") * 2, **OPTIONS)
+    print(created(3).tolist(), torch.compile(lambda x: x + 1)(torch.ones(2)).tolist())
+    module = torch.nn.Linear(2, 2).to("hpu")
+    module.compile()
+    module(torch.ones(2, device="hpu")).sum().backward()
+    print(module.weight.grad.tolist())
+print(len([one for one in seen if "uses the backend 'hpu_backend'" in str(one.message)]))
+print(dict(habana_frameworks.torch.hpu.metrics.metric_global("graph_compilation").stats())["TotalNumber"] > 0)
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "max-autotune"}, {"options": {"max_autotune": True}}])
+def test_compile_without_a_backend_uses_hpu_backend(python, options) -> None:
+    done = python(f"OPTIONS = {options!r}\n{NO_BACKEND}")
+    assert done.stdout.splitlines() == [
+        "[2.0, 2.0]", "[2.0, 2.0, 2.0] [2.0, 2.0]", "[[1.0, 1.0], [1.0, 1.0]]", "1", "True",
+    ], done.stderr  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["hpu_backend", "inductor", "eager"])
+def test_module_wrapped_in_a_graph_is_not_compiled(backend) -> None:
+    layer = torch.nn.Linear(2, 2).to("hpu")
+    model = torch.nn.Sequential(layer, torch.nn.ReLU())
+    torch.hpu.wrap_in_hpu_graph(layer)
+    with pytest.raises(RuntimeError, match="^torch.compile of Linear is not supported, because wrap_in_hpu_graph"):
+        torch.compile(layer, backend=backend)
+    for compile_model in (lambda: torch.compile(model, backend=backend), lambda: model.compile(backend=backend)):
+        with pytest.raises(RuntimeError, match="^torch.compile of the submodule 0 is not supported"):
+            compile_model()
+
+
+@torch.no_grad()
+def test_compiled_function_calls_a_graph_as_it_is(recwarn) -> None:
+    layer = torch.hpu.wrap_in_hpu_graph(torch.nn.Linear(2, 2).to("hpu").eval())
+    compiled_function = torch.compile(lambda x: layer(x * 2) + 1, backend="hpu_backend")
+    for _ in range(2):
+        x = torch.randn(3, 2, device="hpu")
+        torch.testing.assert_close(compiled_function(x), torch.nn.functional.linear(x * 2, layer.weight, layer.bias) + 1)
+    assert [str(one.message) for one in recwarn if "Dynamo" in str(one.message)] == []
 
 
 def test_device_interfaces() -> None:

@@ -1,8 +1,18 @@
-"""Test that a module of `torch.jit.trace` runs as one graph in lazy mode."""
+"""Test that a module of `torch.jit.trace` runs as one graph, in eager mode and in lazy mode."""
 
 from __future__ import annotations
 
-CODE = """
+import copy
+import io
+import warnings
+
+import pytest
+import torch
+from habana_frameworks.torch.hpu.metrics import metric_global
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+LAZY_CODE = """
 import warnings
 import torch
 import habana_frameworks.torch as ht
@@ -12,7 +22,7 @@ layers = torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)
 module = torch.nn.Sequential(*layers).to("hpu").eval()
 x = torch.randn(3, 4, device="hpu")
 with torch.no_grad():
-    traced = torch.jit.trace(module, x)
+    traced = torch.jit.trace.__wrapped__(module, x)  # in a lazy process, the module stays as it is
     for _ in range(3):
         ht._C.lazy_flush(True)
         before = ht._C.lazy_statistics()["flushes"]
@@ -23,5 +33,118 @@ with torch.no_grad():
 """
 
 
-def test_a_traced_module_is_one_graph(output_of):
-    assert output_of(CODE, timeout=120).splitlines() == ["3 1 True"] * 3
+def test_a_traced_module_is_one_graph_in_lazy_mode(output_of):
+    assert output_of(LAZY_CODE, timeout=120).splitlines() == ["3 1 True"] * 3
+
+
+def compilations() -> int:
+    return dict(metric_global("graph_compilation").stats())["TotalNumber"]
+
+
+def network() -> torch.nn.Module:
+    torch.manual_seed(0)
+    layers = (
+        *(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten()),
+        *(torch.nn.Dropout(0.5), torch.nn.Linear(4 * 36, 2)),
+    )
+    return torch.nn.Sequential(*layers).to("hpu")
+
+
+@pytest.mark.parametrize("training", [False, True])
+@torch.no_grad()
+def test_one_compilation_then_launches(training):
+    module = network().train(training)
+    traced = torch.jit.trace(module, torch.randn(2, 3, 8, 8, device="hpu"), check_trace=False)
+    before = compilations()
+    for seed in range(4):
+        x = torch.randn(2, 3, 8, 8, device="hpu")
+        expected_module = copy.deepcopy(module)
+        torch.manual_seed(seed)
+        expected = expected_module(x)
+        torch.manual_seed(seed)
+        torch.testing.assert_close(traced(x), expected)
+        torch.testing.assert_close(module[1].running_mean, expected_module[1].running_mean)
+    assert compilations() == before + 1
+    traced(torch.randn(5, 3, 8, 8, device="hpu"))  # another shape
+    assert compilations() == before + 2
+
+
+def test_forward_and_backward_are_one_graph_each():
+    module = network()
+    traced = torch.jit.trace(module, torch.randn(2, 3, 8, 8, device="hpu"), check_trace=False)
+    before = compilations()
+    for seed in range(4):
+        x, expected_module = torch.randn(2, 3, 8, 8, device="hpu"), copy.deepcopy(module)
+        inputs = [x.clone().requires_grad_() for _ in range(2)]
+        for run, one in zip((expected_module, traced), inputs, strict=True):
+            run.zero_grad()
+            torch.manual_seed(seed)
+            run(one).square().sum().backward()
+        torch.testing.assert_close(inputs[1].grad, inputs[0].grad)
+        for parameter, expected in zip(module.parameters(), expected_module.parameters(), strict=True):
+            torch.testing.assert_close(parameter.grad, expected.grad)
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter -= 0.1 * parameter.grad  # the next launch reads the new values
+    assert compilations() == before + 2
+
+
+class Masked(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[x > 0] * 2
+
+
+def test_what_cannot_be_one_graph_is_named():
+    x = torch.tensor([1.0, -1.0, 2.0], device="hpu")
+    traced = torch.jit.trace(Masked(), x)
+    with pytest.warns(UserWarning, match="^Masked of torch.jit.trace is not one graph on hpu, so it runs") as seen:
+        assert traced(x).tolist() == [2, 4]
+    assert len(seen) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert traced(-x).tolist() == [2]
+
+
+def test_wrong_calls_raise_the_errors_of_the_module():
+    traced = torch.jit.trace(torch.nn.Linear(4, 2).to("hpu"), torch.ones(3, 4, device="hpu"))
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+        traced(torch.ones(3, 5, device="hpu"))
+    with pytest.raises(RuntimeError, match="Expected a value of type 'Tensor'"):
+        traced("text")
+    before = compilations()
+    with torch.no_grad():  # a wrong call does not end the use of graphs
+        traced(torch.ones(3, 4, device="hpu"))
+    assert compilations() == before + 1
+
+
+def test_traced_module_is_saved_copied_and_moved():
+    traced = torch.jit.trace(torch.nn.Linear(4, 2).to("hpu"), torch.ones(3, 4, device="hpu"))
+    x = torch.randn(3, 4, device="hpu")
+    expected = traced(x).detach()
+    file = io.BytesIO()
+    torch.jit.save(traced, file)
+    file.seek(0)
+    for other in (torch.jit.load(file), copy.deepcopy(traced)):
+        torch.testing.assert_close(other(x).detach(), expected)
+    moved = traced.cpu()
+    torch.testing.assert_close(moved(x.cpu()).detach(), expected.cpu(), rtol=1e-5, atol=1e-6)
+
+
+def test_hooks_of_a_traced_module_run_at_each_call():
+    traced = torch.jit.trace(torch.nn.Linear(4, 2).to("hpu"), torch.ones(3, 4, device="hpu"))
+    called = []
+    traced.register_forward_hook(lambda *args: called.append(1))
+    for _ in range(3):
+        traced(torch.ones(3, 4, device="hpu"))
+    assert len(called) == 3
+
+
+def test_boolean_indices_work_in_torchscript():
+    """TorchScript's lists of optional tensors have another element type than those of torch's dispatcher."""
+    x = torch.tensor([1.0, -1.0, 2.0], device="hpu")
+    scripted = torch.jit.script(_pick)
+    assert scripted(x).tolist() == [1.0, 2.0]
+
+
+def _pick(x: torch.Tensor) -> torch.Tensor:
+    return x[x > 0]

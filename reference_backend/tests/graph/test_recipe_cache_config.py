@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,6 +58,23 @@ def test_least_recently_used_artifacts_are_removed_first(tmp_path):
     assert middle.exists()
     cache_config.empty_cache(tmp_path)
     assert [middle.exists(), unfinished.exists(), written.exists()] == [False, True, True]
+
+
+def test_files_of_inductor_are_removed_unless_a_compilation_may_use_them(tmp_path):
+    files = [tmp_path / cache_config.INDUCTOR / "fxgraph" / name for name in ("old", "older", "new")]
+    now = time.time()
+    for file, used in zip(files, (now - 1000, now - 2000, now), strict=True):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(bytes(2 << 20))
+        os.utime(file, (used, used))
+    cache_config.trim_cache(tmp_path, 5)
+    assert [file.exists() for file in files] == [True, False, True]
+    cache_config.trim_cache(tmp_path, 1)
+    assert [file.exists() for file in files] == [False, False, True]
+    os.utime(files[0].parent / "new", (now - 10**6, now - 10**6))
+    files[0].write_bytes(b"written by another rank of this job")
+    cache_config.empty_cache(tmp_path)
+    assert [file.exists() for file in files] == [True, False, False]
 
 
 def test_delete_option_empties_the_folder_at_the_first_use(tmp_path, monkeypatch):
@@ -214,3 +232,35 @@ def test_deprecated_variables(tmp_path, monkeypatch):
         assert cache_config.from_environment() == CacheConfig(tmp_path, True, 7)
     monkeypatch.setenv(cache_config.VARIABLE, "/tmp/r,0,5")
     assert cache_config.from_environment() == CacheConfig(Path("/tmp/r"), False, 5)
+
+
+COMPILED = """
+import torch, habana_frameworks.torch as ht
+from torch._dynamo.utils import counters
+layers = torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.Linear(8, 2)
+torch.manual_seed(0)
+module = torch.nn.Sequential(*layers).to("hpu")
+compiled = torch.compile(module, backend="hpu_backend")
+compiled(torch.ones(3, 8, device="hpu")).sum().backward()
+found = counters["inductor"]
+print(found["fxgraph_cache_hit"], found["fxgraph_cache_miss"], module[0].weight.grad.isfinite().all().item())
+"""
+
+
+@pytest.mark.nightly("compiles in new processes")
+@pytest.mark.skipif(service.cxx_compiler() is None, reason="needs a C++ compiler")
+def test_compiled_recipes_are_shared_by_processes(output_of, tmp_path):
+    """Two concurrent processes compile a program. Later processes load it from the disk."""
+    cache, elsewhere = tmp_path / "cache", tmp_path / "elsewhere"
+
+    def run_process(delete):
+        environment = {cache_config.VARIABLE: f"{cache},{delete},1024", "TORCHINDUCTOR_CACHE_DIR": str(elsewhere)}
+        return output_of(COMPILED, timeout=290, **environment).split()
+
+    with ThreadPoolExecutor(2) as pool:
+        for hits, misses, finite in pool.map(run_process, ["false", "false"]):
+            assert int(hits) + int(misses) == 2 and finite == "True"
+    assert sorted(path.name for path in cache.iterdir()) == [cache_config.INDUCTOR]
+    assert not elsewhere.exists() or not list(elsewhere.rglob("*.*"))
+    assert run_process("false") == ["2", "0", "True"]
+    assert run_process("true") == ["0", "2", "True"]

@@ -27,7 +27,7 @@ def _hpu_backend(graph_module: Any, example_inputs: Any, **arguments: Any) -> An
 
 #: Modules that call the core and handle real tensors or the state of a thread. Dynamo must call their
 #: functions and not trace them.
-_NOT_TRACED = ("random", "initialization", "memory", "stream_state")
+_NOT_TRACED = ("random", "initialization", "memory", "stream_state", "graphs.inference", "graphs.traced")
 
 
 def _skip_when_tracing(trace_rules: ModuleType) -> None:

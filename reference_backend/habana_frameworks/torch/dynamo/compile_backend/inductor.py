@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from habana_frameworks.torch.internal.fusion import cache_config
 from habana_frameworks.torch.internal.settings import compile_threads
 
 import torch
@@ -121,6 +122,7 @@ def compile_cpu(
         if frozen:
             stack.enter_context(inductor_config.patch(freezing=True))
         stack.enter_context(_inputs_not_overwritten())
+        stack.enter_context(cache_config.inductor_cache())
         if (threads := compile_threads.compiler_threads()) is not None:
             stack.enter_context(inductor_config.patch(compile_threads=threads))
         strides = stack.enter_context(TracingContext.report_output_strides())

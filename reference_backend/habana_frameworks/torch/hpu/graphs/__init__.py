@@ -6,6 +6,7 @@
 `inference`                `wrap_in_hpu_graph`: a forward that captures and replays by itself
 `callables`                `make_graphed_callables`: forward and backward as graphs
 `cacher`, `model`          `ModuleCacher` and `GraphModel`: training with changing shapes
+`traced`                   modules of `torch.jit.trace` as graphs
 `pytree_keys`              nested arguments and results, keys of caches
 =========================  ========================================================================
 
@@ -22,6 +23,7 @@ from .capture import HPUGraph, graph, is_current_stream_capturing
 from .inference import CachedParams, wrap_in_hpu_graph, wrap_in_hpu_graph_func
 from .model import GraphModel
 from .pytree_keys import TensorPacker, copy_to, input_hash
+from .traced import run_traced_as_graph
 
 __all__ = [
     "CachedParams",
@@ -34,6 +36,7 @@ __all__ = [
     "input_hash",
     "is_current_stream_capturing",
     "make_graphed_callables",
+    "run_traced_as_graph",
     "wrap_in_hpu_graph",
     "wrap_in_hpu_graph_func",
 ]

@@ -7,16 +7,13 @@ passes, and gradients can be accumulated, as without graphs.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-
-from habana_frameworks.torch import _C
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from .capture import HPUGraph, graph, is_current_stream_capturing
+from .capture import HPUGraph, graph, is_current_stream_capturing, random_state_kept
 from .pytree_keys import TensorPacker, check_leaf_types, tensors_of, with_tensors
 
 _Tensors = list[torch.Tensor]
@@ -140,7 +137,7 @@ class GraphedPasses:
         self._results = TensorPacker(is_out_pack=True)
         arguments, keywords = _as_leaves((tuple(sample_arguments), sample_keywords or {}))
         self._inputs = tensors_of((arguments, keywords))
-        with torch.enable_grad(), _random_state_kept():
+        with torch.enable_grad(), random_state_kept():
             for _ in range(warmups):
                 self._warm_up(lambda: function(*arguments, **keywords))
             self._capture(lambda: function(*arguments, **keywords), dry_run)
@@ -243,21 +240,6 @@ class _Replay(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         return None, None, *ctx.passes.backward(gradients, ctx.saved_tensors)
-
-
-@contextlib.contextmanager
-def _random_state_kept() -> Iterator[None]:
-    """Restore the state of the device's generator after the block.
-
-    Replays draw the same random numbers as the function. The numbers drawn by warm-ups and captures are
-    additional, and would shift the numbers of all later calls.
-    """
-    generator = _C.default_generator()
-    state = generator.get_state()
-    try:
-        yield
-    finally:
-        generator.set_state(state)
 
 
 def _as_leaves(value: Any) -> Any:

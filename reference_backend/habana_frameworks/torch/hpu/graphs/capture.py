@@ -6,12 +6,13 @@ reads and writes the captured tensors. Random operators draw new numbers at each
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import itertools
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from habana_frameworks.torch import _C
@@ -375,3 +376,18 @@ class graph:
             self._context.__exit__()
         if kind is not None:
             self.hpu_graph.reset()
+
+
+@contextlib.contextmanager
+def random_state_kept() -> Iterator[None]:
+    """Restore the state of the device's generator after the block.
+
+    Replays draw the same random numbers as the function. The numbers drawn by warm-ups and captures are
+    additional, and would shift the numbers of all later calls.
+    """
+    generator = _C.default_generator()
+    state = generator.get_state()
+    try:
+        yield
+    finally:
+        generator.set_state(state)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from habana_frameworks.torch.internal.patches.compile_calls import RUNS_GRAPHS
 from habana_frameworks.torch.internal.settings import environment
 
 import torch
 
-from .capture import HPUGraph, graph, is_current_stream_capturing
+from .capture import HPUGraph, graph, is_current_stream_capturing, random_state_kept
 from .io_binding import BoundGraph, CopyingGraph
 from .pytree_keys import TensorPacker, Uncacheable, check_leaf_types, describe, input_key, tensors_of
 
@@ -143,7 +145,9 @@ class GraphCache:
         """Capture and run the function. Return a cache entry (None if a replay is impossible) and results."""
         captured = HPUGraph()
         packer = TensorPacker(is_out_pack=True)
-        with graph(captured, dry_run=self._dry_run):
+        # After a dry run, the replay draws the random numbers of this call.
+        random_state = random_state_kept() if self._dry_run else contextlib.nullcontext()
+        with random_state, graph(captured, dry_run=self._dry_run):
             outputs = self._function(*args, **kwargs)
             # A replay cannot be differentiated, so the results of the capture are detached too.
             results = tuple(tensor.detach() for tensor in packer.pack(outputs)[0])
@@ -163,6 +167,19 @@ class GraphCache:
         assert entry.params.out_tinfo_list is not None
         results = entry.function.run(tensors_of(inputs), entry.params.asynchronous)
         return entry.params.out_tinfo_list.unpack(results)
+
+
+def _call_without_dynamo(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function that Dynamo must not trace, neither the function nor what it calls.
+
+    `torch.compiler.disable` does the same, but imports Dynamo.
+    """
+    set_eval_frame = torch._C._dynamo.eval_frame.set_eval_frame
+    callback = set_eval_frame(None)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        set_eval_frame(callback)
 
 
 def wrap_in_hpu_graph(
@@ -207,7 +224,11 @@ def wrap_in_hpu_graph(
         lambda: module.training,
     )
     # The new forward is a wrapped function, so that `inspect.signature` still finds the original signature.
-    module.forward = functools.wraps(module.forward)(lambda *args, **kwargs: cache(*args, **kwargs))
+    forward = functools.wraps(module.forward)(
+        lambda *args, **kwargs: _call_without_dynamo(cache, *args, **kwargs)
+    )
+    setattr(forward, RUNS_GRAPHS, True)
+    module.forward = forward
     module.clear_cache = cache.clear_cache  # type: ignore[assignment]
     module.clear_inputs = cache.clear_inputs  # type: ignore[assignment]
     return module

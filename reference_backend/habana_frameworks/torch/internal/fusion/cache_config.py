@@ -4,15 +4,19 @@ If this variable is not set, the older variables are used: PT_RECIPE_CACHE_PATH,
 PT_CACHE_FOLDER_SIZE_MB.
 
 The cache contains only compiled code, because building an interpreted recipe is faster than reading it. If
-the path is empty (the default), the cache is next to Inductor's cache.
+the path is empty (the default), the cache is next to Inductor's cache. The folder `INDUCTOR` in it is Inductor's
+cache of the code that `hpu_backend` compiles.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
+import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +25,10 @@ from habana_frameworks.torch.internal.settings.environment import read_variable
 VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
 OLD_PATH, OLD_DELETE = "PT_RECIPE_CACHE_PATH", "PT_CACHE_FOLDER_DELETE"
 OLD_SIZE = "PT_CACHE_FOLDER_SIZE_MB"
+#: The folder of Inductor's cache within the cache.
+INDUCTOR = "inductor"
+#: Files of Inductor that are younger may belong to a compilation that runs, here or in another process.
+_SECONDS_OF_A_COMPILATION = 600
 _TRUTH = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 
@@ -91,13 +99,23 @@ def from_environment() -> CacheConfig:
 
 
 def empty_cache(folder: Path) -> None:
-    """Remove all artifacts of a cache. Processes keep the code that they have already loaded."""
+    """Remove all artifacts of a cache, and the files of Inductor that existed when this process started.
+
+    Processes keep the code that they have already loaded. Another rank of the same job may have written files
+    since it started, and they stay.
+    """
     for entry in _finished_artifacts(folder):
         shutil.rmtree(entry, ignore_errors=True)
+    for file in _inductor_files(folder):
+        with contextlib.suppress(OSError):
+            if file.stat().st_mtime < _process_start():
+                file.unlink()
 
 
 def trim_cache(folder: Path, megabytes: int) -> None:
-    """Remove the least recently used artifacts until the cache has at most `megabytes` MiB (0: no limit)."""
+    """Remove the least recently used artifacts and files of Inductor until the cache has at most `megabytes`
+    MiB (0: no limit).
+    """
     if megabytes <= 0:
         return
     sizes = []
@@ -105,12 +123,67 @@ def trim_cache(folder: Path, megabytes: int) -> None:
         with contextlib.suppress(OSError):  # another process may also be trimming
             bytes_ = sum(file.stat().st_size for file in entry.iterdir())
             sizes.append((entry.stat().st_mtime, bytes_, entry))
+    for file in _inductor_files(folder):
+        with contextlib.suppress(OSError):
+            status = file.stat()
+            sizes.append((max(status.st_mtime, status.st_atime), status.st_size, file))
     total = sum(size for _, size, _ in sizes)
-    for _, size, entry in sorted(sizes, key=lambda item: item[0]):
+    for used, size, entry in sorted(sizes, key=lambda item: item[0]):
         if total <= megabytes << 20:
             return
-        shutil.rmtree(entry, ignore_errors=True)
+        if entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
+        elif used < time.time() - _SECONDS_OF_A_COMPILATION:
+            entry.unlink(missing_ok=True)
+        else:
+            continue
         total -= size
+
+
+@contextlib.contextmanager
+def inductor_cache() -> Iterator[None]:
+    """Return a context in which Inductor's cache is part of the recipe cache, if the environment names a path.
+
+    Inductor locks its files, so several processes can compile at once.
+    """
+    config = from_environment()
+    if config.path is None:
+        yield
+        return
+    folder = config.path / INDUCTOR
+    if config.delete and config.path not in _emptied:
+        empty_cache(config.path)
+    _emptied.add(config.path)
+    before = os.environ.get(_INDUCTOR_VARIABLE)
+    os.environ[_INDUCTOR_VARIABLE] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_INDUCTOR_VARIABLE, None)
+        else:
+            os.environ[_INDUCTOR_VARIABLE] = before
+        trim_cache(config.path, config.megabytes)
+
+
+_INDUCTOR_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+#: The caches that this process has emptied, or used without the option ``delete``.
+_emptied: set[Path] = set()
+
+
+@functools.cache
+def _process_start() -> float:
+    """Return the time at which this process started, in seconds since the epoch."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    return time.time() - uptime + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def _inductor_files(folder: Path) -> list[Path]:
+    try:
+        return [path for path in (folder / INDUCTOR).rglob("*") if path.is_file()]
+    except OSError:
+        return []
 
 
 def _finished_artifacts(folder: Path) -> list[Path]:

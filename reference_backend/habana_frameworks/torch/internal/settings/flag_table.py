@@ -129,7 +129,7 @@ OBEYED: dict[str, Flag] = {
     ),
     "PT_LOG_FILE_AMOUNT": Flag("u32", 5, False, "number of retained log files"),
     "PT_HPU_RECIPE_CACHE_CONFIG": Flag(
-        "str", "", False, "recipe cache on disk: path, delete at start, size in MB"
+        "str", "", False, "cache on disk of compiled recipes (lazy, captured, torch.compile): path, delete at start, size in MB"
     ),
     "PT_HPU_FORCE_USE_DEFAULT_STREAM": Flag(
         "bool", False, False, "streams that the program creates are the default stream"

@@ -1,0 +1,77 @@
+"""Make `torch.compile` work on hpu without a backend, and refuse modules that are wrapped in an HPU graph."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .import_hooks import when_imported
+from .wrap_function import replace_function
+
+#: The attribute of a function that replaces the forward of a module by HPU graphs.
+RUNS_GRAPHS = "_runs_hpu_graphs"
+
+
+def compile_by_hpu_backend() -> None:
+    """Let ``hpu_backend`` compile graphs with hpu tensors for Inductor, which has no code for hpu.
+
+    Inductor is the default backend of `torch.compile`. A warning, once per process, names the replacement.
+    """
+    when_imported(
+        "torch._inductor.compile_fx", lambda module: replace_function(module, "compile_fx", _wrap_compile_fx)
+    )
+
+
+def refuse_graphed_modules() -> None:
+    """Make `torch.compile` raise an error for a module that `wrap_in_hpu_graph` has changed."""
+    replace_function(torch, "compile", _wrap_compile)
+
+
+def _wrap_compile_fx(original: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_fx(model_: Any, example_inputs_: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _uses_hpu(model_, example_inputs_):
+            return original(model_, example_inputs_, *args, **kwargs)
+        _warn_once(
+            "torch.compile uses the backend 'hpu_backend' for hpu tensors, because Inductor has no code for hpu "
+            "(its options have no effect)"
+        )
+        return torch._dynamo.lookup_backend("hpu_backend")(model_, example_inputs_)
+
+    return compile_fx
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    warnings.warn(message, stacklevel=3)
+
+
+def _uses_hpu(model: Any, example_inputs: Any) -> bool:
+    tensors = [value for value in example_inputs if isinstance(value, torch.Tensor)]
+    if isinstance(model, torch.nn.Module):
+        tensors += [*model.parameters(), *model.buffers()]
+    if any(tensor.device.type == "hpu" for tensor in tensors):
+        return True
+    nodes = model.graph.nodes if isinstance(model, torch.fx.GraphModule) else ()
+    return any(
+        isinstance(value, (str, torch.device)) and torch.device(value).type == "hpu"
+        for node in nodes
+        if (value := node.kwargs.get("device")) is not None
+    )
+
+
+def _wrap_compile(original: Callable[..., Any]) -> Callable[..., Any]:
+    def compile(model: Any = None, *args: Any, **kwargs: Any) -> Any:
+        module = getattr(model, "__self__", model)  # Module.compile passes a bound method
+        for name, part in module.named_modules() if isinstance(module, torch.nn.Module) else ():
+            if hasattr(vars(part).get("forward"), RUNS_GRAPHS):
+                raise RuntimeError(
+                    f"torch.compile of {f'the submodule {name}' if name else type(part).__name__} is not "
+                    "supported, because wrap_in_hpu_graph has replaced its forward. Use one of the two."
+                )
+        return original(model, *args, **kwargs)
+
+    return compile

@@ -1,0 +1,45 @@
+"""Make a clear error out of an attempt to send an hpu tensor to another process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import torch
+from torch.multiprocessing import reductions
+
+_MESSAGE = (
+    "a tensor on hpu cannot be sent to another process, because each process has its own device memory. Send "
+    "tensor.cpu() and move it to hpu in the other process; a DataLoader's dataset returns CPU tensors."
+)
+
+
+def refuse_transfers() -> None:
+    """Make `torch.multiprocessing` refuse tensors and storages on hpu.
+
+    A queue pickles in a thread of its own, whose errors nobody receives, so that the receiver would wait
+    forever. There, the receiver raises the error.
+    """
+    for kind, reduce in (
+        (torch.Tensor, reductions.reduce_tensor),
+        (torch.nn.Parameter, reductions.reduce_tensor),
+        (torch.UntypedStorage, reductions.reduce_storage),
+    ):
+        ForkingPickler.register(kind, _refusing(reduce))
+
+
+def _refusing(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def reduce(value: Any) -> Any:
+        if value.device.type != "hpu":
+            return original(value)
+        if threading.current_thread().name == "QueueFeederThread":
+            return _raise_in_receiver, ()
+        raise RuntimeError(_MESSAGE)
+
+    return reduce
+
+
+def _raise_in_receiver() -> None:
+    raise RuntimeError(_MESSAGE)

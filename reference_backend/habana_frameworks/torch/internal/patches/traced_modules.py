@@ -1,0 +1,31 @@
+"""Make a module of `torch.jit.trace` run as one graph on hpu."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .wrap_function import replace_function
+
+
+def run_as_one_graph() -> None:
+    """Make `torch.jit.trace` return modules on hpu that capture and replay graphs."""
+    replace_function(torch.jit, "trace", _wrap_trace)
+
+
+def _wrap_trace(original: Callable[..., Any]) -> Callable[..., Any]:
+    def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+        traced = original(func, example_inputs, *args, **kwargs)
+        if isinstance(traced, torch.jit.TopLevelTracedModule) and _is_on_hpu(traced, example_inputs):
+            torch.hpu.graphs.run_traced_as_graph(traced)  # type: ignore[attr-defined]
+        return traced
+
+    return trace
+
+
+def _is_on_hpu(module: torch.nn.Module, example_inputs: Any) -> bool:
+    values = [example_inputs] if isinstance(example_inputs, torch.Tensor) else list(example_inputs or ())
+    tensors = [*module.parameters(), *module.buffers(), *values]
+    return any(isinstance(value, torch.Tensor) and value.device.type == "hpu" for value in tensors)

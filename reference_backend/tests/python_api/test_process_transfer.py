@@ -1,0 +1,89 @@
+"""A tensor on hpu that is sent to another process is one clear error, in the sender or in the receiver."""
+
+from __future__ import annotations
+
+import pytest
+
+PROGRAM = """
+import sys, time
+import torch, torch.multiprocessing as mp
+
+
+class Dataset(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return torch.ones(2, device="hpu") * index
+
+
+def put(queue, value):
+    queue.put(torch.ones(2).to(value))
+
+
+def ones(device):
+    return torch.ones(2, device=device)
+
+
+def load():
+    list(torch.utils.data.DataLoader(Dataset(), batch_size=2, num_workers=1, multiprocessing_context="spawn"))
+
+
+def receive(device):
+    context = mp.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=put, args=(queue, device))
+    process.start()
+    try:
+        return queue.get(timeout=60)
+    finally:
+        process.join()
+
+
+def pool():
+    with mp.get_context("spawn").Pool(1) as processes:
+        processes.map(ones, ["hpu"])
+
+
+def send():
+    mp.get_context("spawn").Pipe()[0].send(torch.nn.Parameter(torch.ones(2, device="hpu")))
+
+
+def storage():
+    mp.get_context("spawn").Pipe()[0].send(torch.ones(2, device="hpu").untyped_storage())
+
+
+if __name__ == "__main__":
+    import habana_frameworks.torch
+    start = time.monotonic()
+    print(receive("cpu").tolist())
+    for name in ("load", "receive", "pool", "send", "storage"):
+        try:
+            receive("hpu") if name == "receive" else globals()[name]()
+        except Exception as error:
+            print(name, type(error).__name__, "a tensor on hpu cannot be sent to another process" in str(error))
+    print(time.monotonic() - start < 60)
+"""
+
+
+@pytest.mark.nightly("starts four processes", every=2)
+def test_transfer_is_one_clear_error(tmp_path, run_python, installed):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = run_python(f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')", **installed, timeout=150)
+    assert done.stdout.splitlines() == [
+        "[1.0, 1.0]",
+        "load RuntimeError True",
+        "receive RuntimeError True",
+        "pool MaybeEncodingError True",
+        "send RuntimeError True",
+        "storage RuntimeError True",
+        "True",
+    ], done.stderr
+
+
+def test_old_device_name_is_explained(run_python):
+    done = run_python("import torch, habana_frameworks.torch\ntorch.ones(1, device='habana')")
+    assert done.stderr.splitlines()[-1] == "'habana' is the old name of the device. Write 'hpu'."
+    done = run_python("import torch, habana_frameworks.torch\ntorch.ones(1, device='banana')")
+    assert "Write 'hpu'" not in done.stderr
