@@ -47,6 +47,8 @@ class Client:
     without: tuple[str, ...] = ()
     #: Whether torch must load the device, because the client does not import the device itself.
     asks_torch: bool = False
+    #: Whether the client's source tree is installed. Otherwise only its tests are used.
+    is_installed: bool = True
     #: Environment variables for the build of the requirements.
     build: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: The number of the client's own tests, or 0. If it is not 0, the page lists the tests that pass in no
@@ -148,6 +150,27 @@ CLIENTS = (
                 "the test requires bfloat16 losses on one and on two ranks to agree to 1e-4; they differ by "
                 "less than one bfloat16 step"
             ),
+        },
+    ),
+    Client(
+        "gaudi-pytorch-bridge",
+        "1.19.0",
+        ("setuptools>=77", "wheel", "numpy<2", "scipy", "pytest", "pytest-xdist", "torchvision==0.28.0", "habana-pyhlml"),
+        tuple(
+            Run(
+                f"its tests, {mode}",
+                ("tests/pytest_working", "--mode", mode, "-n", "2", "-q", "--continue-on-collection-errors"),
+                {"PT_HPU_LAZY_MODE": "0"},
+            )
+            for mode in ("eager", "compile")
+        ),
+        is_installed=False,
+        misses={
+            r"test_unique2?\b": "the test expects None in place of an output that was not requested",
+            r"test_add_relu": "torch's operator supports no other dtypes, and fails on the CPU too",
+            r"test_hpu_lerp|test_uniform|test_randint": "torch's operators do not support the dtype, and fail on the CPU too",
+            r"test_huge_tensor": "the tensor is larger than the simulated memory",
+            r"upsample_bi\w+_2d_backward_node_params": "the call does not fit the schema of the operator in torch 2.13",
         },
     ),
     Client(

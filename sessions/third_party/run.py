@@ -116,7 +116,7 @@ def outcomes_of(
     uninstall_excluded(environment, client)
     if client.asks_torch:
         install_device(environment)
-    if client.has_tree:
+    if client.has_tree and client.is_installed:
         environment.install("--no-deps", "--no-build-isolation", str(source))
     if client.needs_data:
         write_digits(source / "data" / "MNIST" / "raw")

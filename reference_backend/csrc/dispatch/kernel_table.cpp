@@ -2,6 +2,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/convolution_native.h>
+#include <ATen/ops/mul.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
@@ -114,6 +115,41 @@ class TanhKernel final : public c10::OperatorKernel {
   int position_;
 };
 
+// aten::_scaled_mm. The CPU's kernel ignores scale_result, so this kernel multiplies the product in float32.
+class ScaledProductKernel final : public c10::OperatorKernel {
+ public:
+  ScaledProductKernel(const c10::OperatorHandle& op, c10::DispatchKey host)
+      : kernel_(op, host),
+        scale_result_(index_of(op, "scale_result")),
+        out_dtype_(index_of(op, "out_dtype")) {
+  }
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) const {
+    const std::size_t first = stack->size() - kernel_.plan().arguments;
+    c10::IValue& scale_argument = (*stack)[first + scale_result_];
+    if (scale_argument.isNone()) {
+      kernel_(op, keys, stack);
+      return;
+    }
+    c10::IValue& out_dtype = (*stack)[first + out_dtype_];
+    const at::ScalarType dtype =
+        out_dtype.isNone() ? (*stack)[first].toTensor().scalar_type() : out_dtype.toScalarType();
+    const at::Tensor scale = scale_argument.toTensor();
+    scale_argument = c10::IValue();
+    out_dtype = at::kFloat;
+    kernel_(op, keys, stack);
+    stack->back() = at::mul(stack->back().toTensor(), scale).to(dtype);
+  }
+
+ private:
+  static std::size_t index_of(const c10::OperatorHandle& op, const char* name) {
+    return static_cast<std::size_t>(*op.schema().argumentIndexWithName(name));
+  }
+
+  BoxedKernel kernel_;
+  std::size_t scale_result_;
+  std::size_t out_dtype_;
+};
+
 // aten::convolution. torch.jit.trace does not record this operator, but the operator aten::_convolution that it
 // calls. During a trace, this kernel therefore calls it with the tensors of the program, and not with their
 // host aliases.
@@ -146,6 +182,9 @@ class ConvolutionKernel final : public c10::OperatorKernel {
 };
 
 c10::KernelFunction host_kernel(const c10::OperatorHandle& op, c10::DispatchKey host) {
+  if (op.operator_name().name == "aten::_scaled_mm" && op.operator_name().overload_name.empty()) {
+    return c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<ScaledProductKernel>(op, host));
+  }
   if (op.operator_name().name == "aten::convolution" && op.operator_name().overload_name.empty()) {
     return c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<ConvolutionKernel>(op, host));
   }

@@ -121,6 +121,13 @@ at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
   return at::native::set_tensor_(self, source);
 }
 
+const at::Tensor& resize_output(const at::Tensor& self, at::IntArrayRef size, at::Device device) {
+  TORCH_CHECK(
+      device.is_hpu(), "_resize_output_ resizes a tensor on ", self.device(), ", but device is ", device);
+  at::native::resize_output(self, size);
+  return self;
+}
+
 at::Tensor& set_nothing(at::Tensor& self) {
   auto storage =
       c10::Storage(c10::Storage::use_byte_size_t(), 0, memory::device_allocator(), /*resizable=*/true);
@@ -148,6 +155,7 @@ TORCH_LIBRARY_IMPL(aten, HPU, m) {
   m.impl("set_.source_Storage", set_storage);
   m.impl("set_.source_Tensor", set_tensor);
   m.impl("set_", set_nothing);
+  m.impl("_resize_output_", resize_output);
   m.impl("record_stream", record_stream);
 }
 

@@ -80,13 +80,14 @@ class UpcastTensors {
 };
 
 // Returns the only low-precision dtype among the arguments. Returns nothing if the arguments have two such
-// dtypes, or other floating-point tensors.
+// dtypes, or other floating-point tensors. Python numbers have no dtype of their own.
 std::optional<at::ScalarType> dtype_of(const std::vector<c10::IValue>& arguments) {
   std::optional<at::ScalarType> low_dtype;
   bool mixed = false;
   for (const c10::IValue& value : arguments) {
     for_each_tensor(value, [&](const at::Tensor& tensor) {
-      if (!tensor.defined() || !(at::isFloatingType(tensor.scalar_type()) || tensor.is_complex())) {
+      if (!tensor.defined() || !(at::isFloatingType(tensor.scalar_type()) || tensor.is_complex()) ||
+          tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
         return;
       }
       mixed |= !is_low(tensor) || (low_dtype.has_value() && *low_dtype != tensor.scalar_type());

@@ -90,7 +90,7 @@ def test_attention_by_keywords_and_its_errors() -> None:
     ):
         with pytest.raises(AssertionError, match=message):
             FusedSDPA.apply(q, k, v, **options)
-    assert_close_on_host(kernels.PySDPA.apply(q, k, v, None, 0.0, True, 0.5), expected)
+    assert_close_on_host(kernels.PySDPA.apply(q, k, v, True, scale=0.5), expected)
 
 
 def test_attention_of_fp8_for_inference() -> None:
@@ -134,10 +134,21 @@ def test_rotary_helpers() -> None:
     assert [mode.value for mode in RotaryPosEmbeddingMode] == [0, 1]
 
 
+def test_rotary_helper_skips_the_first_columns_of_a_wider_table() -> None:
+    (a, p), angle = host_and_device_pair(3, 2, 8), random_host_tensor(3, 1, 4, seed=2)
+    table = torch.cat((angle, angle), -1)
+    wide = [torch.cat((torch.full((3, 1, 5), 7.0), f(table)), -1).float() for f in (torch.cos, torch.sin)]
+    rotated = kernels.RotaryPosEmbeddingHelperV1.apply(p, *(part.to("hpu") for part in wide), 5)
+    first, second = a.chunk(2, -1)
+    expected = a * torch.cos(table) + torch.cat((-second, first), -1) * torch.sin(table)
+    assert_close_on_host(rotated, expected)
+
+
 def test_rotary_helper_with_a_chatglm_cache() -> None:
     x, angle = random_host_tensor(5, 2, 3, 8), random_host_tensor(6, 1, 2, seed=2)
     cache = torch.stack((torch.cos(angle), torch.sin(angle)), -1)
     rotated = kernels.RotaryPosEmbeddingHelperV3.apply(x.float().to("hpu"), cache.float().to("hpu"))
+    assert torch.equal(kernels.apply_rotary_pos_emb(x.float().to("hpu"), cache.float().to("hpu")), rotated)
     pairs = torch.view_as_complex(x[..., :4].reshape(5, 2, 3, 2, 2).contiguous())
     turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)[:5].unsqueeze(2)).flatten(
         -2
@@ -160,6 +171,12 @@ def test_ctc_loss(compiled: bool) -> None:
     assert_close_on_host(torch.autograd.grad(loss, x)[0], torch.autograd.grad(expected_loss, a)[0])
     with pytest.raises(ValueError, match="reduction is 'best'"):
         kernels.CTCLoss.apply(x, targets, times, lengths, 0, "best")
+    one, host_one = x[:, 0].detach().requires_grad_(), a[:, 0].detach().requires_grad_()
+    loss = call(one, *(t[0].to("hpu") for t in (targets, times, lengths)))
+    expected_loss = functional.ctc_loss(host_one.log_softmax(-1), targets[0], times[0], lengths[0])
+    assert loss.dim() == 0
+    assert_close_on_host(loss, expected_loss)
+    assert_close_on_host(torch.autograd.grad(loss, one)[0], torch.autograd.grad(expected_loss, host_one)[0])
 
 
 def test_embedding_bag() -> None:

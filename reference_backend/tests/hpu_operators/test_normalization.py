@@ -82,3 +82,15 @@ def test_rms_norm_and_its_gradients(fast: bool) -> None:
         assert_close_to_reference(gradient, expected_gradient)
     with pytest.raises(RuntimeError, match="bwd_mode is 2"):
         back(grad, x, gamma, inverse, True, 2)
+
+
+def test_triangular_softmax_of_the_next_token() -> None:
+    """A single row is the newest token: it attends to all columns from start to below end."""
+    x, bounds = normal(4, 1, 6), torch.tensor([[1, 5], [0, 3]])
+    expected = torch.zeros(4, 1, 6, dtype=torch.float64)
+    for row in range(4):
+        start, end = bounds[row // 2].tolist()
+        expected[row, 0, start:end] = (x[row, 0, start:end].cpu().double() * 0.5).softmax(0)
+    for form in (bounds, bounds.flatten()):
+        output = hpu.scaled_masked_triangular_softmax(x, form.to("hpu"), 0.5, 2, True, 0)
+        assert_close_to_reference(output, expected)

@@ -127,3 +127,11 @@ def forks(tensors):
 print(result.device, result.sum().item())
 """
     assert output_of(code, options=("-W", "ignore")) == "hpu:0 2000.0"
+
+
+def test_resize_output_resizes_an_output():
+    output = torch.empty(0, device="hpu")
+    assert torch.ops.aten._resize_output_(output, (2, 3), output.device) is output
+    assert output.shape == (2, 3)
+    with pytest.raises(RuntimeError, match="but device is cpu"):
+        torch.ops.aten._resize_output_(output, (2,), "cpu")

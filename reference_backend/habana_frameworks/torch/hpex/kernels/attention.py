@@ -139,12 +139,20 @@ class PySDPA:
         q: torch.Tensor,
         k: torch.Tensor,
         v: torch.Tensor,
+        is_causal: bool = False,
+        with_slice: bool = False,
+        *,
         attn_mask: torch.Tensor | None = None,
         dropout_p: float = 0.0,
-        is_causal: bool = False,
         scale: float | None = None,
     ) -> torch.Tensor:
-        """Return attention of q, k and v. Arguments are as for `FusedSDPA.apply`."""
+        """Return attention of q, k and v.
+
+        Args:
+            q, k, v, attn_mask, dropout_p, scale: as for `FusedSDPA.apply`.
+            is_causal: a query attends to keys up to its own position.
+            with_slice: hardware computes slices of the batch. The result is the same.
+        """
         factor = 1 / math.sqrt(q.size(-1)) if scale is None else scale
         scores = torch.matmul(q, k.transpose(-2, -1)) * factor
         if is_causal:

@@ -35,12 +35,14 @@ class _Rotary(torch.autograd.Function):
 def apply_rotary_pos_emb(
     p: torch.Tensor,
     cos: torch.Tensor,
-    sin: torch.Tensor,
+    sin: torch.Tensor | None = None,
     position_ids: torch.Tensor | None = None,
     offset: int = 0,
     mode: RotaryPosEmbeddingMode = RotaryPosEmbeddingMode.BLOCKWISE,
 ) -> torch.Tensor:
     """Rotate pairs of features by angles that depend on the position.
+
+    With two arguments, the second is ChatGLM's cache of angles (`RotaryPosEmbeddingHelperV3.apply`).
 
     Args:
         p: [..., D].
@@ -55,6 +57,9 @@ def apply_rotary_pos_emb(
     Returns:
         a tensor like ``p``, in float32 if ``p``, ``cos`` or ``sin`` is float32.
     """
+    if sin is None:
+        cos, sin = _angles_of_cache(p, cos)
+        mode = RotaryPosEmbeddingMode.PAIRWISE
     if torch.float32 in (p.dtype, cos.dtype, sin.dtype):
         p, cos, sin = p.float(), cos.float(), sin.float()
     else:
@@ -63,12 +68,29 @@ def apply_rotary_pos_emb(
     return rotated
 
 
+def _angles_of_cache(p: torch.Tensor, cache: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the cosines and sines of a cache, in shapes that broadcast with ``p``."""
+    length, pairs = p.size(0), cache.size(-2)
+    by_position = cache[:length].reshape(length, -1, 1, pairs, 2)
+    cosine, sine = (by_position[..., column].repeat_interleave(2, -1) for column in (0, 1))
+    return cosine, sine
+
+
 class RotaryPosEmbeddingHelperV1:
     """Rotary embedding of blockwise pairs, at consecutive positions from an offset."""
 
     @staticmethod
     def apply(p: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, offset: int) -> torch.Tensor:
-        """Call `apply_rotary_pos_emb` with an offset."""
+        """Call `apply_rotary_pos_emb` with an offset.
+
+        Args:
+            p: [..., D].
+            cos: [..., D], or [..., offset + D], of which the first columns are not used.
+            sin: as ``cos``.
+            offset: number of unused columns, or the first row of a table [rows, D].
+        """
+        if offset and cos.size(-1) == offset + p.size(-1):
+            return apply_rotary_pos_emb(p, cos[..., offset:], sin[..., offset:])
         return apply_rotary_pos_emb(p, cos, sin, None, offset)
 
 
@@ -96,13 +118,8 @@ class RotaryPosEmbeddingHelperV3:
     ) -> torch.Tensor:
         """Call `apply_rotary_pos_emb` with positions and a mode.
 
-        With two arguments, the second is a cache [length, batch or 1, R / 2, 2] of cosines and sines for
-        pairs 2i and 2i + 1, and ``p`` is [length, batch, heads, D]; features from R on are unchanged.
+        With two arguments, the second is a cache of cosines and sines for pairs 2i and 2i + 1. It has the
+        shape [..., R / 2, 2], and its first rows contain length * batch, or length, angles. ``p`` is [length,
+        batch, heads, D]; features from R on are unchanged.
         """
-        if sin is not None:
-            return apply_rotary_pos_emb(p, cos, sin, position_ids, 0, mode)
-        cache = cos[: p.size(0)]
-        if cache.dim() == 3:
-            cache = cache.unsqueeze(1)
-        cosine, sine = (cache[..., column].repeat_interleave(2, -1).unsqueeze(2) for column in (0, 1))
-        return apply_rotary_pos_emb(p, cosine, sine, None, 0, RotaryPosEmbeddingMode.PAIRWISE)
+        return apply_rotary_pos_emb(p, cos, sin, position_ids, 0, mode)

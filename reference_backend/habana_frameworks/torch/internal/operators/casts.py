@@ -23,7 +23,8 @@ def cast_to_fp8_v2(
     dtype: torch.dtype | None = None,
     scale_shape: Sequence[int] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Multiply by a scale and round to an fp8 dtype. Larger values become the largest number of the dtype.
+    """Multiply by a scale, in the dtype of the input, and round to an fp8 dtype. Larger values become the
+    largest number of the dtype.
 
     Returns:
         the values, and the largest magnitude of ``input`` as a float32 number. If ``is_amax`` is False, an
@@ -41,14 +42,15 @@ def cast_to_fp8_v2(
         if input.dtype != dtype:
             raise RuntimeError(
                 "CastToFp8V2 input and output must have the same dtype for float8, "
-                f"but are {input.dtype} and {dtype}"
+                f"but are {_torch_name(input.dtype)} and {_torch_name(dtype)}"
             )
     elif input.dtype not in (torch.float32, torch.bfloat16):
         raise RuntimeError(
             f"cast_to_fp8_v2 takes float32, bfloat16 or fp8, but the input is {input.dtype}. Convert it "
             "first."
         )
-    scaled = quantization_scales.multiply_by_scale(input.float(), scale, scale_shape)
+    # Hardware multiplies in the dtype of the input.
+    scaled = quantization_scales.multiply_by_scale(input, scale, scale_shape).float()
     return low_precision_rounding.to_fp8(scaled, dtype, stochastic_rounding), _amax_or_empty(input, is_amax)
 
 
@@ -74,9 +76,12 @@ def cast_to_fp8_hybrid(
     stochastic_rounding: bool = False,
     is_amax: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Convert to both fp8 formats (e5m2 and e4m3), and return the largest magnitude."""
+    """Convert to both fp8 formats (e5m2 and e4m3), and return the largest magnitude.
+
+    Only e5m2, the format of gradients, is rounded stochastically.
+    """
     wide, amax = cast_to_fp8_v2(input, scale_152, stochastic_rounding, is_amax, E5M2)
-    narrow, _ = cast_to_fp8_v2(input, scale_143, stochastic_rounding, False, E4M3)
+    narrow, _ = cast_to_fp8_v2(input, scale_143, False, False, E4M3)
     return wide, narrow, amax
 
 
@@ -86,8 +91,8 @@ def cast_from_fp8(
     out_dtype: torch.dtype,
     scale_shape: Sequence[int] | None = None,
 ) -> torch.Tensor:
-    """Multiply fp8 values by a scale, in float32, and round once to ``out_dtype``."""
-    return quantization_scales.multiply_by_scale(input.float(), scale, scale_shape).to(out_dtype)
+    """Convert fp8 values to ``out_dtype``, which is exact, and multiply them by a scale in this dtype."""
+    return quantization_scales.multiply_by_scale(input.to(out_dtype), scale, scale_shape)
 
 
 def convert_from_int4(
@@ -169,6 +174,11 @@ def fake_quant_fp4(input: torch.Tensor, stochastic_rounding: bool, axis: int, dt
 
 
 _CHOICES = "torch.float8_e4m3fn or torch.float8_e5m2"
+
+
+def _torch_name(dtype: torch.dtype) -> str:
+    """Return the name of a dtype in torch's C++ code, which the bridge's message has."""
+    return str(dtype).removeprefix("torch.").capitalize()
 
 
 def _amax_or_empty(input: torch.Tensor, is_requested: bool) -> torch.Tensor:

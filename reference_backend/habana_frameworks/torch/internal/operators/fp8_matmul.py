@@ -94,14 +94,15 @@ def sum_fp8(
     keepdim: bool = False,
     out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """Sum in float32. By default the result has the fp8 dtype of ``self``."""
+    """Sum in float32. By default the result has the fp8 dtype of ``self``, and saturates at its largest
+    number.
+    """
     total = torch.sum(self.float(), dim=tuple(dim) if dim else None, keepdim=keepdim)
     result = self.dtype if out_dtype is None else out_dtype
-    return (
-        low_precision_rounding.to_fp8(total, result)
-        if result in low_precision_rounding.FP8
-        else total.to(result)
-    )
+    if result in low_precision_rounding.FP8:
+        limit = torch.finfo(result).max
+        total = total.clamp(-limit, limit)
+    return total.to(result)
 
 
 def masked_batch_gemm(

@@ -33,7 +33,7 @@ def kv_reorder_(
     """Reorder the beams of a cache between two positions, as a beam search selected them.
 
     Args:
-        self: [batch * 4, ..., positions, features], written.
+        self: [batch, 4, ..., positions, features] or [batch * 4, ..., positions, features], written.
         start: first position, one number or one for each batch element.
         end: position after the last, as ``start``.
         beam_idx: uint8[batch]; the two highest bits are the source of beam 0, and so on.
@@ -46,6 +46,8 @@ def kv_reorder(
 ) -> torch.Tensor:
     """Return the result of `kv_reorder_` as a new tensor."""
     batch = beam_idx.numel()
+    if self.dim() >= 4 and self.shape[:2] == (batch, BEAMS):
+        return kv_reorder(self.flatten(0, 1), start, end, beam_idx).unflatten(0, (batch, BEAMS))
     if self.dim() < 3 or self.size(0) != batch * BEAMS:
         raise RuntimeError(
             f"kv_reorder needs a cache of 3 dimensions or more with {BEAMS} rows for each of the {batch} "

@@ -146,10 +146,10 @@ def _mixture(
     for number, matrices in enumerate(experts, first):
         first_matrix, two, three = (matrix.t() if permuted else matrix for matrix in matrices)
         inner = function(hidden @ first_matrix) * (hidden @ two)
+        largest.append(inner.detach().float().amax())
         chosen = (table == number).any(-1, keepdim=True)
         # The values of tokens that belong to other experts may overflow. Zeros replace them.
         inner = torch.where(chosen, inner, torch.zeros_like(inner))
         share = torch.where(table == number, to_compute_dtype(weights), 0.0).sum(-1, keepdim=True)
         total = total + to_compute_dtype(inner @ three) * share
-        largest.append(inner.detach().float().abs().amax())
     return total.to(hidden.dtype), torch.stack(largest)

@@ -15,10 +15,10 @@ Scale: TypeAlias = torch.Tensor | float | Sequence[float] | None
 def multiply_by_scale(
     values: torch.Tensor, scale: Scale, shape: Sequence[int] | None = None, dim: int | None = None
 ) -> torch.Tensor:
-    """Multiply float32 values by a scale.
+    """Multiply values by a scale, in the dtype of the values. The product of fp8 values is float32.
 
     Args:
-        values: float32.
+        values: floating-point values.
         scale: a number, a list of numbers, a tensor that broadcasts, or None.
         shape: reshape a list or tensor of scales to this shape first.
         dim: the dimension of ``values`` to which a list or vector of scales belongs, if ``shape`` is None.
@@ -28,11 +28,13 @@ def multiply_by_scale(
     """
     if scale is None:
         return values
+    if values.dtype.itemsize == 1:
+        values = values.float()
     if isinstance(scale, (int, float)):
         return values * scale
     if not isinstance(scale, torch.Tensor):
-        scale = torch.tensor(list(scale), dtype=torch.float32, device=values.device)
-    scale = scale.to(torch.float32)
+        scale = torch.tensor(list(scale), dtype=values.dtype, device=values.device)
+    scale = scale.to(values.dtype)
     if shape is not None:
         if math.prod(shape) != scale.numel():
             raise RuntimeError(

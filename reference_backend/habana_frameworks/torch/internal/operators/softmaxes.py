@@ -89,8 +89,8 @@ def scaled_masked_triangular_softmax(
     """Return the causal softmax of self * inv_scale_attn in columns from start to below end, and 0 elsewhere.
 
     Args:
-        self: [batch, ..., rows, columns].
-        start_end: integers [batch / grouped_batch_size, 2].
+        self: [batch, ..., rows, columns]. A single row is the next token, which attends to all columns.
+        start_end: integers [batch / grouped_batch_size, 2], or the same integers in one dimension.
         inv_scale_attn: factor before the softmax.
         grouped_batch_size: number of consecutive batch elements with the same start and end.
         use_max: hardware subtracts the maximum first. The result is the same.
@@ -106,6 +106,7 @@ def scaled_masked_triangular_softmax(
             "scaled_masked_triangular_softmax supports the modes 0, 15 and, for bfloat16, 1, but mode is "
             f"{mode} for {self.dtype}"
         )
+    start_end = start_end.reshape(-1, 2)
     bounds = start_end.repeat_interleave(grouped_batch_size, 0)
     if bounds.size(0) != self.size(0):
         raise RuntimeError(
@@ -116,7 +117,9 @@ def scaled_masked_triangular_softmax(
     row = torch.arange(self.size(-2), device=self.device).unsqueeze(-1)
     shape = [-1] + [1] * (self.dim() - 1)
     start, end = bounds[:, 0].reshape(shape), bounds[:, 1].reshape(shape)
-    open_ = (column <= row) & (column >= start) & (column < end)
+    open_ = (column >= start) & (column < end)
+    if self.size(-2) > 1:
+        open_ = open_ & (column <= row)
     values = _softmax_where(to_compute_dtype(self) * inv_scale_attn, open_)
     result = self.dtype if out_dtype is None else out_dtype
     return (

@@ -35,3 +35,11 @@ def profile_name() -> str:
             "them."
         )
     return text
+
+
+def device_model() -> str:
+    """Return the model of the simulated device: that of ``HPU_REFERENCE_PROFILE``, that of
+    ``HPU_REFERENCE_DEVICE_NAME``, or GAUDI2.
+    """
+    name = profile_name() or os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip()
+    return name.upper() or "GAUDI2"

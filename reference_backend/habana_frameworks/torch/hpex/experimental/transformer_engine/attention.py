@@ -12,7 +12,13 @@ from torch.autograd.function import once_differentiable
 
 from .base import Fp8Module
 from .cpp_extensions import cast_to_fp8
-from .fp8 import FP8GlobalStateManager, begin_step, get_fp8_te_dtype, get_fp8_te_sr
+from .fp8 import (
+    FP8GlobalStateManager,
+    begin_step,
+    get_fp8_te_dtype,
+    get_fp8_te_sr,
+    measures_magnitudes,
+)
 from .recipe import DelayedScaling
 
 _Q, _K, _V = range(3)
@@ -49,10 +55,11 @@ class _Fp8Attention(torch.autograd.Function):
         q, k, v, back, matrix, dropout_mask, out = ctx.saved_tensors
         module, recipe, group, is_causal, scale, dtypes = ctx.about
         meta = module.fp8_meta["scaling_bwd"]
-        if module.training:
+        measures = module.training and measures_magnitudes()
+        if measures:
             begin_step(meta, recipe, False, group)
         kind, at_random = get_fp8_te_dtype(recipe, False), get_fp8_te_sr(recipe, False)
-        gradient = cast_to_fp8(grads[0], meta, 0, kind, at_random, module.training)
+        gradient = cast_to_fp8(grads[0], meta, 0, kind, at_random, measures)
         gradients = torch.ops.hpu.fp8_sdpa_bwd(
             gradient, q, k, v, matrix, dropout_mask, is_causal, ctx.p, scale, back[_Q], back[_K], back[_V],
             None, meta.scale_inv[0].clone(), None, None, None, False, out,

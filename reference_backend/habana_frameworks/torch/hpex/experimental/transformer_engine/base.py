@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .cpp_extensions import cast_to_fp8
-from .fp8 import begin_step, get_fp8_te_dtype, in_backward
+from .fp8 import begin_step, get_fp8_te_dtype, in_backward, measures_magnitudes
 from .recipe import DelayedScaling
 from .utils import INITIAL_HISTORY_LENGTH, FP8TensorMeta
 
@@ -74,8 +74,10 @@ class Fp8Module(torch.nn.Module):
         return self.fp8_meta
 
     def should_update_scales(self) -> bool:
-        """Return whether a forward pass updates the scales: in training, and not in a recomputation."""
-        return self.training and not in_backward()
+        """Return whether a forward pass updates the scales: in training, if magnitudes are measured, and not in a
+        recomputation.
+        """
+        return self.training and measures_magnitudes() and not in_backward()
 
     @torch.no_grad()
     def rounded(self, recipe: DelayedScaling, group: Any, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:

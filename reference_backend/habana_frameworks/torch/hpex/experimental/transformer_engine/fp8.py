@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,17 +11,33 @@ from habana_frameworks.torch.internal.operators import low_precision_rounding
 
 import torch
 
-from .recipe import DelayedScaling
+from .recipe import DelayedScaling, Format
 from .utils import FP8TensorMeta
 
 
 class FP8GlobalStateManager:
-    """State of the process: whether fp8 is enabled, the recipe, and the group of ranks."""
+    """State of the process: whether fp8 is enabled, the recipe, the group of ranks, and the measurement mode."""
 
     FP8_ENABLED = False
     FP8_RECIPE: DelayedScaling | None = None
     FP8_GROUP: Any = None
     FP8_AUTOCAST_DEPTH = 0
+    MANUAL_MEASUREMENT: bool | None = None
+
+    @classmethod
+    def set_measurement_mode(cls, manual: bool, manual_value: bool = True) -> None:
+        """Select when modules measure magnitudes and change scales.
+
+        Args:
+            manual: True: as ``manual_value``, in all calls until the mode changes. False: in each step.
+            manual_value: measure magnitudes.
+        """
+        cls.MANUAL_MEASUREMENT = manual_value if manual else None
+
+    @classmethod
+    def get_manual_measurement_mode(cls) -> bool | None:
+        """Return whether magnitudes are measured; None if each step measures them."""
+        return cls.MANUAL_MEASUREMENT
 
     @classmethod
     def is_fp8_enabled(cls) -> bool:
@@ -52,6 +69,15 @@ class FP8GlobalStateManager:
         """Restore the state at import."""
         cls.set_fp8_autocast_state((False, None, None))
         cls.FP8_AUTOCAST_DEPTH = 0
+        cls.MANUAL_MEASUREMENT = None
+
+    #: The name in the bridge's package.
+    reset_global_state = reset
+
+
+def measures_magnitudes() -> bool:
+    """Return whether modules measure magnitudes and change scales in training."""
+    return FP8GlobalStateManager.MANUAL_MEASUREMENT is not False
 
 
 def in_backward() -> bool:
@@ -79,11 +105,15 @@ def fp8_autocast(
 
     Args:
         enabled: compute in fp8.
-        force_measurement: not used: magnitudes are measured in every step.
+        force_measurement: measure magnitudes and change scales in the block, or not; None for the mode of
+            `FP8GlobalStateManager.set_measurement_mode`.
         fp8_recipe: the recipe, or its fields; None for the default.
         fp8_group: group of ranks that share magnitudes; None for all ranks.
     """
     state = FP8GlobalStateManager.get_fp8_autocast_state()
+    measurement = FP8GlobalStateManager.MANUAL_MEASUREMENT
+    if force_measurement is not None:
+        FP8GlobalStateManager.MANUAL_MEASUREMENT = force_measurement
     recipe = DelayedScaling(**fp8_recipe) if isinstance(fp8_recipe, Mapping) else fp8_recipe
     FP8GlobalStateManager.set_fp8_autocast_state((enabled, recipe, fp8_group))
     FP8GlobalStateManager.FP8_AUTOCAST_DEPTH += 1
@@ -92,6 +122,8 @@ def fp8_autocast(
     finally:
         FP8GlobalStateManager.set_fp8_autocast_state(state)
         FP8GlobalStateManager.FP8_AUTOCAST_DEPTH -= 1
+        if force_measurement is not None:
+            FP8GlobalStateManager.MANUAL_MEASUREMENT = measurement
 
 
 def get_fp8_te_dtype(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> torch.dtype:
@@ -100,8 +132,16 @@ def get_fp8_te_dtype(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> t
 
 
 def get_fp8_te_sr(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> bool:
-    """Return whether a recipe rounds stochastically: only gradients, and only if requested."""
-    return fp8_recipe.stochastic_rounding and not fprop_tensor
+    """Return whether a recipe rounds stochastically: gradients only.
+
+    ``PT_TE_FORCE_SR_BWD`` decides for all recipes. Otherwise the recipe requests it, or the format is hybrid.
+    """
+    if fprop_tensor:
+        return False
+    forced = os.environ.get("PT_TE_FORCE_SR_BWD", "")
+    if forced:
+        return forced.lower() in ("1", "true")
+    return fp8_recipe.stochastic_rounding or fp8_recipe.fp8_format is Format.HYBRID
 
 
 def get_fp8_max(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> float:

@@ -11,7 +11,13 @@ from torch.nn import functional
 
 from .base import Fp8Module
 from .cpp_extensions import cast_to_fp8
-from .fp8 import FP8GlobalStateManager, begin_step, get_fp8_te_dtype, get_fp8_te_sr
+from .fp8 import (
+    FP8GlobalStateManager,
+    begin_step,
+    get_fp8_te_dtype,
+    get_fp8_te_sr,
+    measures_magnitudes,
+)
 from .recipe import DelayedScaling
 from .utils import FP8BwdTensors, FP8FwdTensors
 
@@ -45,11 +51,12 @@ class _Fp8Linear(torch.autograd.Function):
         x, w, back = ctx.saved_tensors
         module, recipe, group, shape, dtype, weight_dtype, has_bias = ctx.about
         meta = module.fp8_meta["scaling_bwd"]
-        if module.training:
+        measures = module.training and measures_magnitudes()
+        if measures:
             begin_step(meta, recipe, False, group)
         flat = grads[0].reshape(-1, grads[0].size(-1))
         kind, at_random = get_fp8_te_dtype(recipe, False), get_fp8_te_sr(recipe, False)
-        gradient = cast_to_fp8(flat, meta, _GRAD, kind, at_random, module.training)
+        gradient = cast_to_fp8(flat, meta, _GRAD, kind, at_random, measures)
         scale = meta.scale_inv[_GRAD].clone()
         gemm = torch.ops.hpu.fp8_gemm_v2
         of_input = of_weight = of_bias = None
@@ -82,43 +89,59 @@ class Linear(Fp8Module):
             in_features: number of input features.
             out_features: number of output features.
             bias: add a bias.
-            skip_weight_param_allocation: not supported.
+            skip_weight_param_allocation: the module has no parameters, and each call passes them.
             dtype: dtype of the parameters, as ``params_dtype``.
             device: device of the parameters; None for hpu.
             params_dtype: dtype of the parameters; None for torch's default.
             minimize_memory: not used: fp8 weights are not kept between steps.
-
-        Raises:
-            NotImplementedError: ``skip_weight_param_allocation`` is True.
         """
-        if skip_weight_param_allocation:
-            raise NotImplementedError("Linear has its own weights. Omit skip_weight_param_allocation.")
         super().__init__(device)
         self.in_features, self.out_features, self.use_bias = in_features, out_features, bias
         options: dict[str, Any] = {"dtype": params_dtype or dtype, "device": device or "hpu"}
-        self.weight = torch.nn.Parameter(torch.empty(out_features, in_features, **options))
-        if bias:
-            self.bias = torch.nn.Parameter(torch.empty(out_features, **options))
-        else:
-            self.register_parameter("bias", None)
+        own = not skip_weight_param_allocation
+        self.weight = torch.nn.Parameter(torch.empty(out_features, in_features, **options)) if own else None
+        self.bias = torch.nn.Parameter(torch.empty(out_features, **options)) if own and bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise the parameters like `torch.nn.Linear`."""
+        """Initialise the module's own parameters like `torch.nn.Linear`."""
+        if self.weight is None:
+            return
         torch.nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = 1 / math.sqrt(self.in_features) if self.in_features else 0
             torch.nn.init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, inp: torch.Tensor, is_first_microbatch: bool | None = None) -> torch.Tensor:
-        """Return x w' + b; ``is_first_microbatch`` is not used, because fp8 weights are not kept."""
+    def forward(
+        self,
+        inp: torch.Tensor,
+        weight: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
+        is_first_microbatch: bool | None = None,
+    ) -> torch.Tensor:
+        """Return x w' + b.
+
+        Args:
+            inp: [..., in_features].
+            weight: [out_features, in_features]; None for the module's own weight.
+            bias: [out_features]; None for the module's own bias. It is not used if the module was created
+                without a bias.
+            is_first_microbatch: not used, because fp8 weights are not kept between calls.
+
+        Raises:
+            RuntimeError: there is no weight, because ``skip_weight_param_allocation`` was requested.
+        """
+        weight = self.weight if weight is None else weight
+        bias = (self.bias if bias is None else bias) if self.use_bias else None
+        if weight is None:
+            raise RuntimeError("Linear has no weight (skip_weight_param_allocation). Pass it: linear(x, weight)")
         if not FP8GlobalStateManager.is_fp8_enabled():
-            return functional.linear(inp, self.weight, self.bias)
+            return functional.linear(inp, weight, bias)
         if torch.is_autocast_enabled("hpu"):
             inp = inp.to(torch.get_autocast_dtype("hpu"))
         recipe, group = FP8GlobalStateManager.get_fp8_recipe(), FP8GlobalStateManager.get_fp8_group()
-        x, w, back = self.rounded(recipe, group, inp.reshape(-1, inp.size(-1)), self.weight)
-        result: torch.Tensor = _Fp8Linear.apply(inp, self.weight, self.bias, x, w, back, self, recipe, group)  # type: ignore[no-untyped-call]
+        x, w, back = self.rounded(recipe, group, inp.reshape(-1, inp.size(-1)), weight)
+        result: torch.Tensor = _Fp8Linear.apply(inp, weight, bias, x, w, back, self, recipe, group)  # type: ignore[no-untyped-call]
         return result
 
     def extra_repr(self) -> str:

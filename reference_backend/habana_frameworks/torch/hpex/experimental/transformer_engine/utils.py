@@ -36,10 +36,10 @@ class FP8TensorMeta:
     current step in row 0; ``step`` is the number of steps, int64[].
     """
 
-    scale: torch.Tensor
-    scale_inv: torch.Tensor
-    amax_history: torch.Tensor
-    step: torch.Tensor
+    scale: torch.Tensor = dataclasses.field(default_factory=lambda: torch.ones(1))
+    scale_inv: torch.Tensor = dataclasses.field(default_factory=lambda: torch.ones(1))
+    amax_history: torch.Tensor = dataclasses.field(default_factory=lambda: torch.zeros(1, 1))
+    step: torch.Tensor = dataclasses.field(default_factory=lambda: torch.zeros((), dtype=torch.int64))
 
     @classmethod
     def make(cls, tensor_count: int, steps: int, device: torch.device) -> FP8TensorMeta:
