@@ -13,6 +13,7 @@ FIGURES = (
     "lazy_step",
     "compile_steady_state",
     "compile_time",
+    "channels_last",
     "collectives",
     "import_time",
     "profiler_overhead",

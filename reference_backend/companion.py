@@ -1,8 +1,8 @@
 """Metadata of the distribution `habana-torch-plugin`, by which some programs detect Gaudi.
 
-The wheel of the device contains this metadata and no file under this name, so that ``pip install`` of the device
-is enough for such programs. The metadata is omitted if the bridge for hardware is installed, because the bridge
-is the distribution with this name.
+The wheel of the device contains this metadata and no file under this name, so that ``pip install`` of the
+device is enough for such programs. The metadata is omitted if the bridge for hardware is installed, because
+the bridge is the distribution with this name.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Build the C++ core with torch's extension builder, through ninja, and through ccache if it is installed, and
-``libhlml.so``, the management library, which needs neither torch nor Python.
+"""Build the C++ core, and ``libhlml.so``, the management library, which needs neither torch nor Python.
+
+torch's extension builder compiles through ninja, and through ccache if it is installed.
 
 A build in place writes the core for a public torch next to the package's modules, and the core for a
 fork-like torch to ``_builds/KEY``. Each core has its own object files, so one checkout serves several

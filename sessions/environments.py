@@ -131,7 +131,9 @@ def prepare_device(session: nox.Session) -> Environment:
 def install_device(environment: Environment) -> None:
     """Install the device from this checkout, with its built core, so that torch loads the device."""
     # An older checkout installed the device without hl-smi.
-    if not (environment.version_of("hpu-reference-backend") and (environment.folder / "bin" / "hl-smi").exists()):
+    if not (
+        environment.version_of("hpu-reference-backend") and (environment.folder / "bin" / "hl-smi").exists()
+    ):
         environment.install(
             "--no-build-isolation",
             "--no-deps",

@@ -24,8 +24,8 @@ def with_documented_results(operator: str, sample_inputs: Sequence[Any]) -> Sequ
     """Return the SampleInputs of an operator whose results are documented.
 
     For operators of :data:`NAN_IS_UNSPECIFIED`, NaN is replaced by 1. For linalg.lstsq, inputs with a
-    ``driver`` that only the CPU supports are omitted (see the documentation of torch.linalg.lstsq). Batches of
-    two elements per channel in 16 bits are omitted, if they are normalised: the exact result is 1 and -1,
+    ``driver`` that only the CPU supports are omitted (see the documentation of torch.linalg.lstsq). Batches
+    of two elements per channel in 16 bits are omitted, if they are normalised: the exact result is 1 and -1,
     whatever the elements are, and a mean that is rounded to 16 bits can lie outside the two elements.
     """
     if operator.removeprefix("nn.functional.").startswith(_CHANNEL_NORMALISATIONS):

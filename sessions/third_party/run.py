@@ -26,6 +26,7 @@ from sessions.environments import (
     install_device,
     install_torch,
     prepare_device,
+    write_smi_script,
 )
 from sessions.interpreters import interpreter_of
 from sessions.third_party.programs import CLIENTS, Client

@@ -25,7 +25,7 @@ The allowed error of an element with reference value ``e`` is
     significand of less than 24 bits the growth is at most 8 plus the growth of float32, because sums are kept
     in float32. Without this limit the allowed error of 65,536 elements in bfloat16 would exceed any value.
     ``sequence`` is for kernels that add to an element of the result in its dtype: the growth is the number of
-    input elements. It ends at half of ``1 / u``, where an addend no longer changes the sum.
+    input elements. It ends at half of ``1 / u``: beyond it, an addend no longer changes the sum.
     Nothing is computed in float8: the allowed error is the float16 error plus one float8 unit.
 ``k``
     A small constant of the operator's class: the number of roundings of intermediate values in a reasonable

@@ -44,7 +44,7 @@ class EmbeddedTensor:
         return bytes_of_storage(before) == bytes_of_storage(now)
 
     def _place_of_view(self) -> tuple[torch.Size, tuple[int, ...], int]:
-        return self.view.shape, self.view.stride(), self.view.storage_offset()
+        return self.view.shape, self.view.stride(), int(self.view.storage_offset())
 
 
 #: Places a tensor in another layout on its device; returns None if the tensor cannot have the layout.

@@ -54,10 +54,15 @@ def test_module_wrapped_in_a_graph_is_not_compiled(backend) -> None:
     layer = torch.nn.Linear(2, 2).to("hpu")
     model = torch.nn.Sequential(layer, torch.nn.ReLU())
     torch.hpu.wrap_in_hpu_graph(layer)
-    with pytest.raises(RuntimeError, match="^torch.compile of Linear is not supported, because wrap_in_hpu_graph"):
+    with pytest.raises(
+        RuntimeError, match=r"^torch\.compile of Linear is not supported, because wrap_in_hpu_graph"
+    ):
         torch.compile(layer, backend=backend)
-    for compile_model in (lambda: torch.compile(model, backend=backend), lambda: model.compile(backend=backend)):
-        with pytest.raises(RuntimeError, match="^torch.compile of the submodule 0 is not supported"):
+    for compile_model in (
+        lambda: torch.compile(model, backend=backend),
+        lambda: model.compile(backend=backend),
+    ):
+        with pytest.raises(RuntimeError, match=r"^torch\.compile of the submodule 0 is not supported"):
             compile_model()
 
 
@@ -67,7 +72,9 @@ def test_compiled_function_calls_a_graph_as_it_is(recwarn) -> None:
     compiled_function = torch.compile(lambda x: layer(x * 2) + 1, backend="hpu_backend")
     for _ in range(2):
         x = torch.randn(3, 2, device="hpu")
-        torch.testing.assert_close(compiled_function(x), torch.nn.functional.linear(x * 2, layer.weight, layer.bias) + 1)
+        torch.testing.assert_close(
+            compiled_function(x), torch.nn.functional.linear(x * 2, layer.weight, layer.bias) + 1
+        )
     assert [str(one.message) for one in recwarn if "Dynamo" in str(one.message)] == []
 
 

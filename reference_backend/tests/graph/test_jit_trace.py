@@ -97,7 +97,9 @@ class Masked(torch.nn.Module):
 def test_what_cannot_be_one_graph_is_named():
     x = torch.tensor([1.0, -1.0, 2.0], device="hpu")
     traced = torch.jit.trace(Masked(), x)
-    with pytest.warns(UserWarning, match="^Masked of torch.jit.trace is not one graph on hpu, so it runs") as seen:
+    with pytest.warns(
+        UserWarning, match="^Masked of torch.jit.trace is not one graph on hpu, so it runs"
+    ) as seen:
         assert traced(x).tolist() == [2, 4]
     assert len(seen) == 1
     with warnings.catch_warnings():

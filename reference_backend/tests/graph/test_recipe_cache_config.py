@@ -254,7 +254,10 @@ def test_compiled_recipes_are_shared_by_processes(output_of, tmp_path):
     cache, elsewhere = tmp_path / "cache", tmp_path / "elsewhere"
 
     def run_process(delete):
-        environment = {cache_config.VARIABLE: f"{cache},{delete},1024", "TORCHINDUCTOR_CACHE_DIR": str(elsewhere)}
+        environment = {
+            cache_config.VARIABLE: f"{cache},{delete},1024",
+            "TORCHINDUCTOR_CACHE_DIR": str(elsewhere),
+        }
         return output_of(COMPILED, timeout=290, **environment).split()
 
     with ThreadPoolExecutor(2) as pool:

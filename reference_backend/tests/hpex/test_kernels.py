@@ -217,7 +217,8 @@ def test_recommendation_model_trains_with_both_embedding_classes() -> None:
             features = [look_up(table, index, offsets) for table, index in zip(tables, indices, strict=True)]
             features.append(layers[0](dense))
             stacked = torch.stack(features, 1)
-            products = torch.bmm(stacked, stacked.transpose(1, 2))[:, *torch.tril_indices(3, 3, -1).to(device)]
+            rows, columns = torch.tril_indices(3, 3, -1).to(device)
+            products = torch.bmm(stacked, stacked.transpose(1, 2))[:, rows, columns]
             prediction = layers[1](torch.cat((features[-1], products), 1))
             loss = functional.binary_cross_entropy_with_logits(prediction, target)
             optimizer.zero_grad()
@@ -234,7 +235,9 @@ def test_recommendation_model_trains_with_both_embedding_classes() -> None:
         return functional.embedding_bag(index, table, offsets, mode="sum")
 
     actual = losses(tables, layers, look_up_on_device)
-    torch.testing.assert_close(actual, losses(host_tables, host_layers, look_up_on_host), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        actual, losses(host_tables, host_layers, look_up_on_host), rtol=1e-5, atol=1e-6
+    )
     for table, host_table in zip(tables, host_tables, strict=True):
         torch.testing.assert_close(table.detach().cpu(), host_table.detach(), rtol=1e-4, atol=1e-5)
 

@@ -151,7 +151,9 @@ def test_weights_can_be_passed_to_each_call(enabled: bool) -> None:
     for gradient, parameter in zip(
         torch.autograd.grad(actual, (weight, bias), grad), own.parameters(), strict=True
     ):
-        torch.testing.assert_close(gradient, torch.autograd.grad(expected, parameter, grad, retain_graph=True)[0])
+        torch.testing.assert_close(
+            gradient, torch.autograd.grad(expected, parameter, grad, retain_graph=True)[0]
+        )
     with pytest.raises(RuntimeError, match=r"Pass it: linear\(x, weight\)"):
         module(x)
 

@@ -98,7 +98,11 @@ def test_result_scale_of_a_product() -> None:
 
 def test_arithmetic_of_fp8_with_numbers() -> None:
     values = torch.tensor([1.0, -3.0], device="hpu").to(E5M2)
-    for result, expected in ((values * 1.5, [1.5, -4.0]), (values + 1, [2.0, -2.0]), (values + values, [2, -6])):
+    for result, expected in (
+        (values * 1.5, [1.5, -4.0]),
+        (values + 1, [2.0, -2.0]),
+        (values + values, [2, -6]),
+    ):
         assert result.dtype == E5M2 and result.float().tolist() == expected
 
 

@@ -102,7 +102,9 @@ def test_set_device_selects_the_module_before_the_first_use_only(output_of):
     )
     first, second = output_of(code).splitlines()
     assert first == "hpu:0 1"
-    assert second.startswith("Invalid device id 2: this process already uses module 0. Call set_device before")
+    assert second.startswith(
+        "Invalid device id 2: this process already uses module 0. Call set_device before"
+    )
 
 
 def test_an_index_into_the_visible_modules_is_the_own_device(output_of):

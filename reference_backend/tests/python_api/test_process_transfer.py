@@ -61,7 +61,7 @@ if __name__ == "__main__":
         try:
             receive("hpu") if name == "receive" else globals()[name]()
         except Exception as error:
-            print(name, type(error).__name__, "a tensor on hpu cannot be sent to another process" in str(error))
+            print(name, type(error).__name__, "tensor on hpu cannot be sent to another process" in str(error))
     print(time.monotonic() - start < 60)
 """
 
@@ -70,7 +70,9 @@ if __name__ == "__main__":
 def test_transfer_is_one_clear_error(tmp_path, run_python, installed):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    done = run_python(f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')", **installed, timeout=150)
+    done = run_python(
+        f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')", **installed, timeout=150
+    )
     assert done.stdout.splitlines() == [
         "[1.0, 1.0]",
         "load RuntimeError True",

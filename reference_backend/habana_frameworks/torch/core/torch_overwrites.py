@@ -37,7 +37,7 @@ PATCHES: dict[Callable[[], None], str] = {
     optimizers.allow_foreach: "foreach= and fused= need a listed device, and hpu is not listed",
     fake_strides.keep_eager_strides: "fake results must have the strides of eager results",
     settings_barrier.finish_work_before_changes: "queued work must run before a setting changes",
-    compile_calls.compile_by_hpu_backend: "Inductor, the default backend of torch.compile, has no code for hpu",
+    compile_calls.compile_by_hpu_backend: "Inductor, torch.compile's default, has no code for hpu",
     compile_calls.refuse_graphed_modules: "a compiled module would contain graphs, which is not supported",
     process_transfer.refuse_transfers: "torch shares memory of CPU and CUDA; a receiver would wait forever",
     old_device_name.explain_in_traceback: "older guides call the device habana",
@@ -47,7 +47,7 @@ PATCHES: dict[Callable[[], None], str] = {
     profiler_results.attribute_device_rows: "torch 2.13 omits the device's rows from operators and tables",
     flow_events.add_flow_events: "torch draws arrows to rows of a driver, which this device does not have",
     management_library.load_simulated_library: "pyhlml loads a library of the driver from a fixed path",
-    traced_modules.run_as_one_graph: "a traced module on hpu is one graph, and torch runs its operators singly",
+    traced_modules.run_as_one_graph: "a traced module on hpu is one graph; torch runs its operators",
     fsdp_average.average_by_sum: "FSDP2 averages by an NCCL operator; hccl supports only the sum",
 }
 

@@ -79,8 +79,8 @@ def set_device(device: Any) -> None:
         )
     if is_initialized() and not is_own_index(index):
         raise AssertionError(
-            f"Invalid device id {index}: this process already uses module {modules[0]}. Call set_device before "
-            f"the first use of the device, or start the process with HLS_MODULE_ID={modules[index]}."
+            f"Invalid device id {index}: this process already uses module {modules[0]}. Call set_device "
+            f"before the first use of the device, or start the process with HLS_MODULE_ID={modules[index]}."
         )
     os.environ["HLS_MODULE_ID"] = str(modules[index])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import Fp8Ops, fbgemm
 from .attention import FusedSDPA, PySDPA, PySDPAHinted, fp8_fused_sdpa
 from .ctc_loss import CTCLoss
-from .embedding_bag import EmbeddingBag, EmbeddingBagPreproc, EmbeddingBagPreProc
+from .embedding_bag import EmbeddingBag, EmbeddingBagPreProc, EmbeddingBagPreproc
 from .random_seed import RandomSeed
 from .rotary import (
     RotaryPosEmbeddingHelperV1,

@@ -9,18 +9,19 @@ from typing import Any
 from habana_frameworks.torch.internal.settings.mode import is_lazy
 
 import torch
+from torch.jit._trace import TopLevelTracedModule, is_tracing
 
 from .callables import GraphedPasses, parameters_of
 from .capture import is_current_stream_capturing
 from .inference import GraphCache
 from .pytree_keys import Uncacheable, input_key, tensors_of
 
-#: Maximum number of graphs of a module, and of pairs of graphs (forward, backward). A call with further kinds of
-#: inputs runs operator by operator.
+#: Maximum number of graphs of a module, and of pairs of graphs (forward, backward). A call with further kinds
+#: of inputs runs operator by operator.
 _MAX_GRAPHS = 32
 
 
-class GraphedTracedModule(torch.jit.TopLevelTracedModule):
+class GraphedTracedModule(TopLevelTracedModule):
     """A module of `torch.jit.trace` whose calls replay a graph."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -28,7 +29,7 @@ class GraphedTracedModule(torch.jit.TopLevelTracedModule):
         return self.__dict__["_hpu_graphs"](*args, **kwargs)
 
 
-def run_traced_as_graph(traced: torch.jit.TopLevelTracedModule) -> None:
+def run_traced_as_graph(traced: TopLevelTracedModule) -> None:
     """Make the calls of a traced module run as one graph per kind of inputs. The module is changed in place.
 
     The first call of a kind captures the graph, and the later calls launch it. If a call needs gradients, its
@@ -44,7 +45,7 @@ def run_traced_as_graph(traced: torch.jit.TopLevelTracedModule) -> None:
 
 
 class _TracedGraphs:
-    def __init__(self, traced: torch.jit.TopLevelTracedModule) -> None:
+    def __init__(self, traced: TopLevelTracedModule) -> None:
         self._traced = traced
         self._inference = GraphCache(
             self._run_operators,
@@ -60,7 +61,7 @@ class _TracedGraphs:
         self._works = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self._works or self._has_hooks() or is_current_stream_capturing() or torch.jit.is_tracing():
+        if not self._works or self._has_hooks() or is_current_stream_capturing() or is_tracing():
             return self._run_operators(*args, **kwargs)
         try:
             if self._needs_gradients(args, kwargs):
@@ -75,14 +76,14 @@ class _TracedGraphs:
             results = self._run_operators(*args, **kwargs)
             self._works = False
             warnings.warn(
-                f"{self._traced.original_name} of torch.jit.trace is not one graph on hpu, so it runs operator "
-                f"by operator: {str(error).strip().splitlines()[0]}",
+                f"{self._traced.original_name} of torch.jit.trace is not one graph on hpu, so it runs "
+                f"operator by operator: {str(error).strip().splitlines()[0]}",
                 stacklevel=3,
             )
             return results
 
     def _run_operators(self, *args: Any, **kwargs: Any) -> Any:
-        return torch.jit.TopLevelTracedModule.__call__(self._traced, *args, **kwargs)
+        return TopLevelTracedModule.__call__(self._traced, *args, **kwargs)
 
     def _differentiable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         key = (self._state(), input_key((args, kwargs)))

@@ -4,8 +4,8 @@ If this variable is not set, the older variables are used: PT_RECIPE_CACHE_PATH,
 PT_CACHE_FOLDER_SIZE_MB.
 
 The cache contains only compiled code, because building an interpreted recipe is faster than reading it. If
-the path is empty (the default), the cache is next to Inductor's cache. The folder `INDUCTOR` in it is Inductor's
-cache of the code that `hpu_backend` compiles.
+the path is empty (the default), the cache is next to Inductor's cache. The folder `INDUCTOR` in it is
+Inductor's cache of the code that `hpu_backend` compiles.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def trim_cache(folder: Path, megabytes: int) -> None:
 
 @contextlib.contextmanager
 def inductor_cache() -> Iterator[None]:
-    """Return a context in which Inductor's cache is part of the recipe cache, if the environment names a path.
+    """Return a context in which Inductor's cache is part of the recipe cache, if that has a path.
 
     Inductor locks its files, so several processes can compile at once.
     """

@@ -47,7 +47,8 @@ def kv_reorder(
     """Return the result of `kv_reorder_` as a new tensor."""
     batch = beam_idx.numel()
     if self.dim() >= 4 and self.shape[:2] == (batch, BEAMS):
-        return kv_reorder(self.flatten(0, 1), start, end, beam_idx).unflatten(0, (batch, BEAMS))
+        rows: torch.Tensor = kv_reorder(self.flatten(0, 1), start, end, beam_idx).unflatten(0, (batch, BEAMS))
+        return rows
     if self.dim() < 3 or self.size(0) != batch * BEAMS:
         raise RuntimeError(
             f"kv_reorder needs a cache of 3 dimensions or more with {BEAMS} rows for each of the {batch} "

@@ -36,8 +36,8 @@ def _wrap_compile_fx(original: Callable[..., Any]) -> Callable[..., Any]:
         if not _uses_hpu(model_, example_inputs_):
             return original(model_, example_inputs_, *args, **kwargs)
         _warn_once(
-            "torch.compile uses the backend 'hpu_backend' for hpu tensors, because Inductor has no code for hpu "
-            "(its options have no effect)"
+            "torch.compile uses the backend 'hpu_backend' for hpu tensors, because Inductor has no code for "
+            "hpu (its options have no effect)"
         )
         return torch._dynamo.lookup_backend("hpu_backend")(model_, example_inputs_)
 

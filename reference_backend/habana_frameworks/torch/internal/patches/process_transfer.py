@@ -19,7 +19,7 @@ _MESSAGE = (
 def refuse_transfers() -> None:
     """Make `torch.multiprocessing` refuse tensors and storages on hpu.
 
-    A queue pickles in a thread of its own, whose errors nobody receives, so that the receiver would wait
+    A queue pickles in a thread of its own, and no one receives its errors, so that the receiver would wait
     forever. There, the receiver raises the error.
     """
     for kind, reduce in (

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.jit._trace import TopLevelTracedModule
 
 from .wrap_function import replace_function
 
@@ -18,7 +19,7 @@ def run_as_one_graph() -> None:
 def _wrap_trace(original: Callable[..., Any]) -> Callable[..., Any]:
     def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
         traced = original(func, example_inputs, *args, **kwargs)
-        if isinstance(traced, torch.jit.TopLevelTracedModule) and _is_on_hpu(traced, example_inputs):
+        if isinstance(traced, TopLevelTracedModule) and _is_on_hpu(traced, example_inputs):
             torch.hpu.graphs.run_traced_as_graph(traced)  # type: ignore[attr-defined]
         return traced
 

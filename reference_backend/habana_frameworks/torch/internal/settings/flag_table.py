@@ -34,7 +34,12 @@ class Flag(NamedTuple):
 
 OBEYED: dict[str, Flag] = {
     "PT_HPU_LAZY_MODE": Flag("u32", 0, False, "mode of the process, read when the package is imported"),
-    "PT_HPU_PLACE_ON_CPU": Flag("str", "", False, "operators that run on the CPU; all others must have a kernel of the device; none: no operator may run on the CPU"),
+    "PT_HPU_PLACE_ON_CPU": Flag(
+        "str",
+        "",
+        False,
+        "operators that run on the CPU; the others may not fall back to it; none: no operator may",
+    ),
     "PT_ENABLE_HABANA_STREAMASYNC": Flag("bool", True, False, "false: the host waits for each operator"),
     "PT_HPU_SYNC_LAUNCH": Flag("bool", False, False, "true: the host waits for each operator"),
     "PT_HPU_INFERENCE_MODE": Flag(
@@ -129,7 +134,10 @@ OBEYED: dict[str, Flag] = {
     ),
     "PT_LOG_FILE_AMOUNT": Flag("u32", 5, False, "number of retained log files"),
     "PT_HPU_RECIPE_CACHE_CONFIG": Flag(
-        "str", "", False, "cache on disk of compiled recipes (lazy, captured, torch.compile): path, delete at start, size in MB"
+        "str",
+        "",
+        False,
+        "disk cache of compiled recipes, also of torch.compile: path, delete at start, size in MB",
     ),
     "PT_HPU_FORCE_USE_DEFAULT_STREAM": Flag(
         "bool", False, False, "streams that the program creates are the default stream"

@@ -74,8 +74,8 @@ class Fp8Module(torch.nn.Module):
         return self.fp8_meta
 
     def should_update_scales(self) -> bool:
-        """Return whether a forward pass updates the scales: in training, if magnitudes are measured, and not in a
-        recomputation.
+        """Return whether a forward pass updates the scales: in training, if magnitudes are measured, and not
+        in a recomputation.
         """
         return self.training and measures_magnitudes() and not in_backward()
 

@@ -16,7 +16,7 @@ from .utils import FP8TensorMeta
 
 
 class FP8GlobalStateManager:
-    """State of the process: whether fp8 is enabled, the recipe, the group of ranks, and the measurement mode."""
+    """State of the process: whether fp8 is enabled, recipe, group of ranks, and measurement mode."""
 
     FP8_ENABLED = False
     FP8_RECIPE: DelayedScaling | None = None

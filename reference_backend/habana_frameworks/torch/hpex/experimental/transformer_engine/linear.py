@@ -134,7 +134,9 @@ class Linear(Fp8Module):
         weight = self.weight if weight is None else weight
         bias = (self.bias if bias is None else bias) if self.use_bias else None
         if weight is None:
-            raise RuntimeError("Linear has no weight (skip_weight_param_allocation). Pass it: linear(x, weight)")
+            raise RuntimeError(
+                "Linear has no weight (skip_weight_param_allocation). Pass it: linear(x, weight)"
+            )
         if not FP8GlobalStateManager.is_fp8_enabled():
             return functional.linear(inp, weight, bias)
         if torch.is_autocast_enabled("hpu"):

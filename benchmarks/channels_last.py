@@ -1,0 +1,66 @@
+"""Measure what a placement of permutations could gain: a whole network in channels_last / contiguous.
+
+The network is a ResNet-18 on the CPU, whose kernels the device uses. Its weights and its input have the
+layout of the run, so that no permutation is left. A pass that moves permutations cannot be faster than this.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from benchmarks.compile_steady_state import Block
+from benchmarks.measure import medians_of, show
+
+_BATCH, _SIZE = 8, 64
+#: A pass would be worth its cost if it made the step 1.1 times faster.
+_TARGET = 1 / 1.1
+
+
+def resnet18() -> nn.Module:
+    """Return a ResNet-18 with all channels."""
+    widths = (64, 64, 128, 256, 512)
+    layers: list[nn.Module] = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+    layers.append(nn.MaxPool2d(3, 2, 1))
+    for index, outputs in enumerate(widths[1:]):
+        layers += [Block(widths[index], outputs, 1 if index == 0 else 2), Block(outputs, outputs, 1)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+
+
+def _calls(model: nn.Module, x: torch.Tensor) -> tuple[Callable[[], object], Callable[[], object]]:
+    def forward() -> None:
+        with torch.no_grad():
+            model.eval()(x)
+
+    def training_step() -> None:
+        for parameter in model.parameters():
+            parameter.grad = None
+        model.train()(x).square().mean().backward()
+
+    return forward, training_step
+
+
+def main() -> None:
+    """Print the times of both layouts, contiguous / channels_last, in float32 and bfloat16."""
+    for dtype in (torch.float32, torch.bfloat16):
+        torch.manual_seed(0)
+        contiguous = resnet18().to(dtype)
+        x = torch.randn(_BATCH, 3, _SIZE, _SIZE, dtype=dtype)
+        permuted = copy.deepcopy(contiguous).to(memory_format=torch.channels_last)
+        calls = zip(
+            _calls(contiguous, x),
+            _calls(permuted, x.contiguous(memory_format=torch.channels_last)),
+            ("forward", "training step"),
+            strict=True,
+        )
+        for first, second, name in calls:
+            before, after = medians_of([first, second], 15)
+            figure = f"ResNet-18 {name}, {str(dtype).removeprefix('torch.')}: channels_last / contiguous"
+            show(figure, after / before, _TARGET)
+
+
+if __name__ == "__main__":
+    main()
