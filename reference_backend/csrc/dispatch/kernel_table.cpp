@@ -150,9 +150,9 @@ class ScaledProductKernel final : public c10::OperatorKernel {
   std::size_t out_dtype_;
 };
 
-// aten::convolution. torch.jit.trace does not record this operator, but the operator aten::_convolution that it
-// calls. During a trace, this kernel therefore calls it with the tensors of the program, and not with their
-// host aliases.
+// aten::convolution. torch.jit.trace does not record this operator, but the operator aten::_convolution that
+// it calls. During a trace, this kernel therefore calls it with the tensors of the program, and not with
+// their host aliases.
 class ConvolutionKernel final : public c10::OperatorKernel {
  public:
   ConvolutionKernel(const c10::OperatorHandle& op, c10::DispatchKey host) : kernel_(op, host) {

@@ -41,8 +41,8 @@ struct OperatorPlan {
     return data_dependent && (size_argument < 0 || values[size_argument].isNone());
   }
 
-  // Makes the lists of a call from TorchScript, whose element type is another object for the same type, equal to
-  // the lists of torch's dispatcher.
+  // Makes the lists of a call from TorchScript, whose element type is another object for the same type, equal
+  // to the lists of torch's dispatcher.
   void normalize_lists(c10::IValue* values) const {
     if (C10_UNLIKELY(optional_tensors >= 0)) {
       normalize_optional_tensors(values[optional_tensors]);

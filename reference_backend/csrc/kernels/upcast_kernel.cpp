@@ -164,8 +164,8 @@ void run_with_upcast(const OperatorPlan& plan,
   }
   const std::vector<c10::IValue> arguments(stack->begin() + static_cast<std::ptrdiff_t>(first), stack->end());
   const std::optional<at::ScalarType> dtype = dtype_of(arguments);
-  // In float16, the CPU's multinomial divides by random numbers that can be rounded to zero. Then it selects an
-  // index with weight zero, because 0 / 0 is NaN.
+  // In float16, the CPU's multinomial divides by random numbers that can be rounded to zero. Then it selects
+  // an index with weight zero, because 0 / 0 is NaN.
   const bool is_wrong_in_half = dtype == at::kHalf && op.operator_name().name == "aten::multinomial";
   try {
     if (!is_wrong_in_half) {

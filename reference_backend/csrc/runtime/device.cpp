@@ -55,8 +55,8 @@ std::vector<long> visible_modules() {
   }
 }
 
-// Returns whether the launcher or set_device gave this process the module of the index. Some programs pass the
-// id of the module or the local rank as the index. The program can set the variables at any time.
+// Returns whether the launcher or set_device gave this process the module of the index. Some programs pass
+// the id of the module or the local rank as the index. The program can set the variables at any time.
 bool is_own_index(c10::DeviceIndex index) {
   const auto is_value = [](const char* variable, long number) {
     const char* text = std::getenv(variable);
@@ -112,15 +112,16 @@ c10::DeviceIndex checked_index(c10::DeviceIndex index) {
               " is not a device of this machine, which has ",
               static_cast<int>(device_count()),
               "; use hpu:0");
-  TORCH_CHECK(is_own_index(index),
-              "hpu:",
-              static_cast<int>(index),
-              " is the module of another process: a process has one device, hpu:0; before the first use of the "
-              "device, torch.hpu.set_device(",
-              static_cast<int>(index),
-              ") or HLS_MODULE_ID=",
-              static_cast<int>(index),
-              " choose the module of this process");
+  TORCH_CHECK(
+      is_own_index(index),
+      "hpu:",
+      static_cast<int>(index),
+      " is the module of another process: a process has one device, hpu:0; before the first use of the "
+      "device, torch.hpu.set_device(",
+      static_cast<int>(index),
+      ") or HLS_MODULE_ID=",
+      static_cast<int>(index),
+      " choose the module of this process");
   return 0;
 }
 
