@@ -191,6 +191,9 @@ class Collect(build_py):
     def run(self) -> None:
         super().run()
         companion.write_metadata(Path(self.build_lib), DEVICE_VERSION)
+        library = HERE / "hpu_reference_tools" / "libhlml.so"
+        if ONE_OF_MANY and library.exists():
+            self.copy_file(str(library), str(Path(self.build_lib) / library.relative_to(HERE)))
         for core in sorted(PACKAGE.glob("_builds/*/_C*.so")) if ONE_OF_MANY else ():
             target = Path(self.build_lib) / core.relative_to(HERE)
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +14,11 @@ import torch
 NAN_IS_UNSPECIFIED = frozenset({"sign", "sgn", "hypot", "threshold", "hardshrink"})
 
 
-#: Operators that normalise each channel by the mean and the variance of its elements.
-_CHANNEL_NORMALISATIONS = (
-    *("batch_norm", "instance_norm", "native_batch_norm", "_native_batch_norm_legit"),
+#: Operators that normalise a channel by its elements in all instances of a batch, in training mode.
+_BATCH_NORMALISATIONS = (
+    "batch_norm",
+    "native_batch_norm",
+    "_native_batch_norm_legit",
     "_batch_norm_with_update",
 )
 
@@ -24,12 +27,14 @@ def with_documented_results(operator: str, sample_inputs: Sequence[Any]) -> Sequ
     """Return the SampleInputs of an operator whose results are documented.
 
     For operators of :data:`NAN_IS_UNSPECIFIED`, NaN is replaced by 1. For linalg.lstsq, inputs with a
-    ``driver`` that only the CPU supports are omitted (see the documentation of torch.linalg.lstsq). Batches
-    of two elements per channel in 16 bits are omitted, if they are normalised: the exact result is 1 and -1,
+    ``driver`` that only the CPU supports are omitted (see the documentation of torch.linalg.lstsq). Two
+    elements in 16 bits are not normalised by batch_norm and instance_norm: the exact result is 1 and -1,
     whatever the elements are, and a mean that is rounded to 16 bits can lie outside the two elements.
     """
-    if operator.removeprefix("nn.functional.").startswith(_CHANNEL_NORMALISATIONS):
-        return [inputs for inputs in sample_inputs if not _has_two_elements_per_channel_in_16_bits(inputs)]
+    name = operator.removeprefix("nn.functional.")
+    if name.startswith((*_BATCH_NORMALISATIONS, "instance_norm")):
+        over_batch = name.startswith(_BATCH_NORMALISATIONS)
+        return [inputs for inputs in sample_inputs if not _normalises_two_in_16_bits(inputs, over_batch)]
     if operator.startswith("linalg.lstsq"):
         return [
             sample_input
@@ -41,13 +46,16 @@ def with_documented_results(operator: str, sample_inputs: Sequence[Any]) -> Sequ
     return sample_inputs
 
 
-def _has_two_elements_per_channel_in_16_bits(sample_input: Any) -> bool:
+def _normalises_two_in_16_bits(sample_input: Any, over_batch: bool) -> bool:
     tensor = sample_input.input
-    return bool(
-        tensor.dim() > 1
-        and tensor.dtype in (torch.float16, torch.bfloat16)
-        and tensor.numel() == 2 * tensor.shape[1]
-    )
+    if tensor.dim() < 2 or tensor.dtype not in (torch.float16, torch.bfloat16):
+        return False
+    count = math.prod(tensor.shape[2:])
+    if not over_batch:
+        return count == 2
+    # batch_norm has the keyword ``training``; the native operators have it as their only bool.
+    training = sample_input.kwargs.get("training", False) or any(value is True for value in sample_input.args)
+    return training and tensor.shape[0] * count == 2
 
 
 def _without_nan(leaf: Any) -> Any:

@@ -24,8 +24,6 @@ The allowed error of an element with reference value ``e`` is
     1, or the square root of the number of input elements if rounding errors accumulate. For a dtype with a
     significand of less than 24 bits the growth is at most 8 plus the growth of float32, because sums are kept
     in float32. Without this limit the allowed error of 65,536 elements in bfloat16 would exceed any value.
-    ``sequence`` is for kernels that add to an element of the result in its dtype: the growth is the number of
-    input elements. It ends at half of ``1 / u``: beyond it, an addend no longer changes the sum.
     Nothing is computed in float8: the allowed error is the float16 error plus one float8 unit.
 ``k``
     A small constant of the operator's class: the number of roundings of intermediate values in a reasonable
@@ -105,9 +103,7 @@ class Rule:
             unit = max(unit, _unit_of_arithmetic(computed))
         single = unit_of(torch.float32)
         growth = math.sqrt(max(1, elements)) if self.growth == "sqrt" else 1.0
-        if self.growth == "sequence":
-            unit *= min(max(1, elements), 0.5 / unit)
-        elif precision == "tf32" and self.matrix and unit == single:
+        if precision == "tf32" and self.matrix and unit == single:
             unit = TF32_UNIT * growth
         elif unit > single:
             unit = unit * min(growth, _LOW_GROWTH) + single * growth

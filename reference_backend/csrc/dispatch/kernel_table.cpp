@@ -1,6 +1,8 @@
 #include "dispatch/kernel_table.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/_scaled_mm.h>
 #include <ATen/ops/convolution_native.h>
 #include <ATen/ops/mul.h>
 #include <torch/csrc/jit/frontend/tracer.h>
@@ -121,7 +123,8 @@ class ScaledProductKernel final : public c10::OperatorKernel {
   ScaledProductKernel(const c10::OperatorHandle& op, c10::DispatchKey host)
       : kernel_(op, host),
         scale_result_(index_of(op, "scale_result")),
-        out_dtype_(index_of(op, "out_dtype")) {
+        out_dtype_(index_of(op, "out_dtype")),
+        writes_out_(op.operator_name().overload_name == "out") {
   }
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) const {
     const std::size_t first = stack->size() - kernel_.plan().arguments;
@@ -134,6 +137,10 @@ class ScaledProductKernel final : public c10::OperatorKernel {
     const at::ScalarType dtype =
         out_dtype.isNone() ? (*stack)[first].toTensor().scalar_type() : out_dtype.toScalarType();
     const at::Tensor scale = scale_argument.toTensor();
+    if (writes_out_) {
+      write_out(stack, first);
+      return;
+    }
     scale_argument = c10::IValue();
     out_dtype = at::kFloat;
     kernel_(op, keys, stack);
@@ -141,6 +148,23 @@ class ScaledProductKernel final : public c10::OperatorKernel {
   }
 
  private:
+  // Calls the functional overload, and copies its result.
+  void write_out(torch::jit::Stack* stack, std::size_t first) const {
+    const auto argument = [&](std::size_t i) -> c10::IValue& { return (*stack)[first + i]; };
+    at::Tensor out = stack->back().toTensor();
+    const at::Tensor result = at::_scaled_mm(argument(0).toTensor(),
+                                             argument(1).toTensor(),
+                                             argument(2).toTensor(),
+                                             argument(3).toTensor(),
+                                             argument(4).toOptional<at::Tensor>(),
+                                             argument(scale_result_).toOptional<at::Tensor>(),
+                                             out.scalar_type(),
+                                             argument(out_dtype_ + 1).toBool());
+    at::native::resize_output(out, result.sizes());
+    out.copy_(result);
+    stack->resize(first);
+    stack->emplace_back(std::move(out));
+  }
   static std::size_t index_of(const c10::OperatorHandle& op, const char* name) {
     return static_cast<std::size_t>(*op.schema().argumentIndexWithName(name));
   }
@@ -148,6 +172,7 @@ class ScaledProductKernel final : public c10::OperatorKernel {
   BoxedKernel kernel_;
   std::size_t scale_result_;
   std::size_t out_dtype_;
+  bool writes_out_;
 };
 
 // aten::convolution. torch.jit.trace does not record this operator, but the operator aten::_convolution that
@@ -182,7 +207,7 @@ class ConvolutionKernel final : public c10::OperatorKernel {
 };
 
 c10::KernelFunction host_kernel(const c10::OperatorHandle& op, c10::DispatchKey host) {
-  if (op.operator_name().name == "aten::_scaled_mm" && op.operator_name().overload_name.empty()) {
+  if (op.operator_name().name == "aten::_scaled_mm") {
     return c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<ScaledProductKernel>(op, host));
   }
   if (op.operator_name().name == "aten::convolution" && op.operator_name().overload_name.empty()) {

@@ -55,6 +55,12 @@ std::vector<long> visible_modules() {
   }
 }
 
+// Returns the modules that were visible at the first call.
+const std::vector<long>& modules_of_process() {
+  static const std::vector<long> modules = visible_modules();
+  return modules;
+}
+
 // Returns whether the launcher or set_device gave this process the module of the index. Some programs pass
 // the id of the module or the local rank as the index. The program can set the variables at any time.
 bool is_own_index(c10::DeviceIndex index) {
@@ -62,9 +68,8 @@ bool is_own_index(c10::DeviceIndex index) {
     const char* text = std::getenv(variable);
     return text != nullptr && *text != '\0' && std::atol(text) == number;
   };
-  static const std::vector<long> modules = visible_modules();
   return is_value("HLS_MODULE_ID", index) || is_value("LOCAL_RANK", index) ||
-         is_value("HLS_MODULE_ID", modules[static_cast<std::size_t>(index)]);
+         is_value("HLS_MODULE_ID", modules_of_process()[static_cast<std::size_t>(index)]);
 }
 
 }  // namespace
@@ -98,8 +103,7 @@ bool is_initialized() {
 }
 
 c10::DeviceIndex device_count() noexcept {
-  static const auto count = static_cast<c10::DeviceIndex>(visible_modules().size());
-  return count;
+  return static_cast<c10::DeviceIndex>(modules_of_process().size());
 }
 
 c10::DeviceIndex checked_index(c10::DeviceIndex index) {

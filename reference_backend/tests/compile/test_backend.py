@@ -32,6 +32,7 @@ with warnings.catch_warnings(record=True) as seen:
     print(compiled(torch.ones(2, device="hpu")).tolist())
     created = torch.compile(lambda n: torch.ones(n, device="hpu") * 2, **OPTIONS)
     print(created(3).tolist(), torch.compile(lambda x: x + 1)(torch.ones(2)).tolist())
+    print(torch.compile(lambda x: x.to("hpu") * 2, **OPTIONS)(torch.ones(2)).tolist())
     module = torch.nn.Linear(2, 2).to("hpu")
     module.compile()
     module(torch.ones(2, device="hpu")).sum().backward()
@@ -45,7 +46,7 @@ print(dict(habana_frameworks.torch.hpu.metrics.metric_global("graph_compilation"
 def test_compile_without_a_backend_uses_hpu_backend(python, options) -> None:
     done = python(f"OPTIONS = {options!r}\n{NO_BACKEND}")
     assert done.stdout.splitlines() == [
-        "[2.0, 2.0]", "[2.0, 2.0, 2.0] [2.0, 2.0]", "[[1.0, 1.0], [1.0, 1.0]]", "1", "True",
+        "[2.0, 2.0]", "[2.0, 2.0, 2.0] [2.0, 2.0]", "[2.0, 2.0]", "[[1.0, 1.0], [1.0, 1.0]]", "1", "True",
     ], done.stderr  # fmt: skip
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 import io
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from habana_frameworks.torch.hpu.metrics import metric_global
+from torch._subclasses import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -69,24 +72,88 @@ def test_one_compilation_then_launches(training):
     assert compilations() == before + 2
 
 
-def test_forward_and_backward_are_one_graph_each():
-    module = network()
+def test_calls_that_need_gradients_have_all_features_of_autograd():
+    module = network().eval()
     traced = torch.jit.trace(module, torch.randn(2, 3, 8, 8, device="hpu"), check_trace=False)
     before = compilations()
-    for seed in range(4):
-        x, expected_module = torch.randn(2, 3, 8, 8, device="hpu"), copy.deepcopy(module)
-        inputs = [x.clone().requires_grad_() for _ in range(2)]
-        for run, one in zip((expected_module, traced), inputs, strict=True):
-            run.zero_grad()
-            torch.manual_seed(seed)
-            run(one).square().sum().backward()
-        torch.testing.assert_close(inputs[1].grad, inputs[0].grad)
-        for parameter, expected in zip(module.parameters(), expected_module.parameters(), strict=True):
-            torch.testing.assert_close(parameter.grad, expected.grad)
+    values = torch.randn(2, 3, 8, 8, device="hpu")
+    penalties = []
+    for run in (copy.deepcopy(module), traced):
+        x = values.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(run(x).sum(), x, create_graph=True)
+        gradient.square().sum().backward(retain_graph=True)
+        gradient.square().sum().backward()
+        penalties.append(run.get_submodule("0").weight.grad)
+    torch.testing.assert_close(penalties[1], penalties[0])
+    assert compilations() == before
+
+
+@torch.no_grad()
+def test_a_replaced_parameter_is_read_by_the_next_call():
+    module = torch.nn.Linear(4, 4).to("hpu")
+    traced, x = torch.jit.trace(module, torch.ones(3, 4, device="hpu")), torch.randn(3, 4, device="hpu")
+    traced(x)
+    module.weight.mul_(2)
+    torch.testing.assert_close(traced(x), torch.nn.functional.linear(x, module.weight, module.bias))
+    for replacement in (torch.randn(4, 4, device="hpu"), module.weight.data.t()):
+        traced.weight.data = replacement
+        torch.testing.assert_close(traced(x), torch.nn.functional.linear(x, replacement, module.bias))
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.tensor(2.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale
+
+
+def test_a_buffer_on_the_cpu_is_read_at_each_call():
+    traced = torch.jit.trace(Scaled(), torch.ones(3, device="hpu"))
+    assert traced(torch.ones(3, device="hpu")).tolist() == [2] * 3
+    traced.scale.fill_(3)
+    assert traced(torch.ones(3, device="hpu")).tolist() == [3] * 3
+
+
+@torch.no_grad()
+def test_fake_tensors_and_observers_see_the_operators():
+    traced = torch.jit.trace(torch.nn.Linear(4, 2).to("hpu"), torch.ones(3, 4, device="hpu"))
+    x = torch.ones(3, 4, device="hpu")
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        traced(mode.from_tensor(x))
+    with OperatorCount() as count:
+        expected = traced(x)
+    assert count.operators > 0
+    assert type(traced(x)) is torch.Tensor
+    torch.testing.assert_close(traced(x), expected)
+
+
+class OperatorCount(TorchDispatchMode):
+    operators = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.operators += 1
+        return function(*args, **(kwargs or {}))
+
+
+@torch.no_grad()
+def test_modules_are_traced_and_called_in_threads():
+    def work(seed: int) -> bool:
+        generator = torch.Generator().manual_seed(seed)
+        x = torch.randn(3, 4, generator=generator).to("hpu")
         with torch.no_grad():
-            for parameter in module.parameters():
-                parameter -= 0.1 * parameter.grad  # the next launch reads the new values
-    assert compilations() == before + 2
+            results = [traced_layers[seed](x + number) for number in range(5)]
+            layer = layers[seed]
+            return all(torch.equal(result, layer(x + number)) for number, result in enumerate(results))
+
+    layers = [torch.nn.Linear(4, 2).to("hpu") for _ in range(4)]
+    traced_layers = [torch.jit.trace(layer, torch.ones(3, 4, device="hpu")) for layer in layers]
+    before = compilations()
+    with warnings.catch_warnings(), ThreadPoolExecutor(4) as pool:
+        warnings.simplefilter("error")
+        assert all(pool.map(work, range(4)))
+    assert compilations() == before + 4
 
 
 class Masked(torch.nn.Module):
@@ -96,7 +163,7 @@ class Masked(torch.nn.Module):
 
 def test_what_cannot_be_one_graph_is_named():
     x = torch.tensor([1.0, -1.0, 2.0], device="hpu")
-    traced = torch.jit.trace(Masked(), x)
+    traced = torch.jit.trace(Masked().eval(), x)
     with pytest.warns(
         UserWarning, match="^Masked of torch.jit.trace is not one graph on hpu, so it runs"
     ) as seen:

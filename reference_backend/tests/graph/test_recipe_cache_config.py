@@ -77,6 +77,18 @@ def test_files_of_inductor_are_removed_unless_a_compilation_may_use_them(tmp_pat
     assert [file.exists() for file in files] == [True, False, False]
 
 
+def test_variable_of_the_cache_is_restored_by_the_last_thread(tmp_path, monkeypatch):
+    monkeypatch.setenv(cache_config.VARIABLE, f"{tmp_path},false,1024")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "before")
+    first, second = cache_config.inductor_cache(), cache_config.inductor_cache()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / cache_config.INDUCTOR)
+    second.__exit__(None, None, None)
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == "before"
+
+
 def test_delete_option_empties_the_folder_at_the_first_use(tmp_path, monkeypatch):
     artifact_folder = create_artifact(tmp_path, "a", 1, 1000)
     monkeypatch.delenv("HPU_REFERENCE_FUSION_CACHE", raising=False)
@@ -84,8 +96,12 @@ def test_delete_option_empties_the_folder_at_the_first_use(tmp_path, monkeypatch
     assert service.Service(processes=0).folder == tmp_path
     assert artifact_folder.exists()
     monkeypatch.setenv(cache_config.VARIABLE, f"{tmp_path},true,1024")
+    monkeypatch.setattr(cache_config, "_emptied", set())
     service.Service(processes=0)
     assert not artifact_folder.exists()
+    artifact_folder = create_artifact(tmp_path, "b", 1, 1000)
+    with cache_config.inductor_cache():
+        assert artifact_folder.exists()  # a process empties the cache once
 
 
 def test_truncated_code_is_removed_without_an_error(tmp_path, caplog):

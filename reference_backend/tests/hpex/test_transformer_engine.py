@@ -123,7 +123,8 @@ def test_measurement_mode() -> None:
 
     def step(**options: Any) -> float:
         with te.fp8_autocast(enabled=True, **options):
-            module(100 * random_tensor(4, 32)).sum().backward()
+            output = module(100 * random_tensor(4, 32))
+        output.sum().backward()  # the mode of the forward pass holds
         return module.fp8_meta["scaling_fwd"].scale[0].item()
 
     try:

@@ -94,6 +94,9 @@ def test_result_scale_of_a_product() -> None:
     ones = torch.ones(16, 16).to(E5M2).to("hpu")
     product = torch._scaled_mm(ones, ones.t(), one, one, scale_result=quarter, out_dtype=E5M2)
     assert product.dtype == E5M2 and product.float().cpu().unique().tolist() == [4]
+    out = torch.empty(0, dtype=E5M2, device="hpu")
+    torch._scaled_mm(ones, ones.t(), one, one, scale_result=quarter, out_dtype=E5M2, out=out)
+    assert torch.equal(out.float(), product.float())
 
 
 def test_arithmetic_of_fp8_with_numbers() -> None:

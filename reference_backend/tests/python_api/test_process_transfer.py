@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 PROGRAM = """
-import sys, time
+import concurrent.futures, sys, time
 import torch, torch.multiprocessing as mp
 
 
@@ -17,8 +17,9 @@ class Dataset(torch.utils.data.Dataset):
         return torch.ones(2, device="hpu") * index
 
 
-def put(queue, value):
-    queue.put(torch.ones(2).to(value))
+def put(queue, device, received):
+    queue.put(torch.ones(2).to(device))
+    received.wait(60)  # the receiver opens the shared memory of a CPU tensor through its sender
 
 
 def ones(device):
@@ -32,17 +33,27 @@ def load():
 def receive(device):
     context = mp.get_context("spawn")
     queue = context.Queue()
-    process = context.Process(target=put, args=(queue, device))
+    received = context.Event()
+    process = context.Process(target=put, args=(queue, device, received))
     process.start()
     try:
         return queue.get(timeout=60)
     finally:
+        received.set()
         process.join()
 
 
 def pool():
     with mp.get_context("spawn").Pool(1) as processes:
         processes.map(ones, ["hpu"])
+
+
+def executor():
+    with concurrent.futures.ProcessPoolExecutor(1, mp.get_context("spawn")) as pool:
+        try:
+            pool.submit(ones, torch.ones(2, device="hpu")).result(timeout=60)
+        finally:
+            assert pool.submit(ones, "cpu").result(timeout=60).tolist() == [1, 1]
 
 
 def send():
@@ -57,7 +68,7 @@ if __name__ == "__main__":
     import habana_frameworks.torch
     start = time.monotonic()
     print(receive("cpu").tolist())
-    for name in ("load", "receive", "pool", "send", "storage"):
+    for name in ("load", "receive", "pool", "executor", "send", "storage"):
         try:
             receive("hpu") if name == "receive" else globals()[name]()
         except Exception as error:
@@ -78,6 +89,7 @@ def test_transfer_is_one_clear_error(tmp_path, run_python, installed):
         "load RuntimeError True",
         "receive RuntimeError True",
         "pool MaybeEncodingError True",
+        "executor RuntimeError True",
         "send RuntimeError True",
         "storage RuntimeError True",
         "True",

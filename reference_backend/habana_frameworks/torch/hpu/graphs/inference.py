@@ -169,7 +169,7 @@ class GraphCache:
         return entry.params.out_tinfo_list.unpack(results)
 
 
-def _call_without_dynamo(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def call_without_dynamo(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a function that Dynamo must not trace, neither the function nor what it calls.
 
     `torch.compiler.disable` does the same, but imports Dynamo.
@@ -225,7 +225,7 @@ def wrap_in_hpu_graph(
     )
     # The new forward is a wrapped function, so that `inspect.signature` still finds the original signature.
     forward = functools.wraps(module.forward)(
-        lambda *args, **kwargs: _call_without_dynamo(cache, *args, **kwargs)
+        lambda *args, **kwargs: call_without_dynamo(cache, *args, **kwargs)
     )
     setattr(forward, RUNS_GRAPHS, True)
     module.forward = forward
@@ -254,7 +254,7 @@ def wrap_in_hpu_graph_func(
     cache = GraphCache(
         func, asynchronous, disable_tensor_cache, dry_run, max_graphs, verbose, log_frequency, lambda: None
     )
-    wrapped = functools.wraps(func)(lambda *args, **kwargs: cache(*args, **kwargs))
+    wrapped = functools.wraps(func)(lambda *args, **kwargs: call_without_dynamo(cache, *args, **kwargs))
     wrapped.clear_cache = cache.clear_cache  # type: ignore[attr-defined]
     wrapped.clear_inputs = cache.clear_inputs  # type: ignore[attr-defined]
     return wrapped

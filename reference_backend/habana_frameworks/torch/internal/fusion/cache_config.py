@@ -14,6 +14,7 @@ import contextlib
 import functools
 import os
 import shutil
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -99,17 +100,19 @@ def from_environment() -> CacheConfig:
 
 
 def empty_cache(folder: Path) -> None:
-    """Remove all artifacts of a cache, and the files of Inductor that existed when this process started.
+    """Remove all artifacts of a cache, and all files of Inductor, that are older than this process.
 
-    Processes keep the code that they have already loaded. Another rank of the same job may have written files
-    since it started, and they stay.
+    Processes keep the code that they have already loaded. The files stay that another rank of the job has
+    written since it started.
     """
-    for entry in _finished_artifacts(folder):
-        shutil.rmtree(entry, ignore_errors=True)
-    for file in _inductor_files(folder):
+    for entry in [*_finished_artifacts(folder), *_inductor_files(folder)]:
         with contextlib.suppress(OSError):
-            if file.stat().st_mtime < _process_start():
-                file.unlink()
+            if entry.stat().st_mtime >= _process_start():
+                continue
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink()
 
 
 def trim_cache(folder: Path, megabytes: int) -> None:
@@ -134,7 +137,10 @@ def trim_cache(folder: Path, megabytes: int) -> None:
         if entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)
         elif used < time.time() - _SECONDS_OF_A_COMPILATION:
-            entry.unlink(missing_ok=True)
+            try:
+                entry.unlink()
+            except OSError:  # removed by another process, or a file that this process may not remove
+                continue
         else:
             continue
         total -= size
@@ -150,25 +156,54 @@ def inductor_cache() -> Iterator[None]:
     if config.path is None:
         yield
         return
-    folder = config.path / INDUCTOR
-    if config.delete and config.path not in _emptied:
-        empty_cache(config.path)
-    _emptied.add(config.path)
-    before = os.environ.get(_INDUCTOR_VARIABLE)
-    os.environ[_INDUCTOR_VARIABLE] = str(folder)
+    if config.delete:
+        empty_once(config.path)
+    _variable.set(str(config.path / INDUCTOR))
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop(_INDUCTOR_VARIABLE, None)
-        else:
-            os.environ[_INDUCTOR_VARIABLE] = before
+        _variable.restore()
         trim_cache(config.path, config.megabytes)
 
 
-_INDUCTOR_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
-#: The caches that this process has emptied, or used without the option ``delete``.
+def empty_once(folder: Path) -> None:
+    """Empty a cache the first time that this process calls the function."""
+    with _emptied_lock:
+        if folder not in _emptied:
+            _emptied.add(folder)
+            empty_cache(folder)
+
+
+class _SharedVariable:
+    """An environment variable that several threads set at once: the last one restores it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before: str | None = None
+
+    def set(self, value: str) -> None:
+        """Set the variable until each caller has called `restore`."""
+        with self._lock:
+            if self._users == 0:
+                self._before = os.environ.get(self._name)
+            self._users += 1
+            os.environ[self._name] = value
+
+    def restore(self) -> None:
+        """End one use of the variable."""
+        with self._lock:
+            self._users -= 1
+            if self._users == 0 and self._before is None:
+                os.environ.pop(self._name, None)
+            elif self._users == 0:
+                os.environ[self._name] = str(self._before)
+
+
+_variable = _SharedVariable("TORCHINDUCTOR_CACHE_DIR")
 _emptied: set[Path] = set()
+_emptied_lock = threading.Lock()
 
 
 @functools.cache
@@ -181,7 +216,9 @@ def _process_start() -> float:
 
 def _inductor_files(folder: Path) -> list[Path]:
     try:
-        return [path for path in (folder / INDUCTOR).rglob("*") if path.is_file()]
+        # Inductor keeps the paths of its headers in memory.
+        files = (folder / INDUCTOR).rglob("*")
+        return [path for path in files if path.suffix != ".h" and path.is_file()]
     except OSError:
         return []
 

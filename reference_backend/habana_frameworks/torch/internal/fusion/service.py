@@ -105,7 +105,7 @@ class Service:
         self._enabled: bool | None = None
         self._config = cache_config.from_environment()
         if self._config.delete:
-            cache_config.empty_cache(self.folder)
+            cache_config.empty_once(self.folder)
         atexit.register(self.close)
 
     def enabled(self) -> bool:

@@ -95,7 +95,7 @@ def sum_fp8(
     out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     """Sum in float32. By default the result has the fp8 dtype of ``self``, and saturates at its largest
-    number.
+    number in torch, also on GAUDI2.
     """
     total = torch.sum(self.float(), dim=tuple(dim) if dim else None, keepdim=keepdim)
     result = self.dtype if out_dtype is None else out_dtype

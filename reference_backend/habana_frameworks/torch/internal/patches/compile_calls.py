@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from .import_hooks import when_imported
 from .wrap_function import replace_function
@@ -56,16 +57,16 @@ def _uses_hpu(model: Any, example_inputs: Any) -> bool:
     if any(tensor.device.type == "hpu" for tensor in tensors):
         return True
     nodes = model.graph.nodes if isinstance(model, torch.fx.GraphModule) else ()
-    return any(
-        isinstance(value, (str, torch.device)) and torch.device(value).type == "hpu"
-        for node in nodes
-        if (value := node.kwargs.get("device")) is not None
-    )
+    values = tree_leaves([node.meta.get("example_value", node.meta.get("val")) for node in nodes])
+    return any(isinstance(value, torch.Tensor) and value.device.type == "hpu" for value in values)
 
 
 def _wrap_compile(original: Callable[..., Any]) -> Callable[..., Any]:
     def compile(model: Any = None, *args: Any, **kwargs: Any) -> Any:
-        module = getattr(model, "__self__", model)  # Module.compile passes a bound method
+        # Module.compile passes the bound method _call_impl.
+        names = ("_call_impl", "forward", "__call__")
+        is_call = getattr(model, "__name__", "") in names and hasattr(model, "__self__")
+        module = model.__self__ if is_call else model
         for name, part in module.named_modules() if isinstance(module, torch.nn.Module) else ():
             if hasattr(vars(part).get("forward"), RUNS_GRAPHS):
                 raise RuntimeError(

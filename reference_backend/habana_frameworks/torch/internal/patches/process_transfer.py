@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import sys
 from collections.abc import Callable
+from multiprocessing.queues import Queue
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -34,11 +35,22 @@ def _refusing(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def reduce(value: Any) -> Any:
         if value.device.type != "hpu":
             return original(value)
-        if threading.current_thread().name == "QueueFeederThread":
+        if _feeds_queue_without_error_handler():
             return _raise_in_receiver, ()
         raise RuntimeError(_MESSAGE)
 
     return reduce
+
+
+def _feeds_queue_without_error_handler() -> bool:
+    """Return whether this thread writes the values of a queue that only prints errors.
+
+    A queue of `concurrent.futures` passes errors to the future.
+    """
+    frame = sys._getframe()
+    while frame is not None and frame.f_code is not Queue._feed.__code__:  # type: ignore[attr-defined]
+        frame = frame.f_back  # type: ignore[assignment]
+    return frame is not None and frame.f_locals.get("onerror") is Queue._on_queue_feeder_error  # type: ignore[attr-defined]
 
 
 def _raise_in_receiver() -> None:

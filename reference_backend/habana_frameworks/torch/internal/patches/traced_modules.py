@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch.jit._trace import TopLevelTracedModule
+from torch.utils._pytree import tree_leaves
 
 from .wrap_function import replace_function
 
@@ -19,7 +20,8 @@ def run_as_one_graph() -> None:
 def _wrap_trace(original: Callable[..., Any]) -> Callable[..., Any]:
     def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
         traced = original(func, example_inputs, *args, **kwargs)
-        if isinstance(traced, TopLevelTracedModule) and _is_on_hpu(traced, example_inputs):
+        examples = (example_inputs, kwargs.get("example_kwarg_inputs"))
+        if isinstance(traced, TopLevelTracedModule) and _is_on_hpu(traced, examples):
             torch.hpu.graphs.run_traced_as_graph(traced)  # type: ignore[attr-defined]
         return traced
 
@@ -27,6 +29,5 @@ def _wrap_trace(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_on_hpu(module: torch.nn.Module, example_inputs: Any) -> bool:
-    values = [example_inputs] if isinstance(example_inputs, torch.Tensor) else list(example_inputs or ())
-    tensors = [*module.parameters(), *module.buffers(), *values]
-    return any(isinstance(value, torch.Tensor) and value.device.type == "hpu" for value in tensors)
+    values = [*module.parameters(), *module.buffers(), *tree_leaves(example_inputs)]
+    return any(isinstance(value, torch.Tensor) and value.device.type == "hpu" for value in values)

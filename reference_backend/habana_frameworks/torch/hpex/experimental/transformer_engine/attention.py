@@ -44,6 +44,7 @@ class _Fp8Attention(torch.autograd.Function):
             back[_Q], back[_K], back[_V], None, None, None, False, None, "left",
         )  # fmt: skip
         ctx.save_for_backward(*low, back, matrix, dropout_mask, out)
+        ctx.measures = measures_magnitudes()
         ctx.about = module, recipe, group, is_causal, scale, (q.dtype, k.dtype, v.dtype)
         ctx.p = module.attention_dropout if module.training else 0.0
         result: torch.Tensor = out.to(q.dtype)
@@ -55,7 +56,7 @@ class _Fp8Attention(torch.autograd.Function):
         q, k, v, back, matrix, dropout_mask, out = ctx.saved_tensors
         module, recipe, group, is_causal, scale, dtypes = ctx.about
         meta = module.fp8_meta["scaling_bwd"]
-        measures = module.training and measures_magnitudes()
+        measures = module.training and ctx.measures
         if measures:
             begin_step(meta, recipe, False, group)
         kind, at_random = get_fp8_te_dtype(recipe, False), get_fp8_te_sr(recipe, False)

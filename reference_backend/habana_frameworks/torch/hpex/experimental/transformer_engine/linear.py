@@ -41,6 +41,7 @@ class _Fp8Linear(torch.autograd.Function):
             x, False, w, True, None, inp.dtype, back[_INPUT], back[_WEIGHT], bias, False
         )
         ctx.save_for_backward(x, w, back)
+        ctx.measures = measures_magnitudes()
         ctx.about = module, recipe, group, inp.shape, inp.dtype, weight.dtype, bias is not None
         result: torch.Tensor = out.reshape(*inp.shape[:-1], weight.size(0))
         return result
@@ -51,7 +52,7 @@ class _Fp8Linear(torch.autograd.Function):
         x, w, back = ctx.saved_tensors
         module, recipe, group, shape, dtype, weight_dtype, has_bias = ctx.about
         meta = module.fp8_meta["scaling_bwd"]
-        measures = module.training and measures_magnitudes()
+        measures = module.training and ctx.measures
         if measures:
             begin_step(meta, recipe, False, group)
         flat = grads[0].reshape(-1, grads[0].size(-1))
