@@ -55,7 +55,7 @@ def _normalises_two_in_16_bits(sample_input: Any, over_batch: bool) -> bool:
         return count == 2
     # batch_norm has the keyword ``training``; the native operators have it as their only bool.
     training = sample_input.kwargs.get("training", False) or any(value is True for value in sample_input.args)
-    return training and tensor.shape[0] * count == 2
+    return bool(training and tensor.shape[0] * count == 2)
 
 
 def _without_nan(leaf: Any) -> Any:

@@ -50,7 +50,7 @@ def test_replay_data_with_an_inexact_reference_is_skipped() -> None:
     recorder = Recorder(ResultId(CaseId("graph_value", NORM.name), "float16"), seed=0)
     passed_over = 0
     channel = [torch.ones(1, dtype=torch.float16) for _ in range(4)]
-    for index in range(4):
+    for index in range(40):
         pair = torch.tensor([[1.0], [2.0]], dtype=torch.float16)
         sample = Sample(index, pair, (*channel, True, 0.5, 1e-5))
         replays = Replays(target, NORM, recorder).replay_data(sample)
