@@ -52,7 +52,7 @@ def _normalises_two_in_16_bits(sample_input: Any, over_batch: bool) -> bool:
         return False
     count = math.prod(tensor.shape[2:])
     if not over_batch:
-        return count == 2
+        return bool(count == 2)
     # batch_norm has the keyword ``training``; the native operators have it as their only bool.
     training = sample_input.kwargs.get("training", False) or any(value is True for value in sample_input.args)
     return bool(training and tensor.shape[0] * count == 2)
