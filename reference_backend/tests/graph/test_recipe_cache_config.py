@@ -89,6 +89,17 @@ def test_variable_of_the_cache_is_restored_by_the_last_thread(tmp_path, monkeypa
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == "before"
 
 
+def test_unusable_path_is_named_once(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(cache_config.VARIABLE, f"{tmp_path / 'file'},false,1024")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "before")
+    with pytest.warns(UserWarning, match="compiled code cannot be written to .*Choose a path") as seen:
+        for _ in range(2):
+            with cache_config.inductor_cache():
+                assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == "before"
+    assert len(seen) == 1
+
+
 def test_delete_option_empties_the_folder_at_the_first_use(tmp_path, monkeypatch):
     artifact_folder = create_artifact(tmp_path, "a", 1, 1000)
     monkeypatch.delenv("HPU_REFERENCE_FUSION_CACHE", raising=False)

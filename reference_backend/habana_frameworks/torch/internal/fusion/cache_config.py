@@ -14,6 +14,7 @@ import contextlib
 import functools
 import os
 import shutil
+import tempfile
 import threading
 import time
 import warnings
@@ -150,10 +151,11 @@ def trim_cache(folder: Path, megabytes: int) -> None:
 def inductor_cache() -> Iterator[None]:
     """Return a context in which Inductor's cache is part of the recipe cache, if that has a path.
 
-    Inductor locks its files, so several processes can compile at once.
+    Inductor locks its files, so several processes can compile at once. If the path cannot be used, a warning
+    says so once, and Inductor uses its own folder.
     """
     config = from_environment()
-    if config.path is None:
+    if config.path is None or not _is_usable(config.path / INDUCTOR):
         yield
         return
     if config.delete:
@@ -164,6 +166,21 @@ def inductor_cache() -> Iterator[None]:
     finally:
         _variable.restore()
         trim_cache(config.path, config.megabytes)
+
+
+@functools.cache
+def _is_usable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError as error:
+        warnings.warn(
+            f"{VARIABLE}: compiled code cannot be written to {folder} ({error.strerror}), so Inductor uses its "
+            "own folder. Choose a path that this user can write to.",
+            stacklevel=1,
+        )
+        return False
 
 
 def empty_once(folder: Path) -> None:
