@@ -176,8 +176,8 @@ def _is_usable(folder: Path) -> bool:
             return True
     except OSError as error:
         warnings.warn(
-            f"{VARIABLE}: compiled code cannot be written to {folder} ({error.strerror}), so Inductor uses its "
-            "own folder. Choose a path that this user can write to.",
+            f"{VARIABLE}: compiled code cannot be written to {folder} ({error.strerror}), so Inductor uses "
+            "its own folder. Choose a path that this user can write to.",
             stacklevel=1,
         )
         return False
