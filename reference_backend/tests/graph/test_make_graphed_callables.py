@@ -275,3 +275,29 @@ def test_other_shapes_are_errors():
     graphed = _graphed_copy(_mlp(), _random_input(4, 5))
     with pytest.raises(RuntimeError, match="input 0 of this graph"):
         graphed(_random_input(3, 5))
+
+
+def test_backward_twice_with_a_retained_graph():
+    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)).to("hpu")
+    sample = torch.randn(5, 3, device="hpu")
+    expected = torch.autograd.grad(module(sample).sum(), list(module.parameters()))
+    graphed = hpu.make_graphed_callables(module, (sample,))
+    loss = graphed(sample).sum()
+    for _ in range(2):
+        for actual, wanted in zip(
+            torch.autograd.grad(loss, list(module.parameters()), retain_graph=True), expected, strict=True
+        ):
+            torch.testing.assert_close(actual, wanted)
+
+
+@pytest.mark.parametrize("changed", ["argument", "parameter"])
+def test_a_change_between_forward_and_backward_is_an_error(changed):
+    module = torch.nn.Linear(3, 2).to("hpu")
+    graphed = hpu.make_graphed_callables(module, (torch.randn(5, 3, device="hpu", requires_grad=True),))
+    x = torch.randn(5, 3, device="hpu").requires_grad_()
+    argument = x * 1
+    loss = graphed(argument).sum()
+    with torch.no_grad():
+        (argument if changed == "argument" else module.weight).add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation: an argument or parameter"):
+        loss.backward()

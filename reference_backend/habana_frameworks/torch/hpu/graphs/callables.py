@@ -232,6 +232,7 @@ class _Replay(torch.autograd.Function):
     def forward(ctx: Any, passes: GraphedPasses, count: int, *tensors: torch.Tensor) -> Any:
         results, saved = passes.forward(tensors[:count])
         ctx.passes = passes
+        ctx.versions = _versions_of_saved(tensors, saved)
         ctx.save_for_backward(*saved)
         ctx.mark_non_differentiable(*passes.non_differentiable_results(results))
         return tuple(results)
@@ -239,7 +240,30 @@ class _Replay(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        for tensor, version in ctx.versions:
+            if tensor._version != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace "
+                    f"operation: an argument or parameter of shape {list(tensor.shape)} of a graphed "
+                    f"callable is at version {tensor._version}; expected version {version}. Clone it before "
+                    "the change."
+                )
         return None, None, *ctx.passes.backward(gradients, ctx.saved_tensors)
+
+
+def _versions_of_saved(
+    tensors: Sequence[torch.Tensor], saved: Sequence[torch.Tensor]
+) -> list[tuple[torch.Tensor, int]]:
+    """Return the arguments whose memory is saved for backward, with their version counters.
+
+    The saved tensors are new tensors with counters of their own.
+    """
+    storages = {tensor.untyped_storage()._cdata for tensor in saved}
+    return [
+        (tensor, tensor._version)
+        for tensor in tensors
+        if tensor.untyped_storage()._cdata in storages and not tensor.is_inference()
+    ]
 
 
 def _as_leaves(value: Any) -> Any:

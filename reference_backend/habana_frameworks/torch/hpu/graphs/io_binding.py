@@ -80,9 +80,10 @@ class BoundGraph:
 
         Args:
             inputs: one tensor for each captured input, with the same shape and dtype. The tensors are used
-                without a copy. If a tensor has a different layout, or a different sharing of memory, all
-                tensors are copied, and tensors that do not share memory are copied back afterwards. Tensors
-                on the host must be at the same positions as in the capture, and are ignored.
+                without a copy. A tensor with a different layout is copied, and copied back afterwards. If
+                tensors share memory in a different way, all are copied, and tensors that do not share memory
+                are copied back. Tensors on the host must be at the same positions as in the capture, and are
+                ignored.
             asynchronous: return before the work is finished.
 
         Returns:
@@ -107,6 +108,41 @@ class BoundGraph:
         return results
 
     def _run_with_copies(self, inputs: Sequence[torch.Tensor], asynchronous: bool) -> list[torch.Tensor]:
+        copies = self._copies_of_other_layouts(inputs)
+        if copies is None:
+            copies = self._copies_of_all(inputs)
+        results: list[torch.Tensor] = self._graph.call([*copies, *self._targets.values()], asynchronous)
+        owners, groups = (
+            [_storage_id(tensor) for tensor in inputs],
+            [layout.first for layout in self._layouts],
+        )
+        for copy, tensor, layout in zip(copies, inputs, self._layouts, strict=True):
+            # Copy back, because the graph may have written to the copy. Skip tensors with overlapping
+            # elements (torch cannot write them), and tensors that share memory although the captured tensors
+            # did not.
+            shared = owners.count(_storage_id(tensor)) > 1 and groups.count(layout.first) == 1
+            if copy is not tensor and not shared and not torch._debug_has_internal_overlap(tensor):
+                tensor.detach().copy_(copy)
+        return results
+
+    def _copies_of_other_layouts(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
+        """Return the inputs, with copies of those that differ from the captured layout only in strides and
+        offset; None if the graph does not accept them.
+
+        A copy back counts as a write to the input. Autograd would refuse to use a saved tensor again.
+        """
+        owners = [_storage_id(tensor) for tensor in inputs]
+        groups = [layout.first for layout in self._layouts]
+        arguments = []
+        for position, (layout, tensor) in enumerate(zip(self._layouts, inputs, strict=True)):
+            layout.check(position, tensor)
+            is_alone = owners.count(owners[position]) == groups.count(layout.first) == 1
+            if is_alone and (tensor.stride(), tensor.storage_offset()) != (layout.stride, layout.offset):
+                tensor = layout.copy_of(tensor, torch.UntypedStorage(layout.bytes, device=layout.device))
+            arguments.append(tensor)
+        return arguments if self._graph.accepts([*arguments, *self._targets.values()]) else None
+
+    def _copies_of_all(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         storages: dict[int, torch.UntypedStorage] = {}
         copies = []
         for position, (layout, tensor) in enumerate(zip(self._layouts, inputs, strict=True)):
@@ -119,19 +155,7 @@ class BoundGraph:
             if layout.first == position:
                 storages[position] = torch.UntypedStorage(layout.bytes, device=layout.device)
             copies.append(layout.copy_of(tensor, storages[layout.first]))
-        results: list[torch.Tensor] = self._graph.call([*copies, *self._targets.values()], asynchronous)
-        owners, groups = (
-            [_storage_id(tensor) for tensor in inputs],
-            [layout.first for layout in self._layouts],
-        )
-        for copy, tensor, layout in zip(copies, inputs, self._layouts, strict=True):
-            # Copy back, because the graph may have written to the copy. Skip tensors with overlapping
-            # elements (torch cannot write them), and tensors that share memory although the captured tensors
-            # did not.
-            shared = owners.count(_storage_id(tensor)) > 1 and groups.count(layout.first) == 1
-            if not shared and not torch._debug_has_internal_overlap(tensor):
-                tensor.detach().copy_(copy)
-        return results
+        return copies
 
 
 class CopyingGraph:
