@@ -229,6 +229,7 @@ c10::KernelFunction host_kernel(const c10::OperatorHandle& op, c10::DispatchKey 
 void register_host_kernels() {
   auto& dispatcher = c10::Dispatcher::singleton();
   const auto fallbacks = declared_fallbacks();
+  std::unordered_set<std::string> unplaced = fallbacks;
   // Never released: the kernels live as long as the process.
   static auto* handles = new std::vector<c10::RegistrationHandleRAII>();
   for (const c10::OperatorName& operator_name : dispatcher.getAllOpNames()) {
@@ -247,6 +248,7 @@ void register_host_kernels() {
         continue;
       }
       const bool fallback = fallbacks.count(operator_name.name) != 0;
+      unplaced.erase(operator_name.name);
       handles->push_back(dispatcher.registerImpl(operator_name,
                                                  device,
                                                  fallback ? fallback_kernel(*op) : host_kernel(*op, host),
@@ -254,6 +256,15 @@ void register_host_kernels() {
                                                  nullptr,
                                                  "hpu reference"));
       g_table.push_back({c10::toString(device), name, fallback ? "fallback" : "host"});
+    }
+  }
+  for (const std::string& name : unplaced) {
+    // Operators of other namespaces may be defined later.
+    if (name.rfind("aten::", 0) == 0) {
+      TORCH_WARN(
+          "PT_HPU_PLACE_ON_CPU or HPU_REFERENCE_FALLBACK_OPS lists ",
+          name,
+          ", which is not an operator with a kernel of its own that could run on the CPU; check the name");
     }
   }
   std::sort(g_table.begin(), g_table.end(), [](const KernelEntry& a, const KernelEntry& b) {
