@@ -27,9 +27,9 @@ def with_documented_results(operator: str, sample_inputs: Sequence[Any]) -> Sequ
     """Return the SampleInputs of an operator whose results are documented.
 
     For operators of :data:`NAN_IS_UNSPECIFIED`, NaN is replaced by 1. For linalg.lstsq, inputs with a
-    ``driver`` that only the CPU supports are omitted (see the documentation of torch.linalg.lstsq). Two
-    elements in 16 bits are not normalised by batch_norm and instance_norm: the exact result is 1 and -1,
-    whatever the elements are, and a mean that is rounded to 16 bits can lie outside the two elements.
+    ``driver`` that only the CPU supports are omitted (see the documentation of torch.linalg.lstsq). For
+    batch_norm and instance_norm in 16 bits, inputs that normalise two elements are omitted: the exact results
+    are 1 and -1 for all of them, and a mean that is rounded to 16 bits can lie outside the two elements.
     """
     name = operator.removeprefix("nn.functional.")
     if name.startswith((*_BATCH_NORMALISATIONS, "instance_norm")):

@@ -17,7 +17,7 @@ _WORKERS = 8
 _printed_reasons: set[str] = set()
 
 
-class NativeLoader(DataLoader[Any]):
+class TorchLoaderWithAeon(DataLoader[Any]):
     """`torch.utils.data.DataLoader` with the attribute ``aeon``, by which programs detect Gaudi's loader."""
 
     aeon: ClassVar[None] = None
@@ -48,12 +48,12 @@ class HabanaDataLoader(DataLoader[Any]):
             print(f"Failed to initialize Habana Dataloader, error: {reason}\nRunning with PyTorch Dataloader")
 
     @property
-    def dataloader(self) -> NativeLoader:
-        """Return the native loader, which shares the data set, the sampler and all other state.
+    def dataloader(self) -> TorchLoaderWithAeon:
+        """Return a torch DataLoader with the attribute ``aeon``. It shares all state with this loader.
 
         lightning-habana replaces ``__len__`` of this class and calls ``len(self.dataloader)`` in it.
         """
-        native = NativeLoader.__new__(NativeLoader)
+        native = TorchLoaderWithAeon.__new__(TorchLoaderWithAeon)
         vars(native).update(vars(self))
         return native
 

@@ -85,7 +85,7 @@ _BROADCASTS = frozenset(
 _NEEDS_UNIQUE_INDICES = frozenset({"scatter", "index_copy", "put", "index_put"})
 #: Pairs of overload and dtype that stay small, because they draw a random number per element. In float16,
 #: torch's multinomial rounds one of 3e7 draws to zero and then selects an index of weight zero.
-_STAYS_SMALL = frozenset({("multinomial", "float16")})
+_SMALL_IN_DTYPE = frozenset({("multinomial", "float16")})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -144,7 +144,7 @@ def _reshaped_calls(target: Target, subject: Subject, recorder: Recorder) -> Ite
     yield from next(
         filter(None, (list(_with_other_size_arguments(reference)) for reference in calls[:_LIMIT])), []
     )
-    if _stays_small(subject, recorder.id.dtype):
+    if _must_stay_small(subject, recorder.id.dtype):
         return
     sizes = sorted(draw_sizes(f"{subject.name} {recorder.id.dtype}", _SIZE_DISTRIBUTIONS))
     largest_of_every_dtype = sizes[-1]
@@ -173,7 +173,7 @@ def _check_assigned_sizes(target: Target, subject: Subject, recorder: Recorder) 
 
     Each size is checked in its assigned layout and form.
     """
-    if _stays_small(subject, recorder.id.dtype):
+    if _must_stay_small(subject, recorder.id.dtype):
         return
     names = dtypes("overload-shapes", target, subject)
     if recorder.id.dtype not in names:
@@ -191,9 +191,9 @@ def _check_assigned_sizes(target: Target, subject: Subject, recorder: Recorder) 
             check_call(target, recorder, changed, form)
 
 
-def _stays_small(subject: Subject, dtype: str) -> bool:
+def _must_stay_small(subject: Subject, dtype: str) -> bool:
     name = base_name(subject.name)
-    return name in _NEEDS_UNIQUE_INDICES or (name, dtype) in _STAYS_SMALL
+    return name in _NEEDS_UNIQUE_INDICES or (name, dtype) in _SMALL_IN_DTYPE
 
 
 def _is_dtype_of_largest_size(target: Target, subject: Subject, dtype: str) -> bool:

@@ -2,8 +2,8 @@
 // operator and copies the results back. Each fallback is counted and logged.
 //
 // PT_HPU_PLACE_ON_CPU is the policy: an empty value allows every operator, "none" forbids all, and a
-// comma-separated list allows only the listed operators. Listed operators run on the CPU even if the device
-// has a kernel for them (see kernel_table.cpp).
+// comma-separated list allows only the listed operators. A listed operator runs on the CPU instead of on the
+// device, unless the device registers its own kernel for it (see kernel_table.cpp).
 #pragma once
 
 #include <ATen/core/boxing/OperatorKernel.h>

@@ -117,7 +117,8 @@ class TanhKernel final : public c10::OperatorKernel {
   int position_;
 };
 
-// aten::_scaled_mm. The CPU's kernel ignores scale_result, so this kernel multiplies the product in float32.
+// aten::_scaled_mm. The CPU's kernel ignores scale_result. This kernel requests a float32 product and
+// multiplies it by scale_result.
 class ScaledProductKernel final : public c10::OperatorKernel {
  public:
   ScaledProductKernel(const c10::OperatorHandle& op, c10::DispatchKey host)
@@ -175,9 +176,9 @@ class ScaledProductKernel final : public c10::OperatorKernel {
   bool writes_out_;
 };
 
-// aten::convolution. torch.jit.trace does not record this operator, but the operator aten::_convolution that
-// it calls. During a trace, this kernel therefore calls it with the tensors of the program, and not with
-// their host aliases.
+// aten::convolution. torch.jit.trace records aten::_convolution, not aten::convolution. During a trace, this
+// kernel calls aten::_convolution with the program's tensors, so that the trace does not contain host
+// aliases.
 class ConvolutionKernel final : public c10::OperatorKernel {
  public:
   ConvolutionKernel(const c10::OperatorHandle& op, c10::DispatchKey host) : kernel_(op, host) {
@@ -229,7 +230,7 @@ c10::KernelFunction host_kernel(const c10::OperatorHandle& op, c10::DispatchKey 
 void register_host_kernels() {
   auto& dispatcher = c10::Dispatcher::singleton();
   const auto fallbacks = declared_fallbacks();
-  std::unordered_set<std::string> unplaced = fallbacks;
+  std::unordered_set<std::string> not_yet_placed = fallbacks;
   // Never released: the kernels live as long as the process.
   static auto* handles = new std::vector<c10::RegistrationHandleRAII>();
   for (const c10::OperatorName& operator_name : dispatcher.getAllOpNames()) {
@@ -248,7 +249,7 @@ void register_host_kernels() {
         continue;
       }
       const bool fallback = fallbacks.count(operator_name.name) != 0;
-      unplaced.erase(operator_name.name);
+      not_yet_placed.erase(operator_name.name);
       handles->push_back(dispatcher.registerImpl(operator_name,
                                                  device,
                                                  fallback ? fallback_kernel(*op) : host_kernel(*op, host),
@@ -258,13 +259,14 @@ void register_host_kernels() {
       g_table.push_back({c10::toString(device), name, fallback ? "fallback" : "host"});
     }
   }
-  for (const std::string& name : unplaced) {
+  for (const std::string& name : not_yet_placed) {
     // Operators of other namespaces may be defined later.
     if (name.rfind("aten::", 0) == 0) {
       TORCH_WARN(
           "PT_HPU_PLACE_ON_CPU or HPU_REFERENCE_FALLBACK_OPS lists ",
           name,
-          ", which is not an operator with a kernel of its own that could run on the CPU; check the name");
+          ", but the device cannot place it on the CPU: torch has no such operator, or the operator is a "
+          "composite (list the operators that it calls), or the device registers its own kernel for it");
     }
   }
   std::sort(g_table.begin(), g_table.end(), [](const KernelEntry& a, const KernelEntry& b) {

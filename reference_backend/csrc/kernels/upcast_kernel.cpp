@@ -80,7 +80,7 @@ class UpcastTensors {
 };
 
 // Returns the only low-precision dtype among the arguments. Returns nothing if the arguments have two such
-// dtypes, or other floating-point tensors. Python numbers have no dtype of their own.
+// dtypes, or other floating-point tensors. Python numbers are ignored.
 std::optional<at::ScalarType> dtype_of(const std::vector<c10::IValue>& arguments) {
   std::optional<at::ScalarType> low_dtype;
   bool mixed = false;
@@ -166,9 +166,9 @@ void run_with_upcast(const OperatorPlan& plan,
   const std::optional<at::ScalarType> dtype = dtype_of(arguments);
   // In float16, the CPU's multinomial divides by random numbers that can be rounded to zero. Then it selects
   // an index with weight zero, because 0 / 0 is NaN.
-  const bool is_wrong_in_half = dtype == at::kHalf && op.operator_name().name == "aten::multinomial";
+  const bool is_multinomial_in_half = dtype == at::kHalf && op.operator_name().name == "aten::multinomial";
   try {
-    if (!is_wrong_in_half) {
+    if (!is_multinomial_in_half) {
       op.redispatchBoxed(key, stack);
       return;
     }

@@ -61,8 +61,9 @@ const std::vector<long>& modules_of_process() {
   return modules;
 }
 
-// Returns whether the launcher or set_device gave this process the module of the index. Some programs pass
-// the id of the module or the local rank as the index. The program can set the variables at any time.
+// Returns whether the index denotes the device of this process. Programs pass HLS_MODULE_ID, LOCAL_RANK, or
+// the position of HLS_MODULE_ID in HABANA_VISIBLE_MODULES. HLS_MODULE_ID and LOCAL_RANK are read at each
+// call, because programs change them.
 bool is_own_index(c10::DeviceIndex index) {
   const auto is_value = [](const char* variable, long number) {
     const char* text = std::getenv(variable);
@@ -120,12 +121,10 @@ c10::DeviceIndex checked_index(c10::DeviceIndex index) {
       is_own_index(index),
       "hpu:",
       static_cast<int>(index),
-      " is the module of another process: a process has one device, hpu:0; before the first use of the "
-      "device, torch.hpu.set_device(",
+      " is not the device of this process. A process has one device, hpu:0. To select another module, call "
+      "torch.hpu.set_device(",
       static_cast<int>(index),
-      ") or HLS_MODULE_ID=",
-      static_cast<int>(index),
-      " choose the module of this process");
+      "), or set HLS_MODULE_ID to the id of the module, before the process first uses the device");
   return 0;
 }
 

@@ -161,11 +161,11 @@ class Masked(torch.nn.Module):
         return x[x > 0] * 2
 
 
-def test_what_cannot_be_one_graph_is_named():
+def test_a_warning_names_a_module_that_cannot_be_captured():
     x = torch.tensor([1.0, -1.0, 2.0], device="hpu")
     traced = torch.jit.trace(Masked().eval(), x)
     with pytest.warns(
-        UserWarning, match="^Masked of torch.jit.trace is not one graph on hpu, so it runs"
+        UserWarning, match="^the traced module Masked cannot be captured as a graph, so it runs"
     ) as seen:
         assert traced(x).tolist() == [2, 4]
     assert len(seen) == 1

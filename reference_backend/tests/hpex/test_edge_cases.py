@@ -104,13 +104,13 @@ def test_unsupported_second_derivatives_raise() -> None:
             first.square().sum().backward()
 
 
-def test_experts_without_tokens_are_ignored() -> None:
+def test_overflow_of_an_expert_without_tokens_is_measured_but_not_in_the_output() -> None:
     x = torch.full((2, 4), 300.0, dtype=torch.float16, device="hpu")
     eye = torch.eye(4, dtype=torch.float16, device="hpu")
     table, weights = torch.zeros(2, 1, dtype=torch.int64, device="hpu"), torch.ones(2, 1, device="hpu")
     lists = [[eye * 0.01, eye * 300]] * 3
     output, amax = hpu.mixture_of_experts.fp8_measurement(x, table, weights, *lists, True, "relu", 0, 1, True)
-    # The output uses the routed tokens, and the magnitudes are those of all tokens.
+    # Each expert's output uses only the tokens routed to it. Each expert's maximum covers all tokens.
     assert bool(output.cpu().isfinite().all()) and amax.cpu()[1].isinf()
 
 

@@ -39,7 +39,7 @@ class ImageFolder(Numbers):
 
 
 @pytest.fixture(autouse=True)
-def printed_reasons(monkeypatch: Any) -> None:
+def forget_printed_reasons(monkeypatch: Any) -> None:
     """Each test prints reasons that an earlier test has printed."""
     monkeypatch.setattr(habana_dataloader.loader, "_printed_reasons", set())
 

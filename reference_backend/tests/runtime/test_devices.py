@@ -19,9 +19,9 @@ def test_only_the_module_of_the_process_is_its_device(python, variable):
         "for call in (lambda: torch.ones(1, device='hpu:2'), lambda: torch.ones(1).to('hpu:2'),\n"
         "             lambda: torch.accelerator.set_device_index(2), lambda: torch.Stream('hpu:2')):\n"
         "    try: print(call())\n"
-        "    except RuntimeError as error: print(str(error).partition(';')[0])"
+        "    except RuntimeError as error: print(str(error).partition('. ')[0])"
     )
-    refusal = "hpu:2 is the module of another process: a process has one device, hpu:0"
+    refusal = "hpu:2 is not the device of this process"
     assert python(script, **{variable: "3"}).stdout.splitlines() == ["hpu:0 None"] + [refusal] * 4
 
 

@@ -38,8 +38,8 @@ PATCHES: dict[Callable[[], None], str] = {
     fake_strides.keep_eager_strides: "fake results must have the strides of eager results",
     settings_barrier.finish_work_before_changes: "queued work must run before a setting changes",
     compile_calls.compile_by_hpu_backend: "Inductor, torch.compile's default, has no code for hpu",
-    compile_calls.refuse_graphed_modules: "a compiled module would contain graphs, which is not supported",
-    process_transfer.refuse_transfers: "torch shares memory of CPU and CUDA; a receiver would wait forever",
+    compile_calls.refuse_graphed_modules: "torch.compile does not support forwards that replay graphs",
+    process_transfer.refuse_transfers: "torch shares CPU and CUDA memory only; a receiver would wait forever",
     old_device_name.explain_in_traceback: "older guides call the device habana",
     accelerator.count_devices: "torch 2.6 counts devices by the guard, which reports one",
     accelerator.take_snapshots_of_hpu: "torch supports memory snapshots for CUDA and XPU only",
@@ -47,7 +47,7 @@ PATCHES: dict[Callable[[], None], str] = {
     profiler_results.attribute_device_rows: "torch 2.13 omits the device's rows from operators and tables",
     flow_events.add_flow_events: "torch draws arrows to rows of a driver, which this device does not have",
     management_library.load_simulated_library: "pyhlml loads a library of the driver from a fixed path",
-    traced_modules.run_as_one_graph: "a traced module on hpu is one graph; torch runs its operators",
+    traced_modules.run_as_one_graph: "the bridge runs a traced module as one graph",
     fsdp_average.average_by_sum: "FSDP2 averages by an NCCL operator; hccl supports only the sum",
 }
 

@@ -57,7 +57,8 @@ def set_device(device: Any) -> None:
 
     Raises:
         AssertionError: the index is negative; or the process has no module yet and the index does not exist;
-            or the process uses the device, and the index denotes another module.
+            or ``HLS_MODULE_ID`` is unset, the process has already used the device, and the index is neither
+            0 nor ``LOCAL_RANK``.
         ValueError: `device` is not an hpu device.
     """
     index = _index_to_set(device)

@@ -42,7 +42,7 @@ def apply_rotary_pos_emb(
 ) -> torch.Tensor:
     """Rotate pairs of features by angles that depend on the position.
 
-    With two arguments, the second is ChatGLM's cache of angles (`RotaryPosEmbeddingHelperV3.apply`).
+    With two arguments, the second is ChatGLM's cache (`RotaryPosEmbeddingHelperV3.apply`).
 
     Args:
         p: [..., D].
@@ -58,7 +58,7 @@ def apply_rotary_pos_emb(
         a tensor like ``p``, in float32 if ``p``, ``cos`` or ``sin`` is float32.
     """
     if sin is None:
-        cos, sin = _angles_of_cache(p, cos)
+        cos, sin = _cosines_and_sines_of(p, cos)
         mode = RotaryPosEmbeddingMode.PAIRWISE
     if torch.float32 in (p.dtype, cos.dtype, sin.dtype):
         p, cos, sin = p.float(), cos.float(), sin.float()
@@ -68,7 +68,7 @@ def apply_rotary_pos_emb(
     return rotated
 
 
-def _angles_of_cache(p: torch.Tensor, cache: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _cosines_and_sines_of(p: torch.Tensor, cache: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the cosines and sines of a cache, in shapes that broadcast with ``p``."""
     length, pairs = p.size(0), cache.size(-2)
     by_position = cache[:length].reshape(length, -1, 1, pairs, 2)
@@ -85,9 +85,9 @@ class RotaryPosEmbeddingHelperV1:
 
         Args:
             p: [..., D].
-            cos: [..., D], or [..., offset + D], of which the first columns are not used.
+            cos: [..., D], [rows, D] or [..., offset + D].
             sin: as ``cos``.
-            offset: number of unused columns, or the first row of a table [rows, D].
+            offset: the number of leading columns to skip in the last form, or the first row of [rows, D].
         """
         if offset and cos.size(-1) == offset + p.size(-1):
             return apply_rotary_pos_emb(p, cos[..., offset:], sin[..., offset:])
@@ -118,8 +118,9 @@ class RotaryPosEmbeddingHelperV3:
     ) -> torch.Tensor:
         """Call `apply_rotary_pos_emb` with positions and a mode.
 
-        With two arguments, the second is a cache of cosines and sines for pairs 2i and 2i + 1. It has the
-        shape [..., R / 2, 2], and its first rows contain length * batch, or length, angles. ``p`` is [length,
-        batch, heads, D]; features from R on are unchanged.
+        With two arguments, ``p`` is [length, batch, heads, D], and the second argument is a cache of cosines
+        and sines for pairs 2i and 2i + 1, [rows, ..., R / 2, 2] with at least ``length`` rows. The first
+        ``length`` rows are used. A row has values for each batch element, or for the whole batch. Features
+        from R on are unchanged.
         """
         return apply_rotary_pos_emb(p, cos, sin, position_ids, 0, mode)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from .capture import HPUGraph, graph, is_current_stream_capturing, random_state_kept
+from .capture import HPUGraph, graph, is_current_stream_capturing, preserve_random_state
 from .pytree_keys import TensorPacker, check_leaf_types, tensors_of, with_tensors
 
 _Tensors = list[torch.Tensor]
@@ -137,7 +137,7 @@ class GraphedPasses:
         self._results = TensorPacker(is_out_pack=True)
         arguments, keywords = _as_leaves((tuple(sample_arguments), sample_keywords or {}))
         self._inputs = tensors_of((arguments, keywords))
-        with torch.enable_grad(), random_state_kept():
+        with torch.enable_grad(), preserve_random_state():
             for _ in range(warmups):
                 self._warm_up(lambda: function(*arguments, **keywords))
             self._capture(lambda: function(*arguments, **keywords), dry_run)

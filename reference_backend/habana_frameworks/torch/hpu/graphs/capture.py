@@ -379,7 +379,7 @@ class graph:
 
 
 @contextlib.contextmanager
-def random_state_kept() -> Iterator[None]:
+def preserve_random_state() -> Iterator[None]:
     """Restore the state of the device's generator after the block.
 
     Replays draw the same random numbers as the function. The numbers drawn by warm-ups and captures are

@@ -9,12 +9,12 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from habana_frameworks.torch.internal.patches.compile_calls import RUNS_GRAPHS
+from habana_frameworks.torch.internal.patches.compile_calls import GRAPHED_FORWARD_ATTRIBUTE
 from habana_frameworks.torch.internal.settings import environment
 
 import torch
 
-from .capture import HPUGraph, graph, is_current_stream_capturing, random_state_kept
+from .capture import HPUGraph, graph, is_current_stream_capturing, preserve_random_state
 from .io_binding import BoundGraph, CopyingGraph
 from .pytree_keys import TensorPacker, Uncacheable, check_leaf_types, describe, input_key, tensors_of
 
@@ -146,7 +146,7 @@ class GraphCache:
         captured = HPUGraph()
         packer = TensorPacker(is_out_pack=True)
         # After a dry run, the replay draws the random numbers of this call.
-        random_state = random_state_kept() if self._dry_run else contextlib.nullcontext()
+        random_state = preserve_random_state() if self._dry_run else contextlib.nullcontext()
         with random_state, graph(captured, dry_run=self._dry_run):
             outputs = self._function(*args, **kwargs)
             # A replay cannot be differentiated, so the results of the capture are detached too.
@@ -170,7 +170,7 @@ class GraphCache:
 
 
 def call_without_dynamo(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function that Dynamo must not trace, neither the function nor what it calls.
+    """Call a function while Dynamo is off. Dynamo traces neither the function nor its callees.
 
     `torch.compiler.disable` does the same, but imports Dynamo.
     """
@@ -227,7 +227,7 @@ def wrap_in_hpu_graph(
     forward = functools.wraps(module.forward)(
         lambda *args, **kwargs: call_without_dynamo(cache, *args, **kwargs)
     )
-    setattr(forward, RUNS_GRAPHS, True)
+    setattr(forward, GRAPHED_FORWARD_ATTRIBUTE, True)
     module.forward = forward
     module.clear_cache = cache.clear_cache  # type: ignore[assignment]
     module.clear_inputs = cache.clear_inputs  # type: ignore[assignment]

@@ -108,7 +108,7 @@ class BoundGraph:
         return results
 
     def _run_with_copies(self, inputs: Sequence[torch.Tensor], asynchronous: bool) -> list[torch.Tensor]:
-        copies = self._copies_of_other_layouts(inputs)
+        copies = self._inputs_in_captured_layouts(inputs)
         if copies is None:
             copies = self._copies_of_all(inputs)
         results: list[torch.Tensor] = self._graph.call([*copies, *self._targets.values()], asynchronous)
@@ -125,11 +125,12 @@ class BoundGraph:
                 tensor.detach().copy_(copy)
         return results
 
-    def _copies_of_other_layouts(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
-        """Return the inputs, with copies of those that differ from the captured layout only in strides and
-        offset; None if the graph does not accept them.
+    def _inputs_in_captured_layouts(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
+        """Replace each input with other strides or another offset than in the capture, and without shared
+        memory, by a copy. Return None if the graph still does not accept the tensors.
 
-        A copy back counts as a write to the input. Autograd would refuse to use a saved tensor again.
+        The other inputs are not copied: copying a result back writes to the input, and autograd rejects saved
+        tensors that were written.
         """
         owners = [_storage_id(tensor) for tensor in inputs]
         groups = [layout.first for layout in self._layouts]

@@ -63,10 +63,10 @@ class _TracedGraphs:
             state=lambda: None,
         )
         self._state: Hashable = None
-        self._works = True
+        self._can_capture = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self._works or self._must_run_operators(args, kwargs):
+        if not self._can_capture or self._must_run_operators(args, kwargs):
             return self._run_operators(*args, **kwargs)
         try:
             with _capture_lock:
@@ -79,10 +79,10 @@ class _TracedGraphs:
                 raise
             # If the call itself is wrong, it raises its own error here.
             results = self._run_operators(*args, **kwargs)
-            self._works = False
+            self._can_capture = False
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             warnings.warn(
-                f"{self._traced.original_name} of torch.jit.trace is not one graph on hpu, so it runs "
+                f"the traced module {self._traced.original_name} cannot be captured as a graph, so it runs "
                 f"operator by operator: {reason}",
                 stacklevel=4,
             )

@@ -4,8 +4,8 @@ If this variable is not set, the older variables are used: PT_RECIPE_CACHE_PATH,
 PT_CACHE_FOLDER_SIZE_MB.
 
 The cache contains only compiled code, because building an interpreted recipe is faster than reading it. If
-the path is empty (the default), the cache is next to Inductor's cache. The folder `INDUCTOR` in it is
-Inductor's cache of the code that `hpu_backend` compiles.
+the path is empty (the default), the cache is next to Inductor's cache. The folder ``inductor`` in it
+is Inductor's cache of the code that `hpu_backend` compiles.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ def from_environment() -> CacheConfig:
 
 
 def empty_cache(folder: Path) -> None:
-    """Remove all artifacts of a cache, and all files of Inductor, that are older than this process.
+    """Remove the artifacts and the files of Inductor that were written before this process started.
 
-    Processes keep the code that they have already loaded. The files stay that another rank of the job has
-    written since it started.
+    Younger files stay, because another rank of the job may have written them. Processes keep the code that
+    they have already loaded.
     """
     for entry in [*_finished_artifacts(folder), *_inductor_files(folder)]:
         with contextlib.suppress(OSError):
@@ -118,7 +118,7 @@ def empty_cache(folder: Path) -> None:
 
 def trim_cache(folder: Path, megabytes: int) -> None:
     """Remove the least recently used artifacts and files of Inductor until the cache has at most `megabytes`
-    MiB (0: no limit).
+    MiB (0: no limit). Files of Inductor that were used in the last ten minutes stay, even above the limit.
     """
     if megabytes <= 0:
         return
@@ -149,10 +149,10 @@ def trim_cache(folder: Path, megabytes: int) -> None:
 
 @contextlib.contextmanager
 def inductor_cache() -> Iterator[None]:
-    """Return a context in which Inductor's cache is part of the recipe cache, if that has a path.
+    """Return a context in which Inductor uses the folder `INDUCTOR` of the recipe cache.
 
-    Inductor locks its files, so several processes can compile at once. If the path cannot be used, a warning
-    says so once, and Inductor uses its own folder.
+    If no path is configured, or if the process cannot write to it, Inductor uses its own folder. A path that
+    cannot be written causes one warning. Inductor locks its files, so several processes can compile at once.
     """
     config = from_environment()
     if config.path is None or not _is_usable(config.path / INDUCTOR):
@@ -160,11 +160,11 @@ def inductor_cache() -> Iterator[None]:
         return
     if config.delete:
         empty_once(config.path)
-    _variable.set(str(config.path / INDUCTOR))
+    _cache_dir.set(str(config.path / INDUCTOR))
     try:
         yield
     finally:
-        _variable.restore()
+        _cache_dir.restore()
         trim_cache(config.path, config.megabytes)
 
 
@@ -184,7 +184,7 @@ def _is_usable(folder: Path) -> bool:
 
 
 def empty_once(folder: Path) -> None:
-    """Empty a cache the first time that this process calls the function."""
+    """Call `empty_cache` for a folder, once per process and folder."""
     with _emptied_lock:
         if folder not in _emptied:
             _emptied.add(folder)
@@ -192,7 +192,7 @@ def empty_once(folder: Path) -> None:
 
 
 class _SharedVariable:
-    """An environment variable that several threads set at once: the last one restores it."""
+    """An environment variable that several threads set at once. The last one that ends restores the value."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -218,7 +218,7 @@ class _SharedVariable:
                 os.environ[self._name] = str(self._before)
 
 
-_variable = _SharedVariable("TORCHINDUCTOR_CACHE_DIR")
+_cache_dir = _SharedVariable("TORCHINDUCTOR_CACHE_DIR")
 _emptied: set[Path] = set()
 _emptied_lock = threading.Lock()
 
@@ -233,7 +233,7 @@ def _process_start() -> float:
 
 def _inductor_files(folder: Path) -> list[Path]:
     try:
-        # Inductor keeps the paths of its headers in memory.
+        # Headers stay, because a running process remembers their paths and does not write them again.
         files = (folder / INDUCTOR).rglob("*")
         return [path for path in files if path.suffix != ".h" and path.is_file()]
     except OSError:

@@ -23,8 +23,8 @@ def cast_to_fp8_v2(
     dtype: torch.dtype | None = None,
     scale_shape: Sequence[int] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Multiply by a scale, in the dtype of the input, and round to an fp8 dtype. Larger values become the
-    largest number of the dtype.
+    """Multiply by a scale, in the dtype of the input, and round to an fp8 dtype. Products beyond the largest
+    number of the dtype become this number.
 
     Returns:
         the values, and the largest magnitude of ``input`` as a float32 number. If ``is_amax`` is False, an
@@ -42,7 +42,7 @@ def cast_to_fp8_v2(
         if input.dtype != dtype:
             raise RuntimeError(
                 "CastToFp8V2 input and output must have the same dtype for float8, "
-                f"but are {_torch_name(input.dtype)} and {_torch_name(dtype)}"
+                f"but are {_scalar_type_name(input.dtype)} and {_scalar_type_name(dtype)}"
             )
     elif input.dtype not in (torch.float32, torch.bfloat16):
         raise RuntimeError(
@@ -91,7 +91,7 @@ def cast_from_fp8(
     out_dtype: torch.dtype,
     scale_shape: Sequence[int] | None = None,
 ) -> torch.Tensor:
-    """Convert fp8 values to ``out_dtype``, which is exact, and multiply them by a scale in this dtype."""
+    """Convert fp8 values to ``out_dtype``, exactly, and multiply by the scale in this dtype."""
     return quantization_scales.multiply_by_scale(input.to(out_dtype), scale, scale_shape)
 
 
@@ -176,7 +176,7 @@ def fake_quant_fp4(input: torch.Tensor, stochastic_rounding: bool, axis: int, dt
 _CHOICES = "torch.float8_e4m3fn or torch.float8_e5m2"
 
 
-def _torch_name(dtype: torch.dtype) -> str:
+def _scalar_type_name(dtype: torch.dtype) -> str:
     """Return the name of a dtype in torch's C++ code, which the bridge's message has."""
     return str(dtype).removeprefix("torch.").capitalize()
 

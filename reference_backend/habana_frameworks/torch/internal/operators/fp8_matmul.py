@@ -94,8 +94,8 @@ def sum_fp8(
     keepdim: bool = False,
     out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """Sum in float32. By default the result has the fp8 dtype of ``self``, and saturates at its largest
-    number in torch, also on GAUDI2.
+    """Sum in float32. By default the result has the fp8 dtype of ``self``. It is limited to the
+    largest number of the dtype in torch (448 for e4m3), also on GAUDI2.
     """
     total = torch.sum(self.float(), dim=tuple(dim) if dim else None, keepdim=keepdim)
     result = self.dtype if out_dtype is None else out_dtype

@@ -12,8 +12,9 @@ from ..settings.hardware_limits import device_model
 E4M3 = torch.float8_e4m3fn
 E5M2 = torch.float8_e5m2
 FP8 = (E4M3, E5M2)
-#: Largest finite float8_e4m3fn number of this package's operators. GAUDI2, the default model, uses the e4m3
-#: format of IEEE's form, with infinity. It is read once, because Dynamo cannot trace a call of the core.
+#: Largest finite e4m3 number of this package's operators. GAUDI2, the default model, has an e4m3 with an
+#: infinity, so its largest finite number is 240, not 448. The value is read once, because Dynamo cannot trace
+#: a call of the core.
 _LARGEST_E4M3 = 240.0 if device_model() == "GAUDI2" else float(_C.largest_e4m3())
 #: Number of mantissa bits, and exponent of the smallest normal number, by format.
 _SHAPES = {E4M3: (3, -6), E5M2: (2, -14), torch.bfloat16: (7, -126), torch.float16: (10, -14)}

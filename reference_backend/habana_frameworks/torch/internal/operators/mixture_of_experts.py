@@ -84,7 +84,10 @@ def mixture_of_experts_fp8_measurement(
     experts_max: int,
     measurement_mode: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return `mixture_of_experts`, and the largest input magnitude of each expert's w3, float32[experts]."""
+    """Return `mixture_of_experts`, and the largest input of each expert's w3, float32[experts].
+
+    The input is the one of all tokens, and its largest number has a sign.
+    """
     return _mixture(
         hidden_states, expert_routing_table, router_weights, list(zip(w1, w2, w3, strict=True)),
         permuted_weights, activation, experts_min, experts_max,

@@ -89,7 +89,8 @@ def scaled_masked_triangular_softmax(
     """Return the causal softmax of self * inv_scale_attn in columns from start to below end, and 0 elsewhere.
 
     Args:
-        self: [batch, ..., rows, columns]. A single row is the next token, which attends to all columns.
+        self: [batch, ..., rows, columns]. A single row is the newest token, for which
+            the causal mask does not apply.
         start_end: integers [batch / grouped_batch_size, 2], or the same integers in one dimension.
         inv_scale_attn: factor before the softmax.
         grouped_batch_size: number of consecutive batch elements with the same start and end.

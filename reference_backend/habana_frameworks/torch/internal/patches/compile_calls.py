@@ -13,8 +13,8 @@ from torch.utils._pytree import tree_leaves
 from .import_hooks import when_imported
 from .wrap_function import replace_function
 
-#: The attribute of a function that replaces the forward of a module by HPU graphs.
-RUNS_GRAPHS = "_runs_hpu_graphs"
+#: Name of the attribute that marks a forward installed by `wrap_in_hpu_graph`.
+GRAPHED_FORWARD_ATTRIBUTE = "_runs_hpu_graphs"
 
 
 def compile_by_hpu_backend() -> None:
@@ -68,10 +68,10 @@ def _wrap_compile(original: Callable[..., Any]) -> Callable[..., Any]:
         is_call = getattr(model, "__name__", "") in names and hasattr(model, "__self__")
         module = model.__self__ if is_call else model
         for name, part in module.named_modules() if isinstance(module, torch.nn.Module) else ():
-            if hasattr(vars(part).get("forward"), RUNS_GRAPHS):
+            if hasattr(vars(part).get("forward"), GRAPHED_FORWARD_ATTRIBUTE):
                 raise RuntimeError(
                     f"torch.compile of {f'the submodule {name}' if name else type(part).__name__} is not "
-                    "supported, because wrap_in_hpu_graph has replaced its forward. Use one of the two."
+                    "supported, because wrap_in_hpu_graph has replaced its forward. Use either of them."
                 )
         return original(model, *args, **kwargs)
 

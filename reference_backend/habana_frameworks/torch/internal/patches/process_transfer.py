@@ -13,15 +13,16 @@ from torch.multiprocessing import reductions
 
 _MESSAGE = (
     "a tensor on hpu cannot be sent to another process, because each process has its own device memory. Send "
-    "tensor.cpu() and move it to hpu in the other process; a DataLoader's dataset returns CPU tensors."
+    "tensor.cpu(), and move it to hpu in the other process. Return CPU tensors from the dataset of a "
+    "DataLoader."
 )
 
 
 def refuse_transfers() -> None:
     """Make `torch.multiprocessing` refuse tensors and storages on hpu.
 
-    A queue pickles in a thread of its own, and no one receives its errors, so that the receiver would wait
-    forever. There, the receiver raises the error.
+    A queue of `multiprocessing` pickles values in its own thread, which only prints errors, and the receiver
+    would wait forever. For such a queue, the sender sends an object that raises the error in the receiver.
     """
     for kind, reduce in (
         (torch.Tensor, reductions.reduce_tensor),
@@ -43,9 +44,9 @@ def _refusing(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _feeds_queue_without_error_handler() -> bool:
-    """Return whether this thread writes the values of a queue that only prints errors.
+    """Return whether this thread belongs to a queue that only prints errors.
 
-    A queue of `concurrent.futures` passes errors to the future.
+    A queue of `concurrent.futures` reports errors through the future.
     """
     frame = sys._getframe()
     while frame is not None and frame.f_code is not Queue._feed.__code__:  # type: ignore[attr-defined]

@@ -38,7 +38,7 @@ OBEYED: dict[str, Flag] = {
         "str",
         "",
         False,
-        "operators that run on the CPU; the others may not fall back to it; none: no operator may",
+        "operators that run on the CPU; no other operator may fall back (empty: all may; none: none may)",
     ),
     "PT_ENABLE_HABANA_STREAMASYNC": Flag("bool", True, False, "false: the host waits for each operator"),
     "PT_HPU_SYNC_LAUNCH": Flag("bool", False, False, "true: the host waits for each operator"),

@@ -38,8 +38,9 @@ def profile_name() -> str:
 
 
 def device_model() -> str:
-    """Return the model of the simulated device: that of ``HPU_REFERENCE_PROFILE``, that of
-    ``HPU_REFERENCE_DEVICE_NAME``, or GAUDI2.
+    """Return the model of the simulated device in capitals.
+
+    ``HPU_REFERENCE_PROFILE`` decides, then ``HPU_REFERENCE_DEVICE_NAME``. The default is GAUDI2.
     """
     name = profile_name() or os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip()
     return name.upper() or "GAUDI2"

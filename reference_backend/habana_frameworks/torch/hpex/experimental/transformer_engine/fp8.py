@@ -29,14 +29,14 @@ class FP8GlobalStateManager:
         """Select when modules measure magnitudes and change scales.
 
         Args:
-            manual: True: as ``manual_value``, in all calls until the mode changes. False: in each step.
-            manual_value: measure magnitudes.
+            manual: True: ``manual_value`` decides. False: modules measure in each training step.
+            manual_value: whether modules measure, if ``manual`` is True.
         """
         cls.MANUAL_MEASUREMENT = manual_value if manual else None
 
     @classmethod
     def get_manual_measurement_mode(cls) -> bool | None:
-        """Return whether magnitudes are measured; None if each step measures them."""
+        """Return ``manual_value`` of the last call, or None if modules measure in each training step."""
         return cls.MANUAL_MEASUREMENT
 
     @classmethod
@@ -105,8 +105,8 @@ def fp8_autocast(
 
     Args:
         enabled: compute in fp8.
-        force_measurement: measure magnitudes and change scales in the block, or not; None for the mode of
-            `FP8GlobalStateManager.set_measurement_mode`.
+        force_measurement: True: modules measure magnitudes and change scales in the block. False: they do
+            not. None: the mode of `FP8GlobalStateManager.set_measurement_mode` decides.
         fp8_recipe: the recipe, or its fields; None for the default.
         fp8_group: group of ranks that share magnitudes; None for all ranks.
     """
@@ -132,9 +132,10 @@ def get_fp8_te_dtype(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> t
 
 
 def get_fp8_te_sr(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> bool:
-    """Return whether a recipe rounds stochastically: gradients only.
+    """Return whether tensors are rounded stochastically. Tensors of the forward pass never are.
 
-    ``PT_TE_FORCE_SR_BWD`` decides for all recipes. Otherwise the recipe requests it, or the format is hybrid.
+    For gradients, ``PT_TE_FORCE_SR_BWD`` decides if it is set. Otherwise they are rounded stochastically if
+    the recipe requests it or its format is hybrid.
     """
     if fprop_tensor:
         return False
