@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from multiprocessing.queues import Queue
 from multiprocessing.reduction import ForkingPickler
+from types import FrameType
 from typing import Any
 
 import torch
@@ -48,10 +48,13 @@ def _feeds_queue_without_error_handler() -> bool:
 
     A queue of `concurrent.futures` reports errors through the future.
     """
-    frame = sys._getframe()
-    while frame is not None and frame.f_code is not Queue._feed.__code__:  # type: ignore[attr-defined]
-        frame = frame.f_back  # type: ignore[assignment]
-    return frame is not None and frame.f_locals.get("onerror") is Queue._on_queue_feeder_error  # type: ignore[attr-defined]
+    queues = sys.modules.get("multiprocessing.queues")  # not imported here: few programs need it
+    if queues is None:
+        return False
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code is not queues.Queue._feed.__code__:
+        frame = frame.f_back
+    return frame is not None and frame.f_locals.get("onerror") is queues.Queue._on_queue_feeder_error
 
 
 def _raise_in_receiver() -> None:
