@@ -30,7 +30,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void setDevice(c10::Device device) const override {
     TORCH_CHECK(device.type() == static_type, "expected an hpu device, but got ", device);
-    runtime::checked_index(device.index());
+    runtime::check_exists(device.index());
     runtime::record_backward_thread();
   }
   void uncheckedSetDevice(c10::Device) const noexcept override {

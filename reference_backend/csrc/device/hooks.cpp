@@ -31,17 +31,17 @@ struct HPUHooks final : HPUHooksInterface {
     return hpu_reference::runtime::device_count();
   }
   void setCurrentDevice(DeviceIndex index) const override {
-    hpu_reference::runtime::checked_index(index);
+    hpu_reference::runtime::check_exists(index);
   }
   DeviceIndex getCurrentDevice() const override {
     return 0;
   }
   DeviceIndex exchangeDevice(DeviceIndex index) const override {
-    hpu_reference::runtime::checked_index(index);
+    hpu_reference::runtime::check_exists(index);
     return 0;
   }
   DeviceIndex maybeExchangeDevice(DeviceIndex index) const override {
-    hpu_reference::runtime::checked_index(index);
+    hpu_reference::runtime::check_exists(index);
     return 0;
   }
   Device getDeviceFromPtr(void*) const override {

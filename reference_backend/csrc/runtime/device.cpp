@@ -107,16 +107,20 @@ c10::DeviceIndex device_count() noexcept {
   return static_cast<c10::DeviceIndex>(modules_of_process().size());
 }
 
-c10::DeviceIndex checked_index(c10::DeviceIndex index) {
-  if (index <= 0) {
-    return 0;
-  }
+void check_exists(c10::DeviceIndex index) {
   TORCH_CHECK(index < device_count(),
               "hpu:",
               static_cast<int>(index),
               " is not a device of this machine, which has ",
               static_cast<int>(device_count()),
               "; use hpu:0");
+}
+
+c10::DeviceIndex checked_index(c10::DeviceIndex index) {
+  if (index <= 0) {
+    return 0;
+  }
+  check_exists(index);
   TORCH_CHECK(
       is_own_index(index),
       "hpu:",

@@ -37,6 +37,10 @@ bool is_initialized();
 // throws.
 c10::DeviceIndex device_count() noexcept;
 
+// Throws if the index is not below device_count(). A call that makes a device current needs no more than
+// this, because the current device is always hpu:0.
+void check_exists(c10::DeviceIndex index);
+
 // Returns 0, the only index of a process. Throws if the index is neither 0 nor the module of this process.
 c10::DeviceIndex checked_index(c10::DeviceIndex index);
 

@@ -15,9 +15,9 @@ def test_index_rules():
 @pytest.mark.parametrize("variable", ["HLS_MODULE_ID", "LOCAL_RANK"])
 def test_only_the_module_of_the_process_is_its_device(python, variable):
     script = (
-        "print(torch.ones(1, device='hpu:3').device, torch.accelerator.set_device_index(3))\n"
+        "print(torch.ones(1, device='hpu:3').device, torch.accelerator.set_device_index(2))\n"
         "for call in (lambda: torch.ones(1, device='hpu:2'), lambda: torch.ones(1).to('hpu:2'),\n"
-        "             lambda: torch.accelerator.set_device_index(2), lambda: torch.Stream('hpu:2')):\n"
+        "  lambda: torch.zeros(1, device='hpu').to('hpu:2'), lambda: torch.Stream('hpu:2')):\n"
         "    try: print(call())\n"
         "    except RuntimeError as error: print(str(error).partition('. ')[0])"
     )
