@@ -49,10 +49,7 @@ def test_replay_data_with_an_inexact_reference_is_skipped() -> None:
     target = Target("fake", None, "cpu", frozenset({"float16"}), {})
     recorder = Recorder(ResultId(CaseId("graph_value", NORM.name), "float16"), seed=0)
     passed_over = 0
-    channel = [torch.ones(1, dtype=torch.float16) for _ in range(4)]
-    for index in range(40):
-        pair = torch.tensor([[1.0], [2.0]], dtype=torch.float16)
-        sample = Sample(index, pair, (*channel, True, 0.5, 1e-5))
+    for sample in samples_of(NORM, torch.float16).varied(8):
         replays = Replays(target, NORM, recorder).replay_data(sample)
         for renewal in replay_samples(NORM, torch.float16, sample):
             reference = reference_for(Call(NORM, torch.float16, renewal))

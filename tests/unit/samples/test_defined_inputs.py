@@ -38,20 +38,3 @@ def test_cpu_only_linalg_drivers_are_omitted() -> None:
         "gels",
         None,
     ]
-
-
-def test_two_elements_are_not_normalised_in_16_bits() -> None:
-    shapes = [(2, 1), (1, 3, 2), (2, 3, 2), (2, 3, 1)]
-    for operator, form, omitted in (
-        ("nn.functional.batch_norm", {"kwargs": {"training": True}}, [(2, 1), (1, 3, 2), (2, 3, 1)]),
-        ("nn.functional.batch_norm", {"kwargs": {"training": False}}, []),
-        ("native_batch_norm", {"args": (None, True, 0.5)}, [(2, 1), (1, 3, 2), (2, 3, 1)]),
-        ("native_batch_norm", {"args": (None, False, 0.5)}, []),
-        ("nn.functional.instance_norm", {}, [(1, 3, 2), (2, 3, 2)]),
-        ("nn.functional.layer_norm", {}, []),
-    ):
-        for dtype in (torch.bfloat16, torch.float32):
-            sample_inputs = [SampleInput(torch.zeros(shape, dtype=dtype), **form) for shape in shapes]
-            actual = with_documented_results(operator, sample_inputs)
-            expected = [shape for shape in shapes if dtype == torch.float32 or shape not in omitted]
-            assert [tuple(sample_input.input.shape) for sample_input in actual] == expected
