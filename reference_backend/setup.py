@@ -78,7 +78,7 @@ class Build(BuildExtension):
                 self.build_lib = f"{self.build_lib}-{Path(FOLDER).name}"
 
     def get_ext_filename(self, fullname: str) -> str:
-        """Return the path below the build folder. A library that is no module has no tag of Python."""
+        """Return the path below the build folder, for ``libhlml`` without the suffix of Python's modules."""
         if fullname.rpartition(".")[2] == LIBRARY.name.rpartition(".")[2]:
             return str(Path(*fullname.split(".")).with_suffix(".so"))
         return str(super().get_ext_filename(fullname))

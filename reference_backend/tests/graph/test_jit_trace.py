@@ -193,8 +193,8 @@ def test_traced_module_is_saved_copied_and_moved():
     file = io.BytesIO()
     torch.jit.save(traced, file)
     file.seek(0)
-    for other in (torch.jit.load(file), copy.deepcopy(traced)):
-        torch.testing.assert_close(other(x).detach(), expected)
+    for module in (torch.jit.load(file), copy.deepcopy(traced)):
+        torch.testing.assert_close(module(x).detach(), expected)
     moved = traced.cpu()
     torch.testing.assert_close(moved(x.cpu()).detach(), expected.cpu(), rtol=1e-5, atol=1e-6)
 
@@ -209,7 +209,7 @@ def test_hooks_of_a_traced_module_run_at_each_call():
 
 
 def test_boolean_indices_work_in_torchscript():
-    """TorchScript's lists of optional tensors have another element type than those of torch's dispatcher."""
+    """TorchScript passes the indices as a generic list, not as a list of optional tensors."""
     x = torch.tensor([1.0, -1.0, 2.0], device="hpu")
     scripted = torch.jit.script(_pick)
     assert scripted(x).tolist() == [1.0, 2.0]

@@ -269,8 +269,8 @@ torch.manual_seed(0)
 module = torch.nn.Sequential(*layers).to("hpu")
 compiled = torch.compile(module, backend="hpu_backend")
 compiled(torch.ones(3, 8, device="hpu")).sum().backward()
-found = counters["inductor"]
-print(found["fxgraph_cache_hit"], found["fxgraph_cache_miss"], module[0].weight.grad.isfinite().all().item())
+hits, misses = (counters["inductor"][f"fxgraph_cache_{outcome}"] for outcome in ("hit", "miss"))
+print(hits, misses, module[0].weight.grad.isfinite().all().item())
 """
 
 

@@ -171,12 +171,14 @@ def test_ctc_loss(compiled: bool) -> None:
     assert_close_on_host(torch.autograd.grad(loss, x)[0], torch.autograd.grad(expected_loss, a)[0])
     with pytest.raises(ValueError, match="reduction is 'best'"):
         kernels.CTCLoss.apply(x, targets, times, lengths, 0, "best")
-    one, host_one = x[:, 0].detach().requires_grad_(), a[:, 0].detach().requires_grad_()
-    loss = call(one, *(t[0].to("hpu") for t in (targets, times, lengths)))
-    expected_loss = functional.ctc_loss(host_one.log_softmax(-1), targets[0], times[0], lengths[0])
+    unbatched, unbatched_host = x[:, 0].detach().requires_grad_(), a[:, 0].detach().requires_grad_()
+    loss = call(unbatched, *(t[0].to("hpu") for t in (targets, times, lengths)))
+    expected_loss = functional.ctc_loss(unbatched_host.log_softmax(-1), targets[0], times[0], lengths[0])
     assert loss.dim() == 0
     assert_close_on_host(loss, expected_loss)
-    assert_close_on_host(torch.autograd.grad(loss, one)[0], torch.autograd.grad(expected_loss, host_one)[0])
+    assert_close_on_host(
+        torch.autograd.grad(loss, unbatched)[0], torch.autograd.grad(expected_loss, unbatched_host)[0]
+    )
 
 
 def test_embedding_bag() -> None:

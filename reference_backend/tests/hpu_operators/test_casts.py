@@ -90,12 +90,16 @@ def test_only_the_format_of_gradients_is_rounded_stochastically() -> None:
 
 
 def test_result_scale_of_a_product() -> None:
-    one, quarter = number(1.0), number(0.25)
+    input_scale, result_scale = number(1.0), number(0.25)
     ones = torch.ones(16, 16).to(E5M2).to("hpu")
-    product = torch._scaled_mm(ones, ones.t(), one, one, scale_result=quarter, out_dtype=E5M2)
+    product = torch._scaled_mm(
+        ones, ones.t(), input_scale, input_scale, scale_result=result_scale, out_dtype=E5M2
+    )
     assert product.dtype == E5M2 and product.float().cpu().unique().tolist() == [4]
     out = torch.empty(0, dtype=E5M2, device="hpu")
-    torch._scaled_mm(ones, ones.t(), one, one, scale_result=quarter, out_dtype=E5M2, out=out)
+    torch._scaled_mm(
+        ones, ones.t(), input_scale, input_scale, scale_result=result_scale, out_dtype=E5M2, out=out
+    )
     assert torch.equal(out.float(), product.float())
 
 

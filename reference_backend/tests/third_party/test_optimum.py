@@ -1,7 +1,7 @@
 """Test unmodified optimum-habana: its modules can be imported, and its trainer learns as on the CPU.
 
 optimum-habana is not a requirement of the project. Without it, these tests are skipped. optimum-habana asks
-pip for the distribution habana-torch-plugin, which ``reference_backend/habana_torch_plugin_stub`` provides.
+pip for the distribution habana-torch-plugin, whose metadata the build of the device writes.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ PATCHES: dict[Callable[[], None], str] = {
     optimizers.allow_foreach: "foreach= and fused= need a listed device, and hpu is not listed",
     fake_strides.keep_eager_strides: "fake results must have the strides of eager results",
     settings_barrier.finish_work_before_changes: "queued work must run before a setting changes",
-    compile_calls.compile_by_hpu_backend: "Inductor, torch.compile's default, has no code for hpu",
+    compile_calls.compile_by_hpu_backend: "Inductor, the default backend, cannot compile for hpu",
     compile_calls.refuse_graphed_modules: "torch.compile does not support forwards that replay graphs",
     process_transfer.refuse_transfers: "torch shares CPU and CUDA memory only; a receiver would wait forever",
     old_device_name.explain_in_traceback: "older guides call the device habana",

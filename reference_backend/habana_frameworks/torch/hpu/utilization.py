@@ -1,6 +1,6 @@
 """Memory usage and load of the device, from the management library `pyhlml`.
 
-With `libhlml.so` of hpu-reference-tools, the library reports figures of the simulator: the memory of all
+With `libhlml.so` of `hpu_reference_tools`, the library reports figures of the simulator: the memory of all
 processes that use the module, and their share of a processor.
 """
 

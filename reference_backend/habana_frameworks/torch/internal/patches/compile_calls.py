@@ -18,9 +18,10 @@ GRAPHED_FORWARD_ATTRIBUTE = "_runs_hpu_graphs"
 
 
 def compile_by_hpu_backend() -> None:
-    """Let ``hpu_backend`` compile graphs with hpu tensors for Inductor, which has no code for hpu.
+    """Make Inductor pass graphs with hpu tensors to ``hpu_backend``.
 
-    Inductor is the default backend of `torch.compile`. A warning, once per process, names the replacement.
+    Inductor is the default backend of `torch.compile`, and cannot generate code for hpu. One warning per
+    process names the replacement.
     """
     when_imported(
         "torch._inductor.compile_fx", lambda module: replace_function(module, "compile_fx", _wrap_compile_fx)
@@ -37,8 +38,8 @@ def _wrap_compile_fx(original: Callable[..., Any]) -> Callable[..., Any]:
         if not _uses_hpu(model_, example_inputs_):
             return original(model_, example_inputs_, *args, **kwargs)
         _warn_once(
-            "torch.compile uses the backend 'hpu_backend' for hpu tensors, because Inductor has no code for "
-            "hpu (its options have no effect)"
+            "torch.compile uses the backend 'hpu_backend' for hpu tensors, because Inductor cannot generate "
+            "code for hpu. Options of Inductor are ignored."
         )
         return torch._dynamo.lookup_backend("hpu_backend")(model_, example_inputs_)
 
