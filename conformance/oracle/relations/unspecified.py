@@ -4,6 +4,7 @@ results.
 
 from __future__ import annotations
 
+import math
 import re
 
 import torch
@@ -85,8 +86,39 @@ def unspecified_outputs(operator: str, sample: Sample) -> frozenset[int]:
         return frozenset({1})  # a buffer for the backward pass, which torch leaves empty on some devices
     if operator == "_ctc_loss":
         return frozenset() if _is_of_full_length(sample) else frozenset({1})
-    training = next((value for value in sample.args if isinstance(value, bool)), True)
-    return frozenset({1, 2}) if operator in _SAVED_STATISTICS and not training else frozenset()
+    unspecified = frozenset({0}) if _normalises_two_elements_in_16_bits(operator, sample) else frozenset()
+    if operator in _SAVED_STATISTICS and not _is_in_training(sample):
+        unspecified |= {1, 2}
+    return unspecified
+
+
+#: Normalisations of a channel by its elements in all instances of a batch.
+_BATCH_NORMALISATIONS = re.compile(
+    r"(nn\.functional\.|_?native_)?_?batch_norm(_legit|_with_update)?(_functional)?(\.|$)"
+)
+
+
+def _is_in_training(sample: Sample) -> bool:
+    """Return whether a normalisation uses the statistics of its input."""
+    # batch_norm has the keyword ``training``. The native operators have it as their first bool.
+    positional = next((value for value in sample.args if isinstance(value, bool)), True)
+    return bool(sample.kwargs.get("training", positional))
+
+
+def _normalises_two_elements_in_16_bits(operator: str, sample: Sample) -> bool:
+    """Return whether a batch_norm or instance_norm normalises two elements of 16 bits.
+
+    The exact results are 1 and -1 for all pairs. A mean that is rounded to 16 bits can lie outside the
+    pair, so the computed results can be any numbers.
+    """
+    tensor = sample.input
+    if not isinstance(tensor, torch.Tensor) or tensor.dtype not in (torch.float16, torch.bfloat16):
+        return False
+    count = math.prod(tensor.shape[2:])
+    if operator == "nn.functional.instance_norm":
+        return count == 2 and bool(sample.kwargs.get("use_input_stats", True))
+    over_batch = _BATCH_NORMALISATIONS.match(operator) is not None and tensor.dim() >= 2
+    return over_batch and tensor.shape[0] * count == 2 and _is_in_training(sample)
 
 
 def _is_of_full_length(sample: Sample) -> bool:

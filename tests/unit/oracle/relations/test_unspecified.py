@@ -87,3 +87,32 @@ def test_statistics_may_have_the_accumulation_dtype(name: str) -> None:
     assert failures_of_device(
         name, "bfloat16", samples, lambda sample, expected: (expected[0].float(), *expected[1:])
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "over_batch"),
+    [
+        ("nn.functional.batch_norm", {"args": (None, None), "kwargs": {"training": True}}, True),
+        ("native_batch_norm", {"args": (None, None, None, None, True, 0.5, 1e-5)}, True),
+        ("nn.functional.instance_norm", {}, False),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_two_elements_normalised_in_16_bits(
+    name: str, arguments: dict[str, Any], over_batch: bool, dtype: str
+) -> None:
+    for shape in ((2, 3, 1), (1, 3, 2), (2, 3, 2), (3, 3, 1)):
+        instances = shape[0] if over_batch else 1
+        is_unspecified = instances * shape[2] == 2 and dtype != "float32"
+        values = torch.arange(float(shape[0] * 3 * shape[2])).reshape(shape).to(dtype_of(dtype))
+        sample = Sample(0, values, **arguments)
+        reference = reference_for(Call(find("operator", name), dtype_of(dtype), sample))
+        if not reference.ok:
+            assert name == "nn.functional.instance_norm" and shape[2] == 1
+            continue
+        failures = failures_of_device(name, dtype, [sample], lambda _, expected: with_first_negated(expected))
+        assert bool(failures) is not is_unspecified, (shape, failures)
+
+
+def with_first_negated(outputs: Any) -> Any:
+    return (-outputs[0], *outputs[1:]) if isinstance(outputs, tuple) else -outputs
