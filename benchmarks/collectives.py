@@ -1,4 +1,4 @@
-"""Measure collectives of 2 ranks and a DDP step: hccl on hpu tensors / gloo on CPU tensors.
+"""Measure collectives of 2 and 4 ranks and a DDP step: hccl on hpu tensors / gloo on CPU tensors.
 
 Calls of hccl and gloo alternate. Rank 0 measures the seconds until the call has finished on the device, so
 the asynchronous work of hccl is included. Medians are reported, because other processes of the machine slow
@@ -19,23 +19,29 @@ import torch.distributed as dist
 
 from benchmarks.measure import medians_of, show
 
-SIZE = 2
+RANK_COUNTS = (2, 4)
 BYTES = {"4 KiB": 1 << 12, "64 KiB": 1 << 16, "1 MiB": 1 << 20, "16 MiB": 1 << 24, "64 MiB": 1 << 26}
-#: The largest allowed ratios of seconds, hccl / gloo: for ``all_reduce`` by tensor size, and for a DDP step.
-TARGETS = {"4 KiB": 1.2, "1 MiB": 0.7, "64 MiB": 0.7}
+#: The largest allowed ratios of seconds, hccl / gloo: for ``all_reduce`` and for the other collectives by
+#: tensor size, for a DDP step, and for collectives of objects and barriers.
+ALL_REDUCE_TARGETS = {"4 KiB": 1.2, "1 MiB": 0.7, "64 MiB": 0.7}
+TARGETS = {"64 KiB": 0.6, "1 MiB": 0.6, "16 MiB": 0.6}
 STEP_TARGET = 0.95
+OBJECT_TARGET = 1.0
 
 
 def collective_calls(elements: int, device: str, group: dist.ProcessGroup) -> dict[str, Callable[[], object]]:
     """Return collective calls on float32 tensors by name.
 
     Args:
-        elements: the number of elements of the whole tensor. The part of a rank has ``elements / SIZE``.
+        elements: the number of elements of the whole tensor. The part of a rank is this number, divided by
+            the number of ranks.
         device: ``hpu`` or ``cpu``.
         group: the process group.
     """
-    whole = torch.ones(elements, device=device)
-    part = torch.ones(elements // SIZE, device=device)
+    size, is_root = dist.get_world_size(), dist.get_rank() == 0
+    whole, other = torch.ones(elements, device=device), torch.ones(elements, device=device)
+    part = torch.ones(elements // size, device=device)
+    parts = list(whole.chunk(size)) if is_root else None
     wait = torch.hpu.synchronize if device == "hpu" else lambda: None  # type: ignore[attr-defined]
 
     def with_wait(call: Callable[[], object]) -> Callable[[], object]:
@@ -47,8 +53,24 @@ def collective_calls(elements: int, device: str, group: dist.ProcessGroup) -> di
 
     return {
         "all_reduce": with_wait(lambda: dist.all_reduce(whole, group=group)),
+        "reduce": with_wait(lambda: dist.reduce(whole, 0, group=group)),
+        "broadcast": with_wait(lambda: dist.broadcast(whole, 0, group=group)),
         "all_gather": with_wait(lambda: dist.all_gather_into_tensor(whole, part, group=group)),
         "reduce_scatter": with_wait(lambda: dist.reduce_scatter_tensor(part, whole, group=group)),
+        "all_to_all": with_wait(lambda: dist.all_to_all_single(other, whole, group=group)),
+        "gather": with_wait(lambda: dist.gather(part, parts, 0, group=group)),
+        "scatter": with_wait(lambda: dist.scatter(part, parts, 0, group=group)),
+    }
+
+
+def host_calls(device: str, group: dist.ProcessGroup) -> dict[str, Callable[[], object]]:
+    """Return collectives that the host waits for: a barrier and collectives of Python objects."""
+    kept_on = torch.device(device)
+    size = dist.get_world_size()
+    return {
+        "barrier": lambda: dist.barrier(group=group),
+        "broadcast_object_list": lambda: dist.broadcast_object_list([list(range(100))], 0, group, kept_on),
+        "all_gather_object": lambda: dist.all_gather_object([None] * size, list(range(100)), group=group),
     }
 
 
@@ -75,55 +97,68 @@ def print_figure(figure: str, ratio: float, target: float | None) -> None:
     if target is not None:
         show(figure, ratio, target)
     else:
-        print(f"{figure:<58} {ratio:8.2f}")
+        print(f"{figure:<58} {ratio:8.2f}", flush=True)
 
 
-def run_rank(number: int, rendezvous: str) -> None:
+def compare_calls(
+    host: dict[str, Callable[[], object]],
+    device: dict[str, Callable[[], object]],
+    turns: int,
+    label: str,
+    targets: dict[str, float | None],
+) -> None:
+    """Measure calls of gloo and hccl in turn, and print their ratios on rank 0."""
+    for name in host:
+        cpu, hpu = medians_of([host[name], device[name]], turns)
+        if dist.get_rank() == 0:
+            text = f"{name}{label}: {cpu * 1e6:.0f} us gloo, {hpu * 1e6:.0f} us hccl"
+            print_figure(text, hpu / cpu, targets.get(name))
+
+
+def run_rank(number: int, size: int, rendezvous: str) -> None:
     """Run all measurements on one rank. Rank 0 prints them."""
     import habana_frameworks.torch  # noqa: F401
 
     torch.set_num_threads(1)
-    dist.init_process_group("hccl", init_method=f"file://{rendezvous}", rank=number, world_size=SIZE)
+    dist.init_process_group("hccl", init_method=f"file://{rendezvous}", rank=number, world_size=size)
     gloo = dist.new_group(backend="gloo")
     hccl = dist.group.WORLD
     for size_label, count in BYTES.items():
         turns = 1500 if count <= 1 << 16 else max(15, (1 << 28) // count)
         host, device = collective_calls(count // 4, "cpu", gloo), collective_calls(count // 4, "hpu", hccl)
-        for name in host:
-            cpu, hpu = medians_of([host[name], device[name]], turns)
-            if number == 0:
-                rate = count / hpu / 1e9
-                text = (
-                    f"{name} of {size_label}: {cpu * 1e6:.0f} us gloo, {hpu * 1e6:.0f} us "
-                    f"hccl, {rate:.2f} GB/s"
-                )
-                print_figure(text, hpu / cpu, TARGETS.get(size_label) if name == "all_reduce" else None)
-    cpu, hpu = medians_of([training_step("cpu", gloo), training_step("hpu", hccl)], 100)
-    if number == 0:
-        figure = f"DDP step: {cpu * 1e3:.2f} ms gloo, {hpu * 1e3:.2f} ms hccl, ratio"
-        print_figure(figure, hpu / cpu, STEP_TARGET)
+        targets = {name: TARGETS.get(size_label) for name in host}
+        targets["all_reduce"] = ALL_REDUCE_TARGETS.get(size_label)
+        compare_calls(host, device, turns, f" of {size_label}, {size} ranks", targets)
+    waited_for = host_calls("cpu", gloo), host_calls("hpu", hccl)
+    compare_calls(*waited_for, 300, f", {size} ranks", dict.fromkeys(waited_for[0], OBJECT_TARGET))
+    steps = training_step("cpu", gloo), training_step("hpu", hccl)
+    compare_calls(
+        {"DDP step": steps[0]}, {"DDP step": steps[1]}, 100, f", {size} ranks", {"DDP step": STEP_TARGET}
+    )
     dist.destroy_process_group()
 
 
 def main() -> None:
-    """Start the ranks. With ``--rank NUMBER FILE``, run one rank.
+    """Start the ranks. With ``--rank NUMBER SIZE FILE``, run one rank.
 
     Raises:
         SystemExit: a rank failed.
     """
     if sys.argv[1:2] == ["--rank"]:
-        run_rank(int(sys.argv[2]), sys.argv[3])
+        run_rank(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
         return
-    with tempfile.TemporaryDirectory() as folder:
-        rendezvous = str(Path(folder) / "meeting")
-        ranks = []
-        for number in range(SIZE):
-            command = [sys.executable, "-m", "benchmarks.collectives", "--rank", str(number), rendezvous]
-            rank_variables = {"WORLD_SIZE": str(SIZE), "RANK": str(number), "LOCAL_RANK": str(number)}
-            ranks.append(subprocess.Popen(command, env={**os.environ, **rank_variables}))
-        codes = [process.wait() for process in ranks]
-    if any(codes):
-        raise SystemExit(f"a rank failed: the exit codes of the ranks are {codes}")
+    for size in RANK_COUNTS:
+        with tempfile.TemporaryDirectory() as folder:
+            rendezvous = str(Path(folder) / "meeting")
+            ranks = []
+            for number in range(size):
+                arguments = ["--rank", str(number), str(size), rendezvous]
+                command = [sys.executable, "-m", "benchmarks.collectives", *arguments]
+                rank_variables = {"WORLD_SIZE": str(size), "RANK": str(number), "LOCAL_RANK": str(number)}
+                ranks.append(subprocess.Popen(command, env={**os.environ, **rank_variables}))
+            codes = [process.wait() for process in ranks]
+        if any(codes):
+            raise SystemExit(f"a rank failed: the exit codes of the ranks are {codes}")
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ void bind_distributed(py::module& m) {
         return hccl != nullptr && hccl->shares_memory();
       },
       py::arg("backend"),
-      "Return whether the backend is an hccl backend whose ranks reduce in shared memory.");
+      "Return whether the backend is an hccl backend whose ranks share memory.");
   m.def("set_blocking_collectives", &distributed::set_blocking_collectives, py::arg("on"));
   m.def("flight_record", &flight_record);
   m.def("failed_collectives", &distributed::failed_flights);

@@ -74,6 +74,55 @@ Milliseconds ProcessGroupHccl::timeout_of(Milliseconds requested) const {
   return requested == c10d::kUnsetTimeout || requested == kNoTimeout ? timeout_ : requested;
 }
 
+// Lets the request use the ranks' shared memory. All ranks must do so alike.
+void ProcessGroupHccl::share(Request& request, CollectiveTensors&& tensors) {
+  if (shared_ != nullptr) {
+    request.shared.push_back(
+        std::make_shared<SharedCollective>(shared_, std::move(tensors), request.timeout));
+  }
+}
+
+void ProcessGroupHccl::share_all_reduce(Request& request,
+                                        const at::Tensor& host,
+                                        c10d::ReduceOp::RedOpType operation) {
+  share(
+      request,
+      {.operation = OpType::ALLREDUCE, .reduction = operation, .sent = for_each_rank(host), .reduced = host});
+}
+
+Tensors ProcessGroupHccl::for_each_rank(const at::Tensor& tensor) const {
+  return Tensors(static_cast<std::size_t>(size_), tensor);
+}
+
+Tensors ProcessGroupHccl::at_rank(std::int64_t rank, const at::Tensor& tensor) const {
+  Tensors tensors(static_cast<std::size_t>(size_));
+  tensors[static_cast<std::size_t>(rank)] = tensor;
+  return tensors;
+}
+
+Tensors ProcessGroupHccl::equal_parts(const at::Tensor& flat) const {
+  const std::int64_t each = flat.numel() / size_;
+  Tensors parts;
+  for (std::int64_t rank = 0; rank < size_; rank++) {
+    parts.push_back(flat.narrow(0, rank * each, each));
+  }
+  return parts;
+}
+
+Tensors ProcessGroupHccl::parts_by_rows(const at::Tensor& tensor,
+                                        const std::vector<std::int64_t>& splits) const {
+  if (splits.empty()) {
+    return equal_parts(tensor.view({-1}));
+  }
+  Tensors parts;
+  std::int64_t start = 0;
+  for (const std::int64_t split : splits) {
+    parts.push_back(tensor.narrow(0, start, split));
+    start += split;
+  }
+  return parts;
+}
+
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                                                   Request&& request,
                                                   bool numbered,
@@ -109,8 +158,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                         request.timeout};
   std::string name = "hccl " + collective.name;
   std::function<bool()> attempt;
-  if (request.shared != nullptr && request.shared->is_small() && !synchronizes_first) {
-    attempt = [shared = request.shared] { return shared->attempt(); };
+  if (request.shared.size() == 1 && request.shared.front()->is_small() && !synchronizes_first) {
+    attempt = [shared = request.shared.front()] { return shared->attempt(); };
   }
   // `run` holds a reference to gloo, because it may be called after the group is destroyed.
   auto run = [gloo = gloo_,
@@ -124,8 +173,9 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
       if (rendezvous_number != 0) {
         missing_rank_report->rendezvous(collective, rendezvous_number);
       }
-      if (shared != nullptr && shared->finish(missing_rank_report->arrival_delay(collective),
-                                              [&] { missing_rank_report->record_arrival(collective); })) {
+      if (!shared.empty() && finish_all(shared, missing_rank_report->arrival_delay(collective), [&] {
+            missing_rank_report->record_arrival(collective);
+          })) {
         return;
       }
       for (const WorkPtr& work : start(*gloo)) {
@@ -161,7 +211,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::submit(Request&& request) {
     lock.unlock();
     return issue(collectives_, std::move(request), /*numbered=*/true, /*blocking=*/false);
   }
-  // Start the parts in the same order on all ranks, so that gloo's tags match. Do not wait between the parts.
+  // gloo carries out a batch, because some ranks may have messages in it and others have not. Start the parts
+  // in the same order on all ranks, so that gloo's tags match. Do not wait between the parts.
   batch_->start = [before = std::move(batch_->start), next = std::move(request.start)](c10d::Backend& gloo) {
     std::vector<WorkPtr> works = before(gloo);
     for (WorkPtr& work : next(gloo)) {
@@ -207,13 +258,20 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::broadcast(Tensors& tensors,
   check_root(options.rootRank, size_);
   c10d::BroadcastOptions gloo_options = options;
   gloo_options.timeout = timeout_of(options.timeout);
-  return submit({OpType::BROADCAST,
-                 tensors,
-                 tensors,
-                 gloo_options.timeout,
-                 [hosts = hosts_of(tensors), gloo_options](c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{gloo.broadcast(hosts, gloo_options)};
-                 }});
+  Tensors hosts = hosts_of(tensors);
+  Request request{OpType::BROADCAST,
+                  tensors,
+                  tensors,
+                  gloo_options.timeout,
+                  [hosts, gloo_options](c10d::Backend& gloo) mutable {
+                    return std::vector<WorkPtr>{gloo.broadcast(hosts, gloo_options)};
+                  }};
+  share(request,
+        {.operation = OpType::BROADCAST,
+         .root = options.rootRank,
+         .sent = options.rootRank == rank_ ? for_each_rank(hosts.front()) : Tensors(),
+         .received = at_rank(options.rootRank, hosts.front())});
+  return submit(std::move(request));
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::allreduce(Tensors& tensors,
@@ -231,10 +289,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allreduce(Tensors& tensors,
                   [hosts, gloo_options](c10d::Backend& gloo) mutable {
                     return std::vector<WorkPtr>{gloo.allreduce(hosts, gloo_options)};
                   }};
-  if (shared_ != nullptr) {
-    request.shared =
-        std::make_shared<SharedReduce>(shared_, hosts.front(), reduction.operation, gloo_options.timeout);
-  }
+  share_all_reduce(request, hosts.front(), reduction.operation);
   return submit(std::move(request));
 }
 
@@ -245,18 +300,23 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allreduce_coalesced(
   c10d::AllreduceOptions gloo_options = options;
   gloo_options.reduceOp = reduction.operation;
   gloo_options.timeout = timeout_of(options.timeout);
-  return submit({OpType::ALLREDUCE_COALESCED,
-                 tensors,
-                 tensors,
-                 gloo_options.timeout,
-                 [hosts = reduction.view(hosts_of(tensors)), gloo_options](c10d::Backend& gloo) {
-                   std::vector<WorkPtr> works;
-                   for (const at::Tensor& host : hosts) {
-                     Tensors single{host};
-                     works.push_back(gloo.allreduce(single, gloo_options));
-                   }
-                   return works;
-                 }});
+  Tensors hosts = reduction.view(hosts_of(tensors));
+  Request request{OpType::ALLREDUCE_COALESCED,
+                  tensors,
+                  tensors,
+                  gloo_options.timeout,
+                  [hosts, gloo_options](c10d::Backend& gloo) {
+                    std::vector<WorkPtr> works;
+                    for (const at::Tensor& host : hosts) {
+                      Tensors single{host};
+                      works.push_back(gloo.allreduce(single, gloo_options));
+                    }
+                    return works;
+                  }};
+  for (const at::Tensor& host : hosts) {
+    share_all_reduce(request, host, reduction.operation);
+  }
+  return submit(std::move(request));
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
@@ -267,15 +327,23 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce(Tensors& tensors, const c10d:
   gloo_options.reduceOp = reduction.operation;
   gloo_options.timeout = timeout_of(options.timeout);
   const bool is_root = options.rootRank == rank_;
-  return submit({OpType::REDUCE,
-                 tensors,
-                 tensors,
-                 gloo_options.timeout,
-                 [host = reduction.view(host_of(tensor)), gloo_options, is_root](c10d::Backend& gloo) {
-                   // Ranks other than the root keep their values; gloo would leave partial sums in them.
-                   Tensors single{is_root ? host : host.clone()};
-                   return std::vector<WorkPtr>{gloo.reduce(single, gloo_options)};
-                 }});
+  at::Tensor host = reduction.view(host_of(tensor));
+  Request request{OpType::REDUCE,
+                  tensors,
+                  tensors,
+                  gloo_options.timeout,
+                  [host, gloo_options, is_root](c10d::Backend& gloo) {
+                    // Ranks other than the root keep their values; gloo would leave partial sums in them.
+                    Tensors single{is_root ? host : host.clone()};
+                    return std::vector<WorkPtr>{gloo.reduce(single, gloo_options)};
+                  }};
+  share(request,
+        {.operation = OpType::REDUCE,
+         .root = options.rootRank,
+         .reduction = reduction.operation,
+         .sent = at_rank(options.rootRank, host),
+         .reduced = is_root ? host : at::Tensor()});
+  return submit(std::move(request));
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather(std::vector<Tensors>& outputs,
@@ -287,15 +355,18 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather(std::vector<Tensors>& outp
   gloo_options.timeout = timeout_of(options.timeout);
   Tensors used = outputs.front();
   used.push_back(input);
-  return submit({OpType::ALLGATHER,
-                 std::move(used),
-                 outputs.front(),
-                 gloo_options.timeout,
-                 [to = std::vector<Tensors>{hosts_of(outputs.front())},
-                  from = hosts_of(inputs),
-                  gloo_options](c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{gloo.allgather(to, from, gloo_options)};
-                 }});
+  std::vector<Tensors> to{hosts_of(outputs.front())};
+  Tensors from = hosts_of(inputs);
+  Request request{OpType::ALLGATHER,
+                  std::move(used),
+                  outputs.front(),
+                  gloo_options.timeout,
+                  [to, from, gloo_options](c10d::Backend& gloo) mutable {
+                    return std::vector<WorkPtr>{gloo.allgather(to, from, gloo_options)};
+                  }};
+  share(request,
+        {.operation = OpType::ALLGATHER, .sent = for_each_rank(from.front()), .received = to.front()});
+  return submit(std::move(request));
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::_allgather_base(at::Tensor& output,
@@ -325,18 +396,26 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather_into_tensor_coalesced(
   gloo_options.timeout = timeout_of(options.timeout);
   Tensors used = outputs;
   used.insert(used.end(), inputs.begin(), inputs.end());
-  return submit({OpType::_ALLGATHER_BASE,
-                 std::move(used),
-                 outputs,
-                 gloo_options.timeout,
-                 [to = flat(hosts_of(outputs)), from = flat(hosts_of(inputs)), gloo_options](
-                     c10d::Backend& gloo) mutable {
-                   std::vector<WorkPtr> works;
-                   for (std::size_t index = 0; index < to.size(); index++) {
-                     works.push_back(gloo._allgather_base(to[index], from[index], gloo_options));
-                   }
-                   return works;
-                 }});
+  Tensors to = flat(hosts_of(outputs));
+  Tensors from = flat(hosts_of(inputs));
+  Request request{OpType::_ALLGATHER_BASE,
+                  std::move(used),
+                  outputs,
+                  gloo_options.timeout,
+                  [to, from, gloo_options](c10d::Backend& gloo) mutable {
+                    std::vector<WorkPtr> works;
+                    for (std::size_t index = 0; index < to.size(); index++) {
+                      works.push_back(gloo._allgather_base(to[index], from[index], gloo_options));
+                    }
+                    return works;
+                  }};
+  for (std::size_t index = 0; index < to.size(); index++) {
+    share(request,
+          {.operation = OpType::_ALLGATHER_BASE,
+           .sent = for_each_rank(from[index]),
+           .received = equal_parts(to[index])});
+  }
+  return submit(std::move(request));
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather_coalesced(std::vector<Tensors>& outputs,
@@ -351,6 +430,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::gather(std::vector<Tensors>& outputs
   const at::Tensor& input = check_single(inputs);
   check_root(options.rootRank, size_);
   std::vector<Tensors> to;
+  Tensors from = hosts_of(inputs);
   Tensors used{input};
   Tensors root_outputs;
   if (options.rootRank == rank_) {
@@ -363,13 +443,19 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::gather(std::vector<Tensors>& outputs
   }
   c10d::GatherOptions gloo_options = options;
   gloo_options.timeout = timeout_of(options.timeout);
-  return submit({OpType::GATHER,
-                 std::move(used),
-                 std::move(root_outputs),
-                 gloo_options.timeout,
-                 [to = std::move(to), from = hosts_of(inputs), gloo_options](c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{gloo.gather(to, from, gloo_options)};
-                 }});
+  Request request{OpType::GATHER,
+                  std::move(used),
+                  std::move(root_outputs),
+                  gloo_options.timeout,
+                  [to, from, gloo_options](c10d::Backend& gloo) mutable {
+                    return std::vector<WorkPtr>{gloo.gather(to, from, gloo_options)};
+                  }};
+  share(request,
+        {.operation = OpType::GATHER,
+         .root = options.rootRank,
+         .sent = at_rank(options.rootRank, from.front()),
+         .received = to.empty() ? Tensors() : to.front()});
+  return submit(std::move(request));
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::scatter(Tensors& outputs,
@@ -388,13 +474,20 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::scatter(Tensors& outputs,
   }
   c10d::ScatterOptions gloo_options = options;
   gloo_options.timeout = timeout_of(options.timeout);
-  return submit({OpType::SCATTER,
-                 std::move(used),
-                 outputs,
-                 gloo_options.timeout,
-                 [to = hosts_of(outputs), from = std::move(from), gloo_options](c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{gloo.scatter(to, from, gloo_options)};
-                 }});
+  Tensors to = hosts_of(outputs);
+  Request request{OpType::SCATTER,
+                  std::move(used),
+                  outputs,
+                  gloo_options.timeout,
+                  [to, from, gloo_options](c10d::Backend& gloo) mutable {
+                    return std::vector<WorkPtr>{gloo.scatter(to, from, gloo_options)};
+                  }};
+  share(request,
+        {.operation = OpType::SCATTER,
+         .root = options.rootRank,
+         .sent = from.empty() ? Tensors() : from.front(),
+         .received = at_rank(options.rootRank, to.front())});
+  return submit(std::move(request));
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter(Tensors& outputs,
@@ -408,16 +501,22 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter(Tensors& outputs,
   gloo_options.timeout = timeout_of(options.timeout);
   Tensors used = inputs.front();
   used.push_back(output);
-  return submit({OpType::REDUCE_SCATTER,
-                 std::move(used),
-                 outputs,
-                 gloo_options.timeout,
-                 [to = reduction.view(hosts_of(outputs)),
-                  from = std::vector<Tensors>{reduction.view(hosts_of(inputs.front()))},
-                  gloo_options](c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{
-                       gloo_workarounds::reduce_scatter(gloo, to, from, gloo_options)};
-                 }});
+  Tensors to = reduction.view(hosts_of(outputs));
+  std::vector<Tensors> from{reduction.view(hosts_of(inputs.front()))};
+  Request request{
+      OpType::REDUCE_SCATTER,
+      std::move(used),
+      outputs,
+      gloo_options.timeout,
+      [to, from, gloo_options](c10d::Backend& gloo) mutable {
+        return std::vector<WorkPtr>{gloo_workarounds::reduce_scatter(gloo, to, from, gloo_options)};
+      }};
+  share(request,
+        {.operation = OpType::REDUCE_SCATTER,
+         .reduction = reduction.operation,
+         .sent = from.front(),
+         .reduced = to.front()});
+  return submit(std::move(request));
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::_reduce_scatter_base(at::Tensor& output,
@@ -454,18 +553,28 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter_tensor_coalesced(
   }
   Tensors used = outputs;
   used.insert(used.end(), inputs.begin(), inputs.end());
-  return submit({OpType::_REDUCE_SCATTER_BASE,
-                 std::move(used),
-                 outputs,
-                 timeout_of(options.timeout),
-                 [to = flat(to), from = flat(from), gloo_options](c10d::Backend& gloo) mutable {
-                   std::vector<WorkPtr> works;
-                   for (std::size_t index = 0; index < to.size(); index++) {
-                     works.push_back(gloo_workarounds::reduce_scatter_base(
-                         gloo, to[index], from[index], gloo_options[index]));
-                   }
-                   return works;
-                 }});
+  to = flat(to);
+  from = flat(from);
+  Request request{OpType::_REDUCE_SCATTER_BASE,
+                  std::move(used),
+                  outputs,
+                  timeout_of(options.timeout),
+                  [to, from, gloo_options](c10d::Backend& gloo) mutable {
+                    std::vector<WorkPtr> works;
+                    for (std::size_t index = 0; index < to.size(); index++) {
+                      works.push_back(gloo_workarounds::reduce_scatter_base(
+                          gloo, to[index], from[index], gloo_options[index]));
+                    }
+                    return works;
+                  }};
+  for (std::size_t index = 0; index < to.size(); index++) {
+    share(request,
+          {.operation = OpType::_REDUCE_SCATTER_BASE,
+           .reduction = static_cast<c10d::ReduceOp::RedOpType>(gloo_options[index].reduceOp),
+           .sent = equal_parts(from[index]),
+           .reduced = to[index]});
+  }
+  return submit(std::move(request));
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::alltoall_base(at::Tensor& output,
@@ -485,15 +594,21 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::alltoall_base(at::Tensor& output,
   check_splits(input, input_splits, size_, "input");
   c10d::AllToAllOptions gloo_options = options;
   gloo_options.timeout = timeout_of(options.timeout);
-  return submit({OpType::ALLTOALL_BASE,
-                 {output, input},
-                 {output},
-                 gloo_options.timeout,
-                 [to = host_of(output), from = host_of(input), output_splits, input_splits, gloo_options](
-                     c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{
-                       gloo.alltoall_base(to, from, output_splits, input_splits, gloo_options)};
-                 }});
+  at::Tensor to = host_of(output);
+  at::Tensor from = host_of(input);
+  Request request{
+      OpType::ALLTOALL_BASE,
+      {output, input},
+      {output},
+      gloo_options.timeout,
+      [to, from, output_splits, input_splits, gloo_options](c10d::Backend& gloo) mutable {
+        return std::vector<WorkPtr>{gloo.alltoall_base(to, from, output_splits, input_splits, gloo_options)};
+      }};
+  share(request,
+        {.operation = OpType::ALLTOALL_BASE,
+         .sent = parts_by_rows(from, input_splits),
+         .received = parts_by_rows(to, output_splits)});
+  return submit(std::move(request));
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::alltoall(Tensors& outputs,
@@ -513,14 +628,17 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::alltoall(Tensors& outputs,
   gloo_options.timeout = timeout_of(options.timeout);
   Tensors used = outputs;
   used.insert(used.end(), inputs.begin(), inputs.end());
-  return submit(
-      {OpType::ALLTOALL,
-       std::move(used),
-       outputs,
-       gloo_options.timeout,
-       [to = hosts_of(outputs), from = hosts_of(inputs), gloo_options](c10d::Backend& gloo) mutable {
-         return std::vector<WorkPtr>{gloo_workarounds::alltoall(gloo, to, from, gloo_options)};
-       }});
+  Tensors to = hosts_of(outputs);
+  Tensors from = hosts_of(inputs);
+  Request request{OpType::ALLTOALL,
+                  std::move(used),
+                  outputs,
+                  gloo_options.timeout,
+                  [to, from, gloo_options](c10d::Backend& gloo) mutable {
+                    return std::vector<WorkPtr>{gloo_workarounds::alltoall(gloo, to, from, gloo_options)};
+                  }};
+  share(request, {.operation = OpType::ALLTOALL, .sent = from, .received = to});
+  return submit(std::move(request));
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::point_to_point(Request&& request, int peer, bool sends) {
@@ -574,6 +692,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::barrier(const c10d::BarrierOptions& 
   Request request{OpType::BARRIER, {}, {}, gloo_options.timeout, [gloo_options](c10d::Backend& gloo) {
                     return std::vector<WorkPtr>{gloo.barrier(gloo_options)};
                   }};
+  share(request, {.operation = OpType::BARRIER});
   return issue(collectives_, std::move(request), /*numbered=*/true, /*blocking=*/true);
 }
 

@@ -1,5 +1,5 @@
 // The process group of backend "hccl": torch's collectives on device tensors. gloo carries them out on host
-// aliases. An all-reduce of ranks that share memory runs in that memory.
+// aliases. Collectives of ranks that share memory run in that memory.
 //
 // Each method checks its tensors, makes their host aliases and issues a transfer. gloo is called on the
 // group's channel, so that it assigns tags in the order in which the host issued the collectives.
@@ -18,7 +18,7 @@
 #include "distributed/channel.h"
 #include "distributed/checks.h"
 #include "distributed/missing_rank_report.h"
-#include "distributed/shared_reduce.h"
+#include "distributed/shared_collective.h"
 
 namespace hpu_reference::distributed {
 
@@ -59,7 +59,7 @@ class ProcessGroupHccl final : public c10d::Backend {
   void setSequenceNumberForGroup() override {
   }
   std::uint64_t getSequenceNumberForGroup() override;
-  // Returns true if all-reduces use memory that the ranks share.
+  // Returns true if collectives use memory that the ranks share.
   bool shares_memory() const {
     return shared_ != nullptr;
   }
@@ -117,11 +117,21 @@ class ProcessGroupHccl final : public c10d::Backend {
     Tensors outputs;  // the tensors of `used` that the user receives
     std::chrono::milliseconds timeout;
     Start start;
-    std::shared_ptr<SharedReduce> shared = nullptr;  // attempted before gloo
-    std::optional<int> peer = std::nullopt;          // of a send or receive
-    bool message = false;                            // a send, a receive or a batch of them
+    std::vector<std::shared_ptr<SharedCollective>> shared = {};  // used instead of gloo if possible
+    std::optional<int> peer = std::nullopt;                      // of a send or receive
+    bool message = false;                                        // a send, a receive or a batch of them
   };
 
+  void share(Request& request, CollectiveTensors&& tensors);
+  void share_all_reduce(Request& request, const at::Tensor& host, c10d::ReduceOp::RedOpType operation);
+  // Returns the tensor once for each rank.
+  Tensors for_each_rank(const at::Tensor& tensor) const;
+  // Returns undefined tensors for all ranks except one.
+  Tensors at_rank(std::int64_t rank, const at::Tensor& tensor) const;
+  // Returns the parts of the ranks in a flat tensor.
+  Tensors equal_parts(const at::Tensor& flat) const;
+  // Returns the parts of the ranks in dimension 0. No splits: equal parts.
+  Tensors parts_by_rows(const at::Tensor& tensor, const std::vector<std::int64_t>& splits) const;
   bool is_batching() const;
   WorkPtr submit(Request&& request);
   WorkPtr issue(Channel& channel, Request&& request, bool numbered, bool blocking);

@@ -22,12 +22,12 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr int kMaxRanks = 64;
-constexpr std::uint64_t kLayout = 1;  // version of the memory layout
-// Bytes of an area for the small parts of all ranks in one collective. The group has two areas, which
-// successive collectives use in turn.
-constexpr std::uint64_t kSmallBytes = 2 << 20;
-constexpr std::uint64_t kLineBytes = 64;
+constexpr std::uint64_t kLayout = 2;  // version of the memory layout
+// Bytes of the area for the small part of a rank in one collective. Each rank has two areas, which successive
+// collectives use in turn. The system allocates only the pages that are written.
+constexpr std::uint64_t kPartBytes = 1 << 20;
+// Bytes that a rank reads at most in a collective of small parts of which it reads all.
+constexpr std::uint64_t kReadBytes = 2 << 20;
 // How a rank waits: it first polls kPolls times without yielding the processor. It then polls for the time
 // kSoon and yields after each poll. After that, it sleeps.
 constexpr int kPolls = 100;
@@ -39,12 +39,13 @@ constexpr milliseconds kMaxSleep{50};
 enum : std::uint32_t { kActive = 0, kLeftGroup = 1, kFailed = 2 };
 
 bool is_sharing_enabled() {
-  const char* text = std::getenv("HPU_REFERENCE_SHARED_REDUCE");
+  const char* text = std::getenv("HPU_REFERENCE_SHARED_COLLECTIVES");
   const std::string value = text == nullptr || *text == '\0' ? "1" : text;
   TORCH_CHECK(value == "0" || value == "1",
-              "HPU_REFERENCE_SHARED_REDUCE='",
+              "HPU_REFERENCE_SHARED_COLLECTIVES='",
               value,
-              "' is not supported; use 1 (ranks of one machine reduce in shared memory) or 0 (gloo reduces)");
+              "' is not supported; use 1 (collectives of ranks on one machine run in shared memory) or 0 "
+              "(gloo runs them)");
   return value == "1";
 }
 
@@ -93,8 +94,18 @@ Part& SharedGroup::part(int rank) const {
 }
 
 char* SharedGroup::small_part_memory(int rank) const {
-  return memory_.data() + sizeof(Control) + turn_ % 2 * kSmallBytes +
-         static_cast<std::size_t>(rank) * small_bytes_;
+  const std::uint64_t area = turn_ % 2 * static_cast<std::uint64_t>(size_) + static_cast<std::uint64_t>(rank);
+  return memory_.data() + sizeof(Control) + area * kPartBytes;
+}
+
+bool SharedGroup::is_small(std::uint64_t bytes, bool all_read) const {
+  const std::uint64_t limit =
+      all_read ? std::min(kPartBytes, kReadBytes / static_cast<std::uint64_t>(size_)) : kPartBytes;
+  return bytes <= limit;
+}
+
+std::uint64_t SharedGroup::memory_bytes(int size) {
+  return sizeof(Control) + 2 * static_cast<std::uint64_t>(size) * kPartBytes;
 }
 
 // Rank 0 creates the memory and the other ranks open it. Each rank writes a number into the memory and into
@@ -111,7 +122,7 @@ std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size)
   };
   try {
     if (rank == 0) {
-      memory = Mapping::make(sizeof(Control) + 2 * kSmallBytes);
+      memory = Mapping::make(memory_bytes(size));
       write_proof();
       const MemoryLocation location = location_of(memory->descriptor());
       std::string text = proof;
@@ -129,7 +140,7 @@ std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size)
       MemoryLocation location;
       if (text >> number >> location.process >> location.descriptor >> location.device >> location.inode >>
               location.size &&
-          location.size == sizeof(Control) + 2 * kSmallBytes) {
+          location.size == memory_bytes(size)) {
         memory = Mapping::open(location, /*writable=*/true);
         if (reinterpret_cast<Control*>(memory->data())->states[0].proof != number) {
           memory.reset();
@@ -188,11 +199,7 @@ std::shared_ptr<SharedGroup> SharedGroup::create(c10d::Store& store, int rank, i
 }
 
 SharedGroup::SharedGroup(Mapping memory, int rank, int size)
-    : memory_(std::move(memory)),
-      rank_(rank),
-      size_(size),
-      small_bytes_(kSmallBytes / static_cast<std::uint64_t>(size) / kLineBytes * kLineBytes),
-      owner_(getpid()) {
+    : memory_(std::move(memory)), rank_(rank), size_(size), owner_(getpid()) {
   processes_.reserve(static_cast<std::size_t>(size));
   for (int peer = 0; peer < size; peer++) {
     processes_.emplace_back(state(peer).process);

@@ -19,15 +19,29 @@
 
 namespace hpu_reference::distributed {
 
-// The contribution of a rank to a collective.
-struct Part {
-  std::uint64_t bytes;
-  std::uint64_t offset;  // in the rank's device memory
-  std::int32_t dtype;
-  std::int32_t operation;
+constexpr int kMaxRanks = 64;
 
+// The bytes that a rank sends to another rank.
+struct Block {
+  std::uint64_t bytes;
+  std::uint64_t offset;  // in the sender's device memory, or in its part of the group's own memory
+};
+
+// The part of a rank in a collective: plain data in shared memory.
+struct Part {
+  std::uint64_t turn;      // number of the collective in its group
+  std::int32_t operation;  // c10d::OpType
+  std::int32_t dtype;
+  std::int32_t reduction;             // c10d::ReduceOp::RedOpType, or -1
+  std::int32_t root;                  // or -1
+  std::uint32_t is_in_device_memory;  // 1: the blocks are in device memory; 0: in the group's own memory
+  Block sent[kMaxRanks];              // to each rank
+  std::uint64_t expected[kMaxRanks];  // number of bytes from each rank
+
+  // Returns true if both ranks call the same collective; their blocks may differ.
   bool is_like(const Part& other_part) const {
-    return bytes == other_part.bytes && dtype == other_part.dtype && operation == other_part.operation;
+    return turn == other_part.turn && operation == other_part.operation && dtype == other_part.dtype &&
+           reduction == other_part.reduction && root == other_part.root;
   }
 };
 
@@ -59,17 +73,27 @@ class SharedGroup {
 
   // Returns false once a collective has failed on this rank, or the group was aborted or left.
   bool is_usable() const;
-  // Begins the next collective. Its parts have separate memory until the collective after the next begins.
+  // Begins the next collective. All ranks must have published their parts of the previous collective: the
+  // memory of this part was last used in the collective before it.
   void begin() {
     turn_++;
+    part(rank_).turn = turn_;
+  }
+  // Publishes this rank's part of the collective, as the next step.
+  void publish() {
+    advance();
+    published_step_ = step_;
+  }
+  // Returns the step in which this rank published its latest part. The other ranks publish theirs in the same
+  // step.
+  std::uint64_t published_step() const {
+    return published_step_;
   }
   // Returns the part of a rank in this collective. Other ranks read it once the rank has made its next step.
   Part& part(int rank) const;
-  // Returns true if parts of this size are small: the ranks pass them through the group's own memory. Each
-  // rank then reads all parts, so the limit decreases with the number of ranks.
-  bool is_small(std::uint64_t bytes) const {
-    return bytes <= small_bytes_;
-  }
+  // Returns true if a part with this many bytes of blocks is small: the rank passes it through the group's
+  // own memory. If all ranks read all parts, the limit decreases with the number of ranks.
+  bool is_small(std::uint64_t bytes, bool all_read) const;
   // Returns the area of the group's own memory for the part of a rank, if the part is small.
   char* small_part_memory(int rank) const;
 
@@ -93,10 +117,6 @@ class SharedGroup {
   // Makes the device memory of each rank readable for all ranks. The first call must be made by all ranks.
   // Returns false, on all ranks alike, if the memory of one rank cannot be shared.
   bool share_devices(WaitLimits& limits);
-  // Returns true if share_devices() has failed.
-  bool is_device_sharing_impossible() const {
-    return devices_ == Devices::Not;
-  }
   // Returns the device memory of another rank.
   const char* device(int rank) const {
     return views_[static_cast<std::size_t>(rank)].data();
@@ -115,6 +135,7 @@ class SharedGroup {
   enum class Devices { Unknown, Shared, Not };
 
   SharedGroup(Mapping memory, int rank, int size);
+  static std::uint64_t memory_bytes(int size);
   static std::optional<Mapping> join(c10d::Store& store, int rank, int size);
 
   Control& control() const;
@@ -127,13 +148,13 @@ class SharedGroup {
   Mapping memory_;
   const int rank_;
   const int size_;
-  const std::uint64_t small_bytes_;
   const std::int64_t owner_;        // process id; a forked child does not have the memory
   std::vector<Process> processes_;  // of all ranks
   std::vector<Mapping> views_;      // of the ranks' device memory
   Devices devices_ = Devices::Unknown;
   std::uint64_t turn_ = 0;
   std::uint64_t step_ = 0;
+  std::uint64_t published_step_ = 0;
   std::atomic<bool> aborted_{false};
 };
 

@@ -21,6 +21,9 @@ DTYPES = (
 )
 MOVED_DTYPES = (*DTYPES, torch.float8_e4m3fn, torch.float8_e5m2)
 SHAPES = ((5,), (0,), (2, 3), (), (1025,))
+#: A shape whose parts do not fit into the memory of a group, and the dtypes in which it is moved.
+LARGE_SHAPE = (1101, 1001)
+LARGE_DTYPES = (torch.int8, torch.bfloat16, torch.float32)
 REDUCTIONS = {
     dist.ReduceOp.SUM: lambda parts: parts.sum(0),
     dist.ReduceOp.PRODUCT: lambda parts: parts.prod(0),
@@ -74,7 +77,8 @@ def check_reductions(rank, size):
 
 
 def check_data_movement(rank, size):
-    for dtype, shape in itertools.product(MOVED_DTYPES, SHAPES):
+    large = itertools.product(LARGE_DTYPES, [LARGE_SHAPE])
+    for dtype, shape in itertools.chain(itertools.product(MOVED_DTYPES, SHAPES), large):
         mine = rank_numbers(shape, dtype, rank)
         every = [rank_numbers(shape, dtype, peer) for peer in range(size)]
         tensor = mine.to("hpu")
@@ -165,16 +169,21 @@ def check_batched_calls(rank, size):
     assert_equal_on_device(received[:2], torch.full((2,), previous + 5.0))
 
 
+PROGRAMS = [
+    check_reductions,
+    check_data_movement,
+    check_uneven_all_to_all,
+    check_object_collectives,
+    check_batched_calls,
+]
+
+
 @pytest.mark.parametrize("size", [2, 3])
-@pytest.mark.parametrize(
-    "program",
-    [
-        check_reductions,
-        check_data_movement,
-        check_uneven_all_to_all,
-        check_object_collectives,
-        check_batched_calls,
-    ],
-)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_collectives(on_ranks, program, size):
     on_ranks(program, size)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_collectives_over_gloo(on_ranks, program):
+    on_ranks(program, 3, HPU_REFERENCE_SHARED_COLLECTIVES="0")

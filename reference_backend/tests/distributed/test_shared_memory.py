@@ -1,10 +1,12 @@
-"""Test all-reduce in memory that the ranks of one machine share: values, and errors when a rank fails."""
+"""Test collectives in memory that the ranks of one machine share: values, and errors when a rank fails."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import itertools
 import os
+import random
 import signal
 import threading
 import time
@@ -190,7 +192,7 @@ def check_shared_memory_is_unused(rank, size):
 
 def disable_on_one_rank(rank, size):
     """Disable the shared memory on one rank, so that no rank uses it."""
-    os.environ["HPU_REFERENCE_SHARED_REDUCE"] = "0" if rank == size - 1 else "1"
+    os.environ["HPU_REFERENCE_SHARED_COLLECTIVES"] = "0" if rank == size - 1 else "1"
     group = dist.new_group(list(range(size)))
     assert uses_shared_memory() and not uses_shared_memory(group)
     for count in (4, 1_000_000):
@@ -217,9 +219,136 @@ def check_different_tensors(rank, size):
     ):
         tensor = (mine if rank == 0 else theirs).to("hpu")
         start = time.monotonic()
-        with pytest.raises(dist.DistBackendError, match=r"ALLREDUCE .*rank 1 has .* bytes of"):
+        with pytest.raises(dist.DistBackendError, match=r"ALLREDUCE .*rank 1 has ALLREDUCE of .*"):
             dist.all_reduce(tensor)
             tensor.cpu()
+        assert time.monotonic() - start < 20
+        tensor = torch.ones(3, device="hpu")
+        dist.all_reduce(tensor)
+        assert tensor.tolist() == [size] * 3
+
+
+#: Element counts of a part: none, a small part, and parts that do not fit into the memory of a group.
+PART_COUNTS = (0, 6, 30_000, 500_001)
+
+
+def check_parts_of_one_tensor(rank, size):
+    """Check collectives whose input is a part of the output, or the reverse."""
+    for count in PART_COUNTS:
+        every = [rank_values(count, torch.float32, peer) for peer in range(size)]
+        gathered = torch.full((size, count), -1.0, device="hpu")
+        gathered[rank] = every[rank].to("hpu")
+        dist.all_gather_into_tensor(gathered, gathered[rank])
+        assert torch.equal(gathered.cpu(), torch.stack(every)), count
+        whole = torch.stack([part + rank for part in every]).to("hpu")
+        dist.reduce_scatter_tensor(whole[rank], whole)
+        reduced = every[rank].clone()
+        for peer in range(1, size):
+            reduced += every[rank] + peer
+        assert torch.equal(whole[rank].cpu(), reduced), count
+        others = [peer for peer in range(size) if peer != rank]
+        assert torch.equal(whole[others].cpu(), torch.stack([every[peer] + rank for peer in others]))
+
+
+def call_random_collectives(rank, size):
+    """Call collectives of random kinds, sizes and roots without waiting, with ranks that pause at random.
+
+    The generator of the calls is the same on all ranks.
+    """
+    calls = random.Random(7)
+    pauses = random.Random(rank)
+    checks = []
+    for number in range(240):
+        kind, root = calls.choice(range(8)), calls.randrange(size)
+        count = calls.choice((1, 17, 3000, 3000, 400_000) if number % 10 == 0 else (1, 17, 3000))
+
+        def values(peer, number=number, count=count):
+            return torch.arange(float(count)) + 1000 * peer + number
+
+        mine, every = values(rank).to("hpu"), [values(peer) for peer in range(size)]
+        parts = [torch.full((count,), -1.0, device="hpu") for _ in range(size)]
+        total = torch.stack(every).sum(0)
+        if kind == 0:
+            dist.broadcast(mine, root)
+            checks.append((mine, every[root]))
+        elif kind == 1:
+            dist.reduce(mine, root)
+            checks.append((mine, total if rank == root else every[rank]))
+        elif kind == 2:
+            dist.all_gather(parts, mine)
+            checks.append((torch.stack(parts), torch.stack(every)))
+        elif kind == 3:
+            dist.gather(mine, parts if rank == root else None, root)
+            checks += list(zip(parts, every, strict=True)) if rank == root else []
+        elif kind == 4:
+            dist.scatter(parts[0], [mine + peer for peer in range(size)] if rank == root else None, root)
+            checks.append((parts[0], every[root] + rank))
+        elif kind == 5:
+            dist.reduce_scatter(parts[0], [mine + peer for peer in range(size)])
+            checks.append((parts[0], total + size * rank))
+        elif kind == 6:
+            dist.all_to_all(parts, [mine + peer for peer in range(size)])
+            checks.append((torch.stack(parts), torch.stack(every) + rank))
+        else:
+            dist.all_reduce(mine)
+            checks.append((mine, total))
+        if pauses.random() < 0.05:
+            time.sleep(0.01)
+    for actual, correct in checks:
+        assert torch.equal(actual.cpu(), correct)
+
+
+def check_lists(rank, size):
+    """Check calls with lists of small and large tensors."""
+    counts = (3, 500_000, 0, 40)
+    inputs = [rank_values(count, torch.float32, rank).to("hpu") for count in counts]
+    outputs = [torch.empty(size, count, device="hpu") for count in counts]
+    with dist._coalescing_manager(device=torch.device("hpu")):
+        for output, part in zip(outputs, inputs, strict=True):
+            dist.all_gather_into_tensor(output, part)
+    for count, output in zip(counts, outputs, strict=True):
+        every = [rank_values(count, torch.float32, peer) for peer in range(size)]
+        assert torch.equal(output.cpu(), torch.stack(every))
+    with dist._coalescing_manager(device=torch.device("hpu")):
+        for part, output in zip(inputs, outputs, strict=True):
+            dist.reduce_scatter_tensor(part, output)
+    for count, part in zip(counts, inputs, strict=True):
+        wide = rank_values(count, torch.float32, rank)
+        total = wide.clone()
+        for _ in range(size - 1):
+            total += wide
+        assert torch.equal(part.cpu(), total)
+
+
+def check_different_collectives(rank, size):
+    """Check that ranks whose collectives differ get an immediate error, and that the group still works."""
+    three, four = torch.ones(3, device="hpu"), torch.ones(4, device="hpu")
+    large = torch.ones(1_000_000, device="hpu")
+
+    def gather(tensor):
+        dist.all_gather([tensor.clone() for _ in range(size)], tensor)
+
+    # The calls of rank 0 and of the others, and the number of ranks that wait for the others: a rank that only
+    # sends a small part does not.
+    for first, other, waiting_ranks in (
+        (lambda: dist.all_reduce(three), lambda: gather(three), size),
+        (lambda: gather(three), lambda: gather(four), size),
+        (lambda: dist.reduce(three, 0), lambda: dist.reduce(three.int(), 0), 1),
+        (
+            lambda: dist.all_to_all_single(four, four.clone()),
+            lambda: dist.all_to_all_single(large, large.clone()),
+            size,
+        ),
+    ):
+        start = time.monotonic()
+        is_error_due = rank < waiting_ranks
+        with (
+            pytest.raises(dist.DistBackendError, match=r"collectives or tensors differ: .*rank 1 has ")
+            if is_error_due
+            else contextlib.nullcontext()
+        ):
+            (first if rank == 0 else other)()
+            torch.hpu.synchronize()
         assert time.monotonic() - start < 20
         tensor = torch.ones(3, device="hpu")
         dist.all_reduce(tensor)
@@ -395,7 +524,7 @@ def test_late_ranks(on_ranks, order):
 
 
 def test_disabled_by_a_variable(on_ranks):
-    on_ranks(check_shared_memory_is_unused, HPU_REFERENCE_SHARED_REDUCE="0")
+    on_ranks(check_shared_memory_is_unused, HPU_REFERENCE_SHARED_COLLECTIVES="0")
 
 
 def test_disabled_on_one_rank(on_ranks):
@@ -404,6 +533,24 @@ def test_disabled_on_one_rank(on_ranks):
 
 def test_a_group_of_one_rank(on_ranks):
     on_ranks(reduce_in_group_of_one_rank)
+
+
+def test_parts_of_one_tensor(on_ranks):
+    on_ranks(check_parts_of_one_tensor, 3)
+
+
+@pytest.mark.parametrize("order", ["memory", "events"])
+@pytest.mark.parametrize("size", [2, 3])
+def test_random_collectives(on_ranks, size, order):
+    on_ranks(call_random_collectives, size, HPU_REFERENCE_STREAM_ORDER=order)
+
+
+def test_lists(on_ranks):
+    on_ranks(check_lists, 3)
+
+
+def test_different_collectives_raise(on_ranks):
+    on_ranks(check_different_collectives)
 
 
 def test_calls_with_different_tensors_raise(on_ranks):

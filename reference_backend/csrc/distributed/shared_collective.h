@@ -1,0 +1,93 @@
+// One collective in the memory that a group's ranks share. Each rank has a block of bytes for each rank,
+// which may be empty. The receiving rank copies the blocks of all ranks, or reduces them.
+//
+//   small: each rank copies its blocks into the group's memory │all│ each rank reads the blocks for it
+//   large: each rank publishes the locations of its blocks │all│ each rank reads them from the other ranks'
+//          device memory │all│
+//
+// With a root, a rank that needs no blocks of other ranks does not wait for them if its own blocks are small.
+//
+// An all-reduce works in place. If it is large, each rank reduces its share of every chunk, and copies the
+// other shares from the others' device memory, one chunk behind.
+//
+// A rank writes only its own device memory, and reads the memory of other ranks while they wait. A rank that
+// aborts announces this before it reuses its memory, and the other ranks check for that before they use the
+// data they read.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "distributed/shared_group.h"
+
+namespace hpu_reference::distributed {
+
+// The tensors of this rank in a collective: contiguous host aliases of device tensors. An undefined tensor
+// stands for no elements.
+struct CollectiveTensors {
+  c10d::OpType operation;
+  std::optional<std::int64_t> root = std::nullopt;
+  std::optional<c10d::ReduceOp::RedOpType> reduction = std::nullopt;
+  std::vector<at::Tensor> sent = {};      // for each rank, in the order of ranks; empty: nothing is sent
+  std::vector<at::Tensor> received = {};  // from each rank, in the order of ranks; empty: nothing is received
+  at::Tensor reduced = {};                // with a reduction, instead of `received`: the result
+};
+
+// The collective. One thread may begin it and another may finish it.
+class SharedCollective {
+ public:
+  SharedCollective(std::shared_ptr<SharedGroup> group,
+                   CollectiveTensors tensors,
+                   std::chrono::milliseconds timeout);
+
+  // Returns true if the blocks of this rank are small, so that the thread that issues the collective may try
+  // to carry it out.
+  bool is_small() const {
+    return is_small_;
+  }
+  // Publishes this rank's blocks and waits for a moment. Returns true if that completed the collective. Never
+  // throws: finish() reports errors.
+  bool attempt() noexcept;
+  // Completes the collective. Calls `on_slow` once if that takes longer than `slow_after`. Returns false, on
+  // all ranks alike, if gloo must carry out the collective. Throws std::runtime_error if the collective
+  // fails.
+  bool finish(std::chrono::milliseconds slow_after, std::function<void()> on_slow);
+  // Makes the ranks' device memory readable for all ranks, before the collective. Returns false, on all ranks
+  // alike, if that is impossible.
+  bool share_devices(std::chrono::milliseconds slow_after, std::function<void()> on_slow);
+
+ private:
+  void publish();
+  bool is_complete_after_publishing() const;
+  at::Tensor tensor_for(int rank) const;
+  std::uint64_t bytes_from(int rank) const;
+  bool are_alike() const;
+  void require_alike() const;
+  bool is_any_in_device_memory() const;
+  const char* block_from(int rank) const;
+  void receive();
+  void all_reduce_in_chunks(WaitLimits& limits);
+
+  const std::shared_ptr<SharedGroup> group_;
+  const CollectiveTensors tensors_;
+  const std::chrono::milliseconds timeout_;
+  c10::ScalarType dtype_ = c10::ScalarType::Byte;
+  bool is_small_ = false;
+  bool is_published_ = false;
+  std::chrono::steady_clock::time_point start_;  // unset until the first attempt
+};
+
+// Completes several collectives, one after the other. Returns false, on all ranks alike, if gloo must carry
+// out all of them.
+bool finish_all(const std::vector<std::shared_ptr<SharedCollective>>& collectives,
+                std::chrono::milliseconds slow_after,
+                const std::function<void()>& on_slow);
+
+}  // namespace hpu_reference::distributed
