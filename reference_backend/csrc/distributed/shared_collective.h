@@ -30,7 +30,7 @@
 namespace hpu_reference::distributed {
 
 // The tensors of this rank in a collective: contiguous host aliases of device tensors. An undefined tensor
-// stands for no elements.
+// has no elements.
 struct CollectiveTensors {
   c10d::OpType operation;
   std::optional<std::int64_t> root = std::nullopt;
