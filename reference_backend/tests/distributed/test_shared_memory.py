@@ -328,8 +328,8 @@ def check_different_collectives(rank, size):
     def gather(tensor):
         dist.all_gather([tensor.clone() for _ in range(size)], tensor)
 
-    # The calls of rank 0 and of the others, and the number of ranks that wait for the others. A rank that only
-    # sends a small part does not wait.
+    # The calls of rank 0 and of the others, and the number of ranks that wait for the others. A rank that
+    # only sends a small part does not wait.
     for first, other, waiting_ranks in (
         (lambda: dist.all_reduce(three), lambda: gather(three), size),
         (lambda: gather(three), lambda: gather(four), size),
