@@ -164,6 +164,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
   // `run` holds a reference to gloo, because it may be called after the group is destroyed.
   auto run = [gloo = gloo_,
               missing_rank_report = missing_rank_report_,
+              group = shared_,
               shared = std::move(request.shared),
               start = std::move(request.start),
               collective = std::move(collective),
@@ -171,9 +172,17 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
               rendezvous_number] {
     try {
       if (rendezvous_number != 0) {
-        missing_rank_report->rendezvous(collective, rendezvous_number);
+        try {
+          missing_rank_report->rendezvous(collective, rendezvous_number);
+        } catch (...) {
+          if (group != nullptr) {
+            group->fail();  // the other ranks may have met and be one collective ahead
+          }
+          throw;
+        }
       }
-      if (!shared.empty() && finish_all(shared, missing_rank_report->arrival_delay(collective), [&] {
+      if (!shared.empty() &&
+          SharedCollective::finish_all(shared, missing_rank_report->arrival_delay(collective), [&] {
             missing_rank_report->record_arrival(collective);
           })) {
         return;
@@ -182,7 +191,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
         numbered ? missing_rank_report->wait(*work, collective) : static_cast<void>(work->wait());
       }
     } catch (const std::exception& error) {
-      if (numbered) {
+      if (numbered && dynamic_cast<const DifferentCollectives*>(&error) == nullptr) {
         TORCH_CHECK_WITH(DistBackendError, false, missing_rank_report->describe(collective, error.what()));
       }
       TORCH_CHECK_WITH(DistBackendError,

@@ -62,11 +62,43 @@ const char* name_of(std::int32_t reduction) {
   }
 }
 
-// Thrown if the ranks do not call the same collective. All ranks detect this, so the group remains usable.
-class Mismatch final : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+bool overlap(const at::Tensor& one, const at::Tensor& other) {
+  return bytes_of(one) != 0 && bytes_of(other) != 0 && start_of(one) < start_of(other) + bytes_of(other) &&
+         start_of(other) < start_of(one) + bytes_of(one);
+}
+
+bool have_same_memory(const at::Tensor& one, const at::Tensor& other) {
+  return one.defined() && other.defined() && start_of(one) == start_of(other) &&
+         bytes_of(one) == bytes_of(other);
+}
+
+// Returns true if a rank may read the blocks of all ranks, as large as the rank's own block.
+bool reads_equal_blocks(c10d::OpType operation) {
+  switch (operation) {
+    case c10d::OpType::ALLREDUCE:
+    case c10d::OpType::REDUCE:
+    case c10d::OpType::ALLGATHER:
+    case c10d::OpType::_ALLGATHER_BASE:
+    case c10d::OpType::GATHER:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Returns true if a rank with this part needs nothing of the other ranks, and they do not read its device
+// memory.
+bool needs_no_other_rank(const Part& part, int own_rank, int size) {
+  if (part.is_in_device_memory != 0 || part.root < 0) {
+    return false;
+  }
+  for (int rank = 0; rank < size; rank++) {
+    if (rank != own_rank && part.expected[rank] != 0) {
+      return false;
+    }
+  }
+  return true;
+}
 
 // Runs a step of a collective. If the step throws, the group rejects later collectives, except after a
 // mismatch.
@@ -77,7 +109,7 @@ bool run_step(SharedGroup& group, const Step& step) {
   }
   try {
     return step();
-  } catch (const Mismatch&) {
+  } catch (const DifferentCollectives&) {
     throw;
   } catch (...) {
     group.fail();
@@ -100,7 +132,8 @@ SharedCollective::SharedCollective(std::shared_ptr<SharedGroup> group,
       previous = tensor;
     }
   }
-  is_small_ = group_->is_small(bytes, /*all_read=*/tensors_.operation == c10d::OpType::ALLREDUCE);
+  is_small_ = tensors_.list_length == 0 && group_->is_small(bytes, reads_equal_blocks(tensors_.operation));
+  is_staged_ = writes_into_sent_blocks();
   for (const auto* list : {&tensors_.sent, &tensors_.received}) {
     for (const at::Tensor& tensor : *list) {
       if (tensor.defined()) {
@@ -121,6 +154,37 @@ std::uint64_t SharedCollective::bytes_from(int rank) const {
   return tensors_.received.empty() ? 0 : bytes_of(tensors_.received[static_cast<std::size_t>(rank)]);
 }
 
+// Returns true if a result overlaps a block that another rank may still read, or that this rank has not read
+// yet. The own block may be the own part of the result: it is not written, or element by element.
+bool SharedCollective::writes_into_sent_blocks() const {
+  if (tensors_.operation == c10d::OpType::ALLREDUCE) {
+    return false;
+  }
+  const at::Tensor own_block = tensor_for(group_->rank());
+  if (tensors_.reduced.defined()) {
+    for (int rank = 0; rank < group_->size(); rank++) {
+      const at::Tensor block = tensor_for(rank);
+      if (overlap(tensors_.reduced, block) &&
+          (rank != group_->rank() || !have_same_memory(tensors_.reduced, own_block))) {
+        return true;
+      }
+    }
+    return false;
+  }
+  for (std::size_t sender = 0; sender < tensors_.received.size(); sender++) {
+    const at::Tensor& result = tensors_.received[sender];
+    if (static_cast<int>(sender) == group_->rank() && have_same_memory(result, own_block)) {
+      continue;
+    }
+    for (const at::Tensor& block : tensors_.sent) {
+      if (overlap(result, block)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 void SharedCollective::publish() {
   is_published_ = true;
   group_->begin();
@@ -129,6 +193,7 @@ void SharedCollective::publish() {
   part.dtype = static_cast<std::int32_t>(dtype_);
   part.reduction = tensors_.reduction.has_value() ? static_cast<std::int32_t>(*tensors_.reduction) : -1;
   part.root = static_cast<std::int32_t>(tensors_.root.value_or(-1));
+  part.list_length = tensors_.list_length;
   part.is_in_device_memory = is_small_ ? 0 : 1;
   std::uint64_t used = 0;
   int previous = -1;  // the last other rank with a block
@@ -154,18 +219,6 @@ void SharedCollective::publish() {
   group_->publish();
 }
 
-bool SharedCollective::is_complete_after_publishing() const {
-  if (!is_small_ || !tensors_.root.has_value() || tensors_.reduced.defined()) {
-    return false;
-  }
-  for (int rank = 0; rank < group_->size(); rank++) {
-    if (rank != group_->rank() && bytes_from(rank) != 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
 bool SharedCollective::are_alike() const {
   const Part& own = group_->part(group_->rank());
   for (int sender = 0; sender < group_->size(); sender++) {
@@ -182,10 +235,7 @@ bool SharedCollective::are_alike() const {
   return true;
 }
 
-void SharedCollective::require_alike() const {
-  if (are_alike()) {
-    return;
-  }
+std::string SharedCollective::text_of_difference() const {
   std::ostringstream text;
   text << "the ranks' collectives or tensors differ:";
   for (int rank = 0; rank < group_->size(); rank++) {
@@ -205,6 +255,9 @@ void SharedCollective::require_alike() const {
     if (part.root >= 0) {
       text << " with root " << part.root;
     }
+    if (part.list_length > 0) {
+      text << " (a list of " << part.list_length << " tensors)";
+    }
     text << ", sends blocks of up to " << sent << " bytes and expects up to " << expected << " bytes";
   }
   for (int sender = 0; sender < group_->size(); sender++) {
@@ -214,11 +267,11 @@ void SharedCollective::require_alike() const {
       if (sent != expected) {
         text << "; rank " << sender << " sends " << sent << " bytes to rank " << receiver
              << ", which expects " << expected;
-        throw Mismatch(text.str());
+        return text.str();
       }
     }
   }
-  throw Mismatch(text.str());
+  return text.str();
 }
 
 bool SharedCollective::is_any_in_device_memory() const {
@@ -240,6 +293,15 @@ const char* SharedCollective::block_from(int rank) const {
   return start + part.sent[group_->rank()].offset;
 }
 
+// Returns the tensor itself, or if the results are staged, a temporary tensor for the same values.
+at::Tensor SharedCollective::staged(const at::Tensor& result) {
+  if (!is_staged_) {
+    return result;
+  }
+  staged_.emplace_back(result, at::empty_like(result));
+  return staged_.back().second;
+}
+
 // Copies the blocks of all ranks into this rank's tensors, or reduces them.
 void SharedCollective::receive() {
   if (tensors_.reduced.defined()) {
@@ -248,7 +310,7 @@ void SharedCollective::receive() {
       for (int rank = 0; rank < group_->size(); rank++) {
         blocks.push_back(block_from(rank));
       }
-      reduce_parts(start_of(tensors_.reduced),
+      reduce_parts(start_of(staged(tensors_.reduced)),
                    blocks,
                    tensors_.reduced.numel(),
                    tensors_.reduced.scalar_type(),
@@ -261,12 +323,20 @@ void SharedCollective::receive() {
     if (bytes == 0) {
       continue;
     }
-    char* to = start_of(tensors_.received[static_cast<std::size_t>(rank)]);
+    char* to = start_of(staged(tensors_.received[static_cast<std::size_t>(rank)]));
     const char* from = block_from(rank);
     if (to != from) {  // the input of a rank may be its part of the output
-      std::memmove(to, from, bytes);
+      std::memcpy(to, from, bytes);
     }
   }
+}
+
+// Copies staged results into this rank's tensors, once no rank reads the memory of this rank.
+void SharedCollective::copy_staged_results() {
+  for (const auto& [result, values] : staged_) {
+    std::memcpy(start_of(result), start_of(values), bytes_of(values));
+  }
+  staged_.clear();
 }
 
 void SharedCollective::all_reduce_in_chunks(WaitLimits& limits) {
@@ -314,11 +384,12 @@ void SharedCollective::all_reduce_in_chunks(WaitLimits& limits) {
 
 bool SharedCollective::attempt() noexcept {
   start_ = std::chrono::steady_clock::now();
-  if (!is_small() || !group_->is_usable() || !group_->arrive_within_a_moment(group_->published_step())) {
+  if (!is_small() || is_staged_ || !group_->is_usable() ||
+      !group_->arrive_within_a_moment(group_->published_step()) || !was_latest_alike()) {
     return false;
   }
   publish();
-  if (is_complete_after_publishing()) {
+  if (needs_no_other_rank(group_->part(group_->rank()), group_->rank(), group_->size())) {
     receive();
     return true;
   }
@@ -330,6 +401,19 @@ bool SharedCollective::attempt() noexcept {
   return true;
 }
 
+// Returns false if all ranks completed the latest collective without waiting, and their collectives differ.
+bool SharedCollective::was_latest_alike() const {
+  if (group_->is_latest_checked()) {
+    return true;
+  }
+  for (int rank = 0; rank < group_->size(); rank++) {
+    if (!needs_no_other_rank(group_->part(rank), rank, group_->size())) {
+      return true;  // this rank has waited and reported the difference
+    }
+  }
+  return are_alike();
+}
+
 bool SharedCollective::finish(std::chrono::milliseconds slow_after, std::function<void()> on_slow) {
   if (start_ == std::chrono::steady_clock::time_point()) {
     start_ = std::chrono::steady_clock::now();
@@ -338,17 +422,26 @@ bool SharedCollective::finish(std::chrono::milliseconds slow_after, std::functio
     WaitLimits limits{start_, timeout_, slow_after, std::move(on_slow)};
     if (!is_published_) {
       group_->wait(group_->published_step(), limits);
+      if (!was_latest_alike()) {
+        const std::string difference = text_of_difference();
+        group_->set_latest_checked();
+        throw DifferentCollectives("in the collective before, " + difference);
+      }
       publish();
     }
-    if (is_complete_after_publishing()) {
+    if (needs_no_other_rank(group_->part(group_->rank()), group_->rank(), group_->size())) {
       receive();
+      copy_staged_results();
       return true;
     }
     group_->wait(group_->step(), limits);
     group_->require_no_failure();
-    require_alike();
+    if (!are_alike()) {
+      throw DifferentCollectives(text_of_difference());
+    }
     if (!is_any_in_device_memory()) {
       receive();
+      copy_staged_results();
       return true;
     }
     if (!group_->share_devices(limits)) {
@@ -362,16 +455,25 @@ bool SharedCollective::finish(std::chrono::milliseconds slow_after, std::functio
     group_->require_no_failure();
     group_->advance();  // other ranks read this rank's memory until all ranks have made this step
     group_->wait(group_->step(), limits);
+    copy_staged_results();
     return true;
   });
 }
 
-bool finish_all(const std::vector<std::shared_ptr<SharedCollective>>& collectives,
-                std::chrono::milliseconds slow_after,
-                const std::function<void()>& on_slow) {
-  // The ranks agree on a transport before the first collective, because gloo must not repeat an all-reduce.
-  if (collectives.size() > 1 && !collectives.front()->share_devices(slow_after, on_slow)) {
-    return false;
+bool SharedCollective::finish_all(const std::vector<std::shared_ptr<SharedCollective>>& collectives,
+                                  std::chrono::milliseconds slow_after,
+                                  const std::function<void()>& on_slow) {
+  if (collectives.size() > 1) {
+    // The ranks agree on a transport before the first collective, because gloo must not repeat an all-reduce.
+    // A list without tensors does this: its part counts as large.
+    const SharedCollective& first = *collectives.front();
+    SharedCollective list(
+        first.group_,
+        {.operation = c10d::OpType::COALESCED, .list_length = static_cast<std::uint32_t>(collectives.size())},
+        first.timeout_);
+    if (!list.finish(slow_after, on_slow)) {
+      return false;
+    }
   }
   for (const auto& collective : collectives) {
     if (!collective->finish(slow_after, on_slow)) {
@@ -379,13 +481,6 @@ bool finish_all(const std::vector<std::shared_ptr<SharedCollective>>& collective
     }
   }
   return true;
-}
-
-bool SharedCollective::share_devices(std::chrono::milliseconds slow_after, std::function<void()> on_slow) {
-  return run_step(*group_, [&] {
-    WaitLimits limits{std::chrono::steady_clock::now(), timeout_, slow_after, std::move(on_slow)};
-    return group_->share_devices(limits);
-  });
 }
 
 }  // namespace hpu_reference::distributed

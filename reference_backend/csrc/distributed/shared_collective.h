@@ -10,7 +10,8 @@
 // An all-reduce works in place. If it is large, each rank reduces its share of every chunk, and copies the
 // other shares from the others' device memory, one chunk behind.
 //
-// A rank writes only its own device memory, and reads the memory of other ranks while they wait. A rank that
+// A rank writes only its own device memory. Results that overlap a block that is still to be read are written
+// at the end. A rank that
 // aborts announces this before it reuses its memory, and the other ranks check for that before they use the
 // data they read.
 #pragma once
@@ -23,6 +24,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "distributed/shared_group.h"
@@ -38,6 +42,14 @@ struct CollectiveTensors {
   std::vector<at::Tensor> sent = {};      // for each rank, in the order of ranks; empty: nothing is sent
   std::vector<at::Tensor> received = {};  // from each rank, in the order of ranks; empty: nothing is received
   at::Tensor reduced = {};                // with a reduction, instead of `received`: the result
+  std::uint32_t list_length = 0;          // of the list that this call announces; 0: none
+};
+
+// Thrown if the ranks do not call the same collective. All ranks detect this, so the group remains usable.
+// Ranks that only send detect it in their next collective.
+class DifferentCollectives final : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
 };
 
 // The collective. One thread may begin it and another may finish it.
@@ -59,20 +71,25 @@ class SharedCollective {
   // all ranks alike, if gloo must carry out the collective. Throws std::runtime_error if the collective
   // fails.
   bool finish(std::chrono::milliseconds slow_after, std::function<void()> on_slow);
-  // Makes the ranks' device memory readable for all ranks, before the collective. Returns false, on all ranks
-  // alike, if that is impossible.
-  bool share_devices(std::chrono::milliseconds slow_after, std::function<void()> on_slow);
+  // Completes several collectives, one after the other. Returns false, on all ranks alike, if gloo must carry
+  // out all of them.
+  static bool finish_all(const std::vector<std::shared_ptr<SharedCollective>>& collectives,
+                         std::chrono::milliseconds slow_after,
+                         const std::function<void()>& on_slow);
 
  private:
   void publish();
-  bool is_complete_after_publishing() const;
+  bool writes_into_sent_blocks() const;
   at::Tensor tensor_for(int rank) const;
   std::uint64_t bytes_from(int rank) const;
   bool are_alike() const;
-  void require_alike() const;
+  bool was_latest_alike() const;
+  std::string text_of_difference() const;
   bool is_any_in_device_memory() const;
   const char* block_from(int rank) const;
+  at::Tensor staged(const at::Tensor& result);
   void receive();
+  void copy_staged_results();
   void all_reduce_in_chunks(WaitLimits& limits);
 
   const std::shared_ptr<SharedGroup> group_;
@@ -80,14 +97,10 @@ class SharedCollective {
   const std::chrono::milliseconds timeout_;
   c10::ScalarType dtype_ = c10::ScalarType::Byte;
   bool is_small_ = false;
+  bool is_staged_ = false;  // the results are written to temporary tensors first
+  std::vector<std::pair<at::Tensor, at::Tensor>> staged_;
   bool is_published_ = false;
   std::chrono::steady_clock::time_point start_;  // unset until the first attempt
 };
-
-// Completes several collectives, one after the other. Returns false, on all ranks alike, if gloo must carry
-// out all of them.
-bool finish_all(const std::vector<std::shared_ptr<SharedCollective>>& collectives,
-                std::chrono::milliseconds slow_after,
-                const std::function<void()>& on_slow);
 
 }  // namespace hpu_reference::distributed

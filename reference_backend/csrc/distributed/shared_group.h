@@ -34,6 +34,7 @@ struct Part {
   std::int32_t dtype;
   std::int32_t reduction;             // c10d::ReduceOp::RedOpType, or -1
   std::int32_t root;                  // or -1
+  std::uint32_t list_length;          // of the list that this part announces, or 0
   std::uint32_t is_in_device_memory;  // 1: the blocks are in device memory; 0: in the group's own memory
   Block sent[kMaxRanks];              // to each rank
   std::uint64_t expected[kMaxRanks];  // number of bytes from each rank
@@ -41,7 +42,8 @@ struct Part {
   // Returns true if both ranks call the same collective; their blocks may differ.
   bool is_like(const Part& other_part) const {
     return turn == other_part.turn && operation == other_part.operation && dtype == other_part.dtype &&
-           reduction == other_part.reduction && root == other_part.root;
+           reduction == other_part.reduction && root == other_part.root &&
+           list_length == other_part.list_length;
   }
 };
 
@@ -83,6 +85,15 @@ class SharedGroup {
   void publish() {
     advance();
     published_step_ = step_;
+    is_latest_checked_ = false;
+  }
+  // Returns true if the parts of the latest collective need no comparison: there are none, or the difference
+  // has been reported.
+  bool is_latest_checked() const {
+    return is_latest_checked_;
+  }
+  void set_latest_checked() {
+    is_latest_checked_ = true;
   }
   // Returns the step in which this rank published its latest part. The other ranks publish theirs in the same
   // step.
@@ -155,6 +166,7 @@ class SharedGroup {
   std::uint64_t turn_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t published_step_ = 0;
+  bool is_latest_checked_ = true;
   std::atomic<bool> aborted_{false};
 };
 

@@ -250,6 +250,45 @@ def check_parts_of_one_tensor(rank, size):
         assert torch.equal(whole[others].cpu(), torch.stack([every[peer] + rank for peer in others]))
 
 
+def check_overlapping_tensors(rank, size):
+    """Check collectives whose result overlaps parts that are sent, with ranks that pause at random."""
+    pauses = random.Random(rank)
+    for count, _ in itertools.product(PART_COUNTS, range(5)):
+
+        def pause():
+            torch.hpu.synchronize()
+            if pauses.random() < 0.5:
+                time.sleep(0.005)
+
+        every = [rank_values(count, torch.float32, peer) for peer in range(size)]
+        whole = torch.full((size, count), -1.0, device="hpu")
+        whole[0] = every[rank].to("hpu")
+        pause()
+        dist.all_gather_into_tensor(whole, whole[0])  # the part of rank 0, on all ranks
+        assert torch.equal(whole.cpu(), torch.stack(every)), count
+
+        whole = torch.stack([part + rank for part in every]).to("hpu")
+        pause()
+        dist.reduce_scatter_tensor(whole[0], whole)
+        reduced = every[rank].clone()
+        for peer in range(1, size):
+            reduced += every[rank] + peer
+        assert torch.equal(whole[0].cpu(), reduced), count
+
+        whole = torch.stack([part + rank for part in every]).to("hpu")
+        pause()
+        dist.all_to_all_single(whole, whole)
+        assert torch.equal(whole.cpu(), torch.stack([every[rank] + peer for peer in range(size)])), count
+
+        mine = every[rank].to("hpu")
+        others = [torch.empty(count, device="hpu") for _ in range(size - 1)]
+        parts = [mine, *others] if rank == size - 1 else None
+        pause()
+        dist.gather(mine, parts, size - 1)
+        if parts is not None:
+            assert torch.equal(torch.stack(parts).cpu(), torch.stack(every)), count
+
+
 def call_random_collectives(rank, size):
     """Call collectives of random kinds, sizes and roots without waiting, with ranks that pause at random.
 
@@ -303,13 +342,13 @@ def check_lists(rank, size):
     counts = (3, 500_000, 0, 40)
     inputs = [rank_values(count, torch.float32, rank).to("hpu") for count in counts]
     outputs = [torch.empty(size, count, device="hpu") for count in counts]
-    with dist._coalescing_manager(device=torch.device("hpu")):
+    with dist._coalescing_manager():
         for output, part in zip(outputs, inputs, strict=True):
             dist.all_gather_into_tensor(output, part)
     for count, output in zip(counts, outputs, strict=True):
         every = [rank_values(count, torch.float32, peer) for peer in range(size)]
         assert torch.equal(output.cpu(), torch.stack(every))
-    with dist._coalescing_manager(device=torch.device("hpu")):
+    with dist._coalescing_manager():
         for part, output in zip(inputs, outputs, strict=True):
             dist.reduce_scatter_tensor(part, output)
     for count, part in zip(counts, inputs, strict=True):
@@ -353,6 +392,33 @@ def check_different_collectives(rank, size):
         tensor = torch.ones(3, device="hpu")
         dist.all_reduce(tensor)
         assert tensor.tolist() == [size] * 3
+
+
+def check_calls_that_only_send(rank, size):
+    """Check that ranks that all only send get an error in their next collective, and then work on."""
+    tensor = torch.full((3,), float(rank), device="hpu")
+    dist.broadcast(tensor, rank)
+    torch.hpu.synchronize()
+    with pytest.raises(dist.DistBackendError, match=r"in the collective before, .*BROADCAST .*root 1"):
+        dist.all_reduce(tensor)
+        torch.hpu.synchronize()
+    dist.all_reduce(tensor)
+    assert tensor.tolist() == [sum(range(size))] * 3
+
+
+def check_list_against_calls(rank, size):
+    """Check that a list on one rank and single calls on the others are an error, and that all work on."""
+    tensors = [torch.ones(3, device="hpu"), torch.ones(4, device="hpu")]
+    with pytest.raises(dist.DistBackendError, match=r"differ: .*a list of 2 tensors"):
+        if rank == 0:
+            with dist._coalescing_manager():
+                for tensor in tensors:
+                    dist.all_reduce(tensor)
+        else:
+            dist.all_reduce(tensors[0])
+        torch.hpu.synchronize()
+    dist.all_reduce(tensors[1])
+    assert tensors[1].tolist() == [size] * 4
 
 
 def shared_memory_file_names():
@@ -547,6 +613,18 @@ def test_random_collectives(on_ranks, size, order):
 
 def test_lists(on_ranks):
     on_ranks(check_lists, 3)
+
+
+def test_overlapping_tensors(on_ranks):
+    on_ranks(check_overlapping_tensors, 3)
+
+
+def test_calls_that_only_send(on_ranks):
+    on_ranks(check_calls_that_only_send)
+
+
+def test_a_list_against_single_calls(on_ranks):
+    on_ranks(check_list_against_calls)
 
 
 def test_different_collectives_raise(on_ranks):
